@@ -1,0 +1,49 @@
+"""Time, handed in: monotonic seconds for durations, wall milliseconds for stamps."""
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What logic may ask about time. Nothing else in the code reads a clock."""
+
+    def monotonic(self) -> float:
+        """Seconds on a clock that never steps back; only differences mean something."""
+        ...
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the Unix epoch, as an operator set it: may step either way."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+class ManualClock:
+    """A clock that stands still until it is told to move; for tests and replays."""
+
+    def __init__(self, wall_ms: int = 1_700_000_000_000, monotonic: float = 1_000.0) -> None:
+        self._wall_ms = wall_ms
+        self._monotonic = monotonic
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def wall_ms(self) -> int:
+        return self._wall_ms
+
+    def advance(self, seconds: float) -> None:
+        """Move both clocks forward together."""
+        self._monotonic += seconds
+        self._wall_ms += round(seconds * 1000)
+
+    def step_wall(self, milliseconds: int) -> None:
+        """Step the wall clock alone, as an operator or NTP would."""
+        self._wall_ms += milliseconds

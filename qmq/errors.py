@@ -1,0 +1,78 @@
+"""Every error a user or a peer can meet.
+
+Each carries a stable dotted `code`, whether the same call may succeed later (`retriable`), and a sentence that says what
+was wrong, with which value, and what to do. Loops ask the flag; they never list classes.
+"""
+
+
+class QmqError(Exception):
+    """The root of the tree."""
+
+    code = "qmq.error"
+    retriable = False
+
+    def __init__(self, message: str, *, code: str | None = None, retriable: bool | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+        if retriable is not None:
+            self.retriable = retriable
+
+
+# --- protocol -------------------------------------------------------------------------------------------------------
+
+
+class ProtocolError(QmqError):
+    """The peer sent bytes that break the wire format. The connection they came on can't be trusted any more."""
+
+    code = "protocol.violation"
+
+
+class LocalProtocolError(QmqError):
+    """We were asked to send what the wire format can't carry."""
+
+    code = "protocol.misuse"
+
+
+class IllegalName(QmqError):
+    """A subject, group or consumer id breaks a naming rule. `code` names which kind of name."""
+
+    code = "name.illegal"
+
+
+# --- net ------------------------------------------------------------------------------------------------------------
+
+
+class ConnectionLost(QmqError):
+    """The connection ended before the answer came; whether the request took effect is unknown."""
+
+    code = "net.connection_lost"
+    retriable = True
+
+
+class CallTimeout(QmqError):
+    """No answer in time; whether the request took effect is unknown."""
+
+    code = "net.timeout"
+    retriable = True
+
+
+# --- log ------------------------------------------------------------------------------------------------------------
+
+
+class LogError(QmqError):
+    """The storage engine can't go on, or can't do what it was asked."""
+
+    code = "log.error"
+
+
+# --- client ---------------------------------------------------------------------------------------------------------
+
+
+# --- daemon and metaserver ------------------------------------------------------------------------------------------
+
+
+class SettingError(QmqError):
+    """A flag, environment variable or configuration value is wrong; the message names it and its legal values."""
+
+    code = "setting.wrong"
