@@ -1,0 +1,231 @@
+"""What a broker's message log holds: message records and actions, as bytes and back.
+
+The log's envelope (`qmq.log.record`) gives each record its kind; here are the payloads. All integers are big-endian, `str`
+is an u16 length and UTF-8. Sequences are half-open ranges. Layouts are for ever: a change gets a new kind.
+
+    MESSAGES  str subject · i64 first consume sequence · i64 stored_at_ms · u32 count · u8 origin · entries as they came
+    PULL      head · i64 pull_begin · i64 from_sequence · i64 next_sequence · u32 runs · (i64 begin, u32 count)...
+    ACK       head · i64 begin · i64 end                    pull sequences
+    OFFLINE   head                                          the consumer's state is dropped
+    START     head · i64 next_sequence · u8 how             the group begins, or is set, here
+
+    head      str subject · str group · str consumer · i64 at_ms · u8 broadcast
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+from struct import error as StructError
+
+from qmq.errors import LogError
+
+
+class RecordKind(IntEnum):
+    """The kinds of record in a broker's message log."""
+
+    MESSAGES = 1
+    PULL = 2
+    ACK = 3
+    OFFLINE = 4
+    START = 5
+
+
+class Origin(IntEnum):
+    """Who wrote a message record: a client, or the broker moving unacked messages to their retry subject."""
+
+    CLIENT = 0
+    BROKER_RETRY = 1
+
+
+class StartReason(IntEnum):
+    """Why a group's position was set."""
+
+    FIRST_PULL = 0
+    ENSURED = 1
+    RESET = 2
+    RETENTION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceRun:
+    """`count` consume sequences from `begin` on."""
+
+    begin: int
+    count: int
+
+    @property
+    def end(self) -> int:
+        return self.begin + self.count
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesHead:
+    """What a message record says before its entries."""
+
+    subject: str
+    first_sequence: int
+    stored_at_ms: int
+    count: int
+    origin: int
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What every action names."""
+
+    subject: str
+    group: str
+    consumer_id: str
+    at_ms: int
+    broadcast: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pull(Action):
+    """The assignment of consume sequences to pull sequences from `pull_begin` on.
+
+    The group stood at `from_sequence` and goes on at `next_sequence`; what lies between and in no run was filtered out.
+    """
+
+    pull_begin: int
+    from_sequence: int
+    next_sequence: int
+    runs: tuple[SequenceRun, ...]
+
+    @property
+    def count(self) -> int:
+        return sum(run.count for run in self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Ack(Action):
+    """Pull sequences [begin, end) are done."""
+
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Offline(Action):
+    """The consumer is gone and owes nothing: its state is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start(Action):
+    """The group's next consume sequence is set."""
+
+    next_sequence: int
+    reason: int
+
+
+_U16 = Struct(">H")
+_HEAD_TAIL = Struct(">qB")
+_PULL = Struct(">qqqI")
+_RUN = Struct(">qI")
+_ACK = Struct(">qq")
+_START = Struct(">qB")
+_MESSAGES = Struct(">qqIB")
+
+
+def _str(text: str) -> bytes:
+    data = text.encode()
+    return _U16.pack(len(data)) + data
+
+
+def encode_messages_head(head: MessagesHead) -> bytes:
+    """The bytes before the entries of a message record."""
+    return _str(head.subject) + _MESSAGES.pack(head.first_sequence, head.stored_at_ms, head.count, head.origin)
+
+
+def decode_messages_head(payload: memoryview) -> tuple[MessagesHead, int]:
+    """The head, and where the entries begin inside the payload.
+
+    Raises:
+        LogError: the payload is not a message record.
+    """
+    try:
+        subject, at = _read_str(payload, 0)
+        first, stored_at_ms, count, origin = _MESSAGES.unpack_from(payload, at)
+    except (StructError, UnicodeDecodeError) as error:
+        raise LogError(f"a message record can't be read: {error}", code="log.record_unreadable") from error
+    return MessagesHead(subject, first, stored_at_ms, count, origin), at + _MESSAGES.size
+
+
+def encode_action(action: Action) -> tuple[RecordKind, bytes]:
+    """An action's kind and payload."""
+    head = (
+        _str(action.subject)
+        + _str(action.group)
+        + _str(action.consumer_id)
+        + _HEAD_TAIL.pack(action.at_ms, action.broadcast)
+    )
+    match action:
+        case Pull():
+            runs = b"".join(_RUN.pack(run.begin, run.count) for run in action.runs)
+            positions = (action.pull_begin, action.from_sequence, action.next_sequence)
+            return RecordKind.PULL, head + _PULL.pack(*positions, len(action.runs)) + runs
+        case Ack():
+            return RecordKind.ACK, head + _ACK.pack(action.begin, action.end)
+        case Offline():
+            return RecordKind.OFFLINE, head
+        case Start():
+            return RecordKind.START, head + _START.pack(action.next_sequence, action.reason)
+        case _:
+            raise TypeError(f"not an action of the log: {action!r}")
+
+
+def decode_action(kind: int, payload: memoryview) -> Action:
+    """An action from its record.
+
+    Raises:
+        LogError: the kind is unknown (a newer version wrote it), or the payload does not fit the kind.
+    """
+    try:
+        subject, at = _read_str(payload, 0)
+        group, at = _read_str(payload, at)
+        consumer_id, at = _read_str(payload, at)
+        at_ms, broadcast_byte = _HEAD_TAIL.unpack_from(payload, at)
+        at += _HEAD_TAIL.size
+        broadcast = bool(broadcast_byte)
+        match kind:
+            case RecordKind.PULL:
+                *positions, count = _PULL.unpack_from(payload, at)
+                runs = tuple(
+                    SequenceRun(*_RUN.unpack_from(payload, at + _PULL.size + i * _RUN.size)) for i in range(count)
+                )
+                return Pull(subject, group, consumer_id, at_ms, broadcast, *positions, runs)
+            case RecordKind.ACK:
+                return Ack(subject, group, consumer_id, at_ms, broadcast, *_ACK.unpack_from(payload, at))
+            case RecordKind.OFFLINE:
+                return Offline(subject, group, consumer_id, at_ms, broadcast)
+            case RecordKind.START:
+                return Start(subject, group, consumer_id, at_ms, broadcast, *_START.unpack_from(payload, at))
+    except (StructError, UnicodeDecodeError) as error:
+        raise LogError(f"a record of kind {kind} can't be read: {error}", code="log.record_unreadable") from error
+    raise LogError(
+        f"record kind {kind} is not known to this version; a newer one wrote this log", code="log.record_unknown"
+    )
+
+
+def _read_str(payload: memoryview, at: int) -> tuple[str, int]:
+    length = _U16.unpack_from(payload, at)[0]
+    end = at + 2 + length
+    if end > len(payload):
+        raise StructError(f"a string of {length} bytes runs beyond its record")
+    return str(payload[at + 2 : end], "utf-8"), end
+
+
+def runs_of(sequences: Sequence[int]) -> tuple[SequenceRun, ...]:
+    """Ascending sequences as runs of neighbours."""
+    runs: list[SequenceRun] = []
+    begin = previous = -1
+    for sequence in sequences:
+        if sequence != previous + 1 or begin < 0:
+            if begin >= 0:
+                runs.append(SequenceRun(begin, previous + 1 - begin))
+            begin = sequence
+        previous = sequence
+    if begin >= 0:
+        runs.append(SequenceRun(begin, previous + 1 - begin))
+    return tuple(runs)

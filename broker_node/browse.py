@@ -1,0 +1,78 @@
+"""Look at stored messages without being a consumer: by sequence, time or message id, decoded, paged."""
+
+from typing import Any
+
+from broker_node.store import MessageStore
+from broker_node.subject import Subject
+from qmq.protocol.messages import decode_raw
+
+BROWSE_MESSAGES_MAX = 500
+"""Most messages of one page."""
+BROWSE_BYTES_MAX = 4 << 20
+"""Most bytes of messages of one page."""
+ID_SCAN_MAX = 200_000
+"""Most messages looked through for an id in one request; the answer says where to go on."""
+_ID_STEP = 1_000
+
+
+def browse(store: MessageStore, subject: Subject, sequence: int, limit: int) -> dict[str, Any]:
+    """A page of messages from `sequence` on; `next_sequence` is where the next page begins, null at the end."""
+    store.adjust_begin(subject)
+    begin = max(sequence, subject.begin)
+    end = min(begin + max(1, min(limit, BROWSE_MESSAGES_MAX)), subject.visible_end)
+    messages = _decoded(store, subject, begin, end)
+    reached = messages[-1]["sequence"] + 1 if messages else end
+    return _page(subject, messages, reached if reached < subject.visible_end else None)
+
+
+def find_id(store: MessageStore, subject: Subject, message_id: str, sequence: int) -> dict[str, Any]:
+    """Messages with an id (a retried one has several), newest last; `next_sequence` says where an unfinished search goes on."""
+    store.adjust_begin(subject)
+    wanted = message_id.encode()
+    at = max(sequence, subject.begin)
+    stop = min(subject.visible_end, at + ID_SCAN_MAX)
+    found: list[dict[str, Any]] = []
+    while at < stop and len(found) < BROWSE_MESSAGES_MAX:
+        end = min(at + _ID_STEP, stop)
+        raws = store.message_log.read_raws(subject.consume_log.index.read(at, end), cached_only=False)
+        for i, raw in enumerate(raws):
+            if raw is not None and bytes(raw).find(wanted, 0, 17 + 2 + 400 + 2 + len(wanted)) >= 0:
+                candidate = _decoded(store, subject, at + i, at + i + 1)
+                found += [message for message in candidate if message.get("message_id") == message_id]
+        at = end
+    return _page(subject, found, at if at < subject.visible_end else None)
+
+
+def _page(subject: Subject, messages: list[dict[str, Any]], next_sequence: int | None) -> dict[str, Any]:
+    return {
+        "subject": subject.name,
+        "begin_sequence": subject.begin,
+        "end_sequence": subject.visible_end,
+        "messages": messages,
+        "next_sequence": next_sequence,
+    }
+
+
+def _decoded(store: MessageStore, subject: Subject, begin: int, end: int) -> list[dict[str, Any]]:
+    index = subject.consume_log.index
+    raws = store.message_log.read_raws(index.read(begin, end), cached_only=False, bytes_max=BROWSE_BYTES_MAX)
+    messages: list[dict[str, Any]] = []
+    for sequence, (entry, raw) in enumerate(
+        zip(subject.consume_log.entries(begin, end), raws, strict=False), begin
+    ):
+        place = {"sequence": sequence, "log_offset": entry.log_offset, "bytes": entry.size}
+        if raw is None:
+            messages.append({**place, "withheld": True, "reason": "the stored bytes fail their checks"})
+            continue
+        message, _ = decode_raw(raw)
+        messages.append(
+            {
+                **place,
+                "message_id": message.message_id,
+                "stored_at_ms": entry.stored_at_ms,
+                "created_at_ms": message.created_at_ms,
+                "tags": sorted(message.tags),
+                "properties": message.properties,
+            }
+        )
+    return messages

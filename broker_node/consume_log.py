@@ -1,0 +1,121 @@
+"""One subject's dense index: consume sequence to place in the message log.
+
+Entry *n* is at *n* x 32 bytes: i64 log offset and u32 size of the raw message, i64 stored_at_ms, u64 tag digest
+(`qmq.protocol.scan.tag_digest`), u32 check. The check is the CRC of the entry's other bytes, started from the message's
+own CRC, so one comparison before a message is handed out proves entry and message both, and that they belong together.
+Derived from the message log, never the truth: an entry that fails its check is made again from the log.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+from qmq.log.index import DenseIndex
+from qmq.protocol.scan import Run
+
+ENTRY = Struct(">qIqQI")
+ENTRY_BYTES = ENTRY.size
+assert ENTRY_BYTES == 32, "Spark and the inspector rely on the entry's size"
+
+_HEAD = Struct(">qIqQ")
+_CHECK = Struct(">I")
+ENTRY_HEAD_BYTES = _HEAD.size
+"""The part of an entry that its check covers."""
+
+
+class Entry(NamedTuple):
+    """Where a message lies. A size of 0 marks a sequence whose message is withheld: its commit was damaged."""
+
+    log_offset: int
+    size: int
+    stored_at_ms: int
+    tag_bits: int
+    check: int
+
+    @property
+    def is_withheld(self) -> bool:
+        return self.size == 0
+
+
+def entry_check(entry: Entry, message_crc: int) -> int:
+    """What an entry's check must be for a message with this CRC."""
+    return crc32(_HEAD.pack(entry.log_offset, entry.size, entry.stored_at_ms, entry.tag_bits), message_crc)
+
+
+def encode_run(run: Run, entries_offset: int, stored_at_ms: int) -> bytes:
+    """Entries of a run whose entries begin at log offset `entries_offset`."""
+    head, pack_check = _HEAD.pack, _CHECK.pack
+    base = entries_offset - run.begin
+    parts: list[bytes] = []
+    add = parts.append
+    for begin, size, bits, crc in zip(run.raw_begins, run.raw_sizes(), run.tag_bits, run.crcs, strict=True):
+        entry = head(base + begin, size, stored_at_ms, bits)
+        add(entry)
+        add(pack_check(crc32(entry, crc)))
+    return b"".join(parts)
+
+
+def encode_withheld(count: int) -> bytes:
+    """Entries for sequences whose messages can't be served."""
+    entry = _HEAD.pack(0, 0, 0, 0)
+    return (entry + _CHECK.pack(crc32(entry, 0))) * count
+
+
+class ConsumeLog:
+    """The index of one subject: visible entries [begin, end)."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: DenseIndex) -> None:
+        self.index = index
+
+    @property
+    def begin(self) -> int:
+        return self.index.begin
+
+    @property
+    def end(self) -> int:
+        return self.index.end
+
+    def entries(self, begin: int, end: int) -> Iterator[Entry]:
+        """Entries of consume sequences [begin, end), clipped to what is there; the first is `max(begin, self.begin)`."""
+        return map(Entry._make, ENTRY.iter_unpack(self.index.read(max(begin, self.begin), min(end, self.end))))
+
+    def entry(self, sequence: int) -> Entry | None:
+        """One entry, or None when the sequence is not held."""
+        return next(self.entries(sequence, sequence + 1), None) if self.begin <= sequence < self.end else None
+
+    def stored_at_ms(self, sequence: int) -> int | None:
+        """When a message was stored; for a withheld one, when the next known one was."""
+        for entry in self.entries(sequence, min(sequence + 64, self.end)):
+            if not entry.is_withheld:
+                return entry.stored_at_ms
+        return None
+
+    def find_time(self, stored_at_ms: int) -> int:
+        """The first sequence stored at or after a wall time; `end` when there is none.
+
+        Store times may step back with the wall clock; then this finds one place where they cross the time asked for.
+        """
+        low, high = self.begin, self.end
+        while low < high:
+            middle = (low + high) // 2
+            found = self.stored_at_ms(middle)
+            if found is not None and found < stored_at_ms:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def find_offset(self, log_offset: int) -> int:
+        """The first sequence whose message lies at or above a log offset; `end` when there is none."""
+        low, high = self.begin, self.end
+        while low < high:
+            middle = (low + high) // 2
+            probe = next((e for e in self.entries(middle, min(middle + 64, self.end)) if not e.is_withheld), None)
+            if probe is not None and probe.log_offset < log_offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low

@@ -1,0 +1,66 @@
+"""Tag filters: first by the digest in the consume log, then by the tags in the message. Pure.
+
+Rules of QMQ (`reference` 5.1): a message without tags matches no filter. OR: one tag in common. AND: every tag asked for is
+on the message. A NO_TAG filter, or one without tags, filters nothing. Comparison is on bytes, case sensitive.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from struct import Struct
+
+from qmq.protocol.codes import TagType
+from qmq.protocol.commands import SubEnvFilter, TagFilter
+from qmq.protocol.messages import FLAG_TAGS
+from qmq.protocol.scan import tag_digest
+
+_U16 = Struct(">H")
+_TAGS_AFTER = 1 + 8 + 8
+"""Flag, create time, second time; then subject, id, tags."""
+
+
+@dataclass(frozen=True, slots=True)
+class TagMatch:
+    """A filter ready to be asked for many messages."""
+
+    tags: frozenset[bytes]
+    all_of: bool
+    bits: int
+
+    def may_match(self, tag_bits: int) -> bool:
+        """False when the digest proves that the message does not match."""
+        return tag_bits & self.bits == self.bits if self.all_of else bool(tag_bits & self.bits)
+
+    def matches(self, raw: memoryview) -> bool:
+        """Whether a raw message's own tags match."""
+        tags = raw_tags(raw)
+        return bool(tags) and (self.tags <= tags if self.all_of else not self.tags.isdisjoint(tags))
+
+
+def tag_match(filters: Sequence[TagFilter | SubEnvFilter]) -> TagMatch | None:
+    """The tag filter of a pull, or None when it lets everything through.
+
+    The sub-environment filter is ignored, which equals QMQ's default (the feature is off there).
+    """
+    for item in filters:
+        if isinstance(item, TagFilter) and item.tag_type != TagType.NO_TAG and item.tags:
+            tags = [tag.encode() for tag in item.tags]
+            all_of = item.tag_type == TagType.AND
+            return TagMatch(frozenset(tags), all_of, tag_digest(tags))
+    return None
+
+
+def raw_tags(raw: memoryview) -> frozenset[bytes]:
+    """The tags in a raw message (it was checked when it was stored)."""
+    if not raw[0] & FLAG_TAGS:
+        return frozenset()
+    at = _TAGS_AFTER
+    at += 2 + _U16.unpack_from(raw, at)[0]
+    at += 2 + _U16.unpack_from(raw, at)[0]
+    count = raw[at]
+    at += 1
+    tags = []
+    for _ in range(count):
+        length = _U16.unpack_from(raw, at)[0]
+        tags.append(bytes(raw[at + 2 : at + 2 + length]))
+        at += 2 + length
+    return frozenset(tags)

@@ -1,0 +1,374 @@
+"""A short function per command: decode, decide, append, answer once it is on disk."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from broker_node.actions import StartReason
+from broker_node.delivery import Delivered, Delivery
+from broker_node.long_poll import LongPolls, ParkedPull
+from broker_node.message_log import ColdRead
+from broker_node.store import LimitReached, MessageStore
+from broker_node.subject import Subject
+from qmq.clock import Clock
+from qmq.daemon.committer import Committer
+from qmq.errors import IllegalName, LogError, ProtocolError
+from qmq.net.server import Connection
+from qmq.protocol.codes import VERSIONS_SERVED, Command, ConsumeFrom, ResponseCode, SendResult
+from qmq.protocol.commands import (
+    PULL_RESPONSE_HEAD,
+    AckRequest,
+    ConsumeManageRequest,
+    PullRequest,
+    SendFailure,
+    encode_send_response,
+)
+from qmq.protocol.extensions import EnsureGroupRequest, EnsureGroupResponse, LeaveGroupRequest
+from qmq.protocol.frames import Frame
+from qmq.protocol.names import check_consumer_id, check_group, check_subject
+from qmq.protocol.scan import BadChecksum, Run, scan_batch
+
+logger = logging.getLogger("qmq.broker.handlers")
+
+HOLD_SECONDS_MAX = 30.0
+"""Longest a pull is held: clients close a connection after 120 s of silence (trap T5)."""
+ERROR_HOLD_SECONDS = 1.0
+"""A pull refused for its parameters is answered this late: push consumers ask again at once (trap T4)."""
+PULL_SEQUENCE_MAX = 1 << 62
+"""A pull that claims to have received beyond this can't be honest, and its sequences could not be numbered on."""
+UNSYNCED_BYTES_MAX = 64 << 20
+"""Bytes appended and not yet on disk; above it sends are answered busy."""
+COLD_READS_MAX = 64
+"""Pulls that wait for the disk at a time; more are answered with nothing and ask again."""
+COLD_READ_BYTES = 1 << 20
+"""How much is read into memory for a cold pull: what it asks for, or this, whichever is more."""
+
+
+@dataclass(slots=True)
+class HandlerCounters:
+    """Counts since start, for metrics."""
+
+    sends: int = 0
+    send_failures: Counter[str] = field(default_factory=Counter)
+    pulls: int = 0
+    acks: int = 0
+    bad_requests: Counter[str] = field(default_factory=Counter)
+    cold_pulls: int = 0
+
+
+class Handlers:
+    """Answers the frames of a broker's clients.
+
+    `refuse_sends` says why sends are refused at the moment (read only, disk full), or "" when they are welcome.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        delivery: Delivery,
+        committer: Committer,
+        clock: Clock,
+        refuse_sends: Callable[[], str],
+    ) -> None:
+        self._store = store
+        self._delivery = delivery
+        self._committer = committer
+        self._clock = clock
+        self._refuse_sends = refuse_sends
+        self.polls = LongPolls(clock, on_expired=self._expired, on_due=self.wake)
+        self.counters = HandlerCounters()
+        self._cold: set[asyncio.Future[bytes]] = set()
+        self._is_stopping = False
+        self._table: dict[int, Callable[[Connection, Frame], None]] = {
+            Command.SEND_MESSAGE: self._send,
+            Command.PULL_MESSAGE: self._pull,
+            Command.ACK_REQUEST: self._ack,
+            Command.CONSUME_MANAGE: self._consume_manage,
+            Command.HEARTBEAT: self._heartbeat,
+            Command.ENSURE_GROUP: self._ensure_group,
+            Command.LEAVE_GROUP: self._leave_group,
+        }
+
+    def handle(self, connection: Connection, frame: Frame) -> None:
+        """One request frame; the answer may come later, in any order."""
+        handler = self._table.get(frame.code)
+        if handler is None:
+            self._bad("unknown_command", connection, f"command {frame.code}")
+            connection.reply(frame, ResponseCode.UNKNOWN_CODE)
+            return
+        if frame.version not in VERSIONS_SERVED:
+            self._bad("unknown_version", connection, f"version {frame.version}")
+            self._refuse(connection, frame)
+            return
+        try:
+            handler(connection, frame)
+        except BadChecksum as error:
+            self._bad("bad_crc", connection, str(error))
+            self._refuse(connection, frame)
+        except IllegalName as error:
+            self._bad("illegal_name", connection, str(error))
+            self._refuse(connection, frame)
+        except ProtocolError as error:
+            self._bad("undecodable", connection, str(error))
+            self._refuse(connection, frame)
+        except LimitReached as error:
+            self._bad("limit_reached", connection, str(error))
+            self._refuse(connection, frame)
+        except LogError as error:
+            # The log failed and the node is about to end; whatever this asked for was not done.
+            self._bad("log_failed", connection, str(error))
+            connection.reply(frame, ResponseCode.BROKER_ERROR)
+
+    def _bad(self, reason: str, connection: Connection, what: str) -> None:
+        self.counters.bad_requests[reason] += 1
+        logger.warning("%s: %s (%s)", connection.peer, what, reason)
+
+    def _refuse(self, connection: Connection, frame: Frame) -> None:
+        """Answer a request that can't be served; a pull late, because its sender asks again at once."""
+        code = ResponseCode.NO_MESSAGE if frame.code == Command.PULL_MESSAGE else ResponseCode.BROKER_ERROR
+        if frame.code == Command.PULL_MESSAGE and not self._is_stopping:
+            asyncio.get_running_loop().call_later(ERROR_HOLD_SECONDS, connection.reply, frame, code)
+        else:
+            connection.reply(frame, code)
+
+    # --- send ------------------------------------------------------------------------------------------------------
+
+    def _send(self, connection: Connection, frame: Frame) -> None:
+        runs, failures = scan_batch(frame.body)
+        reason = self._refuse_sends()
+        if reason:
+            self._refuse_runs(connection, frame, runs, failures, SendResult.STORE_ERROR, reason)
+            return
+        if self._store.log.pending_bytes > UNSYNCED_BYTES_MAX:
+            self._refuse_runs(connection, frame, runs, failures, SendResult.BROKER_BUSY, "broker busy")
+            return
+        store, now_ms = self._store, self._clock.wall_ms()
+        offset = -1
+        subjects = [store.subject(run.subject) for run in runs]
+        for subject, run in zip(subjects, runs, strict=True):
+            offset = store.append_run(subject, run, frame.body, now_ms)
+            self.counters.sends += run.count
+        for failure in failures:
+            self.counters.send_failures[SendResult(failure.result).name.lower()] += 1
+        body = encode_send_response(failures) if failures else b""
+        if offset < 0:
+            connection.reply(frame, ResponseCode.SUCCESS, body)
+            return
+        self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))
+
+    def _refuse_runs(
+        self,
+        connection: Connection,
+        frame: Frame,
+        runs: list[Run],
+        failures: list[SendFailure],
+        result: SendResult,
+        remark: str,
+    ) -> None:
+        """Nothing of this send is stored: every message of it fails, definitely, with the same reason."""
+        for run in runs:
+            for begin in run.raw_begins:
+                failures.append(SendFailure(_message_id(frame.body, begin), result, remark))
+        for failure in failures:
+            self.counters.send_failures[SendResult(failure.result).name.lower()] += 1
+        connection.reply(frame, ResponseCode.SUCCESS, encode_send_response(failures))
+
+    # --- pull ------------------------------------------------------------------------------------------------------
+
+    def _pull(self, connection: Connection, frame: Frame) -> None:
+        request = PullRequest.decode(frame.body, frame.version)
+        self.counters.pulls += 1
+        check_subject(request.subject)
+        check_group(request.group)
+        check_consumer_id(request.consumer_id)
+        if request.limit <= 0 or request.pull_last >= PULL_SEQUENCE_MAX:
+            raise ProtocolError(f"a pull of {request.limit} messages after {request.pull_last} can't be served")
+        deadline = self._clock.monotonic() + min(request.timeout_ms / 1000, HOLD_SECONDS_MAX)
+        self._try(ParkedPull(connection, frame, request, deadline), is_new=True)
+
+    def _try(self, pull: ParkedPull, *, is_new: bool) -> bool:
+        """Answer a pull if there is anything for it, else park it; True when it is settled."""
+        if pull.connection.is_closed:
+            self._settled(pull, is_new)
+            return True
+        try:
+            answer = self._delivery.pull(pull.request)
+        except ColdRead as cold:
+            self._settled(pull, is_new)
+            self._warm(pull, cold)
+            return True
+        if answer.raws:
+            self._settled(pull, is_new)
+            self._answer(pull, answer)
+            return True
+        if answer.retry_at_ms is not None:
+            wait = max(0, answer.retry_at_ms - self._clock.wall_ms()) / 1000
+            self.polls.wake_at(pull.request.subject, self._clock.monotonic() + wait)
+        self._committer.kick()
+        if is_new and (self._is_stopping or pull.request.timeout_ms <= 0 or not self.polls.park(pull)):
+            self._committer.when_synced(answer.wait_for, lambda: pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE))
+            return True
+        return False
+
+    def _settled(self, pull: ParkedPull, is_new: bool) -> None:
+        if not is_new:
+            self.polls.done(pull)
+
+    def _answer(self, pull: ParkedPull, answer: Delivered) -> None:
+        head = PULL_RESPONSE_HEAD.pack(answer.pull_begin, -1)
+        body = b"".join([head, *answer.raws])
+        self._committer.when_synced(
+            answer.wait_for, lambda: pull.connection.reply(pull.frame, ResponseCode.SUCCESS, body)
+        )
+
+    def _warm(self, pull: ParkedPull, cold: ColdRead) -> None:
+        """Read what a pull needs into memory in a thread, then try the pull again from the start."""
+        self.counters.cold_pulls += 1
+        if len(self._cold) >= COLD_READS_MAX:
+            pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
+            return
+        log = self._store.log
+        size = max(cold.size, min(COLD_READ_BYTES, log.written_end - cold.offset))
+        future = asyncio.get_running_loop().run_in_executor(None, log.warm, cold.offset, size)
+        self._cold.add(future)
+
+        def read(done: "asyncio.Future[bytes]") -> None:
+            self._cold.discard(done)
+            if done.cancelled() or pull.connection.is_closed:
+                return
+            error = done.exception()
+            if error is not None:
+                logger.warning("a pull's messages at log offset %d could not be read: %s", cold.offset, error)
+            try:
+                answer = self._delivery.pull(pull.request, cached_only=False)
+            except (ProtocolError, LimitReached, LogError) as failure:
+                self._bad("cold_pull", pull.connection, str(failure))
+                self._refuse(pull.connection, pull.frame)
+                return
+            if answer.raws:
+                self._answer(pull, answer)
+            else:
+                pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
+            self._committer.kick()
+
+        future.add_done_callback(read)
+
+    def wake(self, subject: str) -> None:
+        """A subject may have something new: try its waiting pulls, oldest first."""
+        if not self.polls.has(subject):
+            return
+        empty_groups: set[str] = set()
+        for pull in self.polls.take(subject):
+            group = pull.request.group
+            # Once an unfiltered pull of a group came back empty, the group's other pulls would too.
+            if group in empty_groups:
+                self.polls.put_back(pull)
+            elif not self._try_safely(pull):
+                self.polls.put_back(pull)
+                if not pull.request.filters:
+                    empty_groups.add(group)
+
+    def _try_safely(self, pull: ParkedPull) -> bool:
+        try:
+            return self._try(pull, is_new=False)
+        except (ProtocolError, LimitReached, LogError) as error:
+            self._bad("held_pull", pull.connection, str(error))
+            self.polls.done(pull)
+            self._refuse(pull.connection, pull.frame)
+            return True
+
+    def _expired(self, pull: ParkedPull) -> None:
+        self.polls.done(pull)
+        pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
+
+    def synced(self, touched: list[Subject]) -> None:
+        """New messages are visible."""
+        for subject in touched:
+            self.wake(subject.name)
+
+    def stop(self) -> None:
+        """Answer every waiting pull with nothing, and hold none any more."""
+        self._is_stopping = True
+        self.polls.give_up_all()
+
+    # --- ack and group management ----------------------------------------------------------------------------------
+
+    def _ack(self, connection: Connection, frame: Frame) -> None:
+        request = AckRequest.decode(frame.body, frame.version)
+        if not (request.subject and request.group and request.consumer_id):
+            raise ProtocolError("an ack without subject, group or consumer id")
+        self.counters.acks += 1
+        offset = self._delivery.ack(request)
+        self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))
+
+    def _heartbeat(self, connection: Connection, frame: Frame) -> None:
+        connection.reply(frame, Command.HEARTBEAT)
+
+    def _consume_manage(self, connection: Connection, frame: Frame) -> None:
+        request = ConsumeManageRequest.decode(frame.body, frame.version)
+        if not (request.subject and request.group):
+            connection.reply(frame, ResponseCode.PARAM_ERROR)
+            return
+        if request.where not in (ConsumeFrom.LATEST, ConsumeFrom.EARLIEST):
+            connection.reply(frame, ResponseCode.SUCCESS)
+            return
+        check_subject(request.subject)
+        check_group(request.group)
+        subject = self._store.subject(request.subject)
+        position = subject.visible_end if request.where == ConsumeFrom.LATEST else subject.begin
+        group = self._store.start_group(subject, request.group, "", position, False, StartReason.RESET)
+        self._committer.when_synced(
+            group.progress.applied_at, lambda: connection.reply(frame, ResponseCode.SUCCESS)
+        )
+        self.wake(subject.name)
+
+    def _ensure_group(self, connection: Connection, frame: Frame) -> None:
+        request = EnsureGroupRequest.decode(frame.body, frame.version)
+        check_subject(request.subject)
+        check_group(request.group)
+        subject = self._store.subject(request.subject)
+        self._store.adjust_begin(subject)
+        group = subject.groups.get(request.group)
+        created = group is None
+        if group is None or not request.only_if_new:
+            position = self._start_position(subject, request)
+            reason = StartReason.ENSURED if created else StartReason.RESET
+            group = self._store.start_group(subject, request.group, "", position, request.broadcast, reason)
+        body = EnsureGroupResponse(created, group.progress.next_sequence).encode(frame.version)
+        self._committer.when_synced(
+            group.progress.applied_at, lambda: connection.reply(frame, ResponseCode.SUCCESS, body)
+        )
+        self.wake(subject.name)
+
+    @staticmethod
+    def _start_position(subject: Subject, request: EnsureGroupRequest) -> int:
+        match request.start:
+            case "earliest":
+                return subject.begin
+            case "latest":
+                return subject.visible_end
+            case "time":
+                return subject.consume_log.find_time(request.value)
+            case "sequence":
+                return min(max(request.value, subject.begin), subject.visible_end)
+        raise ProtocolError(f"a group can't start at {request.start!r}: earliest, latest, time or sequence")
+
+    def _leave_group(self, connection: Connection, frame: Frame) -> None:
+        request = LeaveGroupRequest.decode(frame.body, frame.version)
+        offset = -1
+        subject = self._store.subjects.get(request.subject)
+        group = subject.groups.get(request.group) if subject is not None else None
+        consumer = group.progress.consumers.get(request.consumer_id) if group is not None else None
+        if subject is not None and group is not None and consumer is not None:
+            offset = self._delivery.leave(subject, group, consumer)
+        self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))
+
+
+def _message_id(body: memoryview, raw_begin: int) -> str:
+    """The id of a message that was scanned before."""
+    at = raw_begin + 1 + 8 + 8
+    at += 2 + int.from_bytes(body[at : at + 2], "big")
+    size = int.from_bytes(body[at : at + 2], "big")
+    return str(body[at + 2 : at + 2 + size], "utf-8", "replace")

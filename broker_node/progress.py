@@ -1,0 +1,86 @@
+"""How far a group is: the state that actions change. Pure: the live path and recovery run the same `apply`.
+
+Every action carries absolute numbers and the log offset it stands at; an action at or below `applied_at` was applied
+before (a checkpoint may be newer than the place the log is read from) and changes nothing.
+"""
+
+from broker_node.actions import Ack, Action, Offline, Pull, SequenceRun, Start
+from broker_node.pull_log import PullLog
+
+
+class Consumer:
+    """One consumer of a group: its pull log, and when it was last heard of."""
+
+    __slots__ = ("consumer_id", "log", "seen_at", "touched_at")
+
+    def __init__(self, consumer_id: str, seen_at: float = 0.0) -> None:
+        self.consumer_id = consumer_id
+        self.log = PullLog()
+        self.seen_at = seen_at
+        """Monotonic seconds of the last pull, ack or heartbeat; memory only: a restart counts as just seen."""
+        self.touched_at = -1
+        """Log offset of the last action about this consumer: answers that rest on it wait for its sync."""
+
+
+class GroupProgress:
+    """Positions of one group on one subject."""
+
+    __slots__ = ("applied_at", "broadcast", "consumers", "group", "next_sequence", "orphans", "subject")
+
+    def __init__(self, subject: str, group: str, next_sequence: int, broadcast: bool = False) -> None:
+        self.subject = subject
+        self.group = group
+        self.next_sequence = next_sequence
+        """The consume sequence the next new message is taken from."""
+        self.broadcast = broadcast
+        self.applied_at = -1
+        self.consumers: dict[str, Consumer] = {}
+        self.orphans: list[SequenceRun] = []
+        """Sequences whose assignment was lost with a damaged commit: nobody holds them for sure, so they are retried."""
+
+    def consumer(self, consumer_id: str, seen_at: float) -> Consumer:
+        """The consumer, made when new, marked as seen."""
+        consumer = self.consumers.get(consumer_id)
+        if consumer is None:
+            consumer = self.consumers[consumer_id] = Consumer(consumer_id)
+        consumer.seen_at = seen_at
+        return consumer
+
+    def apply(self, action: Action, at: int, seen_at: float) -> bool:
+        """Change the state by one action that stands at log offset `at`; False when it was applied before."""
+        if at <= self.applied_at:
+            return False
+        self.applied_at = at
+        match action:
+            case Pull():
+                self._apply_pull(action, at, seen_at)
+            case Ack():
+                consumer = self.consumers.get(action.consumer_id)
+                if consumer is not None:
+                    consumer.log.ack(action.end)
+                    consumer.touched_at = at
+                    consumer.seen_at = seen_at
+            case Offline():
+                self.consumers.pop(action.consumer_id, None)
+            case Start():
+                self.next_sequence = action.next_sequence
+        return True
+
+    def _apply_pull(self, pull: Pull, at: int, seen_at: float) -> None:
+        consumer = self.consumer(pull.consumer_id, seen_at)
+        if pull.runs:
+            consumer.log.assign(pull.pull_begin, pull.runs)
+        consumer.touched_at = at
+        if pull.from_sequence > self.next_sequence:
+            self.orphans.append(SequenceRun(self.next_sequence, pull.from_sequence - self.next_sequence))
+        self.next_sequence = pull.next_sequence
+
+    @property
+    def in_flight(self) -> int:
+        """Messages pulled and not acked, over all consumers."""
+        return sum(consumer.log.in_flight for consumer in self.consumers.values())
+
+    def oldest_unacked(self) -> int:
+        """The lowest consume sequence this group is not done with."""
+        held = [oldest for c in self.consumers.values() if (oldest := c.log.oldest_sequence()) is not None]
+        return min([self.next_sequence, *held])

@@ -1,0 +1,89 @@
+"""What `/stats` shows: numbers with their definitions in `qmq.lag`; what can't be known is null with a reason."""
+
+from typing import Any
+
+from broker_node.rates import RateTable
+from broker_node.store import MessageStore
+from broker_node.subject import Group, Subject
+from qmq.lag import drain_seconds, lag_of, time_lag_seconds
+
+STATS_SUBJECTS_MAX = 1_000
+"""Most subjects of one answer; the rest comes with `?after=`."""
+NOT_LONG_ENOUGH = "measured for less than a second"
+
+
+def rate_counters(store: MessageStore) -> dict[str, int]:
+    """The counters that rates are made of, by key."""
+    counters: dict[str, int] = {}
+    for name, subject in store.subjects.items():
+        if subject.sent_total:
+            counters[f"sent\n{name}"] = subject.sent_total
+            counters[f"bytes\n{name}"] = subject.bytes_total
+        for group_name, group in subject.groups.items():
+            if group.pulled_total or group.acked_total:
+                counters[f"pulled\n{name}\n{group_name}"] = group.pulled_total
+                counters[f"acked\n{name}\n{group_name}"] = group.acked_total
+    return counters
+
+
+def subject_stats(store: MessageStore, rates: RateTable, subject: Subject, lease_seconds: float) -> dict[str, Any]:
+    """One subject with its groups."""
+    store.adjust_begin(subject)
+    sent = rates.per_second(f"sent\n{subject.name}")
+    stats: dict[str, Any] = {
+        "subject": subject.name,
+        "begin_sequence": subject.begin,
+        "end_sequence": subject.visible_end,
+        "send_rate": sent,
+        "send_bytes_rate": rates.per_second(f"bytes\n{subject.name}"),
+        "groups": [_group_stats(store, rates, subject, group, sent, lease_seconds) for group in subject.groups.values()],
+    }
+    if sent is None:
+        stats["reason"] = NOT_LONG_ENOUGH
+    return stats
+
+
+def _group_stats(
+    store: MessageStore, rates: RateTable, subject: Subject, group: Group, sent: float | None, lease_seconds: float
+) -> dict[str, Any]:
+    progress = group.progress
+    lag = lag_of(subject.visible_end, progress.next_sequence, subject.begin, progress.in_flight)
+    acked = rates.per_second(f"acked\n{subject.name}\n{progress.group}")
+    stats: dict[str, Any] = {
+        "group": progress.group,
+        "broadcast": progress.broadcast,
+        "next_sequence": progress.next_sequence,
+        "backlog": lag.backlog,
+        "in_flight": lag.in_flight,
+        "lag": lag.total,
+        "time_lag_seconds": None,
+        "pull_rate": rates.per_second(f"pulled\n{subject.name}\n{progress.group}"),
+        "ack_rate": acked,
+        "drain_seconds": None,
+        "skipped_by_retention": group.skipped_total,
+        "retried": group.retried_total,
+        "redelivered": group.redelivered_total,
+    }
+    oldest = max(progress.oldest_unacked(), subject.begin)
+    stored_at_ms = subject.consume_log.stored_at_ms(oldest) if oldest < subject.visible_end else None
+    if lag.total and stored_at_ms is None:
+        stats["reason"] = "the oldest unacked message is withheld: its commit was damaged"
+    else:
+        stats["time_lag_seconds"] = time_lag_seconds(store.clock.wall_ms(), stored_at_ms if lag.total else None)
+    if acked is not None and sent is not None:
+        stats["drain_seconds"] = drain_seconds(lag.total, acked, sent)
+    else:
+        stats["reason"] = NOT_LONG_ENOUGH
+    now = store.clock.monotonic()
+    stats["consumers"] = [
+        {
+            "consumer_id": consumer.consumer_id,
+            "pulled": consumer.log.pulled,
+            "acked": consumer.log.acked,
+            "in_flight": consumer.log.in_flight,
+            "last_seen_seconds": round(now - consumer.seen_at, 3),
+            "online": now - consumer.seen_at < lease_seconds,
+        }
+        for consumer in progress.consumers.values()
+    ]
+    return stats

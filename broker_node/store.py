@@ -1,0 +1,258 @@
+"""What a broker keeps: the message log, and per subject the consume log and the groups' progress derived from it.
+
+One thread (the event loop) calls everything here except where a docstring says otherwise. Nothing is visible to a pull
+before `completed` was told that its bytes are synced.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from broker_node.actions import Action, Origin, Start, StartReason
+from broker_node.consume_log import ENTRY_BYTES, ConsumeLog, encode_run
+from broker_node.message_log import MessageLog
+from broker_node.progress import GroupProgress
+from broker_node.progress_log import PROGRESS_ENTRY_BYTES, encode_progress
+from broker_node.subject import Group, Subject
+from qmq.clock import Clock
+from qmq.errors import QmqError
+from qmq.log.disk import Disk
+from qmq.log.index import DenseIndex, HandleCache
+from qmq.log.log import SegmentedLog
+from qmq.protocol.scan import Run
+
+logger = logging.getLogger("qmq.broker.store")
+
+TAIL_FLUSH_BYTES = 256 * 1024
+"""A consume log's entries in memory are written to its file when they reach this; checkpoints write the rest."""
+
+WITHHELD_MAX = 100_000
+"""Damaged messages remembered, so that they are looked for in the log once and not at every pull."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLimits:
+    """What one node holds at most. Reaching one refuses the newcomer and nobody else."""
+
+    subjects_max: int = 200_000
+    groups_per_subject_max: int = 10_000
+    consumers_per_group_max: int = 10_000
+
+
+class LimitReached(QmqError):
+    """A named limit of the node; the message says which and its value."""
+
+    code = "broker.limit_reached"
+    retriable = False
+
+
+@dataclass(slots=True)
+class _Unsynced:
+    record_offset: int
+    subject: Subject
+    run: Run
+    entries_offset: int
+    stored_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StorePaths:
+    """Folders of a broker's data."""
+
+    root: str
+
+    @property
+    def log(self) -> str:
+        return f"{self.root}/log"
+
+    @property
+    def consume(self) -> str:
+        return f"{self.root}/consume"
+
+    @property
+    def progress(self) -> str:
+        return f"{self.root}/progress"
+
+    @property
+    def checkpoint(self) -> str:
+        return f"{self.root}/checkpoint"
+
+
+@dataclass(slots=True)
+class StoreCounters:
+    """Counts since start, for metrics."""
+
+    messages: int = 0
+    message_bytes: int = 0
+    withheld_messages: int = 0
+    repaired_entries: int = 0
+    flush_errors: int = 0
+    orphans: int = 0
+
+
+@dataclass(slots=True)
+class MessageStore:
+    """Subjects and groups over one log. Made by `broker_node.recovery.open_store`."""
+
+    disk: Disk
+    paths: StorePaths
+    clock: Clock
+    limits: StoreLimits
+    handles: HandleCache
+    message_log: MessageLog = field(init=False)
+    subjects: dict[str, Subject] = field(default_factory=dict)
+    counters: StoreCounters = field(default_factory=StoreCounters)
+    dirty_indexes: set[DenseIndex] = field(default_factory=set)
+    withheld: set[tuple[str, int]] = field(default_factory=set)
+    """(subject, sequence) of messages that failed their checks since start; bounded by WITHHELD_MAX."""
+    _unsynced: deque[_Unsynced] = field(default_factory=deque)
+
+    @property
+    def log(self) -> SegmentedLog:
+        return self.message_log.log
+
+    # --- subjects and groups ---------------------------------------------------------------------------------------
+
+    def subject(self, name: str) -> Subject:
+        """The subject, made when new.
+
+        Raises:
+            LimitReached: the node holds `subjects_max` subjects.
+        """
+        subject = self.subjects.get(name)
+        if subject is None:
+            if len(self.subjects) >= self.limits.subjects_max:
+                raise LimitReached(f"this node holds {self.limits.subjects_max} subjects, its limit (subjects_max)")
+            subject = self.subjects[name] = Subject(name, ConsumeLog(self.open_index(name)))
+        return subject
+
+    def open_index(self, subject: str) -> DenseIndex:
+        """The file part of a subject's consume log."""
+        return DenseIndex(self.disk, self._folder(self.paths.consume, subject), ENTRY_BYTES, handles=self.handles)
+
+    def open_history(self, subject: str, group: str) -> DenseIndex:
+        """The file part of a group's progress log."""
+        folder = self._folder(self.paths.progress, f"{subject}\n{group}")
+        return DenseIndex(self.disk, folder, PROGRESS_ENTRY_BYTES, handles=self.handles)
+
+    @staticmethod
+    def _folder(parent: str, name: str) -> str:
+        # Names may hold any character but '/', and be longer than a file name: the digest is always legal.
+        digest = blake2b(name.encode(), digest_size=16).hexdigest()
+        return f"{parent}/{digest[:2]}/{digest[2:]}"
+
+    def new_group(self, subject: Subject, name: str, next_sequence: int, broadcast: bool) -> Group:
+        """A group in memory; the action that makes it durable is the caller's."""
+        if len(subject.groups) >= self.limits.groups_per_subject_max:
+            raise LimitReached(
+                f"subject {subject.name} has {self.limits.groups_per_subject_max} groups, the limit"
+                " (groups_per_subject_max)"
+            )
+        progress = GroupProgress(subject.name, name, next_sequence, broadcast)
+        group = subject.groups[name] = Group(progress, self.open_history(subject.name, name))
+        return group
+
+    def start_group(
+        self, subject: Subject, name: str, consumer_id: str, next_sequence: int, broadcast: bool, reason: StartReason
+    ) -> Group:
+        """Make a group, or set an existing one's position, durably with the next commit."""
+        group = subject.groups.get(name) or self.new_group(subject, name, next_sequence, broadcast)
+        at_ms = self.clock.wall_ms()
+        self.act(
+            subject, group, Start(subject.name, name, consumer_id, at_ms, broadcast, next_sequence, int(reason))
+        )
+        return group
+
+    # --- writing ---------------------------------------------------------------------------------------------------
+
+    def append_run(
+        self, subject: Subject, run: Run, body: memoryview, stored_at_ms: int, origin: Origin = Origin.CLIENT
+    ) -> int:
+        """Add a run's messages to the log; they get their sequences now and become visible when synced.
+
+        Returns the record's log offset: answers wait until `synced_end` is above it.
+        """
+        appended = self.message_log.append_run(run, body, subject.next_sequence, stored_at_ms, origin, subject.name)
+        subject.next_sequence += run.count
+        self._unsynced.append(
+            _Unsynced(appended.record_offset, subject, run, appended.entries_offset, stored_at_ms)
+        )
+        return appended.record_offset
+
+    def act(self, subject: Subject, group: Group, action: Action) -> int:
+        """Add an action to the log and apply it; returns the record's log offset."""
+        offset = self.message_log.append_action(action)
+        self.apply(subject, group, action, offset, self.clock.monotonic())
+        return offset
+
+    def apply(self, subject: Subject, group: Group, action: Action, offset: int, seen_at: float) -> None:
+        """Change the group's state by an action of the log; used live and in recovery."""
+        if group.progress.apply(action, offset, seen_at):
+            group.history.append(encode_progress(action, group.progress))
+            self.dirty_indexes.add(group.history)
+            subject.changed()
+
+    def completed(self, synced_end: int) -> list[Subject]:
+        """Make everything below `synced_end` visible; the subjects that got messages."""
+        touched: dict[str, Subject] = {}
+        unsynced = self._unsynced
+        while unsynced and unsynced[0].record_offset < synced_end:
+            item = unsynced.popleft()
+            self.index_run(item.subject, item.run, item.entries_offset, item.stored_at_ms)
+            touched[item.subject.name] = item.subject
+        return list(touched.values())
+
+    def index_run(self, subject: Subject, run: Run, entries_offset: int, stored_at_ms: int) -> None:
+        """Add a synced run to its subject's consume log."""
+        index = subject.consume_log.index
+        index.append(encode_run(run, entries_offset, stored_at_ms))
+        size = run.end - run.begin
+        subject.sent_total += run.count
+        subject.bytes_total += size
+        self.counters.messages += run.count
+        self.counters.message_bytes += size
+        self.dirty_indexes.add(index)
+        subject.changed()
+        if index.tail_bytes >= TAIL_FLUSH_BYTES:
+            self.flush_index(index)
+
+    def flush_index(self, index: DenseIndex) -> bool:
+        """Write an index's buffered entries; a full disk is counted and tried again later, nothing is lost by it."""
+        try:
+            index.flush()
+        except OSError as error:
+            self.counters.flush_errors += 1
+            logger.warning("an index could not be written, its entries stay in memory: %s", error)
+            return False
+        return True
+
+    def withhold(self, subject: str, sequence: int) -> None:
+        """A message fails its checks and can't be had: count it, say so, never serve it."""
+        self.counters.withheld_messages += 1
+        if len(self.withheld) < WITHHELD_MAX:
+            self.withheld.add((subject, sequence))
+        logger.error("subject %s: message %d fails its checks and is withheld", subject, sequence)
+
+    # --- retention -------------------------------------------------------------------------------------------------
+
+    def adjust_begin(self, subject: Subject) -> None:
+        """Forget the entries of messages that left with their log segment."""
+        log_begin = self.log.begin
+        if subject.checked_begin == log_begin:
+            return
+        subject.checked_begin = log_begin
+        if log_begin <= 0:
+            return
+        first = subject.consume_log.find_offset(log_begin)
+        if first > subject.begin:
+            subject.consume_log.index.drop_before(first)
+            subject.changed()
+
+    def subjects_like(self, name: str | None) -> Iterable[Subject]:
+        """All subjects, or the one named when it is known."""
+        if name is None:
+            return list(self.subjects.values())
+        found = self.subjects.get(name)
+        return [] if found is None else [found]

@@ -1,0 +1,111 @@
+"""A subject of this node, and its groups, in memory."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from broker_node.consume_log import ConsumeLog
+from broker_node.progress import Consumer, GroupProgress
+from broker_node.pull_log import PullRun
+from qmq.log.index import DenseIndex
+from qmq.protocol.names import split_subject
+
+
+class Group:
+    """A consumer group's progress on a subject, and the history that is written of it."""
+
+    __slots__ = ("acked_total", "history", "progress", "pulled_total", "redelivered_total", "retried_total", "skipped_total")
+
+    def __init__(self, progress: GroupProgress, history: DenseIndex) -> None:
+        self.progress = progress
+        self.history = history
+        self.pulled_total = 0
+        self.acked_total = 0
+        self.redelivered_total = 0
+        self.retried_total = 0
+        self.skipped_total = 0
+        """Messages that retention removed before the group read them."""
+
+
+class Subject:
+    """What the node knows of one subject.
+
+    `next_sequence` counts what was appended; entries of the consume log exist, and are visible, only for what is synced.
+    """
+
+    __slots__ = (
+        "_line",
+        "bytes_total",
+        "checked_begin",
+        "consume_log",
+        "groups",
+        "is_retry",
+        "name",
+        "next_sequence",
+        "sent_total",
+    )
+
+    def __init__(self, name: str, consume_log: ConsumeLog) -> None:
+        self.name = name
+        self.consume_log = consume_log
+        self.next_sequence = consume_log.end
+        self.groups: dict[str, Group] = {}
+        self.is_retry = split_subject(name).kind == "retry"
+        self.checked_begin = -1
+        """The log's oldest offset that this subject's begin was last adjusted to."""
+        self.sent_total = 0
+        self.bytes_total = 0
+        self._line: bytes | None = None
+
+    @property
+    def begin(self) -> int:
+        """The oldest sequence still stored."""
+        return self.consume_log.begin
+
+    @property
+    def visible_end(self) -> int:
+        """The first sequence that may not be handed out yet."""
+        return self.consume_log.end
+
+    def changed(self) -> None:
+        """Its checkpoint line has to be made again."""
+        self._line = None
+
+    def checkpoint_line(self) -> bytes:
+        """Everything a restart needs of this subject, as one line of JSON; kept until something changes."""
+        if self._line is None:
+            groups = [_group_state(group) for group in self.groups.values()]
+            state = {"subject": self.name, "begin": self.begin, "end": self.visible_end, "groups": groups}
+            self._line = json.dumps(state, ensure_ascii=False, separators=(",", ":")).encode()
+        return self._line
+
+
+def _group_state(group: Group) -> list[Any]:
+    progress = group.progress
+    consumers = [
+        [c.consumer_id, c.log.acked, c.log.pulled, c.touched_at, [[r.pull_begin, r.begin, r.count] for r in c.log.runs()]]
+        for c in progress.consumers.values()
+    ]
+    return [
+        progress.group,
+        int(progress.broadcast),
+        progress.next_sequence,
+        progress.applied_at,
+        group.history.end,
+        consumers,
+    ]
+
+
+def restore_groups(
+    subject: Subject, states: list[list[Any]], open_history: Callable[[str, str, int], DenseIndex], seen_at: float
+) -> None:
+    """Rebuild a subject's groups from its checkpoint line; `open_history(subject, group, end)` opens their history."""
+    for name, broadcast, next_sequence, applied_at, history_end, consumers in states:
+        progress = GroupProgress(subject.name, name, next_sequence, bool(broadcast))
+        progress.applied_at = applied_at
+        for consumer_id, acked, pulled, touched_at, runs in consumers:
+            consumer = progress.consumers[consumer_id] = Consumer(consumer_id, seen_at)
+            consumer.touched_at = touched_at
+            consumer.log.acked, consumer.log.pulled = acked, pulled
+            consumer.log.restore([PullRun(*run) for run in runs])
+        subject.groups[name] = Group(progress, open_history(subject.name, name, history_end))

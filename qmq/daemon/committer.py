@@ -1,0 +1,227 @@
+"""The one writing task: gather what arrived, one write, one sync in a thread, answer all that waited.
+
+While a commit is on its way to the disk the event loop goes on gathering the next, so the number of messages that share
+a sync grows with the load by itself. Cost per commit: one hand-over to the thread and back, one pwritev, one fdatasync.
+"""
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from qmq.clock import Clock
+from qmq.errors import LogError
+from qmq.log.commit import FlushPolicy
+from qmq.log.log import SealedCommit, SegmentedLog
+
+logger = logging.getLogger("qmq.committer")
+
+SEAL_AFTER_SECONDS = 0.05
+"""Idle this long, an empty commit is written (not synced): it proves to a later recovery that the last one was synced."""
+SLOW_SYNC_SECONDS = 0.5
+"""A commit slower than this is said in the log."""
+PREPARE_RETRY_SECONDS = 1.0
+"""How long after a failed preparation of the next segment (a full disk) it is tried again."""
+
+
+class Committer:
+    """Writes a log's commits in order, from one thread, and calls back what waited.
+
+    Args:
+        log: nobody else may `take`, `write` or `complete` its commits.
+        on_synced: called on the event loop with the new synced end, before the callbacks of `when_synced`.
+        on_failed: called once on the event loop when a write or sync failed. The log is then failed for good: what
+            waited is never called back, because whether it is on disk is unknown.
+        on_idle: called after the callbacks of a commit.
+        interval_seconds: for `FlushPolicy.INTERVAL`, how often the log is synced.
+    """
+
+    def __init__(
+        self,
+        log: SegmentedLog,
+        *,
+        clock: Clock,
+        on_synced: Callable[[int], None],
+        on_failed: Callable[[BaseException], None],
+        policy: FlushPolicy = FlushPolicy.ALWAYS,
+        interval_seconds: float = 0.5,
+    ) -> None:
+        self._log = log
+        self._clock = clock
+        self._on_synced = on_synced
+        self._on_failed = on_failed
+        self._policy = policy
+        self._interval = interval_seconds
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._jobs: SimpleQueue[SealedCommit | Callable[[], object] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._in_flight = False
+        self._scheduled = False
+        self._sealing = False
+        self._seal_timer: asyncio.TimerHandle | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._started_at = 0.0
+        self._preparing = False
+        self._prepare_not_before = 0.0
+        self.failed: BaseException | None = None
+        self.commits = 0
+        self.syncs = 0
+        self.sync_seconds = 0.0
+        self.last_commit_seconds = 0.0
+        self.observe_commit: Callable[[float, int], None] | None = None
+
+    def start(self) -> None:
+        """Start the writing thread; on the event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._write_loop, name="committer", daemon=True)
+        self._thread.start()
+        self._prepare()
+        if self._policy is FlushPolicy.INTERVAL:
+            self._loop.call_later(self._interval, self._sync_by_interval)
+
+    def when_synced(self, offset: int, callback: Callable[[], None]) -> None:
+        """Call back once the record at log offset `offset` is on disk; at once when it is already (or is -1)."""
+        if offset < self._log.synced_end and not self._waiting:
+            callback()
+            return
+        self._waiting.append((offset, callback))
+        self.kick()
+
+    @property
+    def waiting(self) -> int:
+        """Answers held back until their records are synced."""
+        return len(self._waiting)
+
+    def kick(self) -> None:
+        """Something was appended: begin a commit at the end of this turn of the event loop, unless one is on its way."""
+        if self._in_flight or self._scheduled or self.failed is not None or self._loop is None:
+            return
+        self._scheduled = True
+        self._idle.clear()
+        self._loop.call_soon(self._begin)
+
+    async def drain(self) -> None:
+        """Wait until everything appended so far is on disk and called back."""
+        self.kick()
+        await self._idle.wait()
+
+    async def stop(self) -> None:
+        """Write what is left, end the thread."""
+        if self.failed is None:
+            await self.drain()
+        if self._seal_timer is not None:
+            self._seal_timer.cancel()
+        thread = self._thread
+        if thread is not None:
+            self._jobs.put(None)
+            await asyncio.get_running_loop().run_in_executor(None, thread.join)
+            self._thread = None
+
+    def _begin(self) -> None:
+        self._scheduled = False
+        if self._in_flight or self.failed is not None:
+            return
+        try:
+            commit = self._log.take()
+        except LogError as error:
+            self._fail(error)
+            return
+        if commit is None:
+            self._release(self._log.synced_end)
+            self._idle.set()
+            self._seal_later()
+            return
+        self._submit(commit)
+
+    def _submit(self, commit: SealedCommit) -> None:
+        self._in_flight = True
+        self._idle.clear()
+        self._started_at = self._clock.monotonic()
+        self._jobs.put(commit)
+
+    def _write_loop(self) -> None:
+        assert self._loop is not None
+        while (job := self._jobs.get()) is not None:
+            try:
+                if isinstance(job, SealedCommit):
+                    self._log.write(job, sync=self._policy is FlushPolicy.ALWAYS and not job.is_seal)
+                    self._loop.call_soon_threadsafe(self._done, job)
+                else:
+                    job()
+            except BaseException as error:  # noqa: BLE001 - whatever it is, the loop must hear of it
+                self._loop.call_soon_threadsafe(self._fail, error)
+                return
+
+    def _done(self, commit: SealedCommit) -> None:
+        self._in_flight = False
+        self._log.complete(commit)
+        seconds = self._clock.monotonic() - self._started_at
+        self.commits += 1
+        self.last_commit_seconds = seconds
+        if self.observe_commit is not None and not commit.is_seal:
+            self.observe_commit(seconds, commit.end - commit.offset)
+        if seconds > SLOW_SYNC_SECONDS:
+            logger.warning("a commit of %d bytes took %.2f s to reach the disk", commit.end - commit.offset, seconds)
+        synced_end = self._log.synced_end
+        if not commit.is_seal:
+            self._on_synced(synced_end)
+        self._release(synced_end)
+        if self._log.prepared_bytes == 0:
+            self._prepare()
+        if not self._scheduled:
+            self._begin()
+
+    def _release(self, synced_end: int) -> None:
+        waiting = self._waiting
+        while waiting and waiting[0][0] < synced_end:
+            waiting.popleft()[1]()
+
+    def _seal_later(self) -> None:
+        if self._sealing or self._policy is not FlushPolicy.ALWAYS or not self._log.needs_seal:
+            return
+        assert self._loop is not None
+        self._sealing = True
+        self._seal_timer = self._loop.call_later(SEAL_AFTER_SECONDS, self._seal)
+
+    def _seal(self) -> None:
+        self._sealing = False
+        if self._in_flight or self._scheduled or self.failed is not None:
+            return
+        commit = self._log.seal_idle()
+        if commit is not None:
+            self._submit(commit)
+
+    def _sync_by_interval(self) -> None:
+        if self.failed is None and self._thread is not None and self._loop is not None:
+            self._jobs.put(self._log.sync)
+            self._loop.call_later(self._interval, self._sync_by_interval)
+
+    def _prepare(self) -> None:
+        """Have the next segment made in time, in another thread, so that a roll costs nothing."""
+        assert self._loop is not None
+        now = self._clock.monotonic()
+        if self._preparing or now < self._prepare_not_before:
+            return
+        self._preparing = True
+        self._prepare_not_before = now + PREPARE_RETRY_SECONDS
+        future = self._loop.run_in_executor(None, self._log.prepare_next)
+        future.add_done_callback(self._prepared)
+
+    def _prepared(self, future: "asyncio.Future[bool]") -> None:
+        self._preparing = False
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is not None:
+            logger.warning("the next log segment could not be prepared: %s", error)
+
+    def _fail(self, error: BaseException) -> None:
+        if self.failed is None:
+            self.failed = error
+            self._waiting.clear()
+            self._idle.set()
+            self._on_failed(error)
