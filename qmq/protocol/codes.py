@@ -1,0 +1,135 @@
+"""Numbers of the wire format. Source: QMQ 1.1.x as described in docs/reference/wire.md; ours are those from 200 up."""
+
+from enum import IntEnum
+
+CURRENT_VERSION = 9
+"""Header version of the official client 1.1.5 and later, and of ours."""
+VERSIONS_SERVED = frozenset({0, 4, 5, 6, 7, 8, 9})
+"""Header versions a node answers. Version 3 (C++, Erlang) sends messages without a CRC and is refused (trap T28)."""
+
+
+class Command(IntEnum):
+    """Request codes."""
+
+    SEND_MESSAGE = 10
+    PULL_MESSAGE = 11
+    ACK_REQUEST = 12
+    SYNC_LOG_REQUEST = 20
+    SYNC_CHECKPOINT_REQUEST = 21
+    CONSUME_MANAGE = 25
+    BROKER_REGISTER = 30
+    CLIENT_REGISTER = 35
+    BROKER_ACQUIRE_META = 40
+    HEARTBEAT = 100
+    # Ours: no client of QMQ ever meets them.
+    NODE_REGISTER = 200
+    ENSURE_GROUP = 201
+    LEAVE_GROUP = 202
+
+
+class ResponseCode(IntEnum):
+    """Header code of an answer."""
+
+    SUCCESS = 0
+    UNKNOWN_CODE = 3
+    NO_MESSAGE = 4
+    BROKER_ERROR = 51
+    BROKER_REJECT = 52
+    PARAM_ERROR = 53
+
+
+class SendResult(IntEnum):
+    """What became of one message of a SEND; successes are not listed in the answer."""
+
+    SUCCESS = 0
+    BROKER_BUSY = 1
+    MESSAGE_DUPLICATE = 2
+    SUBJECT_NOT_ASSIGNED = 3
+    BROKER_READ_ONLY = 4
+    BLOCK = 5
+    STORE_ERROR = 6
+
+
+class Role(IntEnum):
+    """What a node is in its group."""
+
+    MASTER = 0
+    SLAVE = 1
+    STANDBY = 2
+    DELAY = 3
+    BACKUP = 4
+    DELAY_MASTER = 5
+    DELAY_SLAVE = 6
+    DELAY_BACKUP = 7
+
+
+class BrokerGroupState(IntEnum):
+    """What a broker group does for clients (wire: RW, R, W, NRW)."""
+
+    READ_WRITE = 1
+    READ_ONLY = 2
+    WRITE_ONLY = 3
+    OFFLINE = 4
+
+
+class ClientType(IntEnum):
+    """Why a client asks the metaserver about a subject."""
+
+    PRODUCER = 1
+    CONSUMER = 2
+    OTHER = 3
+    DELAY_PRODUCER = 4
+
+
+class ClientRequestType(IntEnum):
+    """CLIENT_REGISTER: first time, or again."""
+
+    ONLINE = 1
+    HEARTBEAT = 2
+
+
+class BrokerRequestType(IntEnum):
+    """BROKER_REGISTER and NODE_REGISTER; numbered otherwise than the client's (trap T21)."""
+
+    ONLINE = 0
+    HEARTBEAT = 1
+    OFFLINE = 2
+
+
+class OnlineState(IntEnum):
+    """Whether a consumer may pull."""
+
+    ONLINE = 0
+    OFFLINE = 1
+
+
+class FilterType(IntEnum):
+    """Kinds of filter in a PULL of version 9."""
+
+    TAG = 1
+    SUB_ENV = 2
+
+
+class TagType(IntEnum):
+    """How the tags of a tag filter combine."""
+
+    NO_TAG = 0
+    OR = 1
+    AND = 2
+
+
+class ConsumeFrom(IntEnum):
+    """CONSUME_MANAGE: where a group is set to."""
+
+    LATEST = 1
+    EARLIEST = 2
+
+
+class SyncType(IntEnum):
+    """What a slave asks for on the sync port."""
+
+    ACTION = 1
+    MESSAGE = 2
+    HEARTBEAT = 3
+    DISPATCH = 4
+    INDEX = 5

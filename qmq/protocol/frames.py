@@ -1,0 +1,192 @@
+"""Frames: a 24-byte header and a body. A stream of bytes is cut into frames without copying bodies.
+
+    i32 total (bytes that follow) · i16 header size (18) · i32 magic · i16 code · i16 version · i32 opaque · i32 flag ·
+    i16 request code · body
+"""
+
+from dataclasses import dataclass
+from struct import Struct
+
+from qmq.errors import ProtocolError
+from qmq.protocol.codes import CURRENT_VERSION
+
+MAGIC = 0xDEC10ADE
+HEADER_BYTES = 24
+FRAME_BYTES_MAX = 16 << 20
+"""Default limit of a whole frame. QMQ has none; Kafka's default for a request is 100 MiB, NATS' for a message 1 MiB."""
+
+FLAG_RESPONSE = 1
+FLAG_ONE_WAY = 2
+
+_HEADER = Struct(">ihIhhiih")
+_HEADER_SIZE_FIELD = 18
+_TOTAL_MIN = 2 + _HEADER_SIZE_FIELD
+
+BUFFER_BYTES_FIRST = 64 << 10
+"""A connection's first receive buffer: most connections never need more."""
+BUFFER_BYTES = 256 << 10
+"""Later receive buffers, as large as what asyncio reads at once."""
+assert _HEADER.size == HEADER_BYTES
+
+
+@dataclass(slots=True)
+class Frame:
+    """One frame. `body` is a view into the receive buffer: it stays valid as long as somebody holds it."""
+
+    code: int
+    version: int
+    opaque: int
+    flag: int
+    request_code: int
+    body: memoryview
+
+    @property
+    def is_response(self) -> bool:
+        return bool(self.flag & FLAG_RESPONSE)
+
+    @property
+    def is_one_way(self) -> bool:
+        return bool(self.flag & FLAG_ONE_WAY)
+
+
+def encode_request(
+    code: int,
+    opaque: int,
+    body: bytes | memoryview = b"",
+    *,
+    version: int = CURRENT_VERSION,
+    flag: int = 0,
+    request_code: int | None = None,
+) -> bytes:
+    """A request frame; `request_code` defaults to `code`, as the official client writes it."""
+    total = _TOTAL_MIN + len(body)
+    head = _HEADER.pack(
+        total, _HEADER_SIZE_FIELD, MAGIC, code, version, opaque, flag, code if request_code is None else request_code
+    )
+    return head + body
+
+
+def response_header(request: Frame, code: int, body_bytes: int) -> bytes:
+    """The header of the answer to `request`: its version, opaque and code come back."""
+    return _HEADER.pack(
+        _TOTAL_MIN + body_bytes,
+        _HEADER_SIZE_FIELD,
+        MAGIC,
+        code,
+        request.version,
+        request.opaque,
+        FLAG_RESPONSE,
+        request.code,
+    )
+
+
+def encode_response(request: Frame, code: int, body: bytes | memoryview = b"") -> bytes:
+    """A whole answer."""
+    return response_header(request, code, len(body)) + body
+
+
+class FrameReader:
+    """The receiving side of a connection: bytes in, frames out.
+
+    `get_buffer` and `buffer_updated` are meant for `asyncio.BufferedProtocol`: the socket writes into our buffer and
+    frame bodies are views of it. Bytes that frames were handed out of are never written again; when a buffer is used
+    up a new one is taken. A buffer grows with what has arrived, so a header that lies about its length costs nothing.
+    A bad header raises at once, unless good frames came before it in the same bytes: then those are returned, and the
+    error is raised by the next call.
+    """
+
+    __slots__ = ("_begin", "_buffer", "_end", "_error", "_frame_bytes_max", "_view")
+
+    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self._frame_bytes_max = frame_bytes_max
+        self._buffer = bytearray(BUFFER_BYTES_FIRST)
+        self._view = memoryview(self._buffer)
+        self._begin = 0
+        self._end = 0
+        self._error: ProtocolError | None = None
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of a frame that is not whole yet."""
+        return self._end - self._begin
+
+    def get_buffer(self) -> memoryview:
+        """Where the next bytes go; never empty."""
+        return self._view[self._end :]
+
+    def feed(self, data: bytes | memoryview) -> list[Frame]:
+        """Take bytes that are already somewhere else, copying them."""
+        frames: list[Frame] = []
+        view = memoryview(data)
+        while view:
+            space = self.get_buffer()
+            size = min(len(space), len(view))
+            space[:size] = view[:size]
+            frames += self.buffer_updated(size)
+            view = view[size:]
+            if self._error is not None:
+                if frames:
+                    return frames
+                raise self._error
+        return frames
+
+    def buffer_updated(self, size: int) -> list[Frame]:
+        """`size` bytes were written into the buffer; the frames that are whole now.
+
+        Raises:
+            ProtocolError: the stream is not QMQ's, or a frame is larger than the limit; nothing more can be read.
+        """
+        if self._error is not None:
+            raise self._error
+        self._end += size
+        frames: list[Frame] = []
+        view, at, end = self._view, self._begin, self._end
+        needed = 0
+        while end - at >= HEADER_BYTES:
+            total, header_size, magic, code, version, opaque, flag, request_code = _HEADER.unpack_from(view, at)
+            if magic != MAGIC or header_size != _HEADER_SIZE_FIELD or not _TOTAL_MIN <= total <= self._frame_bytes_max - 4:
+                self._error = _header_error(total, header_size, magic, self._frame_bytes_max)
+                break
+            needed = total + 4
+            if end - at < needed:
+                break
+            frames.append(Frame(code, version, opaque, flag, request_code, view[at + HEADER_BYTES : at + needed]))
+            at += needed
+            needed = 0
+        self._begin = at
+        if self._error is not None:
+            if not frames:
+                raise self._error
+            return frames
+        self._make_room(needed or HEADER_BYTES)
+        return frames
+
+    def _make_room(self, needed: int) -> None:
+        """See to it that the unfinished frame at `_begin`, of `needed` bytes in all, can go on growing."""
+        pending = self._end - self._begin
+        capacity = len(self._buffer)
+        if self._end < capacity and (self._begin + needed <= capacity or pending == 0):
+            return
+        # Twice what has come, and never more than the frame needs beyond the usual buffer.
+        size = max(BUFFER_BYTES, min(needed, 2 * pending))
+        if self._begin == 0 and self._end < capacity and size <= capacity:
+            return
+        fresh = bytearray(size)
+        fresh[:pending] = self._view[self._begin : self._end]
+        self._buffer, self._view = fresh, memoryview(fresh)
+        self._begin, self._end = 0, pending
+
+
+def _header_error(total: int, header_size: int, magic: int, frame_bytes_max: int) -> ProtocolError:
+    if magic != MAGIC:
+        return ProtocolError(f"magic {magic:#010x} instead of {MAGIC:#010x}", code="protocol.wrong_magic")
+    if header_size != _HEADER_SIZE_FIELD:
+        return ProtocolError(
+            f"header size {header_size}, always {_HEADER_SIZE_FIELD} in this protocol", code="protocol.wrong_header_size"
+        )
+    if total < _TOTAL_MIN:
+        return ProtocolError(f"total length {total}, at least {_TOTAL_MIN}", code="protocol.frame_too_short")
+    return ProtocolError(
+        f"a frame of {total + 4} bytes, the limit is {frame_bytes_max} (frame_bytes_max); send smaller batches",
+        code="protocol.frame_too_large",
+    )

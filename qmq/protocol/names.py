@@ -1,0 +1,101 @@
+"""Legal subjects, groups and consumer ids; names of retry and dead-letter subjects put together and taken apart.
+
+Rules: `docs/reference/wire.md`, 4.7, 5.4, 10.2, 10.3.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from qmq.errors import IllegalName
+
+RETRY_PREFIX = "%RETRY%"
+DEAD_PREFIX = "%DEAD_RETRY%"
+
+SUBJECT_CHARS_MAX = 100
+GROUP_CHARS_MAX = 100
+CONSUMER_ID_CHARS_MAX = 200
+MESSAGE_ID_CHARS_MAX = 100
+TAGS_MAX = 10
+VALUE_BYTES_MAX = 32767
+
+_BREAKING = re.compile("[/\r\n \t\v\f\x85\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]")
+"""What a subject may not hold: '/', line ends and white space that breaks."""
+_SEPARATORS = re.compile("[/\r\n]")
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectName:
+    """A subject's name taken apart; `group` is empty for a real one."""
+
+    kind: Literal["real", "retry", "dead"]
+    subject: str
+    group: str
+
+
+def split_subject(name: str) -> SubjectName:
+    """What kind of subject a name means. A name with the prefix that does not fit the pattern counts as real text."""
+    kind: Literal["real", "retry", "dead"] = "real"
+    if name.startswith("%RETRY"):
+        kind = "retry"
+    elif name.startswith("%DEAD_RETRY"):
+        kind = "dead"
+    if kind == "real":
+        return SubjectName(kind, name, "")
+    parts = [part for part in name.split("%") if part]
+    if len(parts) != 3:
+        return SubjectName(kind, name, "")
+    return SubjectName(kind, parts[1], parts[2])
+
+
+def retry_subject(subject: str, group: str) -> str:
+    """Where a group's failed messages of a subject go; for a retry subject that subject itself."""
+    return f"{RETRY_PREFIX}{split_subject(subject).subject}%{group}"
+
+
+def dead_letter_subject(subject: str, group: str) -> str:
+    """Where a group's messages go that failed too often."""
+    return f"{DEAD_PREFIX}{split_subject(subject).subject}%{group}"
+
+
+def characters(text: str) -> int:
+    """Length as the official client counts it: UTF-16 code units."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-be", "surrogatepass")) // 2
+
+
+def check_subject(name: str) -> None:
+    """Raises IllegalName for a subject that may not be stored."""
+    if not name:
+        raise IllegalName("a subject may not be empty", code="subject.name_illegal")
+    found = _BREAKING.search(name)
+    if found is not None:
+        raise IllegalName(
+            f"subject {name[:120]!r} holds {found.group()!r}; '/', white space and line ends are not allowed",
+            code="subject.name_illegal",
+        )
+    if characters(split_subject(name).subject) > SUBJECT_CHARS_MAX:
+        raise IllegalName(
+            f"subject {name[:60]!r}... has {characters(name)} characters, allowed are {SUBJECT_CHARS_MAX}",
+            code="subject.name_illegal",
+        )
+
+
+def check_group(name: str) -> None:
+    """Raises IllegalName for a consumer group that can't be pulled for."""
+    _check(name, "consumer group", "group.name_illegal", CONSUMER_ID_CHARS_MAX)
+
+
+def check_consumer_id(name: str) -> None:
+    """Raises IllegalName for a consumer id that can't be pulled with."""
+    _check(name, "consumer id", "consumer_id.illegal", CONSUMER_ID_CHARS_MAX)
+
+
+def _check(name: str, what: str, code: str, most: int) -> None:
+    # A broadcast's group is its consumer id, so the broker allows groups as long as ids; clients keep to GROUP_CHARS_MAX.
+    if not name:
+        raise IllegalName(f"a {what} may not be empty", code=code)
+    found = _SEPARATORS.search(name)
+    if found is not None:
+        raise IllegalName(f"{what} {name[:120]!r} holds {found.group()!r}; '/' and line ends are not allowed", code=code)
+    if characters(name) > most:
+        raise IllegalName(f"{what} {name[:60]!r}... has {characters(name)} characters, allowed are {most}", code=code)
