@@ -1,0 +1,95 @@
+"""Small state, replaced atomically: write a temporary file, sync, rename, sync the folder. The two newest are kept.
+
+A file: u32 magic · u16 version · u16 0 · i64 log offset · i64 chain · i64 synced_to · u64 state bytes · u32 CRC of all before
+it and of the state · state.
+"""
+
+from dataclasses import dataclass
+from struct import Struct
+from zlib import crc32
+
+from qmq.log.disk import Disk
+from qmq.log.record import Position
+
+_MAGIC = 0x514D514B  # "QMQK"
+_VERSION = 1
+_HEAD = Struct(">IHHqqqQ")
+_CRC = Struct(">I")
+KEEP = 2
+STATE_BYTES_MAX = 1 << 31
+"""Largest state that is believed when read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """State that holds everything of the log below `log_position`; up to `synced_to` the log was known synced."""
+
+    state: bytes
+    log_position: Position
+    synced_to: int
+
+
+class CheckpointStore:
+    """Checkpoints of one name in one folder, numbered upwards."""
+
+    def __init__(self, disk: Disk, folder: str, name: str) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._name = name
+        self.skipped: list[str] = []
+        """Damaged checkpoints that `load` passed over, with the reason."""
+
+    def _numbers(self) -> list[int]:
+        prefix = f"{self._name}."
+        tails = [n[len(prefix) :] for n in self._disk.list_dir(self._folder) if n.startswith(prefix)]
+        return sorted(int(tail) for tail in tails if tail.isdigit())
+
+    def _path(self, number: int) -> str:
+        return f"{self._folder}/{self._name}.{number:012d}"
+
+    def save(self, state: bytes, log_position: Position, synced_to: int) -> None:
+        """Durable when it returns. Raises OSError; the older checkpoints are untouched then."""
+        self._disk.make_dir(self._folder)
+        numbers = self._numbers()
+        temporary = f"{self._folder}/{self._name}.tmp"
+        if f"{self._name}.tmp" in self._disk.list_dir(self._folder):
+            self._disk.remove(temporary)
+        head = _HEAD.pack(_MAGIC, _VERSION, 0, log_position.offset, log_position.chain, synced_to, len(state))
+        file = self._disk.create(temporary, 0)
+        try:
+            file.pwritev([head, _CRC.pack(crc32(state, crc32(head))), state], 0)
+            file.datasync()
+        finally:
+            file.close()
+        self._disk.rename(temporary, self._path(numbers[-1] + 1 if numbers else 1))
+        self._disk.sync_dir(self._folder)
+        for number in numbers[: -(KEEP - 1)]:
+            self._disk.remove(self._path(number))
+
+    def load(self) -> Checkpoint | None:
+        """The newest whole one."""
+        self.skipped = []
+        for number in reversed(self._numbers()):
+            found = self._read(self._path(number))
+            if isinstance(found, Checkpoint):
+                return found
+            self.skipped.append(f"{self._path(number)}: {found}")
+        return None
+
+    def _read(self, path: str) -> Checkpoint | str:
+        file = self._disk.open(path, writable=False)
+        try:
+            head = file.pread(_HEAD.size + _CRC.size, 0)
+            if len(head) < _HEAD.size + _CRC.size:
+                return "cut short"
+            magic, version, _, offset, chain, synced_to, size = _HEAD.unpack_from(head)
+            if magic != _MAGIC or version != _VERSION:
+                return f"magic {magic:#x}, version {version}"
+            if size > STATE_BYTES_MAX or size > file.size():
+                return f"claims {size} bytes"
+            state = file.pread(size, len(head))
+        finally:
+            file.close()
+        if len(state) != size or crc32(state, crc32(head[: _HEAD.size])) != _CRC.unpack_from(head, _HEAD.size)[0]:
+            return "its CRC does not match"
+        return Checkpoint(state, Position(offset, chain), synced_to)

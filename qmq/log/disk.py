@@ -1,0 +1,205 @@
+"""The one module that touches the file system. Tests put a faulty disk of the same shape in its place."""
+
+import contextlib
+import errno
+import os
+from collections.abc import Sequence
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+_IOV_MAX = 1024
+"""Buffers of one pwritev call (Linux takes 1024)."""
+
+
+class File(Protocol):
+    """An open file."""
+
+    def pwritev(self, buffers: Sequence[Buffer], offset: int) -> None:
+        """Write all bytes at an offset. Raises OSError; then any part of them may have been written."""
+        ...
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+        ...
+
+    def pread_cached(self, size: int, offset: int) -> bytes | None:
+        """As `pread`, but None when the bytes are not all in memory and the disk would have to be asked."""
+        ...
+
+    def next_data(self, offset: int) -> int | None:
+        """The first place at or after `offset` that may hold something other than zeros; None: only zeros to the end."""
+        ...
+
+    def datasync(self) -> None:
+        """Return when the file's content is on stable storage."""
+        ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def size(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """The file system as the engine uses it. A new, renamed or removed name is durable after `sync_dir` of its folder."""
+
+    def make_dir(self, path: str) -> None:
+        """Make a folder and its parents, durably."""
+        ...
+
+    def list_dir(self, path: str) -> list[str]:
+        """Names in a folder, sorted; none when it does not exist."""
+        ...
+
+    def create(self, path: str, size: int) -> File:
+        """Make a file that must not exist, with `size` bytes of space set aside. Raises OSError; no file is left then."""
+        ...
+
+    def open(self, path: str, *, writable: bool) -> File: ...
+
+    def rename(self, old: str, new: str) -> None: ...
+
+    def remove(self, path: str) -> None: ...
+
+    def sync_dir(self, path: str) -> None: ...
+
+    def free_bytes(self, path: str) -> int: ...
+
+
+class SystemFile:
+    """A file of the operating system."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def pwritev(self, buffers: Sequence[Buffer], offset: int) -> None:
+        for begin in range(0, len(buffers), _IOV_MAX):
+            part = buffers[begin : begin + _IOV_MAX]
+            size = sum(map(len, part))
+            written = os.pwritev(self._fd, part, offset)
+            if written < size:
+                # A short write is followed by the reason when the rest is tried.
+                rest = memoryview(b"".join(part))[written:]
+                while rest:
+                    done = os.pwrite(self._fd, rest, offset + size - len(rest))
+                    if done == 0:
+                        raise OSError(errno.EIO, "a write wrote nothing")
+                    rest = rest[done:]
+            offset += size
+
+    def pread(self, size: int, offset: int) -> bytes:
+        data = os.pread(self._fd, size, offset)
+        if len(data) == size or not data:
+            return data
+        parts, have = [data], len(data)
+        while have < size:
+            more = os.pread(self._fd, size - have, offset + have)
+            if not more:
+                break
+            parts.append(more)
+            have += len(more)
+        return b"".join(parts)
+
+    def pread_cached(self, size: int, offset: int) -> bytes | None:
+        buffer = bytearray(size)
+        try:
+            read = os.preadv(self._fd, [buffer], offset, os.RWF_NOWAIT)
+        except OSError as error:
+            if error.errno == errno.EAGAIN:
+                return None
+            if error.errno in (errno.EOPNOTSUPP, errno.EINVAL):
+                return self.pread(size, offset)
+            raise
+        return bytes(buffer) if read == size else None
+
+    def next_data(self, offset: int) -> int | None:
+        try:
+            return os.lseek(self._fd, offset, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return None
+            if error.errno == errno.EINVAL:
+                return offset
+            raise
+
+    def datasync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        # A file dropped from a cache may still be read by another thread: the last reference closes it.
+        self.close()
+
+
+class SystemDisk:
+    """The operating system's file system."""
+
+    def make_dir(self, path: str) -> None:
+        missing = []
+        while path and not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for folder in reversed(missing):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(folder)
+            self.sync_dir(os.path.dirname(folder) or ".")
+
+    def list_dir(self, path: str) -> list[str]:
+        try:
+            return sorted(os.listdir(path))
+        except FileNotFoundError:
+            return []
+
+    def create(self, path: str, size: int) -> File:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
+        try:
+            if size:
+                _set_aside(fd, size)
+        except BaseException:
+            os.close(fd)
+            os.unlink(path)
+            raise
+        return SystemFile(fd)
+
+    def open(self, path: str, *, writable: bool) -> File:
+        return SystemFile(os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC))
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(old, new)
+
+    def remove(self, path: str) -> None:
+        os.unlink(path)
+
+    def sync_dir(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def free_bytes(self, path: str) -> int:
+        info = os.statvfs(path)
+        return info.f_bavail * info.f_frsize
+
+
+def _set_aside(fd: int, size: int) -> None:
+    try:
+        os.posix_fallocate(fd, 0, size)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+            raise
+        os.ftruncate(fd, size)

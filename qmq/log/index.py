@@ -1,0 +1,225 @@
+"""DenseIndex: fixed-size entries, entry n at n x size. Derived from a log, never the truth.
+
+An index is a folder of files of `segment_entries` entries each, named by their first sequence. New entries gather in memory
+and are written when somebody says `flush`; `sync` makes them durable. An index at rest holds no file handle: handles come
+from a cache that all indexes share.
+"""
+
+from bisect import bisect_right
+from collections import OrderedDict
+
+from qmq.errors import LogError
+from qmq.log.disk import Disk, File
+
+SEGMENT_ENTRIES = 1 << 20
+OPEN_FILES_MAX = 256
+"""Index files open at a time, over all indexes of a node."""
+_NAME_DIGITS = 20
+
+
+class HandleCache:
+    """Open files by path, the longest unused dropped first. A dropped file is closed by its last user."""
+
+    def __init__(self, disk: Disk, open_files_max: int = OPEN_FILES_MAX) -> None:
+        self._disk = disk
+        self._most = open_files_max
+        self._open: OrderedDict[str, File] = OrderedDict()
+
+    def get(self, path: str, *, create: bool = False) -> File:
+        """The file, opened when it is not. Raises OSError."""
+        file = self._open.get(path)
+        if file is not None:
+            self._open.move_to_end(path)
+            return file
+        try:
+            file = self._disk.open(path, writable=True)
+        except FileNotFoundError:
+            if not create:
+                raise
+            file = self._disk.create(path, 0)
+        self._open[path] = file
+        if len(self._open) > self._most:
+            self._open.popitem(last=False)
+        return file
+
+    def drop(self, path: str) -> None:
+        """Let go of a file that is about to be removed."""
+        self._open.pop(path, None)
+
+
+class DenseIndex:
+    """Entries [begin, end); those from `flushed_end` on are in memory only."""
+
+    __slots__ = (
+        "_disk",
+        "_entry_bytes",
+        "_firsts",
+        "_folder",
+        "_handles",
+        "_segment_entries",
+        "_tail",
+        "_unsynced",
+        "begin",
+        "flushed_end",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        entry_bytes: int,
+        *,
+        handles: HandleCache,
+        segment_entries: int = SEGMENT_ENTRIES,
+    ) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._entry_bytes = entry_bytes
+        self._handles = handles
+        self._segment_entries = segment_entries
+        self._tail = bytearray()
+        self._unsynced: set[str] = set()
+        self._firsts = [int(n) for n in disk.list_dir(folder) if len(n) == _NAME_DIGITS and n.isdigit()]
+        self.begin = self._firsts[0] if self._firsts else 0
+        self.flushed_end = self.begin
+        if self._firsts:
+            self.flushed_end = self._firsts[-1] + handles.get(self._path(self._firsts[-1])).size() // entry_bytes
+
+    def _path(self, first: int) -> str:
+        return f"{self._folder}/{first:0{_NAME_DIGITS}d}"
+
+    @property
+    def end(self) -> int:
+        return self.flushed_end + len(self._tail) // self._entry_bytes
+
+    @property
+    def tail_bytes(self) -> int:
+        """Bytes in memory only."""
+        return len(self._tail)
+
+    def start_at(self, sequence: int) -> None:
+        """Let an empty index begin at a sequence."""
+        if self.begin != self.end:
+            raise LogError(f"index {self._folder} holds [{self.begin}, {self.end}) and can't start at {sequence}")
+        self._remove(list(self._firsts))
+        self.begin = self.flushed_end = sequence
+
+    def append(self, entries: bytes) -> None:
+        """Add whole entries behind the last."""
+        self._tail += entries
+
+    def read(self, begin: int, end: int) -> bytes:
+        """Entries [begin, end), clipped to what there is.
+
+        Raises:
+            LogError: the file can't be read.
+        """
+        begin, end = max(begin, self.begin), min(end, self.end)
+        if begin >= end:
+            return b""
+        size = self._entry_bytes
+        if begin >= self.flushed_end:
+            at = (begin - self.flushed_end) * size
+            return bytes(self._tail[at : at + (end - begin) * size])
+        parts = []
+        at = begin
+        while at < min(end, self.flushed_end):
+            first = self._first_of(at)
+            stop = min(end, self.flushed_end, self._end_of(first))
+            wanted = (stop - at) * size
+            try:
+                data = self._handles.get(self._path(first)).pread(wanted, (at - first) * size)
+            except OSError as error:
+                raise LogError(f"index {self._folder}: {error}", code="log.index_unreadable") from error
+            # A file that was cut reads as zeros: such entries fail their check and are made again from the log.
+            parts.append(data.ljust(wanted, b"\0"))
+            at = stop
+        if end > self.flushed_end:
+            parts.append(bytes(self._tail[: (end - self.flushed_end) * size]))
+        return b"".join(parts)
+
+    def _first_of(self, sequence: int) -> int:
+        return self._firsts[bisect_right(self._firsts, sequence) - 1]
+
+    def _end_of(self, first: int) -> int:
+        """The sequence behind the last that a file may hold: the next file's first, or its full size."""
+        place = self._firsts.index(first)
+        return self._firsts[place + 1] if place + 1 < len(self._firsts) else first + self._segment_entries
+
+    def flush(self) -> None:
+        """Write what is in memory to the files; on OSError it stays in memory and can be tried again."""
+        size = self._entry_bytes
+        while self._tail:
+            if not self._firsts or self.flushed_end >= self._firsts[-1] + self._segment_entries:
+                self._disk.make_dir(self._folder)
+                self._handles.get(self._path(self.flushed_end), create=True)
+                self._firsts.append(self.flushed_end)
+            first = self._firsts[-1]
+            room = (first + self._segment_entries - self.flushed_end) * size
+            part = bytes(self._tail[:room])
+            path = self._path(first)
+            self._handles.get(path).pwritev([part], (self.flushed_end - first) * size)
+            self._unsynced.add(path)
+            self.flushed_end += len(part) // size
+            del self._tail[:room]
+
+    def unsynced_files(self) -> list[str]:
+        """Paths written since they were last asked for; the caller syncs them, and their folder, in its own time."""
+        paths = list(self._unsynced)
+        self._unsynced.clear()
+        return paths
+
+    def truncate(self, end: int) -> None:
+        """Forget entries from `end` on."""
+        if end < self.flushed_end:
+            self._tail.clear()
+            keep = [first for first in self._firsts if first < end]
+            self._remove([first for first in self._firsts if first >= end])
+            if keep:
+                path = self._path(keep[-1])
+                self._handles.get(path).truncate((end - keep[-1]) * self._entry_bytes)
+                self._unsynced.add(path)
+            self.flushed_end = max(end, self.begin)
+        elif end < self.end:
+            del self._tail[(end - self.flushed_end) * self._entry_bytes :]
+
+    def drop_before(self, sequence: int) -> None:
+        """Forget entries below `sequence`; files that hold nothing else are deleted."""
+        self.begin = max(self.begin, min(sequence, self.end))
+        self._remove([first for first in self._firsts[:-1] if self._end_of(first) <= self.begin])
+
+    def repair(self, sequence: int, entry: bytes) -> None:
+        """Write one entry anew."""
+        if sequence >= self.flushed_end:
+            at = (sequence - self.flushed_end) * self._entry_bytes
+            self._tail[at : at + self._entry_bytes] = entry
+            return
+        first = self._first_of(sequence)
+        path = self._path(first)
+        self._handles.get(path).pwritev([entry], (sequence - first) * self._entry_bytes)
+        self._unsynced.add(path)
+
+    def _remove(self, firsts: list[int]) -> None:
+        for first in firsts:
+            path = self._path(first)
+            self._handles.drop(path)
+            self._unsynced.discard(path)
+            self._disk.remove(path)
+            self._firsts.remove(first)
+
+
+def sync_files(disk: Disk, paths: list[str]) -> None:
+    """Make files and their folders durable; from a thread that may wait. Files deleted meanwhile are passed over."""
+    folders = set()
+    for path in paths:
+        try:
+            file = disk.open(path, writable=True)
+        except FileNotFoundError:
+            continue
+        try:
+            file.datasync()
+        finally:
+            file.close()
+        folders.add(path.rsplit("/", 1)[0])
+    for folder in folders:
+        disk.sync_dir(folder)

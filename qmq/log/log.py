@@ -1,0 +1,401 @@
+"""SegmentedLog: append, commit, read, roll. The package docstring has the format and the life of a log."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from qmq.errors import LogError
+from qmq.log.commit import COMMIT_BYTES_TARGET, RECORD_BYTES_MAX, SealedCommit
+from qmq.log.disk import Buffer, Disk, File
+from qmq.log.record import (
+    COMMIT_BODY_BYTES_MAX,
+    HEADER_BYTES,
+    RECORD,
+    RECORD_BYTES,
+    UNKNOWN_CHAIN,
+    Position,
+    commit_crc,
+    encode_crc,
+    encode_header,
+)
+from qmq.log.recovery import Commit, Damage, Walked, Walker
+from qmq.log.segment import SegmentInfo, Segments
+
+SEGMENT_BYTES = 1 << 30
+"""Default size of a segment, as in QMQ, RocketMQ and Kafka."""
+_ZEROS = bytes(1 << 20)
+
+assert RECORD_BYTES_MAX + RECORD_BYTES <= COMMIT_BODY_BYTES_MAX
+assert COMMIT_BYTES_TARGET <= COMMIT_BODY_BYTES_MAX
+
+
+class SegmentedLog:
+    """One append-only log.
+
+    `append`, `take`, `complete` and the properties belong to one thread (the event loop); `write`, `sync` and
+    `prepare_next` to another or several; `read` to any. At most one commit is being written at a time.
+    """
+
+    def __init__(self, disk: Disk, segments: Segments, segment_bytes: int, epoch: int, walked: Walked) -> None:
+        """Use `open`."""
+        self._disk = disk
+        self._segments = segments
+        self._segment_bytes = segment_bytes
+        self._epoch = epoch
+        self.damaged: tuple[Damage, ...] = walked.damaged
+        self.torn_bytes = 0
+        self.failed: BaseException | None = None
+        # The writer's side.
+        self._chain = walked.position.chain
+        self._writer_base = -1
+        self._writer_file: File | None = None
+        self._writer_synced_to = walked.synced_to
+        self._make_lock = threading.Lock()
+        # The appender's side.
+        self._base = walked.segment_base
+        self._at = walked.position.offset
+        self._parts: list[Buffer] = []
+        self._body_bytes = 0
+        self._record_count = 0
+        self._sealed: deque[SealedCommit] = deque()
+        self._sealed_bytes = 0
+        self.written_end = self.synced_end = walked.position.offset
+        self.position = walked.position
+        self.needs_seal = False
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        folder: str,
+        *,
+        segment_bytes: int = SEGMENT_BYTES,
+        epoch: int = 1,
+        start: Position | None = None,
+        synced_to: int = 0,
+        visit: Callable[[Commit], None],
+    ) -> "SegmentedLog":
+        """Open a folder, new or used, and visit every valid commit from `start` (default: the oldest) on.
+
+        Args:
+            segment_bytes: size of segments to come; existing ones keep theirs.
+            start: a position that an earlier open or `position` gave.
+            synced_to: what is known, from a checkpoint, to have been synced.
+
+        Raises:
+            LogError: a commit of an unknown format stands in the log.
+            OSError: the disk refused.
+        """
+        disk.make_dir(folder)
+        segments = Segments(disk, folder)
+        if start is not None and not any(s.base <= start.offset <= s.end for s in segments.infos()):
+            # Not even the segment that the position names is there: all that is left is read, and the rest is damage.
+            infos = segments.infos()
+            start = Position(infos[0].base, UNKNOWN_CHAIN) if infos else start
+        walked = Walker(segments, visit, synced_to=synced_to).walk(start)
+        log = cls(disk, segments, segment_bytes, epoch, walked)
+        log._settle(walked)
+        return log
+
+    def _settle(self, walked: Walked) -> None:
+        """Clear a torn tail, or step past damage at the end; then the log can be appended to."""
+        infos = self._segments.infos()
+        gaps = [Damage(a.end, b.base, "a segment is missing") for a, b in zip(infos, infos[1:], strict=False) if a.end < b.base]
+        known = {damage.begin for damage in self.damaged}
+        self.damaged += tuple(gap for gap in gaps if gap.begin not in known)
+        end = walked.position.offset
+        if infos and end < walked.synced_to:
+            # Acknowledged bytes stood here. They are left as they are, and the log goes on in a new segment.
+            self._base = max(infos[-1].end, walked.synced_to)
+            self._at, self._chain = self._base, 0
+            self.written_end = self.synced_end = self._base
+            self.position = Position(self._base, 0)
+            self._segments.create(self._base, self._segment_bytes)
+            return
+        if infos:
+            self._clear(end, walked.segment_base)
+            self._writer_synced_to = end
+            self.needs_seal = end > infos[0].base
+        else:
+            base = walked.position.offset
+            if end < walked.synced_to:
+                self.damaged += (Damage(end, walked.synced_to, "the whole log is missing"),)
+                base = walked.synced_to
+            self._segments.create(base, self._segment_bytes)
+            self._base = self._at = self.written_end = self.synced_end = base
+            self.position = Position(base, 0)
+            self._chain = 0
+
+    def _clear(self, end: int, base: int) -> None:
+        """Zero whatever stands behind the last commit: it was never answered, and must never look valid."""
+        for info in reversed(self._segments.infos()):
+            first = max(end, info.base)
+            if info.base > base:
+                file = self._segments.file(info.base)
+                if file.next_data(0) is not None and _has_data(file, 0, info.bytes):
+                    self._segments.remove(info.base)
+                    self._disk.sync_dir(self._segments.folder)
+                continue
+            if info.base < base:
+                return
+            file = self._disk.open(self._segments.path(base), writable=True)
+            try:
+                at: int | None = first - base
+                cleared = 0
+                while at is not None and (at := file.next_data(at)) is not None and at < info.bytes:
+                    piece = file.pread(min(len(_ZEROS), info.bytes - at), at)
+                    if piece.count(0) != len(piece):
+                        file.pwritev([_ZEROS[: len(piece)]], at)
+                        cleared += len(piece.rstrip(b"\0"))
+                    at += len(piece) or 1
+                # Not only for what was cleared: after a kill the last commits may be in memory alone, and they are about
+                # to be served.
+                file.datasync()
+                self.torn_bytes = cleared
+            finally:
+                file.close()
+
+    # --- appending -------------------------------------------------------------------------------------------------
+
+    @property
+    def begin(self) -> int:
+        """The oldest log offset kept."""
+        infos = self._segments.infos()
+        return infos[0].base if infos else self.written_end
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes appended and not yet taken to be written."""
+        return self._sealed_bytes + self._body_bytes
+
+    @property
+    def has_pending(self) -> bool:
+        return self._record_count > 0 or bool(self._sealed)
+
+    @property
+    def appended_end(self) -> int:
+        """Where the next commit will begin; above it nothing has been appended."""
+        return self._at + (HEADER_BYTES + self._body_bytes if self._record_count else 0)
+
+    @property
+    def prepared_bytes(self) -> int:
+        """Bytes of segments made ahead of need."""
+        return sum(info.bytes for info in self._segments.infos() if info.base > self._base)
+
+    @property
+    def room_bytes(self) -> int:
+        """Bytes that can be appended without asking the disk for space."""
+        info = self._segments.holding(self._base)
+        return (info.end - self.appended_end if info is not None else 0) + self.prepared_bytes
+
+    def append(self, kind: int, *parts: Buffer) -> int:
+        """Add a record to the commit that is being gathered; the log offset of its payload's first byte.
+
+        The parts are not copied: they must stay as they are until the commit is written.
+
+        Raises:
+            LogError: the record is too large for the log, or the log has failed.
+        """
+        if self.failed is not None:
+            raise LogError(f"the log has failed: {self.failed}", code="log.failed")
+        size = sum(map(len, parts))
+        needed = RECORD_BYTES + size
+        if size > RECORD_BYTES_MAX or HEADER_BYTES + needed > self._segment_bytes:
+            raise LogError(
+                f"a record of {size} bytes, the limit is {min(RECORD_BYTES_MAX, self._segment_bytes - HEADER_BYTES)}",
+                code="log.record_too_large",
+            )
+        if self._record_count and self._body_bytes + needed > COMMIT_BYTES_TARGET:
+            self._seal()
+        end = self._segment_end()
+        if self._at + HEADER_BYTES + self._body_bytes + needed > end:
+            if self._record_count:
+                self._seal()
+            if self._at + HEADER_BYTES + needed > end:
+                self._base = self._at = end
+        offset = self._at + HEADER_BYTES + self._body_bytes + RECORD_BYTES
+        self._parts.append(RECORD.pack(size, kind))
+        self._parts.extend(parts)
+        self._body_bytes += needed
+        self._record_count += 1
+        return offset
+
+    def _segment_end(self) -> int:
+        info = self._segments.holding(self._base)
+        return info.end if info is not None else self._base + self._segment_bytes
+
+    def _seal(self) -> None:
+        commit = SealedCommit(self._base, self._at, self._body_bytes, self._record_count, tuple(self._parts))
+        self._at = commit.end
+        self._parts, self._body_bytes, self._record_count = [], 0, 0
+        self._sealed.append(commit)
+        self._sealed_bytes += commit.body_bytes
+
+    def take(self) -> SealedCommit | None:
+        """The next commit to write, in order; None when nothing is pending.
+
+        Raises:
+            LogError: the log has failed.
+        """
+        if self.failed is not None:
+            raise LogError(f"the log has failed: {self.failed}", code="log.failed")
+        if not self._sealed:
+            if not self._record_count:
+                return None
+            self._seal()
+        commit = self._sealed.popleft()
+        self._sealed_bytes -= commit.body_bytes
+        return commit
+
+    def seal_idle(self) -> SealedCommit | None:
+        """An empty commit that proves the last one synced; None when there is nothing to prove or something pending."""
+        if not self.needs_seal or self.has_pending or self.failed is not None:
+            return None
+        if self._at + HEADER_BYTES > self._segment_end():
+            return None
+        commit = SealedCommit(self._base, self._at, 0, 0, ())
+        self._at = commit.end
+        return commit
+
+    # --- the writing thread ----------------------------------------------------------------------------------------
+
+    def write(self, commit: SealedCommit, *, sync: bool = True) -> None:
+        """Write a commit, and sync it. Any failure is for good: the log takes nothing more.
+
+        Raises:
+            OSError: the disk refused; whether the commit is there is unknown.
+        """
+        try:
+            file = self._file_for(commit.segment_base, sync)
+            head = encode_header(
+                segment_base=commit.segment_base,
+                epoch=self._epoch,
+                offset=commit.offset,
+                body_bytes=commit.body_bytes,
+                record_count=commit.record_count,
+                previous_crc=self._chain,
+                synced_to=self._writer_synced_to,
+            )
+            crc = commit_crc(head, *commit.parts)
+            file.pwritev([head + encode_crc(crc), *commit.parts], commit.offset - commit.segment_base)
+            if sync:
+                file.datasync()
+                self._writer_synced_to = commit.end
+            self._chain = crc
+        except BaseException as error:
+            self.failed = error
+            raise
+
+    def _file_for(self, base: int, sync: bool) -> File:
+        if self._writer_file is not None and self._writer_base == base:
+            return self._writer_file
+        if self._writer_file is not None:
+            if not sync:
+                self._writer_file.datasync()
+            self._writer_file.close()
+        with self._make_lock:
+            if not any(info.base == base for info in self._segments.infos()):
+                self._segments.create(base, self._segment_bytes)
+        self._writer_file = self._disk.open(self._segments.path(base), writable=True)
+        self._writer_base = base
+        return self._writer_file
+
+    def sync(self) -> None:
+        """Sync what was written without (flush by interval)."""
+        file = self._writer_file
+        if file is None or self.failed is not None:
+            return
+        try:
+            file.datasync()
+        except BaseException as error:
+            self.failed = error
+            raise
+
+    def prepare_next(self) -> bool:
+        """Make the segment after the current one, so that a roll costs nothing and needs no space; False if it is there.
+
+        Raises:
+            OSError: no space; nothing is left behind.
+        """
+        with self._make_lock:
+            infos = self._segments.infos()
+            current = next((info for info in infos if info.base == self._base), None)
+            if current is None or infos[-1].base > self._base:
+                return False
+            self._segments.create(current.end, self._segment_bytes)
+            return True
+
+    def complete(self, commit: SealedCommit) -> None:
+        """Back on the appending thread: a commit was written (and synced as its policy says)."""
+        self.written_end = self.synced_end = commit.end
+        self.position = Position(commit.end, self._chain)
+        self.needs_seal = not commit.is_seal
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Bytes of the log.
+
+        Raises:
+            LogError: they are not kept, or the disk could not give them.
+        """
+        file, place = self._segments.locate(offset, size)
+        try:
+            data = file.pread(size, place)
+        except OSError as error:
+            raise LogError(f"log offset {offset}: {error}", code="log.unreadable") from error
+        if len(data) < size:
+            raise LogError(f"log offset {offset}: {len(data)} of {size} bytes are there", code="log.unreadable")
+        return data
+
+    def read_cached(self, offset: int, size: int) -> bytes | None:
+        """As `read`, but None when the disk would have to be waited for."""
+        file, place = self._segments.locate(offset, size)
+        try:
+            return file.pread_cached(size, place)
+        except OSError as error:
+            raise LogError(f"log offset {offset}: {error}", code="log.unreadable") from error
+
+    def warm(self, offset: int, size: int) -> None:
+        """Bring a range into memory, as far as it is kept; from a thread that may wait for the disk."""
+        info = self._segments.holding(offset)
+        if info is not None:
+            self.read(offset, min(size, info.end - offset))
+
+    def walk(self, begin: int, visit: Callable[[Commit], None], stop: Callable[[int], bool]) -> tuple[Damage, ...]:
+        """Visit commits again from a segment's base on, until `stop(offset)`; the damage met on the way."""
+        end = self.written_end
+        walker = Walker(self._segments, visit, stop=lambda offset: offset >= end or stop(offset))
+        return walker.walk(Position(begin, UNKNOWN_CHAIN)).damaged
+
+    def segments(self) -> list[SegmentInfo]:
+        """The segments, oldest first."""
+        return self._segments.infos()
+
+    def drop_before(self, offset: int) -> list[int]:
+        """Delete whole segments below a log offset, never the current one; their bases."""
+        gone = [info.base for info in self._segments.infos() if info.end <= offset and info.base < self._base]
+        for base in gone:
+            self._segments.remove(base)
+        if gone:
+            self._disk.sync_dir(self._segments.folder)
+        return gone
+
+    def close(self) -> None:
+        """Let go of all files."""
+        if self._writer_file is not None:
+            self._writer_file.close()
+            self._writer_file = None
+        self._segments.close()
+
+
+def _has_data(file: File, begin: int, end: int) -> bool:
+    at: int | None = begin
+    while at is not None and at < end and (at := file.next_data(at)) is not None:
+        piece = file.pread(len(_ZEROS), at)
+        if not piece:
+            return False
+        if piece.count(0) != len(piece):
+            return True
+        at += len(piece)
+    return False

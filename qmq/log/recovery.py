@@ -1,0 +1,231 @@
+"""Walking a log's commits, and telling a torn tail from damage.
+
+A bad place at log offset b is *damage of acknowledged data* when b lies below what is known to have been synced: the
+`synced_to` of any valid commit behind it, or of the checkpoint. It is never cut; the walk goes on at the next valid commit.
+Otherwise it is a *torn tail*: bytes of a commit that was never answered, with whatever unsynced bytes lie behind.
+A seal is written without a sync of its own, so a power cut may lose it and keep the commit behind it; a seal's bytes follow
+from its place, so that commit is recognised by its chain and nothing is wrong.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from qmq.log.disk import File
+from qmq.log.record import (
+    HEADER_BYTES,
+    MAGIC_BYTES,
+    UNKNOWN_CHAIN,
+    CommitHeader,
+    Position,
+    commit_crc,
+    decode_header,
+    encode_header,
+    is_whole,
+)
+from qmq.log.segment import SegmentInfo, Segments
+
+READ_AHEAD_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A valid commit as the walk hands it over. `body` may be kept; offsets are log offsets."""
+
+    header: CommitHeader
+    body: memoryview
+    after_damage: bool
+
+    @property
+    def offset(self) -> int:
+        return self.header.offset
+
+    @property
+    def end(self) -> int:
+        return self.header.end
+
+    @property
+    def epoch(self) -> int:
+        return self.header.epoch
+
+    @property
+    def body_offset(self) -> int:
+        return self.header.offset + HEADER_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Log offsets [begin, end) hold acknowledged commits that can't be read; begin == end: the chain is broken there."""
+
+    begin: int
+    end: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """What a walk found. `position` is behind the last valid commit; `torn_at` where unanswered bytes begin, if any."""
+
+    position: Position
+    segment_base: int
+    synced_to: int
+    damaged: tuple[Damage, ...]
+    torn_at: int | None
+
+
+class _Window:
+    """Reads one file in large pieces."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._data = memoryview(b"")
+        self._begin = 0
+
+    def get(self, place: int, size: int) -> memoryview:
+        """Up to `size` bytes at `place`; fewer at the end of the file."""
+        at = place - self._begin
+        if not (0 <= at and at + size <= len(self._data)):
+            self._data = memoryview(self._file.pread(max(size, READ_AHEAD_BYTES), place))
+            self._begin, at = place, 0
+        return self._data[at : at + size]
+
+
+class Walker:
+    """Walks commits over segments. `visit` is called for each valid one, in order; `stop` may end the walk early."""
+
+    def __init__(
+        self,
+        segments: Segments,
+        visit: Callable[[Commit], None],
+        *,
+        synced_to: int = 0,
+        stop: Callable[[int], bool] | None = None,
+    ) -> None:
+        self._segments = segments
+        self._visit = visit
+        self._stop = stop
+        self._synced_to = synced_to
+        self._damaged: list[Damage] = []
+        self._windows: dict[int, _Window] = {}
+
+    def walk(self, start: Position | None) -> Walked:
+        """From a position, or from the oldest segment's beginning with an unknown chain."""
+        infos = self._segments.infos()
+        if not infos:
+            return Walked(start or Position(0, 0), -1, self._synced_to, (), None)
+        # The very first commit follows nothing; what came before a later oldest segment is not known.
+        oldest = infos[0].base
+        at, chain = (oldest, 0 if oldest == 0 else None) if start is None else (
+            start.offset,
+            start.chain if start.chain != UNKNOWN_CHAIN else None,
+        )
+        base = self._base_of(infos, at)
+        after_damage = False
+        while True:
+            if self._stop is not None and self._stop(at):
+                break
+            commit = self._read(base, at)
+            if commit is None:
+                found = self._next_whole(infos, base, at)
+                if found is None:
+                    break
+                verdict = self._judge(at, chain, found[1], base, found[0])
+                if verdict == "torn":
+                    return self._end(at, chain, base, torn_at=at)
+                if verdict == "damage":
+                    self._damaged.append(Damage(at, found[1].offset, "commits can't be read"))
+                    chain, after_damage = None, True
+                else:
+                    chain = found[1].header.previous_crc
+                base, commit = found
+            if chain is not None and commit.header.previous_crc != chain:
+                self._damaged.append(Damage(commit.offset, commit.offset, "a commit does not follow the one before it"))
+                after_damage = True
+            if commit.header.record_count:
+                self._visit(Commit(commit.header, commit.body, after_damage))
+            after_damage = False
+            self._synced_to = max(self._synced_to, commit.header.synced_to)
+            chain, at = commit.header.crc, commit.end
+        return self._end(at, chain, base, torn_at=None)
+
+    def _base_of(self, infos: list[SegmentInfo], offset: int) -> int:
+        bases = [info.base for info in infos if info.base <= offset]
+        return bases[-1] if bases else infos[0].base
+
+    def _end(self, at: int, chain: int | None, base: int, torn_at: int | None) -> Walked:
+        if at < self._synced_to and self._stop is None:
+            self._damaged.append(Damage(at, self._synced_to, "synced commits at the end of the log can't be read"))
+            torn_at = None
+        return Walked(Position(at, chain or 0), base, self._synced_to, tuple(self._damaged), torn_at)
+
+    def _read(self, base: int, at: int) -> Commit | None:
+        """The whole commit at a log offset, or None."""
+        info = self._segments.holding(at)
+        if info is None or info.base != base or at > info.end - HEADER_BYTES:
+            return None
+        window = self._windows.get(base)
+        if window is None:
+            self._windows = {base: _Window(self._segments.file(base))}
+            window = self._windows[base]
+        header = decode_header(window.get(at - base, HEADER_BYTES), at, base)
+        if header is None or header.end > info.end:
+            return None
+        data = window.get(at - base, HEADER_BYTES + header.body_bytes)
+        return Commit(header, data[HEADER_BYTES:], False) if is_whole(header, data) else None
+
+    def _next_whole(self, infos: list[SegmentInfo], base: int, at: int) -> tuple[int, Commit] | None:
+        """The next whole commit behind a bad place: (its segment's base, the commit)."""
+        for info in infos:
+            if info.base < base:
+                continue
+            place = at + 1 - base if info.base == base else 0
+            file = self._segments.file(info.base)
+            window = _Window(file)
+            while place < info.bytes:
+                data_at = file.next_data(place)
+                if data_at is None:
+                    break
+                place = max(place, data_at)
+                piece = bytes(window.get(place, READ_AHEAD_BYTES))
+                found = piece.find(MAGIC_BYTES)
+                if found >= 0:
+                    commit = self._read(info.base, info.base + place + found)
+                    if commit is not None:
+                        return info.base, commit
+                    place += found + 1
+                else:
+                    if not piece:
+                        break
+                    place += max(1, len(piece) - len(MAGIC_BYTES) + 1)
+        return None
+
+    def _judge(self, at: int, chain: int | None, found: Commit, base: int, found_base: int) -> str:
+        """Why nothing valid stands at `at` although a whole commit follows: "clean", "damage" or "torn"."""
+        if chain is not None and found.header.previous_crc == chain:
+            # The segment was full: the log goes on in the next.
+            return "clean" if found_base != base else "damage"
+        if chain is not None:
+            seal = encode_header(
+                segment_base=base,
+                epoch=found.epoch,
+                offset=at,
+                body_bytes=0,
+                record_count=0,
+                previous_crc=chain,
+                synced_to=at,
+            )
+            if found.header.previous_crc == commit_crc(seal):
+                return "clean"
+        return "damage" if at < max(self._synced_to, self._synced_behind(found, found_base)) else "torn"
+
+    def _synced_behind(self, found: Commit, base: int) -> int:
+        """The highest `synced_to` of whole commits from `found` on."""
+        highest, at = found.header.synced_to, found.end
+        infos = self._segments.infos()
+        while True:
+            commit = self._read(base, at)
+            if commit is None:
+                following = self._next_whole(infos, base, at)
+                if following is None:
+                    return highest
+                base, commit = following
+            highest, at = max(highest, commit.header.synced_to), commit.end

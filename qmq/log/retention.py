@@ -1,0 +1,36 @@
+"""Which segments may go. Pure: ages and sizes in, a log offset out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentAge:
+    """A segment and the wall time, in milliseconds, of the newest message in it (None: not known, kept)."""
+
+    base: int
+    end: int
+    newest_at_ms: int | None
+
+
+def keep_from(
+    segments: Sequence[SegmentAge], *, now_ms: int, keep_ms: int, keep_bytes: int, floor: int
+) -> int:
+    """The log offset below which whole segments may be deleted.
+
+    Args:
+        segments: oldest first; the last is being written and stays.
+        keep_ms: messages younger than this stay.
+        keep_bytes: most bytes kept, 0 for no such limit.
+        floor: nothing at or above it may go (what a checkpoint still needs to be replayed).
+    """
+    cut = segments[0].base if segments else 0
+    total = sum(segment.end - segment.base for segment in segments)
+    for segment in segments[:-1]:
+        too_old = segment.newest_at_ms is not None and segment.newest_at_ms < now_ms - keep_ms
+        too_much = keep_bytes > 0 and total > keep_bytes
+        if segment.end > floor or not (too_old or too_much):
+            break
+        cut = segment.end
+        total -= segment.end - segment.base
+    return cut

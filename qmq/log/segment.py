@@ -1,0 +1,120 @@
+"""A log's segment files: their names, and reading from them."""
+
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from qmq.errors import LogError
+from qmq.log.disk import Disk, File
+
+NAME_DIGITS = 20
+OPEN_SEGMENTS_MAX = 64
+"""Segment files kept open for reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentInfo:
+    """One segment: the log offset of its first byte, and its size in bytes as set aside."""
+
+    base: int
+    bytes: int
+
+    @property
+    def end(self) -> int:
+        return self.base + self.bytes
+
+
+def segment_name(base: int) -> str:
+    """The file name of a segment."""
+    return f"{base:0{NAME_DIGITS}d}"
+
+
+class Segments:
+    """The segments of one log folder, oldest first. Reading is safe from any thread."""
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        self._disk = disk
+        self.folder = folder
+        self._infos: list[SegmentInfo] = []
+        self._bases: list[int] = []
+        self._open: OrderedDict[int, File] = OrderedDict()
+        self._lock = threading.Lock()
+        for name in disk.list_dir(folder):
+            if len(name) == NAME_DIGITS and name.isdigit():
+                file = disk.open(f"{folder}/{name}", writable=False)
+                self._add(SegmentInfo(int(name), file.size()))
+                file.close()
+
+    def _add(self, info: SegmentInfo) -> None:
+        self._infos.append(info)
+        self._bases.append(info.base)
+
+    def infos(self) -> list[SegmentInfo]:
+        """All segments, oldest first."""
+        return list(self._infos)
+
+    def path(self, base: int) -> str:
+        return f"{self.folder}/{segment_name(base)}"
+
+    def create(self, base: int, size: int) -> SegmentInfo:
+        """Make a segment, durably. Raises OSError when there is no space; nothing is left then."""
+        file = self._disk.create(self.path(base), size)
+        try:
+            # The size is metadata that a later fdatasync need not write: it is made durable here, once.
+            file.datasync()
+            self._disk.sync_dir(self.folder)
+        finally:
+            file.close()
+        info = SegmentInfo(base, size)
+        with self._lock:
+            self._add(info)
+        return info
+
+    def remove(self, base: int) -> None:
+        """Delete a segment; durable after the folder's next sync."""
+        self._disk.remove(self.path(base))
+        with self._lock:
+            place = self._bases.index(base)
+            del self._infos[place], self._bases[place]
+            self._open.pop(base, None)
+
+    def holding(self, offset: int) -> SegmentInfo | None:
+        """The segment with a log offset."""
+        with self._lock:
+            place = bisect_right(self._bases, offset) - 1
+            if place < 0:
+                return None
+            info = self._infos[place]
+        return info if offset < info.end else None
+
+    def file(self, base: int) -> File:
+        """The segment's file for reading."""
+        with self._lock:
+            file = self._open.get(base)
+            if file is None:
+                file = self._open[base] = self._disk.open(self.path(base), writable=False)
+                if len(self._open) > OPEN_SEGMENTS_MAX:
+                    self._open.popitem(last=False)
+            else:
+                self._open.move_to_end(base)
+            return file
+
+    def locate(self, offset: int, size: int) -> tuple[File, int]:
+        """The file and place of a range of the log.
+
+        Raises:
+            LogError: the range is not in one segment that is still there.
+        """
+        info = self.holding(offset)
+        if info is None or offset + size > info.end:
+            raise LogError(f"log offsets [{offset}, {offset + size}) are not in one kept segment", code="log.not_kept")
+        try:
+            return self.file(info.base), offset - info.base
+        except OSError as error:
+            raise LogError(f"the segment of log offset {offset} can't be opened: {error}") from error
+
+    def close(self) -> None:
+        """Let go of all files."""
+        with self._lock:
+            self._open.clear()
