@@ -95,7 +95,7 @@ class FrameReader:
     error is raised by the next call.
     """
 
-    __slots__ = ("_begin", "_buffer", "_end", "_error", "_frame_bytes_max", "_view")
+    __slots__ = ("_begin", "_buffer", "_end", "_frame_bytes_max", "_view", "error")
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._frame_bytes_max = frame_bytes_max
@@ -103,7 +103,8 @@ class FrameReader:
         self._view = memoryview(self._buffer)
         self._begin = 0
         self._end = 0
-        self._error: ProtocolError | None = None
+        self.error: ProtocolError | None = None
+        """Why nothing more can be read, once a header was bad."""
 
     @property
     def pending_bytes(self) -> int:
@@ -124,10 +125,10 @@ class FrameReader:
             space[:size] = view[:size]
             frames += self.buffer_updated(size)
             view = view[size:]
-            if self._error is not None:
+            if self.error is not None:
                 if frames:
                     return frames
-                raise self._error
+                raise self.error
         return frames
 
     def buffer_updated(self, size: int) -> list[Frame]:
@@ -136,8 +137,8 @@ class FrameReader:
         Raises:
             ProtocolError: the stream is not QMQ's, or a frame is larger than the limit; nothing more can be read.
         """
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
         self._end += size
         frames: list[Frame] = []
         view, at, end = self._view, self._begin, self._end
@@ -145,7 +146,7 @@ class FrameReader:
         while end - at >= HEADER_BYTES:
             total, header_size, magic, code, version, opaque, flag, request_code = _HEADER.unpack_from(view, at)
             if magic != MAGIC or header_size != _HEADER_SIZE_FIELD or not _TOTAL_MIN <= total <= self._frame_bytes_max - 4:
-                self._error = _header_error(total, header_size, magic, self._frame_bytes_max)
+                self.error = _header_error(total, header_size, magic, self._frame_bytes_max)
                 break
             needed = total + 4
             if end - at < needed:
@@ -154,9 +155,9 @@ class FrameReader:
             at += needed
             needed = 0
         self._begin = at
-        if self._error is not None:
+        if self.error is not None:
             if not frames:
-                raise self._error
+                raise self.error
             return frames
         self._make_room(needed or HEADER_BYTES)
         return frames

@@ -1,0 +1,91 @@
+"""A node's folder: one process at a time, and never another node's."""
+
+import fcntl
+import json
+import os
+from dataclasses import asdict, dataclass
+
+from qmq.errors import SettingError
+from qmq.log.disk import Disk
+
+FORMAT = 1
+_LOCK = "lock"
+_META = "node.json"
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirOwner:
+    """Whose folder it is; written once, checked at every start."""
+
+    kind: str
+    broker_group: str
+    node_id: str
+    format: int = FORMAT
+
+
+class DataDir:
+    """The folder, locked for as long as this object lives."""
+
+    def __init__(self, path: str, lock_fd: int) -> None:
+        self.path = path
+        self._lock_fd = lock_fd
+
+    @classmethod
+    def open(cls, path: str, owner: DataDirOwner, disk: Disk) -> "DataDir":
+        """Lock the folder and make sure that it is this node's.
+
+        Raises:
+            SettingError: another process uses it, it belongs to another node, or another version wrote it.
+            OSError: it can't be made or read.
+        """
+        disk.make_dir(path)
+        fd = os.open(f"{path}/{_LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(fd)
+            raise SettingError(f"--data-dir {path} is in use by another process; give each node its own") from error
+        try:
+            cls._check_owner(path, owner, disk)
+        except BaseException:
+            os.close(fd)
+            raise
+        return cls(path, fd)
+
+    @staticmethod
+    def _check_owner(path: str, owner: DataDirOwner, disk: Disk) -> None:
+        if _META in disk.list_dir(path):
+            file = disk.open(f"{path}/{_META}", writable=False)
+            try:
+                data = file.pread(file.size(), 0)
+            finally:
+                file.close()
+            try:
+                found = DataDirOwner(**json.loads(data))
+            except (ValueError, TypeError) as error:
+                raise SettingError(f"{path}/{_META} can't be read: {error}; restore it or use an empty folder") from error
+            if found.format != FORMAT:
+                raise SettingError(f"--data-dir {path} has format {found.format}, this version reads {FORMAT}")
+            if found != owner:
+                raise SettingError(
+                    f"--data-dir {path} belongs to {found.kind} {found.node_id} of group {found.broker_group},"
+                    f" not to {owner.kind} {owner.node_id} of group {owner.broker_group}"
+                )
+            return
+        temporary = f"{path}/{_META}.tmp"
+        if f"{_META}.tmp" in disk.list_dir(path):
+            disk.remove(temporary)
+        file = disk.create(temporary, 0)
+        try:
+            file.pwritev([json.dumps(asdict(owner)).encode()], 0)
+            file.datasync()
+        finally:
+            file.close()
+        disk.rename(temporary, f"{path}/{_META}")
+        disk.sync_dir(path)
+
+    def close(self) -> None:
+        """Let the next process in."""
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1

@@ -1,0 +1,198 @@
+"""Settings of a daemon: one frozen dataclass a process, each field with its text, unit and limits.
+
+A setting comes from its flag, else from the environment (QMQ_<PROCESS>_<NAME>), else from a TOML file (--config), else
+from its default. A wrong one ends the process with one line that names it.
+"""
+
+import dataclasses
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, NoReturn, TypeVar
+
+from qmq.errors import SettingError
+
+T = TypeVar("T")
+WRONG_USE = 2
+"""Exit code for wrong flags and settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionInfo:
+    """What is said of a setting in --help, in the sample file and in the docs."""
+
+    help: str
+    unit: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+
+
+def option(
+    default: T,
+    *,
+    help: str,  # noqa: A002 - argparse's word
+    unit: str = "",
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> T:
+    """A setting with its default; for fields of an options dataclass."""
+    info = OptionInfo(help, unit, minimum, maximum, choices)
+    result: T = field(default=default, metadata={"option": info})
+    return result
+
+
+def _info(item: "dataclasses.Field[Any]") -> OptionInfo:
+    info = item.metadata.get("option")
+    assert isinstance(info, OptionInfo), f"{item.name} lacks its option(...)"
+    return info
+
+
+def flag_of(name: str) -> str:
+    """The flag of a field."""
+    return "--" + name.replace("_", "-")
+
+
+def convert(item: "dataclasses.Field[Any]", value: object, source: str) -> Any:
+    """A setting's text, or TOML value, as its type and within its limits.
+
+    Raises:
+        SettingError: it is not; the message names the source, the value and what is legal.
+    """
+    info, kind = _info(item), item.type
+    try:
+        if kind in (bool, "bool"):
+            converted: Any = _as_bool(value)
+        elif kind in (int, "int"):
+            converted = int(str(value).replace("_", ""))
+        elif kind in (float, "float"):
+            converted = float(str(value))
+        else:
+            converted = str(value)
+    except ValueError as error:
+        raise SettingError(f"{source} is {value!r}: {_legal(info, kind)} is needed") from error
+    if info.choices and converted not in info.choices:
+        raise SettingError(f"{source} is {value!r}: {_legal(info, kind)} is needed")
+    low = info.minimum is not None and converted < info.minimum
+    high = info.maximum is not None and converted > info.maximum
+    if low or high:
+        raise SettingError(f"{source} is {value!r}: {_legal(info, kind)} is needed")
+    return converted
+
+
+def _as_bool(value: object) -> bool:
+    text = str(value).lower()
+    if text in ("1", "true", "yes", "on"):
+        return True
+    if text in ("0", "false", "no", "off"):
+        return False
+    raise ValueError(text)
+
+
+def _legal(info: OptionInfo, kind: object) -> str:
+    if info.choices:
+        return "one of " + ", ".join(info.choices)
+    name = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
+    text = {"int": "a whole number", "float": "a number", "bool": "true or false"}.get(name, "a text")
+    if info.minimum is not None and info.maximum is not None:
+        return f"{text} from {info.minimum:g} to {info.maximum:g}"
+    if info.minimum is not None:
+        return f"{text} of at least {info.minimum:g}"
+    return text
+
+
+def parse_options(
+    cls: type[T], argv: Sequence[str], environ: Mapping[str, str], *, prog: str, process: str, description: str = ""
+) -> T:
+    """Settings from flags, environment and file.
+
+    Args:
+        process: the middle of environment names: QMQ_<PROCESS>_<NAME>.
+
+    Raises:
+        SettingError: something is wrong; the message is one line.
+        SystemExit: after --help.
+    """
+    items = {item.name: item for item in fields(cls)}  # type: ignore[arg-type]
+    flags = _read_flags(items, argv, lambda: print_help(cls, prog, process, description))
+    values: dict[str, Any] = {}
+    config = flags.pop("config", None) or environ.get(f"QMQ_{process.upper()}_CONFIG")
+    if config:
+        values.update(_read_file(items, str(config)))
+    for name, item in items.items():
+        variable = f"QMQ_{process.upper()}_{name.upper()}"
+        if variable in environ:
+            values[name] = convert(item, environ[variable], variable)
+    for name, value in flags.items():
+        values[name] = convert(items[name], value, flag_of(name))
+    return cls(**values)
+
+
+def _read_flags(items: Mapping[str, Any], argv: Sequence[str], show_help: Any) -> dict[str, str]:
+    flags: dict[str, str] = {}
+    rest = list(argv)
+    while rest:
+        word = rest.pop(0)
+        if word in ("-h", "--help"):
+            show_help()
+            raise SystemExit(0)
+        name, equals, value = word.partition("=")
+        key = name.removeprefix("--").replace("-", "_")
+        if not name.startswith("--") or (key not in items and key != "config"):
+            raise SettingError(f"{word!r} is no flag of this command; --help lists them")
+        if not equals:
+            if key != "config" and items[key].type in (bool, "bool"):
+                value = "true"
+            elif not rest:
+                raise SettingError(f"{name} needs a value")
+            else:
+                value = rest.pop(0)
+        flags[key] = value
+    return flags
+
+
+def _read_file(items: Mapping[str, Any], path: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            content = tomllib.load(file)
+    except OSError as error:
+        raise SettingError(f"--config {path}: {error.strerror}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingError(f"--config {path}: {error}") from error
+    unknown = sorted(set(content) - set(items))
+    if unknown:
+        raise SettingError(f"--config {path}: {unknown[0]!r} is no setting of this process")
+    return {name: convert(items[name], value, f"{name} in {path}") for name, value in content.items()}
+
+
+def print_help(cls: type[Any], prog: str, process: str, description: str) -> None:
+    """Write --help to standard output."""
+    out = sys.stdout.write
+    out(f"usage: {prog} [--config FILE] [flags]\n\n{description}\n\n")
+    for item in fields(cls):
+        info = _info(item)
+        unit = f" ({info.unit})" if info.unit else ""
+        default = item.default if item.default is not MISSING else ""
+        out(f"  {flag_of(item.name):28} {info.help}{unit}; default {default!r}\n")
+    out(f"\nEach can be set in the environment as QMQ_{process.upper()}_<NAME>, or in a TOML file given with --config.\n")
+
+
+def options_markdown(cls: type[Any], process: str) -> str:
+    """The settings as a table for the docs."""
+    lines = ["| flag | environment | default | unit | meaning |", "|---|---|---|---|---|"]
+    for item in fields(cls):
+        info = _info(item)
+        text = info.help + (f" ({', '.join(info.choices)})" if info.choices else "")
+        default = f"`{item.default}`" if item.default != "" else ""
+        lines.append(
+            f"| `{flag_of(item.name)}` | `QMQ_{process.upper()}_{item.name.upper()}` | {default} | {info.unit} | {text} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def exit_wrong(prog: str, error: Exception) -> NoReturn:
+    """End the process with one line about a wrong setting."""
+    sys.stderr.write(f"{prog}: {error}\n")
+    raise SystemExit(WRONG_USE)

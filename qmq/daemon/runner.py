@@ -1,0 +1,71 @@
+"""Run a daemon: logging, signals, order of start and stop; the first failure of any part ends the process."""
+
+import asyncio
+import json
+import logging
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+
+FAILED = 1
+"""Exit code after a failure; a supervisor starts the process again."""
+GIL_SWITCH_SECONDS = 0.0005
+"""How long a thread that comes back from the disk waits for the interpreter at most; the default of 5 ms is longer than
+most syncs take."""
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            entry["error"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False)
+
+
+def set_up_logging(level: str, form: str) -> None:
+    """Log to standard error, a record a line; `form` is plain or json."""
+    handler = logging.StreamHandler(sys.stderr)
+    if form == "json":
+        handler.setFormatter(_JsonFormatter())
+    else:
+        plain = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s %(message)s")
+        plain.converter = time.gmtime
+        handler.setFormatter(plain)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+
+
+def run_daemon(main: Callable[[asyncio.Event], Awaitable[None]]) -> int:
+    """Run `main(stop)` until it returns; SIGTERM and SIGINT set `stop`, a second one ends at once. The exit code."""
+    sys.setswitchinterval(GIL_SWITCH_SECONDS)
+
+    async def runner() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        assert task is not None
+
+        def on_signal() -> None:
+            if stop.is_set():
+                task.cancel()
+            stop.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, on_signal)
+        await main(stop)
+
+    try:
+        asyncio.run(runner())
+    except asyncio.CancelledError:
+        return FAILED
+    except Exception:
+        logging.getLogger("qmq").exception("the process ends")
+        return FAILED
+    return 0

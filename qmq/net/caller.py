@@ -1,0 +1,159 @@
+"""A client's connection: requests with deadlines, answers matched by opaque, in any order."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from qmq.errors import CallTimeout, ConnectionLost, ProtocolError
+from qmq.protocol.codes import CURRENT_VERSION
+from qmq.protocol.frames import FRAME_BYTES_MAX, Frame, FrameReader, encode_request
+
+PENDING_MAX = 10_000
+"""Requests waiting for an answer on one connection; one more is refused."""
+CONNECT_SECONDS = 5.0
+
+logger = logging.getLogger("qmq.net")
+
+
+class Caller(asyncio.BufferedProtocol):
+    """One connection to a server.
+
+    Args:
+        on_push: called with frames that answer nothing: the metaserver sends changed routes so.
+        on_lost: called once when the connection ends, however it ends.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        on_push: Callable[[Frame], None] | None = None,
+        on_lost: Callable[[], None] | None = None,
+        connect_seconds: float = CONNECT_SECONDS,
+        frame_bytes_max: int = FRAME_BYTES_MAX,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self._on_push = on_push
+        self._on_lost = on_lost
+        self._connect_seconds = connect_seconds
+        self._reader = FrameReader(frame_bytes_max)
+        self._transport: asyncio.Transport | None = None
+        self._pending: dict[int, asyncio.Future[Frame]] = {}
+        self._opaque = 0
+        self.is_closed = False
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def is_connected(self) -> bool:
+        return self._transport is not None and not self.is_closed
+
+    async def connect(self) -> None:
+        """Open the connection.
+
+        Raises:
+            ConnectionLost: nobody listens there, or not in time.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._connect_seconds):
+                await loop.create_connection(lambda: self, self.host, self.port)
+        except (OSError, TimeoutError) as error:
+            self.is_closed = True
+            reason = str(error) or f"no answer in {self._connect_seconds:g} s"
+            raise ConnectionLost(f"{self.address} can't be reached: {reason}", code="net.unreachable") from error
+
+    def call_soon(self, code: int, body: bytes = b"", *, version: int = CURRENT_VERSION) -> "asyncio.Future[Frame]":
+        """Send a request; the future gets the answer, or ConnectionLost.
+
+        Raises:
+            ConnectionLost: the connection is closed, or too many requests wait on it.
+        """
+        if self._transport is None or self.is_closed:
+            raise ConnectionLost(f"the connection to {self.address} is closed")
+        if len(self._pending) >= PENDING_MAX:
+            raise ConnectionLost(f"{PENDING_MAX} requests wait on {self.address}, the limit", code="net.too_many_pending")
+        self._opaque = (self._opaque + 1) & 0x7FFFFFFF
+        opaque = self._opaque
+        future: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        self._pending[opaque] = future
+        future.add_done_callback(lambda _: self._pending.pop(opaque, None))
+        self._transport.write(encode_request(code, opaque, body, version=version))
+        return future
+
+    async def call(
+        self, code: int, body: bytes = b"", *, timeout_s: float, version: int = CURRENT_VERSION
+    ) -> Frame:
+        """Send a request and wait for its answer.
+
+        Raises:
+            CallTimeout: no answer within `timeout_s` seconds.
+            ConnectionLost: the connection ended first.
+        """
+        future = self.call_soon(code, body, version=version)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await future
+        except TimeoutError as error:
+            raise CallTimeout(f"{self.address} did not answer command {code} in {timeout_s:g} s") from error
+
+    def tell(self, frame: bytes) -> None:
+        """Write a frame whose answer, if any, comes as a push."""
+        if self._transport is None or self.is_closed:
+            raise ConnectionLost(f"the connection to {self.address} is closed")
+        self._transport.write(frame)
+
+    async def close(self) -> None:
+        """Close; what waits for an answer gets ConnectionLost."""
+        self._end(None)
+        if self._transport is not None:
+            self._transport.close()
+            await asyncio.sleep(0)
+
+    # --- asyncio ---------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            frames = self._reader.buffer_updated(nbytes)
+        except ProtocolError as error:
+            self._bad(error)
+            return
+        for frame in frames:
+            future = self._pending.get(frame.opaque) if frame.is_response else None
+            if future is not None and not future.done():
+                future.set_result(frame)
+            elif self._on_push is not None:
+                self._on_push(frame)
+        if self._reader.error is not None:
+            self._bad(self._reader.error)
+
+    def _bad(self, error: ProtocolError) -> None:
+        logger.warning("%s sends what is not QMQ's protocol: %s; connection closed", self.address, error)
+        self._end(error)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(exc)
+
+    def _end(self, exc: Exception | None) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        reason = f": {exc}" if exc is not None else ""
+        for future in list(self._pending.values()):
+            if not future.done():
+                future.set_exception(ConnectionLost(f"the connection to {self.address} ended{reason}"))
+        if self._on_lost is not None:
+            self._on_lost()

@@ -1,0 +1,336 @@
+"""An asyncio server of frames: listen, hand each request to a handler, write answers in any order, refuse over limits.
+
+The handler is a plain function, called for every request frame of what one read brought; it answers at once or keeps
+the frame and answers later. Nothing is awaited and no task is made per frame.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from qmq.clock import Clock
+from qmq.errors import ProtocolError
+from qmq.protocol.codes import ResponseCode
+from qmq.protocol.frames import FRAME_BYTES_MAX, HEADER_BYTES, Frame, FrameReader, response_header
+
+CHECK_SECONDS = 1.0
+"""How often deadlines of connections are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """What one server takes at most; what happens at a limit stands with it."""
+
+    connections_max: int = 10_000
+    """A further connection is closed at once and counted."""
+    frame_bytes_max: int = FRAME_BYTES_MAX
+    """A larger frame closes its connection, by its header alone."""
+    in_flight_bytes_max: int = 64 << 20
+    """Bytes of unanswered requests of a connection; above it, the connection is not read until half is answered."""
+    in_flight_requests_max: int = 4096
+    """Unanswered requests of a connection; as above."""
+    half_frame_seconds: float = 30.0
+    """A frame that is not whole this long after its first byte closes its connection."""
+    write_buffer_bytes_max: int = 8 << 20
+    """Answers that the peer has not read; above it, the connection is not read either."""
+    write_stall_seconds: float = 60.0
+    """A peer that leaves the write buffer above its limit for this long is cut off."""
+
+
+@dataclass(slots=True)
+class ServerMetrics:
+    """Counts since start."""
+
+    connections: int = 0
+    connections_total: int = 0
+    refused: int = 0
+    bad_frames: Counter[str] = field(default_factory=Counter)
+    requests: Counter[int] = field(default_factory=Counter)
+    ignored_responses: int = 0
+    handler_errors: int = 0
+    half_frames: int = 0
+    write_stalls: int = 0
+    paused: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+
+Handler = Callable[["Connection", Frame], None]
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One client's connection."""
+
+    def __init__(self, server: "FrameServer") -> None:
+        self._server = server
+        self._limits = server.limits
+        self._metrics = server.metrics
+        self._reader = FrameReader(server.limits.frame_bytes_max)
+        self._transport: asyncio.Transport | None = None
+        self._unanswered: dict[int, int] = {}
+        self._in_flight_bytes = 0
+        self._out: list[bytes | memoryview] = []
+        self._flush_scheduled = False
+        self._is_reading_paused = False
+        self._half_since: float | None = None
+        self._stalled_since: float | None = None
+        self._close_callbacks: list[Callable[[], None]] = []
+        self.peer = "?"
+        self.is_closed = False
+
+    # --- asyncio ---------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
+        if not self._server.admit(self):
+            self.is_closed = True
+            transport.abort()
+            return
+        transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_max)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._metrics.bytes_in += nbytes
+        if self.is_closed:
+            return
+        try:
+            frames = self._reader.buffer_updated(nbytes)
+        except ProtocolError as error:
+            self._bad_frame(error)
+            return
+        handler, requests = self._server.handler, self._metrics.requests
+        for frame in frames:
+            if frame.is_response:
+                self._metrics.ignored_responses += 1
+                continue
+            requests[frame.code] += 1
+            if not frame.is_one_way:
+                size = HEADER_BYTES + len(frame.body)
+                self._unanswered[id(frame)] = size
+                self._in_flight_bytes += size
+            try:
+                handler(self, frame)
+            except Exception:
+                self._metrics.handler_errors += 1
+                self._server.logger.exception("%s: command %d failed", self.peer, frame.code)
+                self.reply(frame, ResponseCode.BROKER_ERROR)
+        if self._reader.error is not None:
+            self._bad_frame(self._reader.error)
+            return
+        if not self._reader.pending_bytes:
+            self._half_since = None
+        elif frames or self._half_since is None:
+            self._half_since = self._server.clock.monotonic()
+        self._pause_if_over()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_closed = True
+        self._unanswered.clear()
+        self._server.release(self)
+        for callback in self._close_callbacks:
+            callback()
+        self._close_callbacks.clear()
+
+    def pause_writing(self) -> None:
+        self._stalled_since = self._server.clock.monotonic()
+        self._pause_if_over()
+
+    def resume_writing(self) -> None:
+        self._stalled_since = None
+        self._resume_if_under()
+
+    # --- for handlers ----------------------------------------------------------------------------------------------
+
+    def reply(self, frame: Frame, code: int, *parts: bytes | memoryview) -> None:
+        """Answer a request, once; without effect when it was answered, asks for no answer, or the peer is gone."""
+        size = self._unanswered.pop(id(frame), None)
+        if size is None or self.is_closed or self._transport is None:
+            return
+        self._in_flight_bytes -= size
+        self._out.append(response_header(frame, code, sum(map(len, parts))))
+        self._out.extend(parts)
+        if not self._flush_scheduled:
+            # Answers of one turn of the loop leave with one call.
+            self._flush_scheduled = True
+            self._server.loop.call_soon(self._flush)
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call back once when the connection is gone."""
+        self._close_callbacks.append(callback)
+
+    @property
+    def unanswered(self) -> int:
+        """Requests that still wait for their answer."""
+        return len(self._unanswered)
+
+    def abort(self) -> None:
+        """Close at once; what is unanswered stays so."""
+        self.is_closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- inside ----------------------------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        self._flush_scheduled = False
+        if self._out and not self.is_closed and self._transport is not None:
+            data = b"".join(self._out)
+            self._out.clear()
+            self._metrics.bytes_out += len(data)
+            self._transport.write(data)
+        if self._is_reading_paused:
+            self._resume_if_under()
+
+    def finish(self) -> None:
+        """Write what is answered and close."""
+        self._flush()
+        if self._transport is not None and not self.is_closed:
+            self._transport.close()
+
+    def _bad_frame(self, error: ProtocolError) -> None:
+        self._metrics.bad_frames[error.code] += 1
+        self._server.logger.warning("%s: %s; connection closed", self.peer, error)
+        # What good frames before it asked for is still answered, if that is possible at once.
+        self.finish()
+        self.is_closed = True
+
+    def _is_over(self) -> bool:
+        return (
+            self._in_flight_bytes > self._limits.in_flight_bytes_max
+            or len(self._unanswered) > self._limits.in_flight_requests_max
+            or self._stalled_since is not None
+        )
+
+    def _pause_if_over(self) -> None:
+        if not self._is_reading_paused and self._transport is not None and self._is_over():
+            self._is_reading_paused = True
+            self._metrics.paused += 1
+            self._transport.pause_reading()
+
+    def _resume_if_under(self) -> None:
+        if (
+            self._is_reading_paused
+            and self._transport is not None
+            and not self.is_closed
+            and self._stalled_since is None
+            and self._in_flight_bytes <= self._limits.in_flight_bytes_max // 2
+            and len(self._unanswered) <= self._limits.in_flight_requests_max // 2
+        ):
+            self._is_reading_paused = False
+            self._transport.resume_reading()
+
+    def check(self, now: float) -> None:
+        """Close when a deadline has passed."""
+        if self._half_since is not None and not self._is_reading_paused:
+            if now - self._half_since > self._limits.half_frame_seconds:
+                self._metrics.half_frames += 1
+                self._server.logger.warning(
+                    "%s: half a frame (%d bytes), then silence; connection closed", self.peer, self._reader.pending_bytes
+                )
+                self.abort()
+        if self._stalled_since is not None and now - self._stalled_since > self._limits.write_stall_seconds:
+            self._metrics.write_stalls += 1
+            self._server.logger.warning("%s: does not read its answers; connection closed", self.peer)
+            self.abort()
+
+
+class FrameServer:
+    """Listens and keeps the connections."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        handler: Handler,
+        *,
+        clock: Clock,
+        limits: ServerLimits | None = None,
+        logger: logging.Logger | None = None,
+    ) -> None:
+        self._host = host
+        self._port = port
+        self.handler = handler
+        self.clock = clock
+        self.limits = limits or ServerLimits()
+        self.metrics = ServerMetrics()
+        self.logger = logger or logging.getLogger("qmq.net")
+        self.connections: set[Connection] = set()
+        self._server: asyncio.Server | None = None
+        self._checker: asyncio.TimerHandle | None = None
+        self._is_closing = False
+
+    async def start(self) -> None:
+        """Bind and listen. Raises OSError when the address is taken."""
+        self.loop = asyncio.get_running_loop()
+        self._server = await self.loop.create_server(
+            lambda: Connection(self), self._host, self._port, backlog=1024, reuse_address=True
+        )
+        self._checker = self.loop.call_later(CHECK_SECONDS, self._check)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens; the real port after port 0."""
+        assert self._server is not None
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return str(host), int(port)
+
+    def admit(self, connection: Connection) -> bool:
+        """Whether a new connection may stay."""
+        if self._is_closing or len(self.connections) >= self.limits.connections_max:
+            self.metrics.refused += 1
+            if self.metrics.refused % 1000 == 1:
+                self.logger.warning(
+                    "%s: refused, %d connections are the limit (connections_max)", connection.peer, len(self.connections)
+                )
+            return False
+        self.connections.add(connection)
+        self.metrics.connections_total += 1
+        self.metrics.connections = len(self.connections)
+        return True
+
+    def release(self, connection: Connection) -> None:
+        """A connection is gone."""
+        self.connections.discard(connection)
+        self.metrics.connections = len(self.connections)
+
+    def _check(self) -> None:
+        now = self.clock.monotonic()
+        for connection in list(self.connections):
+            connection.check(now)
+        self._checker = self.loop.call_later(CHECK_SECONDS, self._check)
+
+    def stop_listening(self) -> None:
+        """Take no new connections."""
+        self._is_closing = True
+        if self._server is not None:
+            self._server.close()
+
+    async def close(self, grace_seconds: float) -> int:
+        """Take nothing new, wait for the answers under way, then close; how many connections had to be cut off."""
+        self.stop_listening()
+        deadline = self.loop.time() + grace_seconds
+        while any(connection.unanswered for connection in self.connections) and self.loop.time() < deadline:
+            await asyncio.sleep(0.01)
+        cut = 0
+        for connection in list(self.connections):
+            if connection.unanswered:
+                cut += 1
+                connection.abort()
+            else:
+                connection.finish()
+        if self._checker is not None:
+            self._checker.cancel()
+        if self._server is not None:
+            self._server.close()
+        await asyncio.sleep(0)
+        return cut
