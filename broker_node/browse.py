@@ -57,9 +57,7 @@ def _decoded(store: MessageStore, subject: Subject, begin: int, end: int) -> lis
     index = subject.consume_log.index
     raws = store.message_log.read_raws(index.read(begin, end), cached_only=False, bytes_max=BROWSE_BYTES_MAX)
     messages: list[dict[str, Any]] = []
-    for sequence, (entry, raw) in enumerate(
-        zip(subject.consume_log.entries(begin, end), raws, strict=False), begin
-    ):
+    for sequence, (entry, raw) in enumerate(zip(subject.consume_log.entries(begin, end), raws, strict=False), begin):
         place = {"sequence": sequence, "log_offset": entry.log_offset, "bytes": entry.size}
         if raw is None:
             messages.append({**place, "withheld": True, "reason": "the stored bytes fail their checks"})

@@ -327,7 +327,9 @@ class Delivery:
         runs = list(consumer.log.between(begin, end))
         group.retried_total += move_to_retry(self._store, subject, group, runs)
         now_ms = self._store.clock.wall_ms()
-        self._store.act(subject, group, Ack(subject.name, progress.group, consumer.consumer_id, now_ms, False, begin, end))
+        self._store.act(
+            subject, group, Ack(subject.name, progress.group, consumer.consumer_id, now_ms, False, begin, end)
+        )
 
     def leave(self, subject: Subject, group: Group, consumer: Consumer) -> int:
         """A consumer said goodbye, or was silent for very long: settle, and drop its state.

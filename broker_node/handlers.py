@@ -208,7 +208,9 @@ class Handlers:
             self.polls.wake_at(pull.request.subject, self._clock.monotonic() + wait)
         self._committer.kick()
         if is_new and (self._is_stopping or pull.request.timeout_ms <= 0 or not self.polls.park(pull)):
-            self._committer.when_synced(answer.wait_for, lambda: pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE))
+            self._committer.when_synced(
+                answer.wait_for, lambda: pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
+            )
             return True
         return False
 
@@ -319,9 +321,7 @@ class Handlers:
         subject = self._store.subject(request.subject)
         position = subject.visible_end if request.where == ConsumeFrom.LATEST else subject.begin
         group = self._store.start_group(subject, request.group, "", position, False, StartReason.RESET)
-        self._committer.when_synced(
-            group.progress.applied_at, lambda: connection.reply(frame, ResponseCode.SUCCESS)
-        )
+        self._committer.when_synced(group.progress.applied_at, lambda: connection.reply(frame, ResponseCode.SUCCESS))
         self.wake(subject.name)
 
     def _ensure_group(self, connection: Connection, frame: Frame) -> None:

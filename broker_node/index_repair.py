@@ -11,7 +11,7 @@ from broker_node.consume_log import ENTRY_BYTES, encode_run
 from broker_node.message_log import visit_records
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
-from qmq.log.log import Commit
+from qmq.log.recovery import Commit
 from qmq.protocol.scan import Run
 
 logger = logging.getLogger("qmq.broker.index")

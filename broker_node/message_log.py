@@ -30,7 +30,7 @@ READ_SPAN_BYTES_MAX = 1 << 20
 UNBOUNDED = 1 << 62
 
 
-class ColdRead(Exception):  # noqa: N818 - a signal to the caller, not an error
+class ColdRead(Exception):
     """The bytes are not in the page cache: read them elsewhere than on the event loop, then ask again."""
 
     def __init__(self, offset: int, size: int) -> None:

@@ -32,25 +32,39 @@ class BrokerOptions:
     retention_hours: float = option(72.0, help="how long messages are kept", unit="h", minimum=0.01)
     retention_bytes: int = option(0, help="most bytes of log kept; 0: no such limit", unit="bytes", minimum=0)
     disk_reserve_bytes: int = option(
-        16 * MIB, help="free space below which sends are refused, so that acks and pulls go on", unit="bytes", minimum=MIB
+        16 * MIB,
+        help="free space below which sends are refused, so that acks and pulls go on",
+        unit="bytes",
+        minimum=MIB,
     )
     checkpoint_bytes: int = option(
-        128 * MIB, help="a checkpoint is made after this much log, so that a restart replays no more", unit="bytes", minimum=MIB
+        128 * MIB,
+        help="a checkpoint is made after this much log, so that a restart replays no more",
+        unit="bytes",
+        minimum=MIB,
     )
     checkpoint_seconds: float = option(60.0, help="a checkpoint is made at least this often", unit="s", minimum=1)
     frame_bytes_max: int = option(16 * MIB, help="largest frame a client may send", unit="bytes", minimum=64 * 1024)
     connections_max: int = option(10_000, help="most client connections", minimum=1)
     in_flight_bytes_max: int = option(
-        64 * MIB, help="bytes of unanswered requests per connection; reading pauses above it", unit="bytes", minimum=64 * 1024
+        64 * MIB,
+        help="bytes of unanswered requests per connection; reading pauses above it",
+        unit="bytes",
+        minimum=64 * 1024,
     )
     subjects_max: int = option(200_000, help="most subjects this node holds", minimum=1)
     groups_per_subject_max: int = option(10_000, help="most consumer groups of a subject", minimum=1)
     consumers_per_group_max: int = option(10_000, help="most consumers of a group", minimum=1)
     retry_delay_seconds: float = option(5.0, help="how long a retried message stays invisible", unit="s", minimum=0)
     consumer_lease_seconds: float = option(
-        180.0, help="a consumer silent for this long loses its unacked messages to the retry subject", unit="s", minimum=0.1
+        180.0,
+        help="a consumer silent for this long loses its unacked messages to the retry subject",
+        unit="s",
+        minimum=0.1,
     )
-    consumer_forget_hours: float = option(48.0, help="a consumer silent for this long is forgotten", unit="h", minimum=0.01)
+    consumer_forget_hours: float = option(
+        48.0, help="a consumer silent for this long is forgotten", unit="h", minimum=0.01
+    )
     stop_seconds: float = option(10.0, help="how long a stop waits for requests under way", unit="s", minimum=0)
     read_only: bool = option(False, help="start refusing sends")
     log_level: str = option("info", help="what is logged", choices=("debug", "info", "warning", "error"))

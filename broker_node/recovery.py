@@ -7,9 +7,10 @@ takes longer. What the log itself lost to damage shows as withheld sequences, ne
 
 import json
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from broker_node.actions import MessagesHead, Pull, Start, StartReason, decode_action
+from broker_node.actions import MessagesHead, Pull, Start, decode_action
 from broker_node.consume_log import ConsumeLog, encode_withheld
 from broker_node.message_log import MessageLog, visit_records
 from broker_node.store import MessageStore, StoreLimits, StorePaths
@@ -19,8 +20,9 @@ from qmq.errors import LogError
 from qmq.log.checkpoint import Checkpoint, CheckpointStore
 from qmq.log.disk import Disk
 from qmq.log.index import DenseIndex, HandleCache
-from qmq.log.log import Commit, SegmentedLog
+from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
+from qmq.log.recovery import Commit, Damage
 from qmq.protocol.scan import Run
 
 logger = logging.getLogger("qmq.broker.recovery")
@@ -74,7 +76,9 @@ class Replay:
                 index.start_at(head.first_sequence)
             else:
                 missing = head.first_sequence - have
-                logger.error("subject %s: %d messages from sequence %d on are lost to damage", head.subject, missing, have)
+                logger.error(
+                    "subject %s: %d messages from sequence %d on are lost to damage", head.subject, missing, have
+                )
                 self._store.counters.withheld_messages += missing
                 index.append(encode_withheld(missing))
         self.messages += head.count
@@ -139,6 +143,10 @@ def _open_from(
     log = SegmentedLog.open(
         disk, paths.log, segment_bytes=segment_bytes, start=start, synced_to=synced_to, visit=replay.commit
     )
+    known = {damage.begin for damage in log.damaged}
+    log.damaged += tuple(
+        damage for damage in store.known_damage if damage.begin not in known and damage.end > log.begin
+    )
     store.message_log = MessageLog(log)
     for subject in store.subjects.values():
         subject.next_sequence = subject.visible_end
@@ -166,9 +174,13 @@ def clear_derived(disk: Disk, paths: StorePaths) -> None:
 # --- checkpoint state -----------------------------------------------------------------------------------------------
 
 
-def encode_state(subjects: list[Subject]) -> bytes:
-    """The store's derived state as lines of JSON: a head, then a line a subject."""
-    head = json.dumps({"format": CHECKPOINT_FORMAT, "subjects": len(subjects)}).encode()
+def encode_state(subjects: list[Subject], damaged: Sequence[Damage]) -> bytes:
+    """The store's derived state as lines of JSON: a head, then a line a subject.
+
+    Damage is in it because the next start reads the log from the checkpoint on and would not meet it again.
+    """
+    ranges = [[damage.begin, damage.end, damage.why] for damage in damaged]
+    head = json.dumps({"format": CHECKPOINT_FORMAT, "subjects": len(subjects), "damaged": ranges}).encode()
     return b"\n".join([head, *(subject.checkpoint_line() for subject in subjects)])
 
 
@@ -183,6 +195,7 @@ def restore_state(store: MessageStore, state: bytes) -> None:
         head = json.loads(lines[0])
         if head["format"] != CHECKPOINT_FORMAT or head["subjects"] != len(lines) - 1:
             raise DerivedStateWrong(f"checkpoint of format {head['format']} with {len(lines) - 1} subjects")
+        store.known_damage = [Damage(*item) for item in head["damaged"]]
         for line in lines[1:]:
             _restore_subject(store, json.loads(line))
     except (ValueError, KeyError, TypeError) as error:
@@ -211,15 +224,14 @@ def _fit(index: DenseIndex, begin: int, end: int, what: str) -> None:
         index.start_at(begin)
         return
     if index.begin > begin or index.end < end:
-        raise DerivedStateWrong(f"the {what} holds [{index.begin}, {index.end}), the checkpoint counts on [{begin}, {end})")
+        raise DerivedStateWrong(
+            f"the {what} holds [{index.begin}, {index.end}), the checkpoint counts on [{begin}, {end})"
+        )
     index.truncate(end)
     if begin > index.begin:
         index.drop_before(begin)
 
 
-def retry_orphans(store: MessageStore) -> list[tuple[Subject, Group]]:
+def groups_with_orphans(store: MessageStore) -> list[tuple[Subject, Group]]:
     """Groups with sequences whose assignment was lost with a damaged commit."""
     return [(s, g) for s in store.subjects.values() for g in s.groups.values() if g.progress.orphans]
-
-
-__all__ = ["RecoveryReport", "StartReason", "encode_state", "open_store", "restore_state", "retry_orphans"]

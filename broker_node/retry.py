@@ -19,9 +19,7 @@ RETRY_BATCH_MESSAGES = 500
 """Messages written to a retry subject as one record."""
 
 
-def move_to_retry(
-    store: MessageStore, subject: Subject, group: Group, runs: Iterable[PullRun | SequenceRun]
-) -> int:
+def move_to_retry(store: MessageStore, subject: Subject, group: Group, runs: Iterable[PullRun | SequenceRun]) -> int:
     """Write the messages of these consume sequences to the group's retry subject; how many there were.
 
     A message that is withheld or past retention can't be written again and is passed over.
@@ -36,9 +34,7 @@ def move_to_retry(
             end = min(begin + RETRY_BATCH_MESSAGES, run.begin + run.count)
             index_bytes = subject.consume_log.index.read(begin, end)
             raws = store.message_log.read_raws(index_bytes, cached_only=False)
-            entries = b"".join(
-                crc32(raw).to_bytes(CRC_BYTES, "big") + bytes(raw) for raw in raws if raw is not None
-            )
+            entries = b"".join(crc32(raw).to_bytes(CRC_BYTES, "big") + bytes(raw) for raw in raws if raw is not None)
             if entries:
                 body = memoryview(entries)
                 entry_run = walk_stored(body, target.name)

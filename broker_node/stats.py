@@ -36,7 +36,9 @@ def subject_stats(store: MessageStore, rates: RateTable, subject: Subject, lease
         "end_sequence": subject.visible_end,
         "send_rate": sent,
         "send_bytes_rate": rates.per_second(f"bytes\n{subject.name}"),
-        "groups": [_group_stats(store, rates, subject, group, sent, lease_seconds) for group in subject.groups.values()],
+        "groups": [
+            _group_stats(store, rates, subject, group, sent, lease_seconds) for group in subject.groups.values()
+        ],
     }
     if sent is None:
         stats["reason"] = NOT_LONG_ENOUGH

@@ -21,6 +21,7 @@ from qmq.errors import QmqError
 from qmq.log.disk import Disk
 from qmq.log.index import DenseIndex, HandleCache
 from qmq.log.log import SegmentedLog
+from qmq.log.recovery import Damage
 from qmq.protocol.scan import Run
 
 logger = logging.getLogger("qmq.broker.store")
@@ -107,6 +108,8 @@ class MessageStore:
     dirty_indexes: set[DenseIndex] = field(default_factory=set)
     withheld: set[tuple[str, int]] = field(default_factory=set)
     """(subject, sequence) of messages that failed their checks since start; bounded by WITHHELD_MAX."""
+    known_damage: list[Damage] = field(default_factory=list)
+    """Damage of the log that a checkpoint remembered."""
     _unsynced: deque[_Unsynced] = field(default_factory=deque)
 
     @property
@@ -160,9 +163,7 @@ class MessageStore:
         """Make a group, or set an existing one's position, durably with the next commit."""
         group = subject.groups.get(name) or self.new_group(subject, name, next_sequence, broadcast)
         at_ms = self.clock.wall_ms()
-        self.act(
-            subject, group, Start(subject.name, name, consumer_id, at_ms, broadcast, next_sequence, int(reason))
-        )
+        self.act(subject, group, Start(subject.name, name, consumer_id, at_ms, broadcast, next_sequence, int(reason)))
         return group
 
     # --- writing ---------------------------------------------------------------------------------------------------
@@ -176,9 +177,7 @@ class MessageStore:
         """
         appended = self.message_log.append_run(run, body, subject.next_sequence, stored_at_ms, origin, subject.name)
         subject.next_sequence += run.count
-        self._unsynced.append(
-            _Unsynced(appended.record_offset, subject, run, appended.entries_offset, stored_at_ms)
-        )
+        self._unsynced.append(_Unsynced(appended.record_offset, subject, run, appended.entries_offset, stored_at_ms))
         return appended.record_offset
 
     def act(self, subject: Subject, group: Group, action: Action) -> int:

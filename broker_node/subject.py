@@ -14,7 +14,15 @@ from qmq.protocol.names import split_subject
 class Group:
     """A consumer group's progress on a subject, and the history that is written of it."""
 
-    __slots__ = ("acked_total", "history", "progress", "pulled_total", "redelivered_total", "retried_total", "skipped_total")
+    __slots__ = (
+        "acked_total",
+        "history",
+        "progress",
+        "pulled_total",
+        "redelivered_total",
+        "retried_total",
+        "skipped_total",
+    )
 
     def __init__(self, progress: GroupProgress, history: DenseIndex) -> None:
         self.progress = progress
@@ -83,7 +91,13 @@ class Subject:
 def _group_state(group: Group) -> list[Any]:
     progress = group.progress
     consumers = [
-        [c.consumer_id, c.log.acked, c.log.pulled, c.touched_at, [[r.pull_begin, r.begin, r.count] for r in c.log.runs()]]
+        [
+            c.consumer_id,
+            c.log.acked,
+            c.log.pulled,
+            c.touched_at,
+            [[r.pull_begin, r.begin, r.count] for r in c.log.runs()],
+        ]
         for c in progress.consumers.values()
     ]
     return [

@@ -63,7 +63,9 @@ class DataDir:
             try:
                 found = DataDirOwner(**json.loads(data))
             except (ValueError, TypeError) as error:
-                raise SettingError(f"{path}/{_META} can't be read: {error}; restore it or use an empty folder") from error
+                raise SettingError(
+                    f"{path}/{_META} can't be read: {error}; restore it or use an empty folder"
+                ) from error
             if found.format != FORMAT:
                 raise SettingError(f"--data-dir {path} has format {found.format}, this version reads {FORMAT}")
             if found != owner:

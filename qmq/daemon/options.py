@@ -32,7 +32,7 @@ class OptionInfo:
 def option(
     default: T,
     *,
-    help: str,  # noqa: A002 - argparse's word
+    help: str,
     unit: str = "",
     minimum: float | None = None,
     maximum: float | None = None,
@@ -176,7 +176,9 @@ def print_help(cls: type[Any], prog: str, process: str, description: str) -> Non
         unit = f" ({info.unit})" if info.unit else ""
         default = item.default if item.default is not MISSING else ""
         out(f"  {flag_of(item.name):28} {info.help}{unit}; default {default!r}\n")
-    out(f"\nEach can be set in the environment as QMQ_{process.upper()}_<NAME>, or in a TOML file given with --config.\n")
+    out(
+        f"\nEach can be set in the environment as QMQ_{process.upper()}_<NAME>, or in a TOML file given with --config.\n"
+    )
 
 
 def options_markdown(cls: type[Any], process: str) -> str:

@@ -8,6 +8,8 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 
+from qmq.errors import SettingError
+
 FAILED = 1
 """Exit code after a failure; a supervisor starts the process again."""
 GIL_SWITCH_SECONDS = 0.0005
@@ -65,6 +67,8 @@ def run_daemon(main: Callable[[asyncio.Event], Awaitable[None]]) -> int:
         asyncio.run(runner())
     except asyncio.CancelledError:
         return FAILED
+    except SettingError:
+        raise
     except Exception:
         logging.getLogger("qmq").exception("the process ends")
         return FAILED

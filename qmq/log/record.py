@@ -126,6 +126,8 @@ def iter_records(body: memoryview, body_offset: int) -> Iterator[tuple[int, int,
         size, kind = RECORD.unpack_from(body, at)
         at += RECORD_BYTES
         if size > end - at:
-            raise LogError(f"the record at log offset {body_offset + at} claims {size} bytes, its commit has {end - at}")
+            raise LogError(
+                f"the record at log offset {body_offset + at} claims {size} bytes, its commit has {end - at}"
+            )
         yield body_offset + at, kind, body[at : at + size]
         at += size

@@ -83,7 +83,7 @@ class _Window:
     def get(self, place: int, size: int) -> memoryview:
         """Up to `size` bytes at `place`; fewer at the end of the file."""
         at = place - self._begin
-        if not (0 <= at and at + size <= len(self._data)):
+        if not (at >= 0 and at + size <= len(self._data)):
             self._data = memoryview(self._file.pread(max(size, READ_AHEAD_BYTES), place))
             self._begin, at = place, 0
         return self._data[at : at + size]
@@ -114,9 +114,13 @@ class Walker:
             return Walked(start or Position(0, 0), -1, self._synced_to, (), None)
         # The very first commit follows nothing; what came before a later oldest segment is not known.
         oldest = infos[0].base
-        at, chain = (oldest, 0 if oldest == 0 else None) if start is None else (
-            start.offset,
-            start.chain if start.chain != UNKNOWN_CHAIN else None,
+        at, chain = (
+            (oldest, 0 if oldest == 0 else None)
+            if start is None
+            else (
+                start.offset,
+                start.chain if start.chain != UNKNOWN_CHAIN else None,
+            )
         )
         base = self._base_of(infos, at)
         after_damage = False

@@ -13,9 +13,7 @@ class SegmentAge:
     newest_at_ms: int | None
 
 
-def keep_from(
-    segments: Sequence[SegmentAge], *, now_ms: int, keep_ms: int, keep_bytes: int, floor: int
-) -> int:
+def keep_from(segments: Sequence[SegmentAge], *, now_ms: int, keep_ms: int, keep_bytes: int, floor: int) -> int:
     """The log offset below which whole segments may be deleted.
 
     Args:

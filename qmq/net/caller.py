@@ -76,7 +76,9 @@ class Caller(asyncio.BufferedProtocol):
         if self._transport is None or self.is_closed:
             raise ConnectionLost(f"the connection to {self.address} is closed")
         if len(self._pending) >= PENDING_MAX:
-            raise ConnectionLost(f"{PENDING_MAX} requests wait on {self.address}, the limit", code="net.too_many_pending")
+            raise ConnectionLost(
+                f"{PENDING_MAX} requests wait on {self.address}, the limit", code="net.too_many_pending"
+            )
         self._opaque = (self._opaque + 1) & 0x7FFFFFFF
         opaque = self._opaque
         future: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
@@ -85,9 +87,7 @@ class Caller(asyncio.BufferedProtocol):
         self._transport.write(encode_request(code, opaque, body, version=version))
         return future
 
-    async def call(
-        self, code: int, body: bytes = b"", *, timeout_s: float, version: int = CURRENT_VERSION
-    ) -> Frame:
+    async def call(self, code: int, body: bytes = b"", *, timeout_s: float, version: int = CURRENT_VERSION) -> Frame:
         """Send a request and wait for its answer.
 
         Raises:

@@ -235,7 +235,9 @@ class Connection(asyncio.BufferedProtocol):
             if now - self._half_since > self._limits.half_frame_seconds:
                 self._metrics.half_frames += 1
                 self._server.logger.warning(
-                    "%s: half a frame (%d bytes), then silence; connection closed", self.peer, self._reader.pending_bytes
+                    "%s: half a frame (%d bytes), then silence; connection closed",
+                    self.peer,
+                    self._reader.pending_bytes,
                 )
                 self.abort()
         if self._stalled_since is not None and now - self._stalled_since > self._limits.write_stall_seconds:
@@ -290,7 +292,9 @@ class FrameServer:
             self.metrics.refused += 1
             if self.metrics.refused % 1000 == 1:
                 self.logger.warning(
-                    "%s: refused, %d connections are the limit (connections_max)", connection.peer, len(self.connections)
+                    "%s: refused, %d connections are the limit (connections_max)",
+                    connection.peer,
+                    len(self.connections),
                 )
             return False
         self.connections.add(connection)

@@ -151,9 +151,7 @@ class PullRequest:
         elif version == VERSION_WITH_TAGS:
             filters = (TagFilter.read(reader),)
         reader.expect_end()
-        return cls(
-            subject, group, consumer_id, limit, pull_begin, pull_last, timeout_ms, broadcast, filters, offset
-        )
+        return cls(subject, group, consumer_id, limit, pull_begin, pull_last, timeout_ms, broadcast, filters, offset)
 
 
 def _read_filter(reader: Reader) -> Filter:
@@ -306,9 +304,7 @@ class ClientRegisterResponse:
         timestamp_ms, subject, group = reader.i64(), reader.str_(), reader.str_()
         online, client_type = reader.i8() == OnlineState.ONLINE, reader.i8()
         count = reader.count(reader.i16(), 13, "broker groups")
-        routes = tuple(
-            BrokerGroupRoute(reader.str_(), reader.str_(), reader.i64(), reader.i8()) for _ in range(count)
-        )
+        routes = tuple(BrokerGroupRoute(reader.str_(), reader.str_(), reader.i64(), reader.i8()) for _ in range(count))
         return cls(timestamp_ms, subject, group, online, client_type, routes)
 
 

@@ -1,7 +1,7 @@
 """Frames: a 24-byte header and a body. A stream of bytes is cut into frames without copying bodies.
 
-    i32 total (bytes that follow) · i16 header size (18) · i32 magic · i16 code · i16 version · i32 opaque · i32 flag ·
-    i16 request code · body
+i32 total (bytes that follow) · i16 header size (18) · i32 magic · i16 code · i16 version · i32 opaque · i32 flag ·
+i16 request code · body
 """
 
 from dataclasses import dataclass
@@ -145,7 +145,11 @@ class FrameReader:
         needed = 0
         while end - at >= HEADER_BYTES:
             total, header_size, magic, code, version, opaque, flag, request_code = _HEADER.unpack_from(view, at)
-            if magic != MAGIC or header_size != _HEADER_SIZE_FIELD or not _TOTAL_MIN <= total <= self._frame_bytes_max - 4:
+            if (
+                magic != MAGIC
+                or header_size != _HEADER_SIZE_FIELD
+                or not _TOTAL_MIN <= total <= self._frame_bytes_max - 4
+            ):
                 self.error = _header_error(total, header_size, magic, self._frame_bytes_max)
                 break
             needed = total + 4
@@ -183,7 +187,8 @@ def _header_error(total: int, header_size: int, magic: int, frame_bytes_max: int
         return ProtocolError(f"magic {magic:#010x} instead of {MAGIC:#010x}", code="protocol.wrong_magic")
     if header_size != _HEADER_SIZE_FIELD:
         return ProtocolError(
-            f"header size {header_size}, always {_HEADER_SIZE_FIELD} in this protocol", code="protocol.wrong_header_size"
+            f"header size {header_size}, always {_HEADER_SIZE_FIELD} in this protocol",
+            code="protocol.wrong_header_size",
         )
     if total < _TOTAL_MIN:
         return ProtocolError(f"total length {total}, at least {_TOTAL_MIN}", code="protocol.frame_too_short")

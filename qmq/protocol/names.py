@@ -96,6 +96,8 @@ def _check(name: str, what: str, code: str, most: int) -> None:
         raise IllegalName(f"a {what} may not be empty", code=code)
     found = _SEPARATORS.search(name)
     if found is not None:
-        raise IllegalName(f"{what} {name[:120]!r} holds {found.group()!r}; '/' and line ends are not allowed", code=code)
+        raise IllegalName(
+            f"{what} {name[:120]!r} holds {found.group()!r}; '/' and line ends are not allowed", code=code
+        )
     if characters(name) > most:
         raise IllegalName(f"{what} {name[:60]!r}... has {characters(name)} characters, allowed are {most}", code=code)

@@ -6,7 +6,7 @@ messages (trap T12).
 
 from collections.abc import Mapping
 from struct import Struct
-from struct import error as StructError  # noqa: N812
+from struct import error as StructError
 
 from qmq.errors import LocalProtocolError, ProtocolError
 

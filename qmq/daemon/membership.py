@@ -1,0 +1,120 @@
+"""A node's membership: registration with the metaserver, heartbeats, and the lease by the node's own clock.
+
+The node serves with or without a metaserver: the lease is for fast refusal after a promotion, not for safety. Its term
+counts from when the heartbeat that was answered was *sent*.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from qmq.clock import Clock
+from qmq.errors import ProtocolError, QmqError
+from qmq.net.caller import Caller
+from qmq.net.discovery import find_metaserver
+from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
+from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
+
+HEARTBEAT_SECONDS = 1.0
+CALL_SECONDS = 2.0
+BACK_OFF_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
+"""Pauses after failures in a row; the last is kept."""
+
+logger = logging.getLogger("qmq.membership")
+
+
+class Membership:
+    """Keeps one node registered.
+
+    Args:
+        describe: the request to send, by request type; called for each heartbeat.
+        on_answer: called with every answer.
+    """
+
+    def __init__(
+        self,
+        meta_url: str,
+        describe: Callable[[BrokerRequestType], NodeRegisterRequest],
+        on_answer: Callable[[NodeRegisterResponse], None],
+        clock: Clock,
+    ) -> None:
+        self._meta_url = meta_url
+        self._describe = describe
+        self._on_answer = on_answer
+        self._clock = clock
+        self._caller: Caller | None = None
+        self._wake = asyncio.Event()
+        self.last: NodeRegisterResponse | None = None
+        self.lease_until: float | None = None
+        self.failures = 0
+        self.last_error = "not registered yet"
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether the lease runs, by the own clock."""
+        return self.lease_until is not None and self._clock.monotonic() < self.lease_until
+
+    def soon(self) -> None:
+        """Something changed: send the next heartbeat now."""
+        self._wake.set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Register and send heartbeats until `stop`, then say goodbye."""
+        request_type = BrokerRequestType.ONLINE
+        while not stop.is_set():
+            try:
+                await self._beat(request_type)
+                request_type = BrokerRequestType.HEARTBEAT
+                self.failures = 0
+                pause = self.last.heartbeat_seconds if self.last is not None else HEARTBEAT_SECONDS
+            except (QmqError, OSError) as error:
+                await self._failed(error)
+                request_type = BrokerRequestType.ONLINE
+                pause = BACK_OFF_SECONDS[min(self.failures, len(BACK_OFF_SECONDS)) - 1]
+            await self._pause(stop, max(0.05, pause))
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                await self._beat(BrokerRequestType.OFFLINE)
+        except (QmqError, OSError, TimeoutError) as error:
+            logger.info("the metaserver did not hear the goodbye: %s", error)
+        if self._caller is not None:
+            await self._caller.close()
+
+    async def _pause(self, stop: asyncio.Event, seconds: float) -> None:
+        self._wake.clear()
+        waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(self._wake.wait())]
+        try:
+            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def _beat(self, request_type: BrokerRequestType) -> None:
+        if self._caller is None or self._caller.is_closed:
+            host, port = await find_metaserver(self._meta_url)
+            caller = Caller(host, port)
+            await caller.connect()
+            self._caller = caller
+        sent_at = self._clock.monotonic()
+        request = self._describe(request_type)
+        frame = await self._caller.call(Command.NODE_REGISTER, request.encode(9), timeout_s=CALL_SECONDS)
+        if frame.code != ResponseCode.SUCCESS:
+            raise ProtocolError(f"the metaserver answered the registration with code {frame.code}")
+        answer = NodeRegisterResponse.decode(frame.body, 9)
+        if self.last is None or (answer.accepted, answer.reason) != (self.last.accepted, self.last.reason):
+            level = logging.INFO if answer.accepted and not answer.reason else logging.WARNING
+            verdict = "accepted" if answer.accepted else "refused"
+            logger.log(level, "metaserver: registration %s, epoch %d %s", verdict, answer.epoch, answer.reason)
+        self.last, self.last_error = answer, "" if answer.accepted else answer.reason
+        if answer.accepted:
+            self.lease_until = sent_at + answer.lease_seconds
+        self._on_answer(answer)
+
+    async def _failed(self, error: Exception) -> None:
+        self.failures += 1
+        self.last_error = str(error)
+        if self.failures == 1:
+            logger.warning("the metaserver can't be reached, the node goes on: %s", error)
+        if self._caller is not None:
+            await self._caller.close()
+            self._caller = None

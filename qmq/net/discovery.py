@@ -1,0 +1,73 @@
+"""Where the metaserver is: GET its address page (`docs/reference/wire.md`, section 1), and other small GETs."""
+
+import asyncio
+from urllib.parse import urlsplit
+
+from qmq.errors import ConnectionLost, SettingError
+
+ADDRESS_PATH = "/meta/address"
+DEFAULT_META_URL = f"http://127.0.0.1:8080{ADDRESS_PATH}"
+ANSWER_BYTES_MAX = 64 << 20
+
+
+def meta_url(text: str) -> str:
+    """A metaserver's address page from what a user types: `host:port`, a base URL, or the whole URL.
+
+    Raises:
+        SettingError: it is none of these.
+    """
+    url = text if "://" in text else f"http://{text}"
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise SettingError(f"{text!r} is no metaserver URL: {error}") from error
+    if parts.scheme != "http" or not parts.hostname:
+        raise SettingError(f"{text!r} is no metaserver URL; one looks like {DEFAULT_META_URL}")
+    path = parts.path if parts.path not in ("", "/") else ADDRESS_PATH
+    host = parts.hostname if ":" not in parts.hostname else f"[{parts.hostname}]"
+    return f"http://{host}:{port or 80}{path}"
+
+
+async def http_get(url: str, *, timeout_s: float) -> tuple[int, bytes]:
+    """A plain GET: (status, body).
+
+    Raises:
+        ConnectionLost: nobody answers there in time, or not in HTTP.
+    """
+    parts = urlsplit(url)
+    target = parts.path + (f"?{parts.query}" if parts.query else "")
+    request = f"GET {target} HTTP/1.0\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n"
+    writer = None
+    try:
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
+            writer.write(request.encode())
+            answer = await reader.read(ANSWER_BYTES_MAX)
+            while not reader.at_eof() and len(answer) < ANSWER_BYTES_MAX:
+                answer += await reader.read(ANSWER_BYTES_MAX - len(answer))
+    except (OSError, TimeoutError) as error:
+        reason = str(error) or f"no answer in {timeout_s:g} s"
+        raise ConnectionLost(f"{url} can't be reached: {reason}", code="net.unreachable") from error
+    finally:
+        if writer is not None:
+            writer.close()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    words = head.split(b" ", 2)
+    if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+        raise ConnectionLost(f"{url} does not answer in HTTP")
+    return int(words[1]), body
+
+
+async def find_metaserver(url: str, *, timeout_s: float = 1.5) -> tuple[str, int]:
+    """The metaserver's TCP address from its address page.
+
+    Raises:
+        ConnectionLost: the page can't be had, or does not say `host:port`.
+    """
+    status, body = await http_get(url, timeout_s=timeout_s)
+    text = body.decode("latin-1").strip()
+    host, colon, port = text.rpartition(":")
+    if status != 200 or not colon or not port.isdigit():
+        raise ConnectionLost(f"{url} answered {status} {text[:80]!r}; a metaserver answers host:port")
+    return host, int(port)
