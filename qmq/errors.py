@@ -69,6 +69,38 @@ class LogError(QmqError):
 # --- client ---------------------------------------------------------------------------------------------------------
 
 
+class QueueFull(QmqError):
+    """More messages wait to be sent than the producer keeps: wait, or send slower, or raise the limit."""
+
+    code = "client.queue_full"
+    retriable = True
+
+
+class SendFailed(QmqError):
+    """A message was not stored, or it is unknown whether it was; the message says which, and the last cause."""
+
+    code = "client.send_failed"
+
+
+class RouteUnknown(QmqError):
+    """The metaserver named no broker group that can be used, or can't be reached."""
+
+    code = "client.route_unknown"
+    retriable = True
+
+
+class ClientClosed(QmqError):
+    """The producer or consumer was closed, or not started."""
+
+    code = "client.closed"
+
+
+class DeliveryAlreadySettled(QmqError):
+    """A delivery was acked or sent back before."""
+
+    code = "client.delivery_settled"
+
+
 # --- daemon and metaserver ------------------------------------------------------------------------------------------
 
 

@@ -159,10 +159,18 @@ class Connection(asyncio.BufferedProtocol):
         self._in_flight_bytes -= size
         self._out.append(response_header(frame, code, sum(map(len, parts))))
         self._out.extend(parts)
-        if not self._flush_scheduled:
-            # Answers of one turn of the loop leave with one call.
-            self._flush_scheduled = True
-            self._server.loop.call_soon(self._flush)
+        self._flush_soon()
+
+    def push(self, data: bytes) -> None:
+        """Write a whole frame that answers nothing."""
+        if self.is_closed:
+            return
+        self._out.append(data)
+        self._flush_soon()
+
+    def drop(self, frame: Frame) -> None:
+        """A request will never be answered: its sender asked again."""
+        self._in_flight_bytes -= self._unanswered.pop(id(frame), 0)
 
     def on_close(self, callback: Callable[[], None]) -> None:
         """Call back once when the connection is gone."""
@@ -178,6 +186,12 @@ class Connection(asyncio.BufferedProtocol):
         self.is_closed = True
         if self._transport is not None:
             self._transport.abort()
+
+    def _flush_soon(self) -> None:
+        """Answers of one turn of the loop leave with one call."""
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._server.loop.call_soon(self._flush)
 
     # --- inside ----------------------------------------------------------------------------------------------------
 

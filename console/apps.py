@@ -1,0 +1,10 @@
+"""The console as a Django app."""
+
+from django.apps import AppConfig
+
+
+class ConsoleConfig(AppConfig):
+    """The console."""
+
+    name = "console"
+    default_auto_field = "django.db.models.BigAutoField"

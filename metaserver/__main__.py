@@ -1,0 +1,86 @@
+"""`python -m metaserver`: a metaserver of its own, with Django for its database only."""
+
+import asyncio
+import os
+import sys
+
+from metaserver.options import MetaOptions
+from qmq.daemon.options import exit_wrong, parse_options
+from qmq.daemon.runner import FAILED, run_daemon, set_up_logging
+from qmq.errors import SettingError
+
+PROG = "metaserver"
+
+
+def read_options(argv: list[str]) -> MetaOptions:
+    """Settings from flags, environment and file; ends the process when one is wrong."""
+    try:
+        return parse_options(
+            MetaOptions,
+            argv,
+            os.environ,
+            prog=PROG,
+            process="meta",
+            description="The metaserver: routes subjects to broker groups, takes registrations and heartbeats.",
+        )
+    except SettingError as error:
+        exit_wrong(PROG, error)
+
+
+def set_up_django(options: MetaOptions) -> None:
+    """Just enough of Django for the models.
+
+    Raises:
+        SettingError: the database URL can't be understood.
+    """
+    import django
+    from django.conf import settings
+
+    from metaserver.database import database_settings
+
+    settings.configure(
+        INSTALLED_APPS=["metaserver"],
+        DATABASES={"default": database_settings(options.database_url, options.data_dir)},
+        USE_TZ=True,
+        DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
+    )
+    django.setup()
+
+
+def run(options: MetaOptions) -> int:
+    """Run with Django set up; the exit code."""
+    from metaserver.metaserver import Metaserver
+    from metaserver.orm_repository import OrmRepository
+
+    async def serve(stop: asyncio.Event) -> None:
+        metaserver = Metaserver(options, OrmRepository())
+        try:
+            await metaserver.start()
+            await metaserver.serve(stop)
+        finally:
+            await metaserver.close()
+
+    return run_daemon(serve)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Migrate when the database answers, then serve."""
+    options = read_options(sys.argv[1:] if argv is None else argv)
+    set_up_logging(options.log_level, options.log_format)
+    os.makedirs(options.data_dir, exist_ok=True)
+    try:
+        set_up_django(options)
+    except SettingError as error:
+        exit_wrong(PROG, error)
+    from metaserver.database import migrate
+
+    migrate()
+    try:
+        return run(options)
+    except OSError as error:
+        sys.stderr.write(f"{PROG}: {error}\n")
+        return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

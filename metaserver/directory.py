@@ -1,0 +1,224 @@
+"""What a metaserver knows right now: groups with their leases, and routes. In memory, no I/O, time handed in.
+
+Leases are judged by the metaserver's own monotonic clock, from when a heartbeat was received. After a start, or a pause of
+its own loop longer than a lease, nobody expires for one full expiry: its own silence is not theirs.
+"""
+
+import random
+from dataclasses import dataclass, replace
+
+from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState
+from metaserver.routing import SUBJECT_GROUPS_MIN, assign, is_usable
+from metaserver.snapshot import BrokerGroup, Metadata, Node, Route
+from qmq.clock import Clock
+from qmq.protocol.codes import BrokerRequestType, ClientType
+from qmq.protocol.commands import BrokerGroupRoute
+from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
+
+HEARTBEAT_SECONDS = 1.0
+LEASE_SECONDS = 4.0
+EXPIRY_SECONDS = 6.0
+assert HEARTBEAT_SECONDS * 2 < LEASE_SECONDS < EXPIRY_SECONDS, "a lease outlives a lost heartbeat and ends before expiry"
+
+DELAY_GROUPS_PER_ANSWER = 2
+SUBJECTS_MAX = 1_000_000
+"""Most subjects routed; a further one gets no route and a line in the log."""
+
+
+@dataclass(slots=True)
+class LiveGroup:
+    """A broker group and its master's last sign of life."""
+
+    row: BrokerGroup
+    node: Node | None
+    heard_at: float
+    reported: GroupState
+    """What the master said of itself."""
+    is_expired: bool = False
+    reason: str = ""
+
+    @property
+    def state(self) -> GroupState:
+        """What clients are told."""
+        return GroupState.OFFLINE if self.is_expired or self.node is None else self.reported
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What a registration led to: the answer, what has to be stored, and whether routes changed."""
+
+    answer: NodeRegisterResponse
+    group: BrokerGroup | None = None
+    node: Node | None = None
+    reason: str = ""
+    has_changed: bool = False
+
+
+class Directory:
+    """The metaserver's memory."""
+
+    def __init__(self, clock: Clock, rng: random.Random, *, subject_groups_min: int = SUBJECT_GROUPS_MIN) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._subject_groups_min = subject_groups_min
+        self.groups: dict[str, LiveGroup] = {}
+        self.nodes: dict[str, Node] = {}
+        self.routes: dict[str, Route] = {}
+        self._subjects_of: dict[str, set[str]] = {}
+        self._grace_until = clock.monotonic() + EXPIRY_SECONDS
+        self._ticked_at = clock.monotonic()
+
+    def load(self, metadata: Metadata) -> None:
+        """Take what the database, or the last snapshot, holds; what is known live already stays."""
+        now = self._clock.monotonic()
+        for node in metadata.nodes:
+            self.nodes.setdefault(node.node_id, node)
+        for row in metadata.broker_groups:
+            if row.name not in self.groups:
+                node = self.nodes.get(row.master)
+                self.groups[row.name] = LiveGroup(row, node, now, row.state, row.state is GroupState.OFFLINE)
+        for route in metadata.routes:
+            known = self.routes.get(route.subject)
+            if known is None or known.version < route.version:
+                self.put_route(route)
+
+    def metadata(self) -> Metadata:
+        """Everything, to be kept."""
+        rows = tuple(replace(live.row, state=live.state) for live in self.groups.values())
+        return Metadata(rows, tuple(self.nodes.values()), tuple(self.routes.values()))
+
+    # --- nodes -----------------------------------------------------------------------------------------------------
+
+    def register(self, request: NodeRegisterRequest) -> Registered:
+        """A node reports: who it is, how it is."""
+        now = self._clock.monotonic()
+        kind = GroupKind(request.kind)
+        live = self.groups.get(request.broker_group)
+        if live is not None and live.row.master != request.node_id and not self._may_take_over(live, now):
+            reason = (
+                f"group {request.broker_group} has master {live.row.master}, whose lease runs; give this node another"
+                " group, or stop that one"
+            )
+            return Registered(self._answer(False, reason, live.row.epoch, GroupState.OFFLINE))
+        if live is not None and live.row.kind is not kind:
+            reason = f"group {request.broker_group} is of kind {live.row.kind}, not {kind}"
+            return Registered(self._answer(False, reason, live.row.epoch, GroupState.OFFLINE))
+        known = self.nodes.get(request.node_id)
+        highest = max(known.log_end if known is not None else 0, request.log_end)
+        reason = ""
+        reported = STATE_FROM_WIRE.get(request.state, GroupState.OFFLINE)
+        if request.request_type == BrokerRequestType.OFFLINE:
+            reported = GroupState.OFFLINE
+        elif request.log_end < highest:
+            reason = (
+                f"its log ends at {request.log_end} but had reached {highest}: an older copy of its data was put back;"
+                " acknowledged messages are missing"
+            )
+            reported = GroupState.READ_ONLY
+        node = Node(
+            request.node_id,
+            request.broker_group,
+            request.role,
+            request.address,
+            request.admin_address,
+            request.version,
+            highest,
+        )
+        before = (live.row.master, live.state, live.node.address if live.node else "") if live is not None else None
+        if live is None:
+            row = BrokerGroup(request.broker_group, kind, reported, request.epoch, request.node_id, (request.node_id,))
+            live = self.groups[row.name] = LiveGroup(row, node, now, reported)
+        else:
+            row = replace(live.row, state=reported, master=request.node_id, in_sync=(request.node_id,))
+            live.row, live.node, live.heard_at, live.reported = row, node, now, reported
+            live.is_expired = False
+        live.reason = reason
+        self.nodes[node.node_id] = node
+        changed = before != (row.master, live.state, node.address)
+        answer = self._answer(True, reason, row.epoch, reported)
+        return Registered(answer, row if changed else None, node, reason or "registered", changed)
+
+    def _may_take_over(self, live: LiveGroup, now: float) -> bool:
+        # Until groups have slaves and promotions, a group whose master is silent past its expiry may be served by a node
+        # of another name (a restored backup on another machine); its log end is checked like everybody's.
+        return live.is_expired or now - live.heard_at > EXPIRY_SECONDS
+
+    def _answer(self, accepted: bool, reason: str, epoch: int, state: GroupState) -> NodeRegisterResponse:
+        return NodeRegisterResponse(accepted, reason, epoch, STATE_ON_WIRE[state], LEASE_SECONDS, HEARTBEAT_SECONDS)
+
+    def expire(self) -> list[BrokerGroup]:
+        """Take silent groups offline; their rows. To be called every heartbeat interval or so."""
+        now = self._clock.monotonic()
+        if now - self._ticked_at > LEASE_SECONDS:
+            self._grace_until = now + EXPIRY_SECONDS
+        self._ticked_at = now
+        if now < self._grace_until:
+            return []
+        gone = []
+        for live in self.groups.values():
+            if not live.is_expired and now - live.heard_at > EXPIRY_SECONDS:
+                live.is_expired = True
+                live.reason = f"no heartbeat for {now - live.heard_at:.1f} s"
+                live.row = replace(live.row, state=GroupState.OFFLINE)
+                gone.append(live.row)
+        return gone
+
+    def lease_remaining(self, live: LiveGroup) -> float:
+        """Seconds until the master's lease ends; not below 0."""
+        return max(0.0, LEASE_SECONDS - (self._clock.monotonic() - live.heard_at))
+
+    def heartbeat_age(self, live: LiveGroup) -> float:
+        """Seconds since the master was last heard."""
+        return self._clock.monotonic() - live.heard_at
+
+    # --- routes ----------------------------------------------------------------------------------------------------
+
+    def put_route(self, route: Route) -> None:
+        """Set a subject's route."""
+        self.routes[route.subject] = route
+        for group in route.broker_groups:
+            self._subjects_of.setdefault(group, set()).add(route.subject)
+
+    def subjects_of(self, broker_group: str) -> set[str]:
+        """Subjects that a broker group serves."""
+        return self._subjects_of.get(broker_group, set())
+
+    def route_of(self, subject: str) -> tuple[Route | None, bool]:
+        """A real subject's route, made or topped up when needed; whether it has to be stored."""
+        route = self.routes.get(subject)
+        if route is not None and len(route.broker_groups) >= self._subject_groups_min:
+            return route, False
+        live = {
+            name
+            for name, group in self.groups.items()
+            if group.row.kind is GroupKind.BROKER and group.state is GroupState.READ_WRITE
+        }
+        current = route.broker_groups if route is not None else ()
+        chosen = assign(current, live, self._rng, minimum=self._subject_groups_min)
+        if chosen == current or (route is None and len(self.routes) >= SUBJECTS_MAX):
+            return route, False
+        created = route.created_at_ms if route is not None else self._clock.wall_ms()
+        fresh = Route(subject, chosen, (route.version if route is not None else 0) + 1, created)
+        self.put_route(fresh)
+        return fresh, True
+
+    def usable(self, subject: str, client_type: int) -> tuple[BrokerGroupRoute, ...]:
+        """What a client of this type is told about a real subject: only groups it can use."""
+        if client_type == ClientType.DELAY_PRODUCER:
+            delay = [name for name, g in self.groups.items() if g.row.kind is GroupKind.DELAY]
+            names: tuple[str, ...] = tuple(sorted(delay))
+        else:
+            route = self.routes.get(subject)
+            names = route.broker_groups if route is not None else ()
+        now_ms = self._clock.wall_ms()
+        found = []
+        for name in names:
+            live = self.groups.get(name)
+            if live is None or live.node is None:
+                continue
+            state = STATE_ON_WIRE[live.state]
+            if is_usable(client_type, state):
+                found.append(BrokerGroupRoute(name, live.node.address, now_ms, state))
+        if client_type == ClientType.DELAY_PRODUCER and len(found) > DELAY_GROUPS_PER_ANSWER:
+            found = self._rng.sample(found, DELAY_GROUPS_PER_ANSWER)
+        return tuple(found)

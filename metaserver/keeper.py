@@ -1,0 +1,152 @@
+"""Keeps what the directory learned: one background thread writes it to the repository, in order, as the store allows.
+
+Answers never wait for the database. While it is away, work stays queued (the newest state of a thing replaces an older
+one, so the queue is bounded by how many things there are and by WORK_MAX) and is tried again with a growing pause.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from metaserver.repository import Repository
+from metaserver.snapshot import BrokerGroup, ClientSeen, Metadata, Node, Route
+
+T = TypeVar("T")
+logger = logging.getLogger("qmq.meta.keeper")
+
+WORK_MAX = 200_000
+"""Things waiting to be written; further new client sightings are dropped (counted), routes and groups replace older ones."""
+CLIENTS_PER_WRITE = 500
+BACK_OFF_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+class Keeper:
+    """Writes behind."""
+
+    def __init__(self, repository: Repository, on_route: Callable[[Route], None]) -> None:
+        self._repository = repository
+        self._on_route = on_route
+        self._routes: OrderedDict[str, Route] = OrderedDict()
+        self._groups: OrderedDict[str, tuple[BrokerGroup, str]] = OrderedDict()
+        self._nodes: OrderedDict[str, Node] = OrderedDict()
+        self._clients: OrderedDict[ClientSeen, None] = OrderedDict()
+        self._known_clients: set[ClientSeen] = set()
+        self._wake = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata")
+        self.problem = ""
+        """Why the store is away; "" while it answers."""
+        self.dropped_clients = 0
+        self.failures = 0
+
+    async def load(self) -> Metadata | None:
+        """Everything stored; None when the store is away."""
+        try:
+            metadata = await self._in_thread(self._repository.load)
+        except Exception as error:  # noqa: BLE001 - whatever the database raises, the metaserver goes on
+            self._failed(error)
+            return None
+        self.problem = ""
+        return metadata
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+    def _failed(self, error: Exception) -> None:
+        if not self.problem:
+            logger.warning("the database is away, answers come from memory: %s", error)
+        self.failures += 1
+        self.problem = f"{type(error).__name__}: {error}".splitlines()[0]
+
+    def route(self, route: Route) -> None:
+        """A route was made or changed."""
+        self._routes[route.subject] = route
+        self._wake.set()
+
+    def group(self, group: BrokerGroup, reason: str) -> None:
+        """A broker group changed."""
+        self._groups[group.name] = (group, reason)
+        self._wake.set()
+
+    def node(self, node: Node) -> None:
+        """A node reported."""
+        self._nodes[node.node_id] = node
+        self._wake.set()
+
+    def client(self, client: ClientSeen) -> None:
+        """A client registered."""
+        if client in self._known_clients:
+            return
+        if len(self._clients) >= WORK_MAX or len(self._known_clients) >= WORK_MAX:
+            self.dropped_clients += 1
+            return
+        self._known_clients.add(client)
+        self._clients[client] = None
+        self._wake.set()
+
+    @property
+    def waiting(self) -> int:
+        """Things not stored yet."""
+        return len(self._routes) + len(self._groups) + len(self._nodes) + len(self._clients)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Write until `stop`; what is left then is tried once."""
+        failed = 0
+        while not stop.is_set():
+            if not self.waiting:
+                self._wake.clear()
+                await _either(stop, self._wake, None)
+                continue
+            if await self._write_all():
+                failed = 0
+            else:
+                failed += 1
+                await _either(stop, None, BACK_OFF_SECONDS[min(failed, len(BACK_OFF_SECONDS)) - 1])
+        await self._write_all()
+        self._thread.shutdown(wait=True)
+
+    async def _write_all(self) -> bool:
+        try:
+            while self._groups:
+                name, (group, reason) = next(iter(self._groups.items()))
+                await self._in_thread(lambda g=group, r=reason: self._repository.save_group(g, r))  # type: ignore[misc]
+                if self._groups.get(name) == (group, reason):
+                    del self._groups[name]
+            while self._nodes:
+                name, node = next(iter(self._nodes.items()))
+                await self._in_thread(lambda n=node: self._repository.save_node(n))  # type: ignore[misc]
+                if self._nodes.get(name) == node:
+                    del self._nodes[name]
+            while self._routes:
+                name, route = next(iter(self._routes.items()))
+                stored = await self._in_thread(lambda r=route: self._repository.save_route(r))  # type: ignore[misc]
+                if self._routes.get(name) == route:
+                    del self._routes[name]
+                if stored != route:
+                    # Another metaserver was first: its choice holds.
+                    self._on_route(stored)
+            while self._clients:
+                batch = list(self._clients)[:CLIENTS_PER_WRITE]
+                await self._in_thread(lambda b=batch: self._repository.save_clients(b))  # type: ignore[misc]
+                for client in batch:
+                    self._clients.pop(client, None)
+        except Exception as error:  # noqa: BLE001 - as in `load`
+            self._failed(error)
+            return False
+        if self.problem:
+            logger.info("the database is back")
+            self.problem = ""
+        return True
+
+
+async def _either(stop: asyncio.Event, wake: asyncio.Event | None, seconds: float | None) -> None:
+    waits = [asyncio.ensure_future(stop.wait())]
+    if wake is not None:
+        waits.append(asyncio.ensure_future(wake.wait()))
+    try:
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()

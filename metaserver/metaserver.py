@@ -1,0 +1,262 @@
+"""class Metaserver: what it owns, in which order it starts and stops. No Django: the repository is handed in."""
+
+import asyncio
+import logging
+import os
+import random
+from typing import Any
+
+from aiohttp import web
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from metaserver import route_file
+from metaserver.directory import Directory, LiveGroup
+from metaserver.keeper import Keeper
+from metaserver.options import MetaOptions
+from metaserver.repository import Repository
+from metaserver.server import MetaHandlers
+from metaserver.snapshot import Route
+from qmq.clock import Clock, SystemClock
+from qmq.daemon.admin_http import AdminHttp, BadRequest, number
+from qmq.net.server import FrameServer, ServerLimits
+
+logger = logging.getLogger("qmq.meta")
+
+TICK_SECONDS = 0.5
+RELOAD_SECONDS = 5.0
+"""How often the database is read again: other metaservers and operators change it. As in QMQ."""
+ROUTE_FILE_SECONDS = 5.0
+SUBJECTS_PER_PAGE = 1_000
+FRAME_BYTES_MAX = 1 << 20
+
+
+class Metaserver:
+    """One metaserver."""
+
+    def __init__(
+        self,
+        options: MetaOptions,
+        repository: Repository,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.options = options
+        self.clock: Clock = clock or SystemClock()
+        self.directory = Directory(
+            self.clock, rng or random.Random(), subject_groups_min=options.subject_groups_min
+        )
+        self._repository = repository
+        self._route_file = os.path.join(options.data_dir, "routes.json")
+        self._saved: object = None
+        self._stop = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    async def start(self) -> None:
+        """Load what is known and listen. Raises OSError when an address is taken."""
+        self._loop = asyncio.get_running_loop()
+        os.makedirs(self.options.data_dir, exist_ok=True)
+        self.keeper = Keeper(self._repository, lambda route: self.handlers.route_stored(route))
+        self.handlers = MetaHandlers(self.directory, self.keeper, self.clock)
+        metadata = await self.keeper.load()
+        if metadata is None:
+            metadata = route_file.load(self._route_file)
+            logger.warning("starting %s", "from the route file" if metadata else "with no routes known")
+        if metadata is not None:
+            self.directory.load(metadata)
+        options = self.options
+        self.tcp = FrameServer(
+            options.host,
+            options.tcp_port,
+            self.handlers.handle,
+            clock=self.clock,
+            limits=ServerLimits(connections_max=options.connections_max, frame_bytes_max=FRAME_BYTES_MAX),
+            logger=logging.getLogger("qmq.meta.net"),
+        )
+        registry = CollectorRegistry()
+        registry.register(_MetaMetrics(self))
+        self.http = AdminHttp(
+            options.host,
+            options.http_port,
+            health=lambda: "",
+            ready=lambda: "",
+            registry=registry,
+            json_routes={
+                "/meta/cluster": self._cluster,
+                "/meta/subjects": self._subjects,
+                "/meta/subjects/{subject:.+}": self._subject,
+            },
+            text_routes={"/meta/address": self._address},
+        )
+        await self.tcp.start()
+        await self.http.start()
+        self._tasks = [self._loop.create_task(self.keeper.run(self._stop)), self._loop.create_task(self._reload())]
+        self._tick()
+        logger.info("metaserver serves on %s:%d, pages on %s:%d", *self.tcp.address, *self.http.address)
+
+    async def serve(self, stop: asyncio.Event) -> None:
+        """Run until `stop`; a failure of a part is raised."""
+        waiting = asyncio.ensure_future(stop.wait())
+        done, _ = await asyncio.wait([waiting, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        for task in done:
+            if task in self._tasks:
+                task.result()
+
+    async def close(self) -> None:
+        """Stop; what is not stored yet is tried once more."""
+        if self._is_closed or not self._tasks:
+            return
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        await self.tcp.close(0)
+        await self.http.close()
+        self._stop.set()
+        await asyncio.wait(self._tasks)
+        self._save_route_file()
+        logger.info("metaserver stopped")
+
+    def _tick(self) -> None:
+        self.handlers.expire()
+        self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
+
+    async def _reload(self) -> None:
+        """Take up what others changed in the database, and keep the route file."""
+        while not self._stop.is_set():
+            try:
+                async with asyncio.timeout(RELOAD_SECONDS):
+                    await self._stop.wait()
+            except TimeoutError:
+                pass
+            else:
+                return
+            metadata = await self.keeper.load()
+            if metadata is not None:
+                changed = {
+                    route.subject
+                    for route in metadata.routes
+                    if self._is_newer(route)
+                }
+                self.directory.load(metadata)
+                self.handlers.routes_changed(changed)
+            self._save_route_file()
+
+    def _is_newer(self, route: Route) -> bool:
+        known = self.directory.routes.get(route.subject)
+        return known is None or known.version < route.version
+
+    def _save_route_file(self) -> None:
+        metadata = self.directory.metadata()
+        state = (metadata.broker_groups, {n.node_id: n.address for n in metadata.nodes}, metadata.routes)
+        if state == self._saved:
+            return
+        try:
+            route_file.save(self._route_file, metadata)
+            self._saved = state
+        except OSError as error:
+            logger.warning("the route file can't be written: %s", error)
+
+    # --- pages -----------------------------------------------------------------------------------------------------
+
+    @property
+    def tcp_address(self) -> str:
+        """What clients are told."""
+        return f"{self.options.advertise_host or self.options.host}:{self.tcp.address[1]}"
+
+    async def _address(self, _: web.Request) -> str:
+        return self.tcp_address
+
+    async def _cluster(self, _: web.Request) -> dict[str, Any]:
+        return {
+            "metaserver": {
+                "tcp": self.tcp_address,
+                "database": f"down: {self.keeper.problem}" if self.keeper.problem else "up",
+                "not_stored_yet": self.keeper.waiting,
+                "subjects": len(self.directory.routes),
+            },
+            "broker_groups": [self._group(live) for _, live in sorted(self.directory.groups.items())],
+        }
+
+    def _group(self, live: LiveGroup) -> dict[str, Any]:
+        row, node, directory = live.row, live.node, self.directory
+        members = [n.node_id for n in directory.nodes.values() if n.broker_group == row.name]
+        return {
+            "name": row.name,
+            "kind": str(row.kind),
+            "state": str(live.state),
+            "reason": live.reason,
+            "epoch": row.epoch,
+            "subjects": len(directory.subjects_of(row.name)),
+            "master": None
+            if node is None
+            else {
+                "node_id": node.node_id,
+                "address": node.address,
+                "admin_address": node.admin_address,
+                "version": node.version,
+                "log_end": node.log_end,
+                "last_heartbeat_seconds": round(directory.heartbeat_age(live), 3),
+                "lease_remaining_seconds": round(directory.lease_remaining(live), 3),
+            },
+            "members": sorted(members),
+        }
+
+    async def _subjects(self, request: web.Request) -> dict[str, Any]:
+        prefix, after = request.query.get("prefix", ""), request.query.get("after", "")
+        limit = min(number(request, "limit", SUBJECTS_PER_PAGE, minimum=1) or 1, SUBJECTS_PER_PAGE)
+        names = sorted(name for name in self.directory.routes if name.startswith(prefix) and name > after)
+        page = [self._route(self.directory.routes[name]) for name in names[:limit]]
+        return {"subjects": page, "next_after": names[limit - 1] if len(names) > limit else None}
+
+    async def _subject(self, request: web.Request) -> dict[str, Any]:
+        name = request.match_info["subject"]
+        route = self.directory.routes.get(name)
+        if route is None:
+            raise BadRequest(404, "subject.unknown", f"no subject {name!r}; it appears with its first producer or consumer")
+        return self._route(route)
+
+    @staticmethod
+    def _route(route: Route) -> dict[str, Any]:
+        return {
+            "subject": route.subject,
+            "broker_groups": list(route.broker_groups),
+            "route_version": route.version,
+            "created_at_ms": route.created_at_ms,
+        }
+
+
+class _MetaMetrics(Collector):
+    """The metaserver's metrics; beside them the names QMQ's operators know."""
+
+    def __init__(self, metaserver: Metaserver) -> None:
+        self._metaserver = metaserver
+
+    def collect(self) -> "list[Metric]":
+        meta = self._metaserver
+        counters = meta.handlers.counters
+        bad = CounterMetricFamily("qmq_meta_bad_requests", "Requests refused", labels=["reason"])
+        for reason, value in {**counters.bad_requests, **meta.tcp.metrics.bad_frames}.items():
+            bad.add_metric([reason], value)
+        state = GaugeMetricFamily("qmq_meta_broker_group_live", "1 when the group is not offline", labels=["broker_group"])
+        for name, live in meta.directory.groups.items():
+            state.add_metric([name], 0 if live.state == "offline" else 1)
+        numbers: list[Metric] = [
+            CounterMetricFamily(
+                "qmq_meta_client_registers", "Registrations of clients (clientRegisterCount)", counters.client_registers
+            ),
+            CounterMetricFamily(
+                "qmq_meta_node_registers", "Registrations of nodes (brokerRegisterCount)", counters.node_registers
+            ),
+            CounterMetricFamily("qmq_meta_pushes", "Routes sent unasked", counters.pushes),
+            CounterMetricFamily("qmq_meta_illegal_names", "Registrations with illegal names", counters.illegal),
+            CounterMetricFamily("qmq_meta_database_failures", "Writes and reads that failed", meta.keeper.failures),
+            CounterMetricFamily("qmq_meta_clients_dropped", "Clients not noted, the queue was full", meta.keeper.dropped_clients),
+            GaugeMetricFamily("qmq_meta_database_up", "1 when the database answers", 0 if meta.keeper.problem else 1),
+            GaugeMetricFamily("qmq_meta_unstored_things", "Changes not stored yet", meta.keeper.waiting),
+            GaugeMetricFamily("qmq_meta_connections", "Connections", meta.tcp.metrics.connections),
+            GaugeMetricFamily("qmq_meta_subjects", "Subjects routed", len(meta.directory.routes)),
+        ]
+        return [*numbers, bad, state]

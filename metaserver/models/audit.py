@@ -1,0 +1,21 @@
+"""Who changed what, why. Append-only; actors are named in text because history outlives accounts."""
+
+from django.db import models
+
+
+class AuditEntry(models.Model):
+    """One change, written in the same transaction as the change."""
+
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    actor = models.CharField(max_length=200)
+    action = models.CharField(max_length=100, db_index=True)
+    target = models.CharField(max_length=300, db_index=True)
+    reason = models.CharField(max_length=500, blank=True)
+    before = models.JSONField(null=True)
+    after = models.JSONField(null=True)
+
+    class Meta:
+        ordering = ("-id",)
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d %H:%M:%S} {self.actor} {self.action} {self.target}"

@@ -1,0 +1,22 @@
+"""The metaserver's settings: flags, environment (QMQ_META_...), file."""
+
+from dataclasses import dataclass
+
+from qmq.daemon.options import option
+
+
+@dataclass(frozen=True)
+class MetaOptions:
+    """Every setting of a metaserver."""
+
+    host: str = option("127.0.0.1", help="address to listen on")
+    advertise_host: str = option("", help="host name or address that clients are told; default: host")
+    http_port: int = option(8080, help="port of the address page and JSON pages", minimum=0, maximum=65535)
+    tcp_port: int = option(20880, help="port for clients and nodes", minimum=0, maximum=65535)
+    data_dir: str = option("var/meta", help="folder for the route snapshot and the default database")
+    database_url: str = option("", help="postgres://, mysql:// or sqlite:// URL; default: SQLite in the data folder")
+    subject_groups_min: int = option(2, help="broker groups of a new subject", minimum=1, maximum=100)
+    connections_max: int = option(20_000, help="most connections of clients and nodes", minimum=1)
+    stop_seconds: float = option(3.0, help="how long a stop waits for requests under way", unit="s", minimum=0)
+    log_level: str = option("info", help="what is logged", choices=("debug", "info", "warning", "error"))
+    log_format: str = option("plain", help="how it is logged", choices=("plain", "json"))

@@ -1,0 +1,41 @@
+"""The repository on Django's models. Called from the keeper's one thread; a connection that broke is dropped."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.db import close_old_connections, connection
+
+from metaserver import queries
+from metaserver.services import broker_groups, routes
+from metaserver.services.audit import METASERVER
+from metaserver.snapshot import BrokerGroup, ClientSeen, Metadata, Node, Route
+
+T = TypeVar("T")
+
+
+class OrmRepository:
+    """Metadata in SQL."""
+
+    def _run(self, call: Callable[[], T]) -> T:
+        close_old_connections()
+        try:
+            return call()
+        except Exception:
+            connection.close()
+            raise
+
+    def load(self) -> Metadata:
+        return self._run(queries.metadata)
+
+    def save_route(self, route: Route) -> Route:
+        reason = "first registration" if route.version == 1 else "topped up"
+        return self._run(lambda: routes.save_route(route, actor=METASERVER, reason=reason))
+
+    def save_group(self, group: BrokerGroup, reason: str) -> None:
+        self._run(lambda: broker_groups.save_group(group, actor=METASERVER, reason=reason))
+
+    def save_node(self, node: Node) -> None:
+        self._run(lambda: broker_groups.save_node(node))
+
+    def save_clients(self, clients: list[ClientSeen]) -> None:
+        self._run(lambda: routes.save_clients(clients))

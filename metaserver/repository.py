@@ -1,0 +1,59 @@
+"""Where metadata is kept: the interface the server needs, and one that keeps it in memory for tests."""
+
+from typing import Protocol
+
+from metaserver.snapshot import BrokerGroup, ClientSeen, Metadata, Node, Route
+
+
+class Repository(Protocol):
+    """Called from one background thread only; every call may raise when the store is away, and is tried again."""
+
+    def load(self) -> Metadata:
+        """Everything."""
+        ...
+
+    def save_route(self, route: Route) -> Route:
+        """Store version n + 1 over version n (0: new); the route that is there afterwards, which may be another's."""
+        ...
+
+    def save_group(self, group: BrokerGroup, reason: str) -> None:
+        """Create or update a broker group."""
+        ...
+
+    def save_node(self, node: Node) -> None:
+        """Create or update a node; its `log_end` never falls."""
+        ...
+
+    def save_clients(self, clients: list[ClientSeen]) -> None:
+        """Note that these clients registered."""
+        ...
+
+
+class MemoryRepository:
+    """Keeps metadata in this process."""
+
+    def __init__(self, metadata: Metadata | None = None) -> None:
+        metadata = metadata or Metadata()
+        self.groups = {group.name: group for group in metadata.broker_groups}
+        self.nodes = {node.node_id: node for node in metadata.nodes}
+        self.routes = {route.subject: route for route in metadata.routes}
+        self.clients: set[ClientSeen] = set()
+
+    def load(self) -> Metadata:
+        return Metadata(tuple(self.groups.values()), tuple(self.nodes.values()), tuple(self.routes.values()))
+
+    def save_route(self, route: Route) -> Route:
+        there = self.routes.get(route.subject)
+        if there is not None and there.version != route.version - 1:
+            return there
+        self.routes[route.subject] = route
+        return route
+
+    def save_group(self, group: BrokerGroup, reason: str) -> None:
+        self.groups[group.name] = group
+
+    def save_node(self, node: Node) -> None:
+        self.nodes[node.node_id] = node
+
+    def save_clients(self, clients: list[ClientSeen]) -> None:
+        self.clients.update(clients)

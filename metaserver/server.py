@@ -1,0 +1,328 @@
+"""The metaserver's TCP side: registrations of clients and nodes, answered from memory; changed routes are pushed.
+
+Traps of the official client that decide what is answered (docs/reference/wire.md, 12): an answer without a usable group
+blocks producers for ever and a lost first answer blocks consumers (T1, T3), so a registration that can't be served yet is
+kept and answered when a group appears. Timestamps never fall (T7). Subject and group are echoed (T19). 52 is never used (T2).
+"""
+
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
+
+from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState
+from metaserver.directory import Directory, Registered
+from metaserver.keeper import Keeper
+from metaserver.snapshot import ClientSeen, Route
+from qmq.clock import Clock
+from qmq.errors import IllegalName, ProtocolError
+from qmq.net.server import Connection
+from qmq.protocol.codes import VERSIONS_SERVED, BrokerRequestType, ClientType, Command, ResponseCode, Role
+from qmq.protocol.commands import (
+    BrokerAcquireMetaRequest,
+    BrokerAcquireMetaResponse,
+    BrokerGroupRoute,
+    BrokerRegisterRequest,
+    ClientRegisterRequest,
+    ClientRegisterResponse,
+)
+from qmq.protocol.extensions import NodeRegisterRequest
+from qmq.protocol.frames import FLAG_RESPONSE, Frame, encode_request
+from qmq.protocol.names import check_subject, split_subject
+
+logger = logging.getLogger("qmq.meta")
+
+INTERESTS_PER_CONNECTION_MAX = 10_000
+"""Subjects one client is told changes of; for more it has its own refresh every 60 s."""
+KEPT_REGISTRATIONS_MAX = 50_000
+"""Registrations waiting for a usable group; beyond it an empty answer is given."""
+NAME_CHARS_MAX = 100
+NODE_STORE_SECONDS = 5.0
+"""A node's heartbeats are stored this often at most, unless something changed."""
+QMQ_NODE_VERSION = "qmq"
+
+Key = tuple[str, int, str]
+"""(subject as asked for, client type, consumer group): what a client matches answers by."""
+
+
+@dataclass(slots=True)
+class MetaCounters:
+    """Counts since start."""
+
+    client_registers: int = 0
+    node_registers: int = 0
+    pushes: int = 0
+    kept: int = 0
+    illegal: int = 0
+    bad_requests: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(eq=False, slots=True)
+class _Client:
+    """What one connection registered for, and which of it still waits."""
+
+    interests: dict[Key, ClientRegisterRequest] = field(default_factory=dict)
+    kept: dict[Key, Frame] = field(default_factory=dict)
+    told: dict[Key, frozenset[tuple[str, str, int]]] = field(default_factory=dict)
+
+
+class MetaHandlers:
+    """Answers the frames of clients and nodes."""
+
+    def __init__(self, directory: Directory, keeper: Keeper, clock: Clock) -> None:
+        self._directory = directory
+        self._keeper = keeper
+        self._clock = clock
+        self._clients: dict[Connection, _Client] = {}
+        self._by_subject: dict[str, set[Connection]] = {}
+        self._kept = 0
+        self._timestamp_ms = 0
+        self._store_node_at: dict[str, float] = {}
+        self.counters = MetaCounters()
+
+    def handle(self, connection: Connection, frame: Frame) -> None:
+        """One request."""
+        if frame.version not in VERSIONS_SERVED:
+            self._bad(connection, frame, "unknown_version", f"version {frame.version} is not served")
+            return
+        try:
+            match frame.code:
+                case Command.CLIENT_REGISTER:
+                    self._client_register(connection, frame)
+                case Command.NODE_REGISTER:
+                    self._node_register(connection, frame)
+                case Command.BROKER_REGISTER:
+                    self._broker_register(connection, frame)
+                case Command.BROKER_ACQUIRE_META:
+                    self._acquire_meta(connection, frame)
+                case Command.HEARTBEAT:
+                    connection.reply(frame, Command.HEARTBEAT)
+                case _:
+                    self.counters.bad_requests["unknown_command"] += 1
+                    logger.warning("%s: command %d is not the metaserver's", connection.peer, frame.code)
+                    connection.reply(frame, ResponseCode.UNKNOWN_CODE)
+        except ProtocolError as error:
+            self._bad(connection, frame, "undecodable", str(error))
+
+    def _bad(self, connection: Connection, frame: Frame, reason: str, text: str) -> None:
+        self.counters.bad_requests[reason] += 1
+        logger.warning("%s: command %d refused: %s", connection.peer, frame.code, text)
+        connection.reply(frame, ResponseCode.BROKER_ERROR)
+
+    # --- clients ---------------------------------------------------------------------------------------------------
+
+    def _client_register(self, connection: Connection, frame: Frame) -> None:
+        request = ClientRegisterRequest.decode(frame.body, frame.version)
+        self.counters.client_registers += 1
+        try:
+            check_subject(request.subject)
+        except IllegalName as error:
+            # An error code would be ignored and the client left waiting; an answer without groups says no more either,
+            # but it is what QMQ gives, and it stops a consumer from pulling.
+            self.counters.illegal += 1
+            logger.warning("%s: %s", connection.peer, error)
+            connection.reply(frame, ResponseCode.SUCCESS, self._response(request, ()).encode(frame.version))
+            return
+        real = split_subject(request.subject).subject
+        if request.client_type in (ClientType.PRODUCER, ClientType.CONSUMER):
+            route, is_new = self._directory.route_of(real)
+            if route is not None and is_new:
+                self._keeper.route(route)
+                logger.info("subject %s: served by %s (version %d)", real, ", ".join(route.broker_groups), route.version)
+                if route.version > 1:
+                    self.routes_changed({real})
+        if request.client_id:
+            group = request.group[:NAME_CHARS_MAX]
+            client_id, app = request.client_id[: 2 * NAME_CHARS_MAX], request.app[:NAME_CHARS_MAX]
+            self._keeper.client(ClientSeen(real, request.client_type, group, client_id, app))
+        self._remember(connection, request, real)
+        self._answer_or_keep(connection, frame, request, real)
+
+    def _remember(self, connection: Connection, request: ClientRegisterRequest, real: str) -> None:
+        client = self._clients.get(connection)
+        if client is None:
+            client = self._clients[connection] = _Client()
+            connection.on_close(lambda: self._forget(connection))
+        if len(client.interests) < INTERESTS_PER_CONNECTION_MAX:
+            client.interests[_key(request)] = request
+            self._by_subject.setdefault(real, set()).add(connection)
+
+    def _forget(self, connection: Connection) -> None:
+        client = self._clients.pop(connection, None)
+        if client is None:
+            return
+        self._kept -= len(client.kept)
+        for request in client.interests.values():
+            real = split_subject(request.subject).subject
+            interested = self._by_subject.get(real)
+            if interested is not None:
+                interested.discard(connection)
+                if not interested:
+                    del self._by_subject[real]
+
+    def _answer_or_keep(
+        self, connection: Connection, frame: Frame, request: ClientRegisterRequest, real: str
+    ) -> None:
+        groups = self._directory.usable(real, request.client_type)
+        client, key = self._clients[connection], _key(request)
+        older = client.kept.pop(key, None)
+        if older is not None:
+            self._kept -= 1
+            connection.drop(older)
+        waits = request.client_type != ClientType.OTHER and not groups
+        if waits and self._kept < KEPT_REGISTRATIONS_MAX:
+            client.kept[key] = frame
+            self._kept += 1
+            self.counters.kept += 1
+            what = "delay group" if request.client_type == ClientType.DELAY_PRODUCER else "usable broker group"
+            logger.warning("%s: no %s for subject %s yet; answered when there is one", connection.peer, what, real)
+            return
+        client.told[key] = _told(groups)
+        connection.reply(frame, ResponseCode.SUCCESS, self._response(request, groups).encode(frame.version))
+
+    def _response(self, request: ClientRegisterRequest, groups: tuple[BrokerGroupRoute, ...]) -> ClientRegisterResponse:
+        self._timestamp_ms = max(self._timestamp_ms, self._clock.wall_ms())
+        return ClientRegisterResponse(
+            self._timestamp_ms, request.subject, request.group, True, request.client_type, groups
+        )
+
+    def routes_changed(self, subjects: set[str]) -> None:
+        """Tell the clients of these real subjects, where what they can use differs from what they were told."""
+        for real in subjects:
+            for connection in list(self._by_subject.get(real, ())):
+                client = self._clients[connection]
+                for key, request in list(client.interests.items()):
+                    if split_subject(request.subject).subject == real:
+                        self._tell(connection, client, key, request, real)
+
+    def delay_groups_changed(self) -> None:
+        """Tell the clients that wait for a delay group."""
+        subjects = {
+            split_subject(key[0]).subject
+            for client in self._clients.values()
+            for key in client.interests
+            if key[1] == ClientType.DELAY_PRODUCER
+        }
+        self.routes_changed(subjects)
+
+    def _tell(
+        self, connection: Connection, client: _Client, key: Key, request: ClientRegisterRequest, real: str
+    ) -> None:
+        groups = self._directory.usable(real, request.client_type)
+        # Nothing usable is not pushed: a client with an old route goes on trying, and finds the group when it is back.
+        if not groups or client.told.get(key) == _told(groups):
+            return
+        client.told[key] = _told(groups)
+        body = self._response(request, groups).encode(9)
+        kept = client.kept.pop(key, None)
+        if kept is not None:
+            self._kept -= 1
+            connection.reply(kept, ResponseCode.SUCCESS, body)
+            return
+        self.counters.pushes += 1
+        connection.push(
+            encode_request(
+                ResponseCode.SUCCESS, 0, body, flag=FLAG_RESPONSE, request_code=Command.CLIENT_REGISTER
+            )
+        )
+
+    def route_stored(self, route: Route) -> None:
+        """The database holds another route than ours: take it, tell the clients."""
+        self._directory.put_route(route)
+        self.routes_changed({route.subject})
+
+    def groups_waiting(self) -> set[str]:
+        """Real subjects that somebody waits for a group of."""
+        return {split_subject(key[0]).subject for client in self._clients.values() for key in client.kept}
+
+    # --- nodes -----------------------------------------------------------------------------------------------------
+
+    def _node_register(self, connection: Connection, frame: Frame) -> None:
+        request = NodeRegisterRequest.decode(frame.body, frame.version)
+        self.counters.node_registers += 1
+        for value, what in ((request.broker_group, "broker group"), (request.node_id, "node id"), (request.address, "address")):
+            if not value or len(value) > NAME_CHARS_MAX:
+                raise ProtocolError(f"{what} {value[:40]!r}: 1 to {NAME_CHARS_MAX} characters are needed")
+        if request.kind not in set(GroupKind):
+            raise ProtocolError(f"kind {request.kind[:40]!r}: broker or delay is needed")
+        registered = self._directory.register(request)
+        self._after(registered)
+        connection.reply(frame, ResponseCode.SUCCESS, registered.answer.encode(frame.version))
+
+    def _after(self, registered: Registered) -> None:
+        node = registered.node
+        now = self._clock.monotonic()
+        if node is not None and (registered.has_changed or now >= self._store_node_at.get(node.node_id, 0.0)):
+            self._store_node_at[node.node_id] = now + NODE_STORE_SECONDS
+            self._keeper.node(node)
+        if registered.group is not None:
+            self._keeper.group(registered.group, registered.reason)
+        if registered.has_changed and registered.group is not None:
+            name = registered.group.name
+            logger.info("broker group %s is %s, master %s", name, registered.group.state, registered.group.master)
+            self._group_changed(name)
+
+    def _group_changed(self, name: str) -> None:
+        subjects = set(self._directory.subjects_of(name))
+        for real in self.groups_waiting():
+            route, is_new = self._directory.route_of(real)
+            if route is not None and is_new:
+                self._keeper.route(route)
+            subjects.add(real)
+        self.routes_changed(subjects)
+        if self._directory.groups[name].row.kind is GroupKind.DELAY:
+            self.delay_groups_changed()
+
+    def expire(self) -> None:
+        """Take silent groups offline and tell the clients."""
+        for row in self._directory.expire():
+            reason = self._directory.groups[row.name].reason
+            logger.warning("broker group %s is offline: %s", row.name, reason)
+            self._keeper.group(row, reason)
+            self._group_changed(row.name)
+
+    def _broker_register(self, connection: Connection, frame: Frame) -> None:
+        """A node of QMQ itself: it has no node id of its own, its address serves as one."""
+        request = BrokerRegisterRequest.decode(frame.body, frame.version)
+        masters = {Role.MASTER: GroupKind.BROKER, Role.DELAY_MASTER: GroupKind.DELAY, Role.DELAY: GroupKind.DELAY}
+        kind = masters.get(Role(request.role))
+        if kind is not None:
+            state = request.state
+            if request.request_type == BrokerRequestType.OFFLINE:
+                state = 4
+            if STATE_FROM_WIRE.get(state) is GroupState.OFFLINE and request.request_type == BrokerRequestType.ONLINE:
+                state = 1
+            registered = self._directory.register(
+                NodeRegisterRequest(
+                    request_type=request.request_type,
+                    broker_group=request.broker_group,
+                    node_id=request.address,
+                    kind=kind,
+                    role=request.role,
+                    address=request.address,
+                    admin_address="",
+                    state=state,
+                    epoch=0,
+                    log_end=0,
+                    started_at_ms=0,
+                    version=QMQ_NODE_VERSION,
+                )
+            )
+            self._after(registered)
+        connection.reply(frame, ResponseCode.SUCCESS)
+
+    def _acquire_meta(self, connection: Connection, frame: Frame) -> None:
+        request = BrokerAcquireMetaRequest.decode(frame.body, frame.version)
+        address = f"{request.hostname}:{request.port}"
+        node = next((node for node in self._directory.nodes.values() if node.address == address), None)
+        if node is None:
+            raise ProtocolError(f"no node {address} is known")
+        answer = BrokerAcquireMetaResponse(node.broker_group, "", node.role)
+        connection.reply(frame, ResponseCode.SUCCESS, answer.encode(frame.version))
+
+
+def _key(request: ClientRegisterRequest) -> Key:
+    return request.subject, request.client_type, request.group
+
+
+def _told(groups: tuple[BrokerGroupRoute, ...]) -> frozenset[tuple[str, str, int]]:
+    return frozenset((group.name, group.master, group.state) for group in groups)

@@ -1,0 +1,64 @@
+"""The metadata as plain frozen values: what the database keeps, and what answers come from. Pure."""
+
+from dataclasses import dataclass, field
+
+from metaserver.choices import GroupKind, GroupState
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node as it last registered. `log_end` is the highest synced log offset it ever reported."""
+
+    node_id: str
+    broker_group: str
+    role: int
+    address: str
+    admin_address: str
+    version: str
+    log_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerGroup:
+    """A broker group's row: the place of truth for epoch, master and in-sync set (rules R1-R9 of the design)."""
+
+    name: str
+    kind: GroupKind
+    state: GroupState
+    epoch: int
+    master: str
+    """Node id."""
+    in_sync: tuple[str, ...]
+    in_sync_version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Which broker groups serve a subject."""
+
+    subject: str
+    broker_groups: tuple[str, ...]
+    version: int
+    created_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSeen:
+    """A client that registered for a subject."""
+
+    subject: str
+    client_type: int
+    group: str
+    client_id: str
+    app: str
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Everything a metaserver starts from."""
+
+    broker_groups: tuple[BrokerGroup, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    routes: tuple[Route, ...] = ()
+    read_only: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    """(subject or "*", broker group) that take no new messages."""

@@ -1,0 +1,64 @@
+"""Small frozen values instead of many arguments. All durations in seconds."""
+
+import hashlib
+import os
+import socket
+import sys
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long single steps may take."""
+
+    connect: float = 5.0
+    send: float = 5.0
+    """One SEND; the brokers answer within it or the batch is tried elsewhere."""
+    ack: float = 10.0
+    delivery: float = 60.0
+    """From `send` to giving up: all attempts together."""
+    route: float = 10.0
+    """The first answer about a subject."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Growing pauses: first, first x factor, ... never longer than `longest`."""
+
+    first: float = 0.05
+    factor: float = 2.0
+    longest: float = 2.0
+
+    def pause(self, failures: int) -> float:
+        """The pause after this many failures in a row (from 1)."""
+        return min(self.longest, self.first * self.factor ** min(failures - 1, 30))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a producer or consumer keeps at most."""
+
+    queue_messages: int = 10_000
+    queue_bytes: int = 64 << 20
+    batch_messages: int = 500
+    batch_bytes: int = 1 << 20
+    batches_in_flight: int = 16
+    prefetch_messages: int = 500
+    """Messages pulled and not yet settled, over all broker groups."""
+    pull_messages: int = 100
+    """Messages of one pull."""
+
+
+DEFAULT_TIMEOUTS = Timeouts()
+DEFAULT_BACKOFF = Backoff()
+DEFAULT_LIMITS = Limits()
+
+
+def default_client_id(app: str) -> str:
+    """A client id that stays the same over restarts: host name and a digest of application, program and folder.
+
+    Two processes that share all three share the id, and with it, in one consumer group, their messages: give each its own
+    then.
+    """
+    text = "\n".join((app, os.path.abspath(sys.argv[0] or "python"), os.getcwd()))
+    return f"{socket.gethostname()}@@{hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()}"

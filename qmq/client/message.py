@@ -1,0 +1,184 @@
+"""What users hold in their hands: a receipt for what they sent, a delivery of what they got."""
+
+import itertools
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from qmq.errors import DeliveryAlreadySettled, LocalProtocolError
+from qmq.protocol.messages import KEY_APP, KEY_ATTEMPT, KEY_CREATED, KEY_EXPIRE, RESERVED_KEYS, Message
+
+if TYPE_CHECKING:
+    from typing import Self
+
+Body = Mapping[str, str | int | float | bool] | str
+"""Properties; or a text, which becomes the property `data`."""
+
+KEY_DATA = "data"
+EXPIRE_AFTER_MS = 15 * 60 * 1000
+"""What the official client writes; nobody acts on it."""
+
+_counter = itertools.count()
+
+
+def new_message_id() -> str:
+    """An id like the official client's: time, host address, process, counter. Unique enough to trace by, not to count on."""
+    stamp = time.strftime("%y%m%d.%H%M%S", time.gmtime())
+    return f"{stamp}.{_host()}.{os.getpid()}.{next(_counter)}"
+
+
+_host_cache: list[str] = []
+
+
+def _host() -> str:
+    if not _host_cache:
+        try:
+            _host_cache.append(socket.gethostbyname(socket.gethostname()))
+        except OSError:
+            _host_cache.append("0.0.0.0")  # noqa: S104 - not an address to bind, a part of a name
+    return _host_cache[0]
+
+
+def properties_of(body: Body) -> dict[str, str]:
+    """A body as the wire's properties.
+
+    Raises:
+        LocalProtocolError: a name is reserved, or a value is no text, number or truth value.
+    """
+    if isinstance(body, str):
+        return {KEY_DATA: body}
+    properties = {}
+    for key, value in body.items():
+        if key in RESERVED_KEYS:
+            raise LocalProtocolError(f"property {key!r} belongs to the protocol and can't be set")
+        if isinstance(value, bool):
+            properties[key] = "true" if value else "false"
+        elif isinstance(value, str | int | float):
+            properties[key] = str(value)
+        else:
+            raise LocalProtocolError(
+                f"property {key!r} is a {type(value).__name__}; texts, numbers and truth values can be sent"
+            )
+    return properties
+
+
+def build_message(subject: str, body: Body, tags: tuple[str, ...], message_id: str | None, app: str, now_ms: int) -> Message:
+    """A new message with what the protocol wants in it."""
+    properties = {
+        KEY_CREATED: str(now_ms),
+        KEY_EXPIRE: str(now_ms + EXPIRE_AFTER_MS),
+        KEY_APP: app,
+        **properties_of(body),
+    }
+    return Message(subject, message_id or new_message_id(), properties, tags, 0, now_ms, now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The proof that a message is on disk: where, and with how many attempts."""
+
+    message_id: str
+    subject: str
+    broker_group: str
+    attempts: int
+
+
+@dataclass(eq=False, slots=True)
+class Delivery:
+    """One handing of a message. Settle it with `ack` or `retry`, or use it as `async with`."""
+
+    message: Message
+    group: str
+    broker_group: str
+    pull_sequence: int
+    received_at_ms: int
+    _settle: "Callable[[Delivery, bool], Awaitable[None]]" = field(repr=False)
+    _is_settled: bool = False
+
+    @property
+    def message_id(self) -> str:
+        return self.message.message_id
+
+    @property
+    def subject(self) -> str:
+        """The subject as the message names it; the same for every attempt."""
+        return self.message.subject
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What the producer sent, without the protocol's own properties."""
+        return {key: value for key, value in self.message.properties.items() if key not in RESERVED_KEYS}
+
+    @property
+    def body(self) -> str | None:
+        """The property `data`, if there is one."""
+        return self.message.properties.get(KEY_DATA)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self.message.tags
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first time, counted up by retries."""
+        try:
+            return int(self.message.properties.get(KEY_ATTEMPT, "1"))
+        except ValueError:
+            return 1
+
+    @property
+    def created_at(self) -> datetime:
+        """When the message, or this attempt of it, was made; UTC."""
+        try:
+            stamp = int(self.message.properties.get(KEY_CREATED, ""))
+        except ValueError:
+            stamp = self.message.created_at_ms
+        return datetime.fromtimestamp(stamp / 1000, UTC)
+
+    async def ack(self) -> None:
+        """Done: not to be delivered to this group again. Returns when noted; `close` makes sure that it is told.
+
+        Raises:
+            DeliveryAlreadySettled: it was settled before.
+        """
+        self._once()
+        await self._settle(self, True)
+
+    async def retry(self) -> None:
+        """Not done: try again after the brokers' retry delay; past the last attempt it becomes a dead letter.
+
+        Returns when its next attempt is stored.
+
+        Raises:
+            DeliveryAlreadySettled: it was settled before.
+        """
+        self._once()
+        await self._settle(self, False)
+
+    def _once(self) -> None:
+        if self._is_settled:
+            raise DeliveryAlreadySettled(f"delivery of {self.message_id} was settled before")
+        self._is_settled = True
+
+    @property
+    def is_settled(self) -> bool:
+        return self._is_settled
+
+    async def __aenter__(self) -> "Self":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ack when the block ended well; retry when it raised, and let the exception go on."""
+        if self._is_settled:
+            return
+        if kind is None:
+            await self.ack()
+        else:
+            await self.retry()

@@ -1,0 +1,44 @@
+"""One connection per broker address, opened on demand and again after a loss."""
+
+import asyncio
+
+from qmq.errors import ClientClosed
+from qmq.net.caller import Caller
+
+
+class Pool:
+    """Connections by `host:port`."""
+
+    def __init__(self, connect_seconds: float) -> None:
+        self._connect_seconds = connect_seconds
+        self._callers: dict[str, Caller] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._is_closed = False
+
+    async def get(self, address: str) -> Caller:
+        """A connected caller.
+
+        Raises:
+            ConnectionLost: nobody listens there.
+            ClientClosed: the pool was closed.
+        """
+        caller = self._callers.get(address)
+        if caller is not None and caller.is_connected:
+            return caller
+        async with self._locks.setdefault(address, asyncio.Lock()):
+            caller = self._callers.get(address)
+            if caller is not None and caller.is_connected:
+                return caller
+            if self._is_closed:
+                raise ClientClosed("the client is closed")
+            host, _, port = address.rpartition(":")
+            caller = Caller(host, int(port), connect_seconds=self._connect_seconds)
+            await caller.connect()
+            self._callers[address] = caller
+            return caller
+
+    async def close(self) -> None:
+        """Close all."""
+        self._is_closed = True
+        for caller in self._callers.values():
+            await caller.close()

@@ -1,0 +1,246 @@
+"""The one task that empties the accumulator; if it dies, all that waits fails with its error."""
+
+import asyncio
+import logging
+from collections import deque
+
+from qmq.client.accumulator import Accumulator, Waiting
+from qmq.client.config import Backoff, Limits, Timeouts
+from qmq.client.message import Receipt
+from qmq.client.pool import Pool
+from qmq.client.routing import WRITABLE, Breaker, RoundRobin, usable
+from qmq.client.session import MetaSession
+from qmq.errors import QmqError, SendFailed
+from qmq.protocol.codes import ClientType, Command, ResponseCode, SendResult
+from qmq.protocol.commands import BrokerGroupRoute, SendFailure, decode_send_response
+
+logger = logging.getLogger("qmq.client")
+
+Item = Waiting["asyncio.Future[Receipt]"]
+IDLE_SECONDS = 1.0
+"""How often expired messages are looked for while nothing else happens."""
+_PERMANENT = {SendResult.BLOCK, SendResult.SUBJECT_NOT_ASSIGNED}
+"""The broker will never take this message: trying again is of no use."""
+
+
+class Sender:
+    """Takes batches, chooses broker groups, sends, retries."""
+
+    def __init__(
+        self,
+        accumulator: "Accumulator[asyncio.Future[Receipt]]",
+        session: MetaSession,
+        pool: Pool,
+        *,
+        limits: Limits,
+        timeouts: Timeouts,
+        backoff: Backoff,
+        linger: float,
+    ) -> None:
+        self._accumulator = accumulator
+        self._session = session
+        self._pool = pool
+        self._limits = limits
+        self._timeouts = timeouts
+        self._backoff = backoff
+        self._linger = linger
+        self._breaker = Breaker(backoff)
+        self._turns: dict[str, RoundRobin] = {}
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._batches: dict[asyncio.Task[None], list[Item]] = {}
+        self._unsettled = 0
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self._room: deque[asyncio.Future[None]] = deque()
+        self.failed: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin, on the running loop."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="qmq-sender")
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self.failed = task.exception()
+            logger.error("the sender died", exc_info=self.failed)
+            for item in self._accumulator.drain():
+                self._settle(item, error=SendFailed(f"the sender died: {self.failed}"))
+
+    def add(self, item: Item) -> None:
+        """Queue a message. Raises QueueFull."""
+        if self.failed is not None:
+            raise SendFailed(f"the sender died: {self.failed}")
+        self._accumulator.add(item)
+        self._unsettled += 1
+        self._settled.clear()
+        item.token.add_done_callback(self._forget)
+        if self._accumulator.messages == 1 or self._accumulator.is_full_batch():
+            self._wake.set()
+
+    def _forget(self, future: "asyncio.Future[Receipt]") -> None:
+        self._unsettled -= 1
+        if not self._unsettled:
+            self._settled.set()
+        if not future.cancelled():
+            future.exception()
+
+    async def wait_for_room(self, size: int) -> None:
+        """Wait until a message of this size fits the queue; first come, first served."""
+        while not self._accumulator.has_room(size):
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._room.append(waiter)
+            self._wake.set()
+            await waiter
+
+    async def flush(self) -> None:
+        """Wait until nothing is unsettled."""
+        self._wake.set()
+        await self._settled.wait()
+
+    async def stop(self, error: SendFailed) -> list[str]:
+        """End; what is left fails with `error`. Ids of those messages."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        left = self._accumulator.drain()
+        for task, items in list(self._batches.items()):
+            task.cancel()
+            left += items
+        if self._batches:
+            await asyncio.wait(list(self._batches))
+        unsent = [item for item in left if not item.token.done()]
+        for item in unsent:
+            self._settle(item, error=error)
+        for waiter in self._room:
+            if not waiter.done():
+                waiter.set_exception(error)
+        return [item.message_id for item in unsent]
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            while len(self._batches) < self._limits.batches_in_flight:
+                batch = self._accumulator.take(loop.time())
+                if not batch:
+                    break
+                task = loop.create_task(self._send(batch))
+                self._batches[task] = batch
+                task.add_done_callback(self._batch_ended)
+            self._let_in()
+            self._wake.clear()
+            next_at = self._accumulator.next_at()
+            busy = len(self._batches) >= self._limits.batches_in_flight
+            pause = IDLE_SECONDS if next_at is None or busy else min(IDLE_SECONDS, max(0.0, next_at - loop.time()))
+            if pause:
+                await self._sleep(pause)
+            if next_at is None and self._linger and not self._accumulator.is_full_batch():
+                await asyncio.sleep(self._linger)
+
+    async def _sleep(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    def _let_in(self) -> None:
+        while self._room and self._accumulator.has_room(self._limits.batch_bytes // self._limits.batch_messages):
+            waiter = self._room.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                break
+
+    def _batch_ended(self, task: "asyncio.Task[None]") -> None:
+        items = self._batches.pop(task)
+        self._wake.set()
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            logger.error("a batch failed in an unforeseen way", exc_info=error)
+            for item in items:
+                self._settle(item, error=SendFailed(f"sending failed: {error}"))
+
+    async def _send(self, batch: list[Item]) -> None:
+        """One attempt of one batch."""
+        loop = asyncio.get_running_loop()
+        subject = batch[0].subject
+        try:
+            routes = usable(await self._session.wait_routes(subject, ClientType.PRODUCER), WRITABLE)
+        except QmqError as error:
+            self._again(batch, str(error), "")
+            return
+        turn = self._turns.setdefault(subject, RoundRobin(self._breaker))
+        route = turn.choose(routes, loop.time(), batch[0].last_group)
+        if route is None:
+            soonest = min((self._breaker.closes_at(r.name) for r in routes), default=loop.time() + self._backoff.first)
+            problem = batch[0].last_problem or "no broker group of the subject can be used"
+            self._again(batch, problem, "", not_before=max(soonest, loop.time() + 0.01))
+            return
+        await self._send_to(batch, route)
+
+    async def _send_to(self, batch: list[Item], route: BrokerGroupRoute) -> None:
+        loop = asyncio.get_running_loop()
+        for item in batch:
+            item.attempts += 1
+        try:
+            caller = await self._pool.get(route.master)
+            body = b"".join([item.entry for item in batch])
+            frame = await caller.call(Command.SEND_MESSAGE, body, timeout_s=self._timeouts.send)
+            if frame.code != ResponseCode.SUCCESS:
+                raise SendFailed(f"{route.name} answered code {frame.code}")
+            failures = decode_send_response(frame.body)
+        except QmqError as error:
+            self._breaker.failed(route.name, loop.time())
+            self._session.refresh(batch[0].subject, ClientType.PRODUCER)
+            self._again(batch, str(error), route.name)
+            return
+        self._breaker.succeeded(route.name)
+        self._sort_out(batch, failures, route.name)
+
+    def _sort_out(self, batch: list[Item], failures: dict[str, SendFailure], group: str) -> None:
+        again: list[Item] = []
+        problem = ""
+        for item in batch:
+            failure = failures.get(item.message_id) if failures else None
+            if failure is None or failure.result == SendResult.MESSAGE_DUPLICATE:
+                self._settle(item, receipt=Receipt(item.message_id, item.subject, group, item.attempts))
+            elif failure.result in _PERMANENT:
+                text = f"{group} refuses message {item.message_id}: {failure.remark} (result {failure.result})"
+                self._settle(item, error=SendFailed(text, code="client.message_refused"))
+            else:
+                problem = f"{group}: {failure.remark or 'not stored'} (result {failure.result})"
+                again.append(item)
+        if again:
+            self._breaker.failed(group, asyncio.get_running_loop().time())
+            self._session.refresh(again[0].subject, ClientType.PRODUCER)
+            self._again(again, problem, group)
+
+    def _again(self, batch: list[Item], problem: str, group: str, not_before: float | None = None) -> None:
+        """Queue again what still has time; the rest fails."""
+        now = asyncio.get_running_loop().time()
+        keep = []
+        for item in batch:
+            item.last_problem, item.last_group = problem, group or item.last_group
+            item.not_before = not_before if not_before is not None else now + self._backoff.pause(max(1, item.attempts))
+            if item.token.done():
+                continue
+            if item.not_before >= item.give_up_at:
+                self._settle(
+                    item,
+                    error=SendFailed(
+                        f"message {item.message_id} for {item.subject} was not confirmed in {self._timeouts.delivery:g} s"
+                        f" and {item.attempts} attempts; it may be stored. Last: {problem}",
+                        retriable=True,
+                    ),
+                )
+            else:
+                keep.append(item)
+        self._accumulator.put_back(keep)
+
+    def _settle(self, item: Item, *, receipt: Receipt | None = None, error: SendFailed | None = None) -> None:
+        if item.token.done():
+            return
+        if error is not None:
+            item.token.set_exception(error)
+        elif receipt is not None:
+            item.token.set_result(receipt)

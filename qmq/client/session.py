@@ -1,0 +1,181 @@
+"""The client's talk with the metaserver: registrations, routes that come with the answers or unasked."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from qmq.client.config import Backoff, Timeouts
+from qmq.errors import ProtocolError, QmqError, RouteUnknown
+from qmq.net.caller import Caller
+from qmq.net.discovery import find_metaserver
+from qmq.protocol.codes import ClientRequestType, ClientType, Command, ResponseCode
+from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterRequest, ClientRegisterResponse
+from qmq.protocol.frames import Frame, encode_request
+
+REFRESH_SECONDS = 60.0
+"""How often every subject is registered again, as the official client does."""
+ASK_AGAIN_SECONDS = 1.0
+"""Refreshes that failures ask for are at least this far apart, per subject."""
+
+logger = logging.getLogger("qmq.client")
+
+Key = tuple[str, int]
+"""(subject, client type): what a route belongs to."""
+
+
+@dataclass(slots=True)
+class _Interest:
+    request: ClientRegisterRequest
+    routes: tuple[BrokerGroupRoute, ...] = ()
+    is_online: bool = True
+    known: asyncio.Event = field(default_factory=asyncio.Event)
+    asked_at: float = float("-inf")
+    has_been_asked: bool = False
+
+
+class MetaSession:
+    """One connection to the metaserver, kept up in the background.
+
+    `on_change(subject, client_type)` is called whenever routes or the online state of a subject changed.
+    """
+
+    def __init__(
+        self, meta_url: str, *, app: str, client_id: str, timeouts: Timeouts, backoff: Backoff
+    ) -> None:
+        self._meta_url = meta_url
+        self._app = app
+        self._client_id = client_id
+        self._timeouts = timeouts
+        self._backoff = backoff
+        self._interests: dict[tuple[str, int, str], _Interest] = {}
+        self._caller: Caller | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._highest_timestamp = -1
+        self.on_change: Callable[[str, int], None] | None = None
+        self.last_error = ""
+
+    def start(self) -> None:
+        """Begin, on the running loop."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="qmq-meta-session")
+
+    async def close(self) -> None:
+        """End; nothing is told to the metaserver, as the protocol has no word for it."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            self._task = None
+        if self._caller is not None:
+            await self._caller.close()
+
+    def routes(self, subject: str, client_type: ClientType) -> tuple[BrokerGroupRoute, ...]:
+        """What is known now; nothing before the first answer."""
+        for (name, kind, _), interest in self._interests.items():
+            if name == subject and kind == client_type and interest.routes:
+                return interest.routes
+        return ()
+
+    def is_online(self, subject: str, group: str) -> bool:
+        """Whether a consumer group may pull."""
+        interest = self._interests.get((subject, ClientType.CONSUMER, group))
+        return interest is None or interest.is_online
+
+    def register(self, subject: str, client_type: ClientType, group: str = "") -> None:
+        """Be interested in a subject from now on."""
+        key = (subject, int(client_type), group)
+        if key not in self._interests:
+            request = ClientRegisterRequest(
+                subject, client_type, self._app, self._client_id, group, ClientRequestType.ONLINE
+            )
+            self._interests[key] = _Interest(request)
+            self._wake.set()
+
+    async def wait_routes(self, subject: str, client_type: ClientType, group: str = "") -> tuple[BrokerGroupRoute, ...]:
+        """Routes of a subject, registering it if need be.
+
+        Raises:
+            RouteUnknown: no answer with a broker group came in time; the message says why.
+        """
+        self.register(subject, client_type, group)
+        interest = self._interests[(subject, int(client_type), group)]
+        try:
+            async with asyncio.timeout(self._timeouts.route):
+                await interest.known.wait()
+        except TimeoutError as error:
+            why = self.last_error or "it named no usable broker group: are any up?"
+            raise RouteUnknown(f"no route for subject {subject} from {self._meta_url}: {why}") from error
+        return interest.routes
+
+    def refresh(self, subject: str, client_type: ClientType) -> None:
+        """Something failed that a new route may mend."""
+        now = asyncio.get_running_loop().time()
+        for (name, kind, _), interest in self._interests.items():
+            if name == subject and kind == client_type and now - interest.asked_at >= ASK_AGAIN_SECONDS:
+                interest.has_been_asked = False
+                self._wake.set()
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            self._wake.clear()
+            try:
+                await self._connect()
+                self._ask()
+                failures = 0
+                self.last_error = ""
+            except (QmqError, OSError) as error:
+                failures += 1
+                self.last_error = str(error)
+                if failures == 1:
+                    logger.warning("the metaserver can't be asked: %s", error)
+                await asyncio.sleep(self._backoff.pause(failures))
+                continue
+            try:
+                async with asyncio.timeout(1.0):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    async def _connect(self) -> None:
+        if self._caller is not None and not self._caller.is_closed:
+            return
+        host, port = await find_metaserver(self._meta_url)
+        caller = Caller(
+            host, port, on_push=self._pushed, on_lost=self._wake.set, connect_seconds=self._timeouts.connect
+        )
+        await caller.connect()
+        self._caller = caller
+        for interest in self._interests.values():
+            interest.has_been_asked = False
+
+    def _ask(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for interest in self._interests.values():
+            if interest.has_been_asked and now - interest.asked_at < REFRESH_SECONDS:
+                continue
+            interest.has_been_asked, interest.asked_at = True, now
+            assert self._caller is not None
+            self._caller.tell(encode_request(Command.CLIENT_REGISTER, 0, interest.request.encode(9)))
+
+    def _pushed(self, frame: Frame) -> None:
+        if frame.code != ResponseCode.SUCCESS:
+            self.last_error = f"the metaserver answered code {frame.code}"
+            return
+        try:
+            answer = ClientRegisterResponse.decode(frame.body, frame.version)
+        except ProtocolError as error:
+            logger.warning("an answer of the metaserver can't be read: %s", error)
+            return
+        is_current = answer.timestamp_ms >= self._highest_timestamp
+        self._highest_timestamp = max(self._highest_timestamp, answer.timestamp_ms)
+        for (name, kind, group), interest in self._interests.items():
+            if name != answer.subject or kind != answer.client_type:
+                continue
+            if answer.broker_groups:
+                interest.routes = answer.broker_groups
+                interest.known.set()
+            if is_current and group == answer.group:
+                interest.is_online = answer.online
+        if self.on_change is not None:
+            self.on_change(answer.subject, answer.client_type)
