@@ -1,3 +1,46 @@
-"""PyQMQ: a durable message queue after QMQ's model."""
+"""PyQMQ: a durable message queue after QMQ's model.
+
+    async with Producer("localhost:8080", app="billing") as producer:
+        receipt = await producer.send("order.paid", {"order": 17})
+
+    async with Consumer("localhost:8080", "order.paid", "billing") as consumer:
+        async for delivery in consumer:
+            async with delivery:
+                print(delivery.properties)
+
+The same names without `await` are in `qmq.sync`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from qmq.client.app import App
+    from qmq.client.config import Backoff, Limits, Timeouts
+    from qmq.client.consumer import Consumer
+    from qmq.client.message import Delivery, Receipt
+    from qmq.client.producer import Producer
+    from qmq.errors import QmqError
+
+_HOME = {
+    "App": "qmq.client.app",
+    "Backoff": "qmq.client.config",
+    "Consumer": "qmq.client.consumer",
+    "Delivery": "qmq.client.message",
+    "Limits": "qmq.client.config",
+    "Producer": "qmq.client.producer",
+    "QmqError": "qmq.errors",
+    "Receipt": "qmq.client.message",
+    "Timeouts": "qmq.client.config",
+}
+
+__all__ = ["App", "Backoff", "Consumer", "Delivery", "Limits", "Producer", "QmqError", "Receipt", "Timeouts"]
+
+
+def __getattr__(name: str) -> Any:
+    """Names load on first use, so that a node does not load the client."""
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'qmq' has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""The client library; import its names from `qmq`."""

@@ -1,0 +1,106 @@
+"""App and @app.consumer: handlers stay plain functions; options are checked when they are declared."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from qmq.client.config import DEFAULT_LIMITS, Limits
+from qmq.client.consumer import Consumer
+from qmq.client.message import Delivery
+from qmq.errors import LocalProtocolError
+
+Handler = Callable[[Delivery], Awaitable[None]]
+F = TypeVar("F", bound=Handler)
+
+CONCURRENCY_MAX = 10_000
+logger = logging.getLogger("qmq.client")
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    handler: Handler
+    subject: str
+    group: str
+    concurrency: int
+    options: dict[str, Any]
+
+
+class App:
+    """Consumers of one application. `run` serves them all until it is cancelled or `stop` is called."""
+
+    def __init__(self, url: str, *, app: str = "") -> None:
+        self._url = url
+        self._app = app
+        self._declared: list[_Declared] = []
+        self._stop: asyncio.Event | None = None
+
+    def consumer(self, subject: str, *, group: str, concurrency: int = 16, **options: Any) -> Callable[[F], F]:
+        """Let a coroutine function handle a subject's messages; it stays a plain function.
+
+        A message is acked when the handler returns and retried when it raises.
+
+        Args:
+            concurrency: handlers running at a time.
+            options: those of `Consumer`.
+
+        Raises:
+            LocalProtocolError: an option is not one of `Consumer`'s, or the handler is no coroutine function.
+        """
+        known = set(inspect.signature(Consumer.__init__).parameters) - {"self", "url", "subject", "group", "app", "limits"}
+        unknown = sorted(set(options) - known)
+        if unknown:
+            raise LocalProtocolError(f"{unknown[0]!r} is no option of a consumer; known are {', '.join(sorted(known))}")
+        if not 1 <= concurrency <= CONCURRENCY_MAX:
+            raise LocalProtocolError(f"concurrency={concurrency}: 1 to {CONCURRENCY_MAX} can be had")
+
+        def declare(handler: F) -> F:
+            if not inspect.iscoroutinefunction(handler):
+                raise LocalProtocolError(f"{handler!r} is no coroutine function: write `async def`")
+            # Made once here so that wrong names and values fail at the declaration.
+            self._declared.append(_Declared(handler, subject, group, concurrency, options))
+            return handler
+
+        return declare
+
+    def stop(self) -> None:
+        """Let `run` end: handlers under way finish, acks are sent."""
+        if self._stop is not None:
+            self._stop.set()
+
+    async def run(self) -> None:
+        """Consume with all handlers."""
+        self._stop = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            for declared in self._declared:
+                tasks.create_task(self._serve(declared, self._stop))
+
+    async def _serve(self, declared: _Declared, stop: asyncio.Event) -> None:
+        limits = Limits(prefetch_messages=max(DEFAULT_LIMITS.pull_messages, 2 * declared.concurrency))
+        consumer = Consumer(
+            self._url, declared.subject, declared.group, app=self._app, limits=limits, **declared.options
+        )
+        slots = asyncio.Semaphore(declared.concurrency)
+        running: set[asyncio.Task[None]] = set()
+        async with consumer:
+            while not stop.is_set():
+                await slots.acquire()
+                deliveries = await consumer.pull(1, timeout=0.2)
+                if not deliveries:
+                    slots.release()
+                    continue
+                task = asyncio.create_task(_handle(declared.handler, deliveries[0]))
+                running.add(task)
+                task.add_done_callback(lambda done: (running.discard(done), slots.release()))
+            if running:
+                await asyncio.wait(running)
+
+
+async def _handle(handler: Handler, delivery: Delivery) -> None:
+    try:
+        async with delivery:
+            await handler(delivery)
+    except Exception:
+        logger.exception("handling message %s failed, it is retried", delivery.message_id)

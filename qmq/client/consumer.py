@@ -1,0 +1,351 @@
+"""Consumer: iterate, pull, ack, retry, pause, close."""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal
+
+from qmq.client.config import DEFAULT_BACKOFF, DEFAULT_LIMITS, DEFAULT_TIMEOUTS, Backoff, Limits, Timeouts, default_client_id
+from qmq.client.fetcher import Fetched, Fetcher, Source, start_request
+from qmq.client.message import Delivery
+from qmq.client.pool import Pool
+from qmq.client.producer import Producer
+from qmq.client.routing import READABLE, usable
+from qmq.client.session import MetaSession
+from qmq.errors import ClientClosed, IllegalName, LocalProtocolError
+from qmq.net.discovery import meta_url
+from qmq.protocol.codes import ClientType, TagType
+from qmq.protocol.commands import BrokerGroupRoute, TagFilter
+from qmq.protocol.messages import (
+    KEY_ATTEMPT,
+    KEY_CREATED,
+    KEY_GROUP,
+    KEY_MAX_RETRY,
+    KEY_PULL_OFFSET,
+    Message,
+)
+from qmq.protocol.names import (
+    GROUP_CHARS_MAX,
+    TAGS_MAX,
+    characters,
+    check_group,
+    check_subject,
+    dead_letter_subject,
+    retry_subject,
+    split_subject,
+)
+
+if TYPE_CHECKING:
+    from typing import Self
+
+ATTEMPTS_MAX = 32
+"""Attempts before a message becomes a dead letter, as in QMQ."""
+ROUTE_CHECK_SECONDS = 1.0
+
+Start = Literal["earliest", "latest"] | datetime | int
+
+logger = logging.getLogger("qmq.client")
+
+
+class Consumer:
+    """Receives a subject's messages for a consumer group. Use it as `async with`, or `start` and `close` it.
+
+    Args:
+        url: the metaserver: `host:port`, or the whole URL of its address page.
+        start: where a group begins that is new to a broker: "latest", "earliest", a time (with its zone), a consume
+            sequence. None: as the broker does by itself, at the end.
+        tags: only messages with one (`tag_mode` "or") or all ("and") of these.
+        broadcast: every consumer gets every message; the group is the consumer's own then.
+        at_most_once: ack before the message is handed over; nothing comes twice, a crash loses what was in hand.
+        attempts_max: attempts before a message becomes a dead letter, where the message itself says nothing.
+        consumer_id: stable over restarts, different for each process of a group; see `default_client_id`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        subject: str,
+        group: str = "",
+        *,
+        app: str = "",
+        consumer_id: str | None = None,
+        start: Start | None = None,
+        tags: Sequence[str] = (),
+        tag_mode: Literal["or", "and"] = "or",
+        broadcast: bool = False,
+        at_most_once: bool = False,
+        attempts_max: int = ATTEMPTS_MAX,
+        limits: Limits = DEFAULT_LIMITS,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
+        backoff: Backoff = DEFAULT_BACKOFF,
+    ) -> None:
+        self.consumer_id = consumer_id or default_client_id(app)
+        self.subject = subject
+        self.group = self.consumer_id if broadcast else group
+        check_subject(subject)
+        check_group(self.group)
+        if not broadcast and (characters(group) > GROUP_CHARS_MAX or "%" in group or "@" in group):
+            raise IllegalName(
+                f"consumer group {group[:60]!r}: at most {GROUP_CHARS_MAX} characters, without % and @",
+                code="group.name_illegal",
+            )
+        if len(tags) > TAGS_MAX:
+            raise LocalProtocolError(f"{len(tags)} tags asked for, at most {TAGS_MAX}")
+        self._at_most_once = at_most_once
+        self._attempts_max = attempts_max
+        self._limits = limits
+        self._timeouts = timeouts
+        self._backoff = backoff
+        self._session = MetaSession(
+            meta_url(url), app=app, client_id=self.consumer_id, timeouts=timeouts, backoff=backoff
+        )
+        self._session.on_change = lambda *_: self._changed.set()
+        self._producer = Producer(url, app=app, linger=0.0, limits=limits, timeouts=timeouts, backoff=backoff)
+        self._pool = Pool(timeouts.connect)
+        self._sources = self._make_sources(start, tuple(tags), tag_mode, broadcast)
+        self._fetchers: dict[tuple[str, str], Fetcher] = {}
+        self._ready: deque[Delivery] = deque()
+        self._arrived = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._resumed = asyncio.Event()
+        self._resumed.set()
+        self._held = 0
+        self._task: asyncio.Task[None] | None = None
+        self._is_open = False
+        self._is_closing = False
+
+    def _make_sources(
+        self, start: Start | None, tags: tuple[str, ...], tag_mode: str, broadcast: bool
+    ) -> list[Source]:
+        filters = (TagFilter(TagType.AND if tag_mode == "and" else TagType.OR, tags),) if tags else ()
+        names = [self.subject]
+        if split_subject(self.subject).kind == "real":
+            names.append(retry_subject(self.subject, self.group))
+        sources = [Source(name, self.group, self.consumer_id, broadcast, filters, None) for name in names]
+        if start is None:
+            return sources
+        place, value = _start_place(start)
+        return [start_request(sources[0], place, value), *(start_request(s, "earliest", 0) for s in sources[1:])]
+
+    # --- life ------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Begin pulling."""
+        if self._is_open:
+            return
+        self._is_open = True
+        self._session.start()
+        await self._producer.start()
+        for source in self._sources:
+            self._session.register(source.subject, ClientType.CONSUMER, self.group)
+        self._task = asyncio.get_running_loop().create_task(self._follow_routes(), name="qmq-consumer")
+
+    async def __aenter__(self) -> "Self":
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stop pulling, ack what is settled, hand back what was not, and end.
+
+        Messages pulled and not settled go to the group's other consumers at once.
+        """
+        if not self._is_open or self._is_closing:
+            return
+        self._is_closing = True
+        self._arrived.set()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        await asyncio.gather(*(fetcher.stop(leave=True) for fetcher in self._fetchers.values()))
+        await self._producer.close()
+        await self._session.close()
+        await self._pool.close()
+
+    def pause(self) -> None:
+        """Pull nothing more until `resume`; what is here is still delivered."""
+        self._resumed.clear()
+
+    def resume(self) -> None:
+        """Pull again."""
+        self._resumed.set()
+
+    # --- receiving -------------------------------------------------------------------------------------------------
+
+    def __aiter__(self) -> AsyncIterator[Delivery]:
+        return self._iterate()
+
+    async def _iterate(self) -> AsyncIterator[Delivery]:
+        while (delivery := await self._next(None)) is not None:
+            yield delivery
+
+    async def pull(self, messages_max: int = 1, timeout: float = 1.0) -> list[Delivery]:
+        """Up to `messages_max` deliveries; waits up to `timeout` seconds for the first, takes the others as they are.
+
+        Raises:
+            ClientClosed: the consumer is not started, or closed.
+        """
+        if not self._is_open or self._is_closing:
+            raise ClientClosed("the consumer is not started, or closed")
+        first = await self._next(timeout)
+        if first is None:
+            return []
+        deliveries = [first]
+        while self._ready and len(deliveries) < messages_max:
+            deliveries.append(self._ready.popleft())
+        return deliveries
+
+    async def _next(self, timeout: float | None) -> Delivery | None:
+        """The next delivery; None when the time is up or the consumer is closing."""
+        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        while not self._ready:
+            if self._is_closing:
+                return None
+            self._arrived.clear()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._arrived.wait()
+            except TimeoutError:
+                return None
+        return self._ready.popleft()
+
+    # --- inside ----------------------------------------------------------------------------------------------------
+
+    async def _follow_routes(self) -> None:
+        """Keep one fetcher per subject and readable broker group."""
+        while True:
+            self._changed.clear()
+            for source in self._sources:
+                routes = self._session.routes(source.subject, ClientType.CONSUMER)
+                for route in usable(routes, READABLE):
+                    key = (source.subject, route.name)
+                    fetcher = self._fetchers.get(key)
+                    if fetcher is None:
+                        fetcher = self._fetchers[key] = self._make_fetcher(source, route)
+                        fetcher.start()
+                    elif fetcher.route.master != route.master:
+                        fetcher.moved(route)
+            try:
+                async with asyncio.timeout(ROUTE_CHECK_SECONDS):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+
+    def _make_fetcher(self, source: Source, route: BrokerGroupRoute) -> Fetcher:
+        return Fetcher(
+            source,
+            route,
+            self._pool,
+            limits=self._limits,
+            timeouts=self._timeouts,
+            backoff=self._backoff,
+            may_pull=self._may_pull,
+            deliver=self._deliver,
+            on_trouble=lambda: self._session.refresh(source.subject, ClientType.CONSUMER),
+        )
+
+    async def _may_pull(self) -> int:
+        while True:
+            await self._resumed.wait()
+            await self._room.wait()
+            if not self._session.is_online(self.subject, self.group):
+                await asyncio.sleep(ROUTE_CHECK_SECONDS)
+                continue
+            return max(1, self._limits.prefetch_messages - self._held)
+
+    def _deliver(self, fetcher: Fetcher, fetched: Fetched) -> None:
+        message = fetched.message
+        wanted = message.properties.get(KEY_GROUP, "")
+        attempt = _whole(message.properties.get(KEY_ATTEMPT), 1)
+        if (wanted and wanted != self.group) or (self._at_most_once and attempt > 1):
+            fetcher.done(fetched.pull_sequence)
+            return
+        if message.subject != self.subject and split_subject(self.subject).kind == "real":
+            # A message that comes by way of the retry subject may name that one.
+            message = Message(
+                self.subject,
+                message.message_id,
+                message.properties,
+                message.tags,
+                message.flag,
+                message.created_at_ms,
+                message.time_ms,
+            )
+        delivery = Delivery(
+            message,
+            self.group,
+            fetcher.route.name,
+            fetched.pull_sequence,
+            fetched.received_at_ms,
+            lambda settled, is_done: self._settle(fetcher, settled, is_done),
+        )
+        self._hold(1)
+        if self._at_most_once:
+            fetcher.done(fetched.pull_sequence)
+        self._ready.append(delivery)
+        self._arrived.set()
+
+    def _hold(self, change: int) -> None:
+        self._held += change
+        if self._held >= self._limits.prefetch_messages:
+            self._room.clear()
+        elif self._held <= self._limits.prefetch_messages // 2:
+            self._room.set()
+
+    async def _settle(self, fetcher: Fetcher, delivery: Delivery, is_done: bool) -> None:
+        try:
+            if not is_done and not self._at_most_once:
+                await self._send_back(delivery)
+            if not self._at_most_once:
+                fetcher.done(delivery.pull_sequence)
+        finally:
+            self._hold(-1)
+
+    async def _send_back(self, delivery: Delivery) -> None:
+        """Store the next attempt, or the dead letter; only then is this one acked."""
+        old = delivery.message
+        attempts_max = _whole(old.properties.get(KEY_MAX_RETRY), self._attempts_max)
+        if attempts_max < 0:
+            attempts_max = self._attempts_max
+        attempt = delivery.attempt + 1
+        target = retry_subject if attempt <= attempts_max else dead_letter_subject
+        now_ms = time.time_ns() // 1_000_000
+        properties = {
+            **old.properties,
+            KEY_ATTEMPT: str(attempt),
+            KEY_CREATED: str(now_ms),
+            KEY_GROUP: self.group,
+            KEY_MAX_RETRY: str(attempts_max),
+            KEY_PULL_OFFSET: str(delivery.pull_sequence),
+        }
+        subject = target(self.subject, self.group)
+        await self._producer.send_message(
+            Message(subject, old.message_id, properties, old.tags, 0, now_ms, now_ms)
+        )
+
+
+def _whole(text: str | None, default: int) -> int:
+    try:
+        return int(text) if text else default
+    except ValueError:
+        return default
+
+
+def _start_place(start: Start) -> tuple[str, int]:
+    if isinstance(start, datetime):
+        if start.tzinfo is None:
+            raise LocalProtocolError(f"start={start!r} has no time zone: give an aware datetime")
+        return "time", int(start.timestamp() * 1000)
+    if isinstance(start, int):
+        return "sequence", start
+    return start, 0
