@@ -18,7 +18,9 @@ from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 HEARTBEAT_SECONDS = 1.0
 LEASE_SECONDS = 4.0
 EXPIRY_SECONDS = 6.0
-assert HEARTBEAT_SECONDS * 2 < LEASE_SECONDS < EXPIRY_SECONDS, "a lease outlives a lost heartbeat and ends before expiry"
+assert HEARTBEAT_SECONDS * 2 < LEASE_SECONDS < EXPIRY_SECONDS, (
+    "a lease outlives a lost heartbeat and ends before expiry"
+)
 
 DELAY_GROUPS_PER_ANSWER = 2
 SUBJECTS_MAX = 1_000_000

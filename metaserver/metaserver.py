@@ -43,9 +43,7 @@ class Metaserver:
     ) -> None:
         self.options = options
         self.clock: Clock = clock or SystemClock()
-        self.directory = Directory(
-            self.clock, rng or random.Random(), subject_groups_min=options.subject_groups_min
-        )
+        self.directory = Directory(self.clock, rng or random.Random(), subject_groups_min=options.subject_groups_min)
         self._repository = repository
         self._route_file = os.path.join(options.data_dir, "routes.json")
         self._saved: object = None
@@ -135,11 +133,7 @@ class Metaserver:
                 return
             metadata = await self.keeper.load()
             if metadata is not None:
-                changed = {
-                    route.subject
-                    for route in metadata.routes
-                    if self._is_newer(route)
-                }
+                changed = {route.subject for route in metadata.routes if self._is_newer(route)}
                 self.directory.load(metadata)
                 self.handlers.routes_changed(changed)
             self._save_route_file()
@@ -215,7 +209,9 @@ class Metaserver:
         name = request.match_info["subject"]
         route = self.directory.routes.get(name)
         if route is None:
-            raise BadRequest(404, "subject.unknown", f"no subject {name!r}; it appears with its first producer or consumer")
+            raise BadRequest(
+                404, "subject.unknown", f"no subject {name!r}; it appears with its first producer or consumer"
+            )
         return self._route(route)
 
     @staticmethod
@@ -240,7 +236,9 @@ class _MetaMetrics(Collector):
         bad = CounterMetricFamily("qmq_meta_bad_requests", "Requests refused", labels=["reason"])
         for reason, value in {**counters.bad_requests, **meta.tcp.metrics.bad_frames}.items():
             bad.add_metric([reason], value)
-        state = GaugeMetricFamily("qmq_meta_broker_group_live", "1 when the group is not offline", labels=["broker_group"])
+        state = GaugeMetricFamily(
+            "qmq_meta_broker_group_live", "1 when the group is not offline", labels=["broker_group"]
+        )
         for name, live in meta.directory.groups.items():
             state.add_metric([name], 0 if live.state == "offline" else 1)
         numbers: list[Metric] = [
@@ -253,7 +251,9 @@ class _MetaMetrics(Collector):
             CounterMetricFamily("qmq_meta_pushes", "Routes sent unasked", counters.pushes),
             CounterMetricFamily("qmq_meta_illegal_names", "Registrations with illegal names", counters.illegal),
             CounterMetricFamily("qmq_meta_database_failures", "Writes and reads that failed", meta.keeper.failures),
-            CounterMetricFamily("qmq_meta_clients_dropped", "Clients not noted, the queue was full", meta.keeper.dropped_clients),
+            CounterMetricFamily(
+                "qmq_meta_clients_dropped", "Clients not noted, the queue was full", meta.keeper.dropped_clients
+            ),
             GaugeMetricFamily("qmq_meta_database_up", "1 when the database answers", 0 if meta.keeper.problem else 1),
             GaugeMetricFamily("qmq_meta_unstored_things", "Changes not stored yet", meta.keeper.waiting),
             GaugeMetricFamily("qmq_meta_connections", "Connections", meta.tcp.metrics.connections),

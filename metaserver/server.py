@@ -127,7 +127,9 @@ class MetaHandlers:
             route, is_new = self._directory.route_of(real)
             if route is not None and is_new:
                 self._keeper.route(route)
-                logger.info("subject %s: served by %s (version %d)", real, ", ".join(route.broker_groups), route.version)
+                logger.info(
+                    "subject %s: served by %s (version %d)", real, ", ".join(route.broker_groups), route.version
+                )
                 if route.version > 1:
                     self.routes_changed({real})
         if request.client_id:
@@ -159,9 +161,7 @@ class MetaHandlers:
                 if not interested:
                     del self._by_subject[real]
 
-    def _answer_or_keep(
-        self, connection: Connection, frame: Frame, request: ClientRegisterRequest, real: str
-    ) -> None:
+    def _answer_or_keep(self, connection: Connection, frame: Frame, request: ClientRegisterRequest, real: str) -> None:
         groups = self._directory.usable(real, request.client_type)
         client, key = self._clients[connection], _key(request)
         older = client.kept.pop(key, None)
@@ -220,9 +220,7 @@ class MetaHandlers:
             return
         self.counters.pushes += 1
         connection.push(
-            encode_request(
-                ResponseCode.SUCCESS, 0, body, flag=FLAG_RESPONSE, request_code=Command.CLIENT_REGISTER
-            )
+            encode_request(ResponseCode.SUCCESS, 0, body, flag=FLAG_RESPONSE, request_code=Command.CLIENT_REGISTER)
         )
 
     def route_stored(self, route: Route) -> None:
@@ -239,7 +237,11 @@ class MetaHandlers:
     def _node_register(self, connection: Connection, frame: Frame) -> None:
         request = NodeRegisterRequest.decode(frame.body, frame.version)
         self.counters.node_registers += 1
-        for value, what in ((request.broker_group, "broker group"), (request.node_id, "node id"), (request.address, "address")):
+        for value, what in (
+            (request.broker_group, "broker group"),
+            (request.node_id, "node id"),
+            (request.address, "address"),
+        ):
             if not value or len(value) > NAME_CHARS_MAX:
                 raise ProtocolError(f"{what} {value[:40]!r}: 1 to {NAME_CHARS_MAX} characters are needed")
         if request.kind not in set(GroupKind):

@@ -1,7 +1,7 @@
 """The client's names again, blocking, over one event-loop thread.
 
-    with Producer("localhost:8080") as producer:
-        producer.send("order.paid", {"order": 17})
+with Producer("localhost:8080") as producer:
+    producer.send("order.paid", {"order": 17})
 """
 
 import asyncio

@@ -49,7 +49,14 @@ class App:
         Raises:
             LocalProtocolError: an option is not one of `Consumer`'s, or the handler is no coroutine function.
         """
-        known = set(inspect.signature(Consumer.__init__).parameters) - {"self", "url", "subject", "group", "app", "limits"}
+        known = set(inspect.signature(Consumer.__init__).parameters) - {
+            "self",
+            "url",
+            "subject",
+            "group",
+            "app",
+            "limits",
+        }
         unknown = sorted(set(options) - known)
         if unknown:
             raise LocalProtocolError(f"{unknown[0]!r} is no option of a consumer; known are {', '.join(sorted(known))}")

@@ -9,7 +9,15 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
-from qmq.client.config import DEFAULT_BACKOFF, DEFAULT_LIMITS, DEFAULT_TIMEOUTS, Backoff, Limits, Timeouts, default_client_id
+from qmq.client.config import (
+    DEFAULT_BACKOFF,
+    DEFAULT_LIMITS,
+    DEFAULT_TIMEOUTS,
+    Backoff,
+    Limits,
+    Timeouts,
+    default_client_id,
+)
 from qmq.client.fetcher import Fetched, Fetcher, Source, start_request
 from qmq.client.message import Delivery
 from qmq.client.pool import Pool
@@ -120,9 +128,7 @@ class Consumer:
         self._is_open = False
         self._is_closing = False
 
-    def _make_sources(
-        self, start: Start | None, tags: tuple[str, ...], tag_mode: str, broadcast: bool
-    ) -> list[Source]:
+    def _make_sources(self, start: Start | None, tags: tuple[str, ...], tag_mode: str, broadcast: bool) -> list[Source]:
         filters = (TagFilter(TagType.AND if tag_mode == "and" else TagType.OR, tags),) if tags else ()
         names = [self.subject]
         if split_subject(self.subject).kind == "real":
@@ -329,9 +335,7 @@ class Consumer:
             KEY_PULL_OFFSET: str(delivery.pull_sequence),
         }
         subject = target(self.subject, self.group)
-        await self._producer.send_message(
-            Message(subject, old.message_id, properties, old.tags, 0, now_ms, now_ms)
-        )
+        await self._producer.send_message(Message(subject, old.message_id, properties, old.tags, 0, now_ms, now_ms))
 
 
 def _whole(text: str | None, default: int) -> int:

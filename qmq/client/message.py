@@ -67,7 +67,9 @@ def properties_of(body: Body) -> dict[str, str]:
     return properties
 
 
-def build_message(subject: str, body: Body, tags: tuple[str, ...], message_id: str | None, app: str, now_ms: int) -> Message:
+def build_message(
+    subject: str, body: Body, tags: tuple[str, ...], message_id: str | None, app: str, now_ms: int
+) -> Message:
     """A new message with what the protocol wants in it."""
     properties = {
         KEY_CREATED: str(now_ms),

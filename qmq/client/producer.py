@@ -7,7 +7,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from qmq.client.accumulator import Accumulator, Waiting
-from qmq.client.config import DEFAULT_BACKOFF, DEFAULT_LIMITS, DEFAULT_TIMEOUTS, Backoff, Limits, Timeouts, default_client_id
+from qmq.client.config import (
+    DEFAULT_BACKOFF,
+    DEFAULT_LIMITS,
+    DEFAULT_TIMEOUTS,
+    Backoff,
+    Limits,
+    Timeouts,
+    default_client_id,
+)
 from qmq.client.message import Body, Receipt, build_message
 from qmq.client.pool import Pool
 from qmq.client.sender import Sender
@@ -52,7 +60,13 @@ class Producer:
         )
         self._pool = Pool(timeouts.connect)
         self._sender = Sender(
-            self._accumulator, self._session, self._pool, limits=limits, timeouts=timeouts, backoff=backoff, linger=linger
+            self._accumulator,
+            self._session,
+            self._pool,
+            limits=limits,
+            timeouts=timeouts,
+            backoff=backoff,
+            linger=linger,
         )
         self._is_open = False
 
@@ -119,6 +133,11 @@ class Producer:
         give_up_at = loop.time() + self._timeouts.delivery
         self._sender.add(Waiting(message.subject, message.message_id, entry, give_up_at, future))
         return future
+
+    @property
+    def waiting(self) -> int:
+        """Messages queued or on their way, not settled yet."""
+        return self._sender.unsettled
 
     async def flush(self) -> None:
         """Return when everything queued so far is settled, one way or the other."""

@@ -49,7 +49,7 @@ class Sender:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._batches: dict[asyncio.Task[None], list[Item]] = {}
-        self._unsettled = 0
+        self.unsettled = 0
         self._settled = asyncio.Event()
         self._settled.set()
         self._room: deque[asyncio.Future[None]] = deque()
@@ -72,15 +72,15 @@ class Sender:
         if self.failed is not None:
             raise SendFailed(f"the sender died: {self.failed}")
         self._accumulator.add(item)
-        self._unsettled += 1
+        self.unsettled += 1
         self._settled.clear()
         item.token.add_done_callback(self._forget)
         if self._accumulator.messages == 1 or self._accumulator.is_full_batch():
             self._wake.set()
 
     def _forget(self, future: "asyncio.Future[Receipt]") -> None:
-        self._unsettled -= 1
-        if not self._unsettled:
+        self.unsettled -= 1
+        if not self.unsettled:
             self._settled.set()
         if not future.cancelled():
             future.exception()

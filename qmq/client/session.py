@@ -40,9 +40,7 @@ class MetaSession:
     `on_change(subject, client_type)` is called whenever routes or the online state of a subject changed.
     """
 
-    def __init__(
-        self, meta_url: str, *, app: str, client_id: str, timeouts: Timeouts, backoff: Backoff
-    ) -> None:
+    def __init__(self, meta_url: str, *, app: str, client_id: str, timeouts: Timeouts, backoff: Backoff) -> None:
         self._meta_url = meta_url
         self._app = app
         self._client_id = client_id

@@ -97,6 +97,25 @@ def walk_stored(entries: memoryview, subject: str) -> Run:
     return run
 
 
+def walk_raws(body: memoryview) -> int:
+    """How many raw messages lie back to back in a pull's answer, by their lengths alone."""
+    data = bytes(body)
+    count = at = 0
+    try:
+        while at < len(data):
+            flag = data[at]
+            at += _SUBJECT_AT - CRC_BYTES
+            at += 2 + _U16.unpack_from(data, at)[0]
+            at += 2 + _U16.unpack_from(data, at)[0]
+            if flag & FLAG_TAGS:
+                at = _read_tags(data, at)[1]
+            at += 4 + _I32.unpack_from(data, at)[0]
+            count += 1
+    except StructError as error:
+        raise ProtocolError(f"message {count} of the answer is cut short") from error
+    return count
+
+
 def _walk_one(data: bytes, position: int, run: Run) -> int:
     try:
         crc, flag, _created, _time, subject_bytes = _FIXED.unpack_from(data, position)

@@ -1,0 +1,64 @@
+"""The `qmq` command.
+
+Exit codes: 0 done, 1 failed, 2 wrong use, 3 timed out with less than asked for.
+"""
+
+import argparse
+import os
+import sys
+from typing import NoReturn
+
+from qmq import __version__
+from qmq.cli import bench, inspect_log, messages, status
+from qmq.errors import QmqError, SettingError
+from qmq.net.discovery import DEFAULT_META_URL, meta_url
+
+DONE, FAILED, WRONG_USE, TIMED_OUT = 0, 1, 2, 3
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG_USE, f"{self.prog}: {message}; {self.prog} --help tells more\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="qmq", description="Send, receive and look at messages of a PyQMQ system.")
+    parser.add_argument("--version", action="version", version=f"qmq {__version__}")
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument(
+        "--meta",
+        default=os.environ.get("QMQ_META", DEFAULT_META_URL),
+        help="the metaserver: host:port or the URL of its address page; default: this machine's, or QMQ_META",
+    )
+    shared.add_argument("--json", action="store_true", help="print JSON")
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)
+    for module in (status, messages, bench, inspect_log):
+        module.add_commands(commands, shared)
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        if "meta" in arguments:
+            arguments.meta = meta_url(arguments.meta)
+        return int(arguments.run(arguments))
+    except SettingError as error:
+        sys.stderr.write(f"qmq: {error}\n")
+        return WRONG_USE
+    except QmqError as error:
+        sys.stderr.write(f"qmq: {error}\n")
+        return FAILED
+    except KeyboardInterrupt:
+        return FAILED
+    except BrokenPipeError:
+        # The reader of our output went away, as `| head` does.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,341 @@
+"""`qmq bench`: a load on real nodes, as light per message as Python allows.
+
+Batches are encoded ahead, as other brokers' tools do; the frames are what any client sends. Latency counts from when a
+frame was meant to be sent (its slot at `--rate`, else when it was handed to the socket) to its answer.
+"""
+
+import argparse
+import asyncio
+import json
+import selectors
+import socket
+import time
+from collections import deque
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from qmq.cli.pages import cluster
+from qmq.client.config import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
+from qmq.client.routing import READABLE, WRITABLE, usable
+from qmq.client.session import MetaSession
+from qmq.errors import QmqError, SettingError
+from qmq.protocol.codes import ClientType, Command, ResponseCode
+from qmq.protocol.commands import PULL_RESPONSE_HEAD, AckRequest, PullRequest
+from qmq.protocol.extensions import EnsureGroupRequest
+from qmq.protocol.frames import HEADER_BYTES, FrameReader, encode_request
+from qmq.protocol.messages import KEY_APP, KEY_CREATED, KEY_EXPIRE, Message, encode_entry
+from qmq.protocol.scan import walk_raws
+
+WINDOW_MESSAGES = 4_000
+"""Unanswered messages per connection when --window is not given."""
+RECEIVE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BenchResult:
+    """What a run measured; rates count messages' own bytes on the wire."""
+
+    what: str
+    messages: int
+    seconds: float
+    messages_per_s: float
+    mb_per_s: float
+    p50_ms: float
+    p99_ms: float
+    p999_ms: float
+    size: int
+    batch: int
+    connections: int
+    window_frames: int
+
+
+def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
+    """Add this file's commands."""
+    bench = commands.add_parser("bench", help="measure sends and pulls")
+    kinds = bench.add_subparsers(dest="kind", required=True)
+    for kind, run in (("produce", bench_produce), ("consume", bench_consume)):
+        command = kinds.add_parser(kind, parents=[shared], help=f"{kind} as fast as it goes")
+        command.add_argument("subject")
+        command.add_argument("--count", type=int, required=True, metavar="N", help="messages in all")
+        command.add_argument("--size", type=int, default=128, metavar="B", help="bytes of property `data`")
+        command.add_argument("--batch", type=int, default=500, metavar="N", help="messages a frame")
+        command.add_argument("--connections", type=int, default=2, metavar="N", help="connections to each broker group")
+        command.add_argument("--window", type=int, metavar="FRAMES", help="unanswered frames per connection")
+        command.add_argument("--rate", type=float, metavar="MSGS", help="messages a second in all; default: no limit")
+        command.add_argument("--broker-group", metavar="G", help="only this broker group")
+        command.add_argument("--group", default="bench", metavar="G", help="consumer group (consume)")
+        command.set_defaults(run=run)
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    for name in ("count", "size", "batch", "connections"):
+        if getattr(arguments, name) < 1:
+            raise SettingError(f"--{name} {getattr(arguments, name)}: at least 1 is needed")
+    if arguments.rate is not None and arguments.rate <= 0:
+        raise SettingError(f"--rate {arguments.rate}: more than 0 is needed")
+
+
+def _addresses(arguments: argparse.Namespace, client_type: ClientType) -> list[tuple[str, int]]:
+    """Where the subject's broker groups listen; registering makes the subject when it is new."""
+
+    async def route() -> list[tuple[str, int]]:
+        session = MetaSession(
+            arguments.meta, app="qmq-bench", client_id="bench", timeouts=DEFAULT_TIMEOUTS, backoff=DEFAULT_BACKOFF
+        )
+        session.start()
+        try:
+            group = arguments.group if client_type is ClientType.CONSUMER else ""
+            routes = await session.wait_routes(arguments.subject, client_type, group)
+        finally:
+            await session.close()
+        states = WRITABLE if client_type is ClientType.PRODUCER else READABLE
+        found = []
+        for item in usable(routes, states):
+            if arguments.broker_group in (None, item.name):
+                host, _, port = item.master.rpartition(":")
+                found.append((host, int(port)))
+        return found
+
+    addresses = asyncio.run(route())
+    if not addresses:
+        names = [group["name"] for group in cluster(arguments.meta)["broker_groups"]]
+        raise QmqError(f"no broker group to use for {arguments.subject}; the system has {', '.join(names) or 'none'}")
+    return addresses
+
+
+def _report(arguments: argparse.Namespace, result: BenchResult) -> int:
+    if arguments.json:
+        print(json.dumps({k: round(v, 3) if isinstance(v, float) else v for k, v in asdict(result).items()}))
+    else:
+        print(
+            f"{result.what}: {result.messages:,} messages in {result.seconds:.2f} s:"
+            f" {result.messages_per_s:,.0f} msgs/s, {result.mb_per_s:.1f} MB/s,"
+            f" p50 {result.p50_ms:.2f} ms, p99 {result.p99_ms:.2f} ms, p99.9 {result.p999_ms:.2f} ms"
+            f" ({result.size} B, batches of {result.batch}, {result.connections} connections,"
+            f" {result.window_frames} frames in flight each)"
+        )
+    return 0
+
+
+def percentile(ordered: list[float], share: float) -> float:
+    """A percentile of ascending values, in milliseconds; 0 for none."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000 if ordered else 0.0
+
+
+def _result(
+    what: str, messages: int, seconds: float, data_bytes: int, latencies: list[float], arguments: argparse.Namespace,
+    connections: int, window: int,
+) -> BenchResult:  # fmt: skip
+    latencies.sort()
+    return BenchResult(
+        what,
+        messages,
+        seconds,
+        messages / seconds,
+        data_bytes / seconds / 1e6,
+        percentile(latencies, 0.5),
+        percentile(latencies, 0.99),
+        percentile(latencies, 0.999),
+        arguments.size,
+        arguments.batch,
+        connections,
+        window,
+    )
+
+
+# --- produce --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Line:
+    """One sending connection."""
+
+    sock: socket.socket
+    frames: int
+    sent: int = 0
+    answered: int = 0
+    out: memoryview = memoryview(b"")  # noqa: RUF009 - immutable
+    stray: int = 0
+
+
+def encode_batch(subject: str, size: int, batch: int) -> bytes:
+    """The body of a SEND with `batch` messages whose property `data` has `size` bytes."""
+    now_ms = int(time.time() * 1000)
+    properties = {
+        KEY_CREATED: str(now_ms),
+        KEY_EXPIRE: str(now_ms + 900_000),
+        KEY_APP: "qmq-bench",
+        "data": "x" * size,
+    }
+    stamp = time.strftime("%y%m%d.%H%M%S")
+    return b"".join(
+        encode_entry(Message(subject, f"{stamp}.127.0.0.1.1.{100_000 + i}", properties, (), 0, now_ms, now_ms))
+        for i in range(batch)
+    )
+
+
+def bench_produce(arguments: argparse.Namespace) -> int:
+    """Send batches and count their answers."""
+    _check(arguments)
+    addresses = _addresses(arguments, ClientType.PRODUCER)
+    batch = min(arguments.batch, arguments.count)
+    body = encode_batch(arguments.subject, arguments.size, batch)
+    frame = encode_request(Command.SEND_MESSAGE, 1, body)
+    window = arguments.window or max(2, WINDOW_MESSAGES // batch)
+    total = max(1, arguments.count // batch)
+    places = [address for address in addresses for _ in range(arguments.connections)]
+    lines = [_Line(_connect(place), total // len(places) + (i < total % len(places))) for i, place in enumerate(places)]
+    interval = None if arguments.rate is None else batch * len(lines) / arguments.rate
+    seconds, latencies = _drive(lines, frame, window, interval)
+    messages = sum(line.answered for line in lines) * batch
+    result = _result(
+        "produce", messages, seconds, messages * len(body) // batch, latencies, arguments, len(lines), window
+    )
+    return _report(arguments, result)
+
+
+def _connect(address: tuple[str, int]) -> socket.socket:
+    try:
+        sock = socket.create_connection(address, timeout=5)
+    except OSError as error:
+        raise QmqError(f"{address[0]}:{address[1]} can't be reached: {error}") from error
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setblocking(False)
+    return sock
+
+
+def _drive(lines: list[_Line], frame: bytes, window: int, interval: float | None) -> tuple[float, list[float]]:
+    """Send on all lines until each has its answers: (seconds, latencies).
+
+    `interval`: seconds between frames of one line; None: as fast as the window lets.
+    """
+    selector = selectors.DefaultSelector()
+    ours = {line.sock: line for line in lines}
+    buffer = bytearray(RECEIVE_BYTES)
+    latencies: list[float] = []
+    for line in lines:
+        selector.register(line.sock, selectors.EVENT_READ)
+    meant_by = {id(line): deque[float]() for line in lines}
+    began = time.perf_counter()
+    open_lines = sum(line.frames > 0 for line in lines)
+    while open_lines:
+        now = time.perf_counter()
+        soonest: float | None = None
+        for line in lines:
+            times = meant_by[id(line)]
+            while line.out or (line.sent < line.frames and line.sent - line.answered < window):
+                if not line.out:
+                    slot = now if interval is None else began + line.sent * interval
+                    if slot > now:
+                        soonest = slot if soonest is None else min(soonest, slot)
+                        break
+                    line.out = memoryview(frame)
+                    line.sent += 1
+                    times.append(slot)
+                try:
+                    line.out = line.out[line.sock.send(line.out) :]
+                except BlockingIOError:
+                    break
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.out else 0)
+            if selector.get_key(line.sock).events != events:
+                selector.modify(line.sock, events)
+        timeout = None if soonest is None else max(0.0, soonest - time.perf_counter())
+        for key, mask in selector.select(timeout):
+            if not mask & selectors.EVENT_READ:
+                continue
+            line = ours[key.fileobj]  # type: ignore[index]
+            size = line.sock.recv_into(buffer)
+            if size == 0:
+                raise QmqError("the broker closed the connection")
+            answers, line.stray = divmod(line.stray + size, HEADER_BYTES)
+            if buffer[:size].count(b"\xde\xc1\x0a\xde") > answers + 1:
+                raise QmqError("the broker answered something else than success")
+            now = time.perf_counter()
+            times = meant_by[id(line)]
+            for _ in range(answers):
+                latencies.append(now - times.popleft())
+            line.answered += answers
+            if line.answered >= line.frames:
+                open_lines -= 1
+    seconds = time.perf_counter() - began
+    for line in lines:
+        line.sock.close()
+    return seconds, latencies
+
+
+# --- consume --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Puller:
+    """One pulling connection: a consumer of its own, with one pull under way, acking what it got with the next."""
+
+    sock: socket.socket
+    reader: FrameReader
+    consumer_id: str
+    last: int = -1
+    asked_at: float = 0.0
+    idle: int = 0
+
+
+def bench_consume(arguments: argparse.Namespace) -> int:
+    """Pull and ack until `count` messages came; 3 when the subject holds fewer."""
+    _check(arguments)
+    addresses = _addresses(arguments, ClientType.CONSUMER)
+    places = [address for address in addresses for _ in range(arguments.connections)]
+    pullers = [
+        _Puller(_connect(place), FrameReader(64 << 20), f"bench@@{time.time_ns():x}-{i}")
+        for i, place in enumerate(places)
+    ]
+    selector = selectors.DefaultSelector()
+    latencies: list[float] = []
+    got = got_bytes = 0
+    ensure = EnsureGroupRequest(arguments.subject, arguments.group, "earliest", 0, True, False).encode(9)
+    by_sock = {puller.sock: puller for puller in pullers}
+    for puller in pullers:
+        selector.register(puller.sock, selectors.EVENT_READ)
+        _send_all(puller.sock, encode_request(Command.ENSURE_GROUP, 0, ensure))
+        _ask(puller, arguments, 1)
+    began = time.perf_counter()
+    while got < arguments.count and any(puller.idle < 2 for puller in pullers):
+        for key, _ in selector.select(5):
+            puller = by_sock[key.fileobj]  # type: ignore[index]
+            size = puller.sock.recv_into(puller.reader.get_buffer())
+            if size == 0:
+                raise QmqError("the broker closed the connection")
+            for frame in puller.reader.buffer_updated(size):
+                if frame.request_code != Command.PULL_MESSAGE:
+                    continue
+                latencies.append(time.perf_counter() - puller.asked_at)
+                if frame.code == ResponseCode.SUCCESS:
+                    begin = PULL_RESPONSE_HEAD.unpack_from(frame.body)[0]
+                    raws = frame.body[PULL_RESPONSE_HEAD.size :]
+                    messages = walk_raws(raws)
+                    got, got_bytes = got + messages, got_bytes + len(raws)
+                    last = begin + messages - 1
+                    ack = AckRequest(arguments.subject, arguments.group, puller.consumer_id, begin, last, False)
+                    _send_all(puller.sock, encode_request(Command.ACK_REQUEST, 0, ack.encode(9)))
+                    puller.last, puller.idle = last, 0
+                else:
+                    puller.idle += 1
+                _ask(puller, arguments, 200)
+    seconds = time.perf_counter() - began
+    for puller in pullers:
+        puller.sock.close()
+    result = _result("consume", got, seconds, got_bytes, latencies, arguments, len(pullers), 1)
+    _report(arguments, result)
+    return 0 if got >= arguments.count else 3
+
+
+def _ask(puller: _Puller, arguments: argparse.Namespace, timeout_ms: int) -> None:
+    request = PullRequest(
+        arguments.subject, arguments.group, puller.consumer_id, arguments.batch, -1, puller.last, timeout_ms, False
+    )
+    puller.asked_at = time.perf_counter()
+    _send_all(puller.sock, encode_request(Command.PULL_MESSAGE, 0, request.encode(9)))
+
+
+def _send_all(sock: socket.socket, data: bytes) -> None:
+    sock.setblocking(True)
+    sock.sendall(data)
+    sock.setblocking(False)

@@ -1,0 +1,62 @@
+"""`qmq log inspect FOLDER`: what is in a log, is it whole? Reads only; from the engine's own decoder."""
+
+import argparse
+import json
+import os
+from collections import Counter
+from typing import Any
+
+from qmq.errors import SettingError
+from qmq.log.disk import SystemDisk
+from qmq.log.record import iter_records
+from qmq.log.recovery import Commit, Walker
+from qmq.log.segment import Segments
+
+
+def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
+    """Add this file's commands."""
+    log = commands.add_parser("log", help="look at a log's files")
+    kinds = log.add_subparsers(dest="kind", required=True)
+    command = kinds.add_parser("inspect", help="segments, commits, records, damage")
+    command.add_argument("folder", help="a log's folder: the `log` folder in a node's data folder")
+    command.add_argument("--json", action="store_true", help="print JSON")
+    command.set_defaults(run=inspect)
+
+
+def inspect(arguments: argparse.Namespace) -> int:
+    """0 when the log is whole, 1 when it is damaged."""
+    folder = arguments.folder
+    if not os.path.isdir(folder):
+        raise SettingError(f"{folder} is no folder")
+    segments = Segments(SystemDisk(), folder)
+    if not segments.infos():
+        raise SettingError(f"{folder} holds no segments; name the `log` folder inside a node's data folder")
+    kinds: Counter[int] = Counter()
+    commits = 0
+
+    def visit(commit: Commit) -> None:
+        nonlocal commits
+        commits += 1
+        kinds.update(kind for _, kind, _ in iter_records(commit.body, commit.body_offset))
+
+    walked = Walker(segments, visit).walk(None)
+    answer = {
+        "segments": [{"base": info.base, "bytes": info.bytes} for info in segments.infos()],
+        "commits": commits,
+        "records_by_kind": {str(kind): count for kind, count in sorted(kinds.items())},
+        "begin": segments.infos()[0].base,
+        "end": walked.position.offset,
+        "synced_to": walked.synced_to,
+        "torn_at": walked.torn_at,
+        "damaged": [{"begin": d.begin, "end": d.end, "why": d.why} for d in walked.damaged],
+    }
+    if arguments.json:
+        print(json.dumps(answer, indent=2))
+    else:
+        print(f"{len(segments.infos())} segments, offsets {answer['begin']} to {answer['end']}")
+        print(f"{commits} commits, records by kind {answer['records_by_kind']}, known synced to {walked.synced_to}")
+        for damage in walked.damaged:
+            print(f"DAMAGED from {damage.begin} to {damage.end}: {damage.why}")
+        if not walked.damaged:
+            print("whole")
+    return 1 if walked.damaged else 0

@@ -1,0 +1,238 @@
+"""`qmq produce` and `qmq consume`."""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from qmq.client.config import Limits
+from qmq.client.consumer import Consumer, Start
+from qmq.client.message import Body, Delivery
+from qmq.client.producer import Producer
+from qmq.errors import SettingError
+
+APP = "qmq-cli"
+FAILED, TIMED_OUT = 1, 3
+CONSUME_PREFETCH = 100
+"""Messages `qmq consume` holds before they are printed; small, so that consumers side by side share evenly."""
+
+
+def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
+    """Add this file's commands."""
+    command = commands.add_parser("produce", parents=[shared], help="send messages")
+    command.add_argument("subject")
+    command.add_argument("-p", dest="properties", metavar="K=V", action="append", default=[], help="a property")
+    command.add_argument("--tag", dest="tags", metavar="T", action="append", default=[], help="a tag")
+    command.add_argument("--count", type=_whole, default=1, metavar="N", help="send it so often")
+    command.add_argument("--size", type=_whole, metavar="B", help="fill property `data` with so many bytes")
+    command.add_argument(
+        "--file", metavar="F", help="one message a line, - for standard input; JSON objects become properties"
+    )
+    command.set_defaults(run=produce)
+    command = commands.add_parser("consume", parents=[shared], help="receive messages, one JSON object a line")
+    command.add_argument("subject")
+    command.add_argument("group")
+    command.add_argument("--count", type=_whole, metavar="N", help="end after so many")
+    command.add_argument("--timeout", type=_seconds, metavar="S", help="end after so many seconds")
+    command.add_argument(
+        "--from",
+        dest="start",
+        type=_start,
+        default="earliest",
+        metavar="earliest|latest|TIME",
+        help="where a new group starts",
+    )
+    command.add_argument(
+        "--tag", dest="tags", metavar="T", action="append", default=[], help="only with one of these tags"
+    )
+    command.set_defaults(run=consume)
+
+
+def _whole(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+    return value
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return value
+
+
+def _start(text: str) -> Start:
+    if text in ("earliest", "latest"):
+        return text  # type: ignore[return-value]
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither earliest, latest nor an ISO time") from None
+    if moment.tzinfo is None:
+        raise argparse.ArgumentTypeError(f"{text!r} has no time zone: add Z or an offset")
+    return moment
+
+
+# --- produce --------------------------------------------------------------------------------------------------------
+
+
+def _bodies(arguments: argparse.Namespace) -> Iterator[Body]:
+    fixed: dict[str, str] = {}
+    for pair in arguments.properties:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise SettingError(f"-p {pair}: KEY=VALUE is needed")
+        fixed[key] = value
+    if arguments.size is not None:
+        fixed["data"] = "x" * arguments.size
+    if arguments.file is None:
+        for _ in range(arguments.count):
+            yield fixed
+        return
+    try:
+        file = sys.stdin.buffer if arguments.file == "-" else open(arguments.file, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise SettingError(f"--file {arguments.file}: {error.strerror}") from error
+    with file if arguments.file != "-" else contextlib.nullcontext(file):
+        for line in file:
+            yield {**fixed, **_line(line.decode("utf-8", "replace").rstrip("\r\n"))}
+
+
+def _line(text: str) -> dict[str, str | int | float | bool]:
+    if text.startswith("{"):
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if isinstance(found, dict):
+            return {k: v if isinstance(v, str | int | float | bool) else json.dumps(v) for k, v in found.items()}
+    return {"data": text}
+
+
+def produce(arguments: argparse.Namespace) -> int:
+    """Send; 0 when every message is on disk."""
+    return asyncio.run(_produce(arguments))
+
+
+async def _produce(arguments: argparse.Namespace) -> int:
+    sent = failed = 0
+    receipts: list[str] = []
+    problems: list[str] = []
+
+    def settled(future: "asyncio.Future[Any]") -> None:
+        nonlocal sent, failed
+        error = future.exception()
+        if error is not None:
+            failed += 1
+            problems[:] = [*problems[:9], str(error)]
+            return
+        sent += 1
+        if len(receipts) < 10:
+            receipts.append(future.result().message_id)
+
+    async with Producer(arguments.meta, app=APP) as producer:
+        for body in _bodies(arguments):
+            future = asyncio.ensure_future(producer.send(arguments.subject, body, tags=arguments.tags))
+            future.add_done_callback(settled)
+            while producer.waiting >= Limits().queue_messages // 2 and not failed:
+                await asyncio.sleep(0.001)
+            if sent % 256 == 0:
+                await asyncio.sleep(0)
+            if failed:
+                break
+        await asyncio.sleep(0)
+        await producer.flush()
+        await asyncio.sleep(0)
+    if arguments.json:
+        print(
+            json.dumps(
+                {
+                    "subject": arguments.subject,
+                    "sent": sent,
+                    "failed": failed,
+                    "message_ids": receipts,
+                    "errors": problems,
+                }
+            )
+        )
+    else:
+        print(
+            f"{sent} message{'' if sent == 1 else 's'} sent to {arguments.subject}"
+            + (f", {failed} failed" if failed else "")
+        )
+        for problem in problems[:3]:
+            sys.stderr.write(f"qmq: {problem}\n")
+    return FAILED if failed else 0
+
+
+# --- consume --------------------------------------------------------------------------------------------------------
+
+
+def consume(arguments: argparse.Namespace) -> int:
+    """Receive; 0 when --count was reached, or without one when the time was up or somebody ended it."""
+    return asyncio.run(_consume(arguments))
+
+
+async def _consume(arguments: argparse.Namespace) -> int:
+    # Each process is a consumer of its own: several may share a group on one machine.
+    consumer_id = f"{socket.gethostname()}@@cli-{os.getpid()}-{secrets.token_hex(4)}"
+    prefetch = min(CONSUME_PREFETCH, arguments.count or CONSUME_PREFETCH)
+    consumer = Consumer(
+        arguments.meta,
+        arguments.subject,
+        arguments.group,
+        app=APP,
+        consumer_id=consumer_id,
+        start=arguments.start,
+        tags=arguments.tags,
+        limits=Limits(prefetch_messages=prefetch, pull_messages=min(50, prefetch)),
+    )
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    deadline = None if arguments.timeout is None else loop.time() + arguments.timeout
+    got = 0
+    async with consumer:
+        while not stop.is_set() and (arguments.count is None or got < arguments.count):
+            left = 0.2 if deadline is None else min(0.2, deadline - loop.time())
+            if left <= 0:
+                break
+            for delivery in await consumer.pull(1, timeout=left):
+                sys.stdout.write(json.dumps(_line_of(delivery), ensure_ascii=False) + "\n")
+                sys.stdout.flush()
+                await delivery.ack()
+                got += 1
+    if arguments.count is not None and got < arguments.count:
+        sys.stderr.write(f"qmq: {got} of {arguments.count} messages came\n")
+        return TIMED_OUT
+    return 0
+
+
+def _line_of(delivery: Delivery) -> dict[str, Any]:
+    received = datetime.fromtimestamp(delivery.received_at_ms / 1000, UTC)
+    return {
+        "message_id": delivery.message_id,
+        "properties": delivery.properties,
+        "tags": list(delivery.tags),
+        "times": {
+            "created_at": delivery.created_at.isoformat().replace("+00:00", "Z"),
+            "received_at": received.isoformat().replace("+00:00", "Z"),
+        },
+        "attempt": delivery.attempt,
+    }

@@ -1,0 +1,158 @@
+"""`qmq status`, `qmq subjects`, `qmq lag`: how the system is."""
+
+import argparse
+import json
+from typing import Any
+from urllib.parse import urlencode
+
+from qmq.cli.pages import ask, cluster, node_stats, page_url, subject_page
+from qmq.errors import QmqError
+from qmq.protocol.names import retry_subject
+
+
+def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
+    """Add this file's commands."""
+    command = commands.add_parser("status", parents=[shared], help="broker groups, their state and leases")
+    command.set_defaults(run=status)
+    command = commands.add_parser("subjects", parents=[shared], help="subjects and the broker groups that serve them")
+    command.add_argument("--prefix", default="", help="only subjects that begin so")
+    command.set_defaults(run=subjects)
+    command = commands.add_parser("lag", parents=[shared], help="how far the consumer groups of a subject are")
+    command.add_argument("subject")
+    command.set_defaults(run=lag)
+
+
+def table(rows: list[list[object]]) -> None:
+    """Print rows in columns; the first is the heading."""
+    texts = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in texts) for i in range(len(texts[0]))]
+    for row in texts:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def status(arguments: argparse.Namespace) -> int:
+    """0 when all broker groups are read_write, else 1."""
+    answer = cluster(arguments.meta)
+    groups = answer["broker_groups"]
+    if arguments.json:
+        print(json.dumps(answer, indent=2))
+    else:
+        meta = answer["metaserver"]
+        print(f"metaserver {meta['tcp']}, database {meta['database']}, {meta['subjects']} subjects")
+        rows: list[list[object]] = [["group", "kind", "state", "master", "address", "heard", "subjects", ""]]
+        for group in groups:
+            master = group["master"] or {}
+            heard = master.get("last_heartbeat_seconds")
+            rows.append(
+                [
+                    group["name"],
+                    group["kind"],
+                    group["state"],
+                    master.get("node_id"),
+                    master.get("address"),
+                    None if heard is None else f"{heard:.1f} s ago",
+                    group["subjects"],
+                    group["reason"],
+                ]
+            )
+        table(rows) if groups else print("no broker group has registered yet; start one with `manage.py broker_node`")
+    return 0 if groups and all(group["state"] == "read_write" for group in groups) else 1
+
+
+def subjects(arguments: argparse.Namespace) -> int:
+    """All subjects, page by page."""
+    after, found = "", []
+    while True:
+        query = urlencode({"prefix": arguments.prefix, "after": after})
+        answer = ask(page_url(arguments.meta, f"/meta/subjects?{query}"))
+        found += answer["subjects"]
+        after = answer["next_after"]
+        if not after:
+            break
+    if arguments.json:
+        print(json.dumps({"subjects": found}, indent=2))
+    elif found:
+        table(
+            [["subject", "broker groups", "version"]]
+            + [[s["subject"], ", ".join(s["broker_groups"]), s["route_version"]] for s in found]
+        )
+    else:
+        print("no subjects yet; the first `qmq produce SUBJECT ...` makes one")
+    return 0
+
+
+def lag(arguments: argparse.Namespace) -> int:
+    """Lag of each consumer group, summed over the subject's broker groups; what can't be asked is said, never 0."""
+    route = subject_page(arguments.meta, arguments.subject)
+    masters = {group["name"]: group["master"] or {} for group in cluster(arguments.meta)["broker_groups"]}
+    unknown: dict[str, str] = {}
+    groups: dict[str, dict[str, Any]] = {}
+    for name in route["broker_groups"]:
+        address = masters.get(name, {}).get("admin_address")
+        try:
+            if not address:
+                raise QmqError("it has no admin address")
+            stats = node_stats(address, arguments.subject)
+            for subject in stats["subjects"]:
+                for group in subject["groups"]:
+                    _add(groups, name, group)
+            for group_name in list(groups):
+                retry = node_stats(address, retry_subject(arguments.subject, group_name))
+                for subject in retry["subjects"]:
+                    groups[group_name]["retrying"] += sum(g["lag"] for g in subject["groups"])
+        except QmqError as error:
+            unknown[name] = str(error)
+    answer = {"subject": arguments.subject, "groups": list(groups.values()), "unknown": unknown}
+    if arguments.json:
+        print(json.dumps(answer, indent=2))
+    else:
+        _print_lag(answer)
+    return 1 if unknown and len(unknown) == len(route["broker_groups"]) else 0
+
+
+def _add(groups: dict[str, dict[str, Any]], broker_group: str, group: dict[str, Any]) -> None:
+    total = groups.setdefault(
+        group["group"],
+        {
+            "group": group["group"],
+            "backlog": 0,
+            "in_flight": 0,
+            "lag": 0,
+            "retrying": 0,
+            "time_lag_seconds": 0.0,
+            "consumers": 0,
+            "broker_groups": {},
+        },
+    )
+    for key in ("backlog", "in_flight", "lag"):
+        total[key] += group[key]
+    seconds = group["time_lag_seconds"]
+    if seconds is None or total["time_lag_seconds"] is None:
+        total["time_lag_seconds"] = None
+    else:
+        total["time_lag_seconds"] = max(total["time_lag_seconds"], seconds)
+    total["consumers"] = max(total["consumers"], sum(c["online"] for c in group["consumers"]))
+    total["broker_groups"][broker_group] = group["lag"]
+
+
+def _print_lag(answer: dict[str, Any]) -> None:
+    if answer["groups"]:
+        rows: list[list[object]] = [["group", "lag", "backlog", "in flight", "retrying", "time lag", "consumers"]]
+        for group in answer["groups"]:
+            seconds = group["time_lag_seconds"]
+            rows.append(
+                [
+                    group["group"],
+                    group["lag"],
+                    group["backlog"],
+                    group["in_flight"],
+                    group["retrying"],
+                    None if seconds is None else f"{seconds:.1f} s",
+                    group["consumers"],
+                ]
+            )
+        table(rows)
+    elif not answer["unknown"]:
+        print(f"no consumer group has pulled {answer['subject']} yet")
+    for name, why in answer["unknown"].items():
+        print(f"broker group {name}: unknown, {why}")
