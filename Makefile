@@ -1,0 +1,48 @@
+# One front door. Every target sets up what it needs first; a second run costs nothing.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp-$(shell cat requirements.lock pyproject.toml 2>/dev/null | cksum | cut -d' ' -f1)
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup up test lint bench faults fuzz lock
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMP) ## make .venv with everything in it
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@rm -f $(VENV)/.stamp-*
+	@touch $@
+
+up: setup ## run a whole system: make up ARGS="--data-dir DIR --port-base P"
+	@$(BIN)/python manage.py up $(ARGS)
+
+lint: setup ## style, types, import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint ## lint and all tests: make test ARGS="-k word"
+	$(BIN)/python -m pytest $(ARGS)
+
+bench: setup ## measure on this machine, print a table
+	$(BIN)/python -m benchmarks.load $(ARGS)
+
+faults: setup ## the whole fault suite
+	QMQ_FAULTS=full $(BIN)/python -m pytest tests/fault $(ARGS)
+
+fuzz: setup ## the codec, for long
+	FUZZ_CASES=1000000 $(BIN)/python -m pytest tests/fuzz $(ARGS)
+
+lock: ## pin all dependencies anew
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links \
+	  --no-annotate --extra dev --extra postgresql --extra mysql --no-emit-package pyqmq --output-file requirements.lock pyproject.toml

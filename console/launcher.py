@@ -1,0 +1,336 @@
+"""`manage.py up`: every process of a small system, watched.
+
+Starts in order, each when what it needs answers; prints a table of addresses and `ready`; streams prefixed logs; restarts
+what crashes with a growing pause, and gives up when a process keeps crashing; stops everything in reverse order.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import fcntl
+import os
+import signal
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from qmq.errors import ConnectionLost, SettingError
+from qmq.net.discovery import http_get
+
+READY_SECONDS = 60.0
+"""How long a process may take to answer before the start counts as failed."""
+PROBE_SECONDS = 0.1
+STOP_GRACE_SECONDS = 15.0
+CRASHES_MAX = 5
+"""Crashes of one process within CRASH_WINDOW_SECONDS after which everything is stopped."""
+CRASH_WINDOW_SECONDS = 60.0
+PAUSE_FIRST_SECONDS = 0.5
+PAUSE_LONGEST_SECONDS = 8.0
+LINE_BYTES_MAX = 1 << 16
+_PR_SET_PDEATHSIG = 1
+_COLOURS = (36, 32, 33, 35, 34, 31)
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where everything listens."""
+
+    console: int
+    meta_http: int
+    meta_tcp: int
+    brokers: tuple[tuple[int, int], ...]
+    """(clients, admin) of each broker."""
+
+    @classmethod
+    def choose(cls, base: int | None) -> "Ports":
+        """QMQ's defaults, or from `base` on in a row."""
+        if base is None:
+            return cls(8000, 8080, 20880, ((20881, 20981), (20883, 20983)))
+        return cls(base, base + 1, base + 2, ((base + 3, base + 4), (base + 5, base + 6)))
+
+    def named(self) -> dict[str, int]:
+        """Ports with what they are for."""
+        names = {"console": self.console, "metaserver HTTP": self.meta_http, "metaserver TCP": self.meta_tcp}
+        for i, (clients, admin) in enumerate(self.brokers, 1):
+            names |= {f"broker g{i}": clients, f"broker g{i} admin": admin}
+        return names
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One process: its command line, and the page that answers 200 once it serves."""
+
+    name: str
+    command: tuple[str, ...]
+    ready_url: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def programs(data_dir: str, ports: Ports) -> list[Program]:
+    """Everything, in the order of starting."""
+    python = sys.executable
+    meta = f"http://127.0.0.1:{ports.meta_http}/meta/address"
+    shared = {"QMQ_DATA_DIR": data_dir, "QMQ_META": meta, "DJANGO_SETTINGS_MODULE": "console.settings"}
+    database = ("--database-url", os.environ["QMQ_DATABASE_URL"]) if "QMQ_DATABASE_URL" in os.environ else ()
+    found = [
+        Program(
+            "meta",
+            (
+                python, "-m", "metaserver", "--data-dir", f"{data_dir}/meta", "--http-port", str(ports.meta_http),
+                "--tcp-port", str(ports.meta_tcp), *database,
+            ),
+            f"http://127.0.0.1:{ports.meta_http}/readyz",
+        )
+    ]  # fmt: skip
+    for i, (clients, admin) in enumerate(ports.brokers, 1):
+        found.append(
+            Program(
+                f"g{i}-a",
+                (
+                    python, "-m", "broker_node", "--group", f"g{i}", "--node-id", f"g{i}-a",
+                    "--data-dir", f"{data_dir}/g{i}-a", "--port", str(clients), "--admin-port", str(admin), "--meta", meta,
+                ),
+                f"http://127.0.0.1:{admin}/readyz",
+            )
+        )  # fmt: skip
+    found.append(
+        Program(
+            "console",
+            (
+                python, "-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1", "--port", str(ports.console),
+                "--log-level", "warning", "--lifespan", "off",
+            ),
+            f"http://127.0.0.1:{ports.console}/healthz",
+            shared,
+        )
+    )  # fmt: skip
+    return found
+
+
+class GaveUp(Exception):
+    """A process can't be kept running; the text says which, and what it said last."""
+
+
+class Child:
+    """One watched process."""
+
+    def __init__(self, program: Program, say: Callable[[str, str], None]) -> None:
+        self.program = program
+        self._say = say
+        self._process: asyncio.subprocess.Process | None = None
+        self._crashes: deque[float] = deque()
+        self._last_lines: deque[str] = deque(maxlen=5)
+        self._is_stopping = False
+        self._reader: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start it."""
+        parent = os.getpid()
+
+        def before_exec() -> None:
+            os.setsid()
+            # The child ends with the launcher, however the launcher ends.
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+            if os.getppid() != parent:
+                os._exit(1)
+
+        self._process = await asyncio.create_subprocess_exec(
+            *self.program.command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env={**os.environ, **self.program.environment, "PYTHONUNBUFFERED": "1"},
+            cwd=str(Path(__file__).resolve().parent.parent),
+            preexec_fn=before_exec,
+            limit=LINE_BYTES_MAX,
+        )
+        self._reader = asyncio.create_task(self._read(self._process))
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        while True:
+            try:
+                line = await process.stdout.readline()
+            except ValueError:
+                line = b"(a line too long to show)\n"
+            if not line:
+                return
+            text = line.decode("utf-8", "replace").rstrip("\n")
+            self._last_lines.append(text)
+            self._say(self.program.name, text)
+
+    async def wait_ready(self) -> None:
+        """Return when it answers.
+
+        Raises:
+            GaveUp: it ended, or did not answer in time.
+        """
+        deadline = time.monotonic() + READY_SECONDS
+        while time.monotonic() < deadline:
+            if self._process is not None and self._process.returncode is not None:
+                raise GaveUp(f"{self.program.name} ended with code {self._process.returncode} {self._said()}")
+            with contextlib.suppress(ConnectionLost):
+                status, _ = await http_get(self.program.ready_url, timeout_s=1.0)
+                if status == 200:
+                    return
+            await asyncio.sleep(PROBE_SECONDS)
+        raise GaveUp(f"{self.program.name} did not answer {self.program.ready_url} in {READY_SECONDS:g} s {self._said()}")
+
+    def _said(self) -> str:
+        return f"(its last words: {' | '.join(self._last_lines)})" if self._last_lines else ""
+
+    async def watch(self) -> None:
+        """Start it again whenever it ends, until it is stopped.
+
+        Raises:
+            GaveUp: it ended too often.
+        """
+        while not self._is_stopping:
+            assert self._process is not None
+            code = await self._process.wait()
+            if self._is_stopping:
+                return
+            now = time.monotonic()
+            self._crashes.append(now)
+            while self._crashes[0] < now - CRASH_WINDOW_SECONDS:
+                self._crashes.popleft()
+            if len(self._crashes) > CRASHES_MAX:
+                raise GaveUp(f"{self.program.name} ended {len(self._crashes)} times within a minute {self._said()}")
+            pause = min(PAUSE_LONGEST_SECONDS, PAUSE_FIRST_SECONDS * 2 ** (len(self._crashes) - 1))
+            self._say("up", f"{self.program.name} ended with code {code}, starting it again in {pause:g} s")
+            await asyncio.sleep(pause)
+            await self.start()
+
+    async def stop(self) -> None:
+        """SIGTERM, a grace, SIGKILL; returns when it is gone."""
+        self._is_stopping = True
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            async with asyncio.timeout(STOP_GRACE_SECONDS):
+                await process.wait()
+        except TimeoutError:
+            self._say("up", f"{self.program.name} did not stop in {STOP_GRACE_SECONDS:g} s and is killed")
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+        if self._reader is not None:
+            await self._reader
+
+
+class Launcher:
+    """All processes of one system."""
+
+    def __init__(self, data_dir: str, ports: Ports) -> None:
+        self._data_dir = os.path.abspath(data_dir)
+        self._ports = ports
+        self._children = [Child(program, self._say) for program in programs(self._data_dir, ports)]
+        self._width = max(len(child.program.name) for child in self._children)
+        self._is_tty = sys.stdout.isatty()
+        self._lock_fd = -1
+
+    def _say(self, name: str, text: str) -> None:
+        prefix = f"{name:<{self._width}} | "
+        if self._is_tty:
+            prefix = f"\x1b[{_COLOURS[sum(name.encode()) % len(_COLOURS)]}m{prefix}\x1b[0m"
+        print(f"{prefix}{text}", flush=True)
+
+    def check(self) -> None:
+        """Refuse what can't work before anything starts.
+
+        Raises:
+            SettingError: another system uses the folder, or a port is taken.
+        """
+        os.makedirs(self._data_dir, exist_ok=True)
+        self._lock_fd = os.open(f"{self._data_dir}/up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise SettingError(f"another system runs in {self._data_dir}; stop it, or give this one --data-dir") from error
+        for what, port in self._ports.named().items():
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind(("127.0.0.1", port))
+                except OSError as error:
+                    raise SettingError(
+                        f"port {port} ({what}) is taken: {error.strerror}; choose others with --port-base"
+                    ) from error
+
+    async def run(self) -> int:
+        """Start, watch, stop; the exit code."""
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        started: list[Child] = []
+        try:
+            starting = asyncio.create_task(self._start(started))
+            stopping = asyncio.create_task(stop.wait())
+            await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if not starting.done():
+                starting.cancel()
+                await asyncio.wait([starting])
+                return 0
+            starting.result()
+            self._table()
+            watching = [asyncio.create_task(child.watch()) for child in started]
+            done, _ = await asyncio.wait([stopping, *watching], return_when=asyncio.FIRST_COMPLETED)
+            for task in watching:
+                if task not in done:
+                    task.cancel()
+            for task in done:
+                if task is not stopping:
+                    task.result()
+            return 0
+        except GaveUp as error:
+            print(f"up: {error}", file=sys.stderr, flush=True)
+            return 1
+        finally:
+            print("stopping", flush=True)
+            for child in reversed(started):
+                await child.stop()
+
+    async def _start(self, started: list[Child]) -> None:
+        by_name = {child.program.name: child for child in self._children}
+        brokers = [child for name, child in by_name.items() if name not in ("meta", "console")]
+        # The console needs nobody to start; brokers are started while the metaserver still gets ready.
+        for child in (by_name["meta"], *brokers, by_name["console"]):
+            started.append(child)
+            await child.start()
+        for child in started:
+            await child.wait_ready()
+
+    def _table(self) -> None:
+        ports = self._ports
+        rows = [
+            ("console", f"http://127.0.0.1:{ports.console}/"),
+            ("metaserver", f"http://127.0.0.1:{ports.meta_http}/meta/address (TCP {ports.meta_tcp})"),
+        ]
+        for i, (clients, admin) in enumerate(ports.brokers, 1):
+            rows.append((f"broker g{i}", f"127.0.0.1:{clients}, admin http://127.0.0.1:{admin}/stats"))
+        rows.append(("data", self._data_dir))
+        print()
+        for name, text in rows:
+            print(f"  {name:<12} {text}")
+        if ports.meta_http != 8080:
+            print(f"  {'for qmq':<12} export QMQ_META=http://127.0.0.1:{ports.meta_http}/meta/address")
+        print("\nready", flush=True)
+
+
+def main(data_dir: str, port_base: int | None) -> int:
+    """Run a system until Ctrl-C; the exit code."""
+    launcher = Launcher(data_dir, Ports.choose(port_base))
+    try:
+        launcher.check()
+    except SettingError as error:
+        print(f"up: {error}", file=sys.stderr)
+        return 2
+    return asyncio.run(launcher.run())
