@@ -190,10 +190,11 @@ def decode_action(kind: int, payload: memoryview) -> Action:
         broadcast = bool(broadcast_byte)
         match kind:
             case RecordKind.PULL:
-                *positions, count = _PULL.unpack_from(payload, at)
+                pull_begin, from_sequence, next_sequence, count = _PULL.unpack_from(payload, at)
                 runs = tuple(
                     SequenceRun(*_RUN.unpack_from(payload, at + _PULL.size + i * _RUN.size)) for i in range(count)
                 )
+                positions = (pull_begin, from_sequence, next_sequence)
                 return Pull(subject, group, consumer_id, at_ms, broadcast, *positions, runs)
             case RecordKind.ACK:
                 return Ack(subject, group, consumer_id, at_ms, broadcast, *_ACK.unpack_from(payload, at))

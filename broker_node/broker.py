@@ -171,8 +171,9 @@ class Broker:
     async def serve(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set, or until the node can't go on (then the reason is raised)."""
         assert self._failure is not None
-        waiting = asyncio.ensure_future(stop.wait())
-        await asyncio.wait([waiting, self._failure], return_when=asyncio.FIRST_COMPLETED)
+        waiting: asyncio.Future[bool] = asyncio.ensure_future(stop.wait())
+        both: list[asyncio.Future[Any]] = [waiting, self._failure]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         if self._failure.done():
             self._failure.result()

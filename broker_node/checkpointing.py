@@ -80,7 +80,8 @@ class Checkpointing:
 
     def _draft(self) -> _Draft:
         store = self._store
-        if not all([store.flush_index(index) for index in store.dirty_indexes]):
+        flushed = [store.flush_index(index) for index in store.dirty_indexes]
+        if not all(flushed):
             raise OSError("an index could not be written")
         for index in store.dirty_indexes:
             self._owed.update(index.unsynced_files())

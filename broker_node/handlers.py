@@ -79,7 +79,7 @@ class Handlers:
         self._refuse_sends = refuse_sends
         self.polls = LongPolls(clock, on_expired=self._expired, on_due=self.wake)
         self.counters = HandlerCounters()
-        self._cold: set[asyncio.Future[bytes]] = set()
+        self._cold: set[asyncio.Future[None]] = set()
         self._is_stopping = False
         self._table: dict[int, Callable[[Connection, Frame], None]] = {
             Command.SEND_MESSAGE: self._send,
@@ -236,7 +236,7 @@ class Handlers:
         future = asyncio.get_running_loop().run_in_executor(None, log.warm, cold.offset, size)
         self._cold.add(future)
 
-        def read(done: "asyncio.Future[bytes]") -> None:
+        def read(done: "asyncio.Future[None]") -> None:
             self._cold.discard(done)
             if done.cancelled() or pull.connection.is_closed:
                 return

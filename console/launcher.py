@@ -31,6 +31,7 @@ CRASH_WINDOW_SECONDS = 60.0
 PAUSE_FIRST_SECONDS = 0.5
 PAUSE_LONGEST_SECONDS = 8.0
 LINE_BYTES_MAX = 1 << 16
+PROJECT_DIR = str(Path(__file__).resolve().parent.parent)
 _PR_SET_PDEATHSIG = 1
 _COLOURS = (36, 32, 33, 35, 34, 31)
 
@@ -144,7 +145,7 @@ class Child:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env={**os.environ, **self.program.environment, "PYTHONUNBUFFERED": "1"},
-            cwd=str(Path(__file__).resolve().parent.parent),
+            cwd=PROJECT_DIR,
             preexec_fn=before_exec,
             limit=LINE_BYTES_MAX,
         )
@@ -178,7 +179,9 @@ class Child:
                 if status == 200:
                     return
             await asyncio.sleep(PROBE_SECONDS)
-        raise GaveUp(f"{self.program.name} did not answer {self.program.ready_url} in {READY_SECONDS:g} s {self._said()}")
+        raise GaveUp(
+            f"{self.program.name} did not answer {self.program.ready_url} in {READY_SECONDS:g} s {self._said()}"
+        )
 
     def _said(self) -> str:
         return f"(its last words: {' | '.join(self._last_lines)})" if self._last_lines else ""
@@ -253,7 +256,9 @@ class Launcher:
         try:
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise SettingError(f"another system runs in {self._data_dir}; stop it, or give this one --data-dir") from error
+            raise SettingError(
+                f"another system runs in {self._data_dir}; stop it, or give this one --data-dir"
+            ) from error
         for what, port in self._ports.named().items():
             with socket.socket() as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -273,7 +278,7 @@ class Launcher:
         started: list[Child] = []
         try:
             starting = asyncio.create_task(self._start(started))
-            stopping = asyncio.create_task(stop.wait())
+            stopping = asyncio.create_task(_set(stop))
             await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
             if not starting.done():
                 starting.cancel()
@@ -334,3 +339,7 @@ def main(data_dir: str, port_base: int | None) -> int:
         print(f"up: {error}", file=sys.stderr)
         return 2
     return asyncio.run(launcher.run())
+
+
+async def _set(event: asyncio.Event) -> None:
+    await event.wait()

@@ -20,7 +20,7 @@ def start_page(_: HttpRequest) -> HttpResponse:
     """Broker groups as the metaserver knows them."""
     url = settings.META_URL.rsplit("/", 1)[0] + "/cluster"
     try:
-        with urllib.request.urlopen(url, timeout=ASK_SECONDS) as answer:  # noqa: S310 - the operator's own setting
+        with urllib.request.urlopen(url, timeout=ASK_SECONDS) as answer:
             groups = json.load(answer)["broker_groups"]
         rows = "".join(
             f"<tr><td>{escape(g['name'])}<td>{escape(g['state'])}<td>{escape((g['master'] or {}).get('address', '-'))}"
@@ -31,6 +31,7 @@ def start_page(_: HttpRequest) -> HttpResponse:
         body = f"<p>The metaserver at {escape(url)} can't be asked: {escape(str(error))}</p>"
     page = (
         "<!doctype html><html lang=en><meta charset=utf-8><title>PyQMQ</title><h1>PyQMQ</h1>"
-        f"{body}<p>Send and receive a first message:<pre>qmq produce hello -p greeting=hi\nqmq consume hello readers --count 1</pre>"
+        f"{body}<p>Send and receive a first message:"
+        "<pre>qmq produce hello -p greeting=hi\nqmq consume hello readers --count 1</pre>"
     )
     return HttpResponse(page)

@@ -77,8 +77,8 @@ class Directory:
             self.nodes.setdefault(node.node_id, node)
         for row in metadata.broker_groups:
             if row.name not in self.groups:
-                node = self.nodes.get(row.master)
-                self.groups[row.name] = LiveGroup(row, node, now, row.state, row.state is GroupState.OFFLINE)
+                master = self.nodes.get(row.master)
+                self.groups[row.name] = LiveGroup(row, master, now, row.state, row.state is GroupState.OFFLINE)
         for route in metadata.routes:
             known = self.routes.get(route.subject)
             if known is None or known.version < route.version:

@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from qmq.client import consumer as async_consumer
-from qmq.client import message, producer as async_producer
+from qmq.client import message
+from qmq.client import producer as async_producer
 from qmq.client.message import Body, Receipt
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _loop: asyncio.AbstractEventLoop | None = None
 
 def _the_loop() -> asyncio.AbstractEventLoop:
     """The one loop of this process, in a thread of its own."""
-    global _loop  # noqa: PLW0603 - one thread a process is the point
+    global _loop
     with _lock:
         if _loop is None:
             loop = asyncio.new_event_loop()

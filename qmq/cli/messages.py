@@ -21,6 +21,8 @@ from qmq.errors import SettingError
 
 APP = "qmq-cli"
 FAILED, TIMED_OUT = 1, 3
+PRODUCE_WINDOW = 4_000
+"""Messages under way before the next line is read."""
 CONSUME_PREFETCH = 100
 """Messages `qmq consume` holds before they are printed; small, so that consumers side by side share evenly."""
 
@@ -133,6 +135,7 @@ async def _produce(arguments: argparse.Namespace) -> int:
     sent = failed = 0
     receipts: list[str] = []
     problems: list[str] = []
+    slots: set[asyncio.Future[Any]] = set()
 
     def settled(future: "asyncio.Future[Any]") -> None:
         nonlocal sent, failed
@@ -149,10 +152,10 @@ async def _produce(arguments: argparse.Namespace) -> int:
         for body in _bodies(arguments):
             future = asyncio.ensure_future(producer.send(arguments.subject, body, tags=arguments.tags))
             future.add_done_callback(settled)
-            while producer.waiting >= Limits().queue_messages // 2 and not failed:
-                await asyncio.sleep(0.001)
-            if sent % 256 == 0:
-                await asyncio.sleep(0)
+            slots.add(future)
+            future.add_done_callback(slots.discard)
+            if len(slots) >= PRODUCE_WINDOW:
+                await asyncio.wait(slots, return_when=asyncio.FIRST_COMPLETED)
             if failed:
                 break
         await asyncio.sleep(0)

@@ -13,7 +13,7 @@ from qmq.client.message import Delivery
 from qmq.errors import LocalProtocolError
 
 Handler = Callable[[Delivery], Awaitable[None]]
-F = TypeVar("F", bound=Handler)
+F = TypeVar("F", bound=Callable[[Delivery], Awaitable[None]])
 
 CONCURRENCY_MAX = 10_000
 logger = logging.getLogger("qmq.client")
@@ -64,7 +64,8 @@ class App:
             raise LocalProtocolError(f"concurrency={concurrency}: 1 to {CONCURRENCY_MAX} can be had")
 
         def declare(handler: F) -> F:
-            if not inspect.iscoroutinefunction(handler):
+            is_coroutine_function: bool = inspect.iscoroutinefunction(handler)
+            if not is_coroutine_function:
                 raise LocalProtocolError(f"{handler!r} is no coroutine function: write `async def`")
             # Made once here so that wrong names and values fail at the declaration.
             self._declared.append(_Declared(handler, subject, group, concurrency, options))
@@ -100,7 +101,8 @@ class App:
                     continue
                 task = asyncio.create_task(_handle(declared.handler, deliveries[0]))
                 running.add(task)
-                task.add_done_callback(lambda done: (running.discard(done), slots.release()))
+                task.add_done_callback(running.discard)
+                task.add_done_callback(lambda _: slots.release())
             if running:
                 await asyncio.wait(running)
 

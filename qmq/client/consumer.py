@@ -111,6 +111,7 @@ class Consumer:
         self._session = MetaSession(
             meta_url(url), app=app, client_id=self.consumer_id, timeouts=timeouts, backoff=backoff
         )
+        self._changed = asyncio.Event()
         self._session.on_change = lambda *_: self._changed.set()
         self._producer = Producer(url, app=app, linger=0.0, limits=limits, timeouts=timeouts, backoff=backoff)
         self._pool = Pool(timeouts.connect)
@@ -118,7 +119,6 @@ class Consumer:
         self._fetchers: dict[tuple[str, str], Fetcher] = {}
         self._ready: deque[Delivery] = deque()
         self._arrived = asyncio.Event()
-        self._changed = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
         self._resumed = asyncio.Event()

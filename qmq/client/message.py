@@ -40,7 +40,7 @@ def _host() -> str:
         try:
             _host_cache.append(socket.gethostbyname(socket.gethostname()))
         except OSError:
-            _host_cache.append("0.0.0.0")  # noqa: S104 - not an address to bind, a part of a name
+            _host_cache.append("0.0.0.0")
     return _host_cache[0]
 
 

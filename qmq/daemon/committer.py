@@ -13,8 +13,8 @@ from queue import SimpleQueue
 
 from qmq.clock import Clock
 from qmq.errors import LogError
-from qmq.log.commit import FlushPolicy
-from qmq.log.log import SealedCommit, SegmentedLog
+from qmq.log.commit import FlushPolicy, SealedCommit
+from qmq.log.log import SegmentedLog
 
 logger = logging.getLogger("qmq.committer")
 

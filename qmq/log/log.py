@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Callable
+from itertools import pairwise
 
 from qmq.errors import LogError
 from qmq.log.commit import COMMIT_BYTES_TARGET, RECORD_BYTES_MAX, SealedCommit
@@ -100,11 +101,7 @@ class SegmentedLog:
     def _settle(self, walked: Walked) -> None:
         """Clear a torn tail, or step past damage at the end; then the log can be appended to."""
         infos = self._segments.infos()
-        gaps = [
-            Damage(a.end, b.base, "a segment is missing")
-            for a, b in zip(infos, infos[1:], strict=False)
-            if a.end < b.base
-        ]
+        gaps = [Damage(a.end, b.base, "a segment is missing") for a, b in pairwise(infos) if a.end < b.base]
         known = {damage.begin for damage in self.damaged}
         self.damaged += tuple(gap for gap in gaps if gap.begin not in known)
         end = walked.position.offset

@@ -202,6 +202,8 @@ class Connection(asyncio.BufferedProtocol):
             self._out.clear()
             self._metrics.bytes_out += len(data)
             self._transport.write(data)
+        if self._server.is_closing:
+            self._server.answers_changed()
         if self._is_reading_paused:
             self._resume_if_under()
 
@@ -245,15 +247,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def check(self, now: float) -> None:
         """Close when a deadline has passed."""
-        if self._half_since is not None and not self._is_reading_paused:
-            if now - self._half_since > self._limits.half_frame_seconds:
-                self._metrics.half_frames += 1
-                self._server.logger.warning(
-                    "%s: half a frame (%d bytes), then silence; connection closed",
-                    self.peer,
-                    self._reader.pending_bytes,
-                )
-                self.abort()
+        half_for = 0.0 if self._half_since is None or self._is_reading_paused else now - self._half_since
+        if half_for > self._limits.half_frame_seconds:
+            self._metrics.half_frames += 1
+            self._server.logger.warning(
+                "%s: half a frame (%d bytes), then silence; connection closed",
+                self.peer,
+                self._reader.pending_bytes,
+            )
+            self.abort()
         if self._stalled_since is not None and now - self._stalled_since > self._limits.write_stall_seconds:
             self._metrics.write_stalls += 1
             self._server.logger.warning("%s: does not read its answers; connection closed", self.peer)
@@ -283,7 +285,8 @@ class FrameServer:
         self.connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
         self._checker: asyncio.TimerHandle | None = None
-        self._is_closing = False
+        self.is_closing = False
+        self._watch_answers: asyncio.Event | None = None
 
     async def start(self) -> None:
         """Bind and listen. Raises OSError when the address is taken."""
@@ -302,7 +305,7 @@ class FrameServer:
 
     def admit(self, connection: Connection) -> bool:
         """Whether a new connection may stay."""
-        if self._is_closing or len(self.connections) >= self.limits.connections_max:
+        if self.is_closing or len(self.connections) >= self.limits.connections_max:
             self.metrics.refused += 1
             if self.metrics.refused % 1000 == 1:
                 self.logger.warning(
@@ -320,6 +323,7 @@ class FrameServer:
         """A connection is gone."""
         self.connections.discard(connection)
         self.metrics.connections = len(self.connections)
+        self.answers_changed()
 
     def _check(self) -> None:
         now = self.clock.monotonic()
@@ -327,18 +331,27 @@ class FrameServer:
             connection.check(now)
         self._checker = self.loop.call_later(CHECK_SECONDS, self._check)
 
+    def answers_changed(self) -> None:
+        """Tell a close that waits when nothing is unanswered any more."""
+        if self._watch_answers is not None and not any(connection.unanswered for connection in self.connections):
+            self._watch_answers.set()
+
     def stop_listening(self) -> None:
         """Take no new connections."""
-        self._is_closing = True
+        self.is_closing = True
         if self._server is not None:
             self._server.close()
 
     async def close(self, grace_seconds: float) -> int:
         """Take nothing new, wait for the answers under way, then close; how many connections had to be cut off."""
         self.stop_listening()
-        deadline = self.loop.time() + grace_seconds
-        while any(connection.unanswered for connection in self.connections) and self.loop.time() < deadline:
-            await asyncio.sleep(0.01)
+        self._watch_answers = asyncio.Event()
+        self.answers_changed()
+        try:
+            async with asyncio.timeout(grace_seconds):
+                await self._watch_answers.wait()
+        except TimeoutError:
+            pass
         cut = 0
         for connection in list(self.connections):
             if connection.unanswered:

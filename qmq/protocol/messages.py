@@ -144,7 +144,7 @@ def _text(reader: Reader) -> str:
 
 def decode_raws(body: memoryview | bytes) -> list[Message]:
     """Raw messages back to back, as a pull's answer holds them."""
-    messages = []
+    messages: list[Message] = []
     at, end = 0, len(body)
     while at < end:
         message, at = decode_raw(body, at)
@@ -159,7 +159,7 @@ def decode_entries(body: memoryview | bytes, verify: bool = True) -> list[Messag
         ProtocolError: the bytes are not entries, or with `verify` a CRC is wrong.
     """
     view = memoryview(body)
-    messages = []
+    messages: list[Message] = []
     at, end = 0, len(view)
     while at < end:
         if end - at < I64.size:
@@ -194,7 +194,7 @@ def get_large_string(properties: Mapping[str, str], key: str) -> str | None:
     """A text that was put with `set_large_string`; None when there is none."""
     if key in properties:
         return properties[key]
-    pieces = []
+    pieces: list[str] = []
     while (piece := properties.get(f"{key}#part{len(pieces)}")) is not None:
         pieces.append(piece)
     return "".join(pieces) if pieces else None

@@ -10,6 +10,7 @@ compiled struct and the next message is tried against it with one call; any diff
 """
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from struct import Struct
 from struct import error as StructError
 from zlib import crc32
@@ -63,7 +64,7 @@ class Run:
     def raw_sizes(self) -> list[int]:
         """Bytes of each raw message."""
         begins = self.raw_begins
-        sizes = [b - a - CRC_BYTES for a, b in zip(begins, begins[1:], strict=False)]
+        sizes = [b - a - CRC_BYTES for a, b in pairwise(begins)]
         sizes.append(self.end - begins[-1])
         return sizes
 
@@ -100,7 +101,7 @@ def walk_stored(entries: memoryview, subject: str) -> Run:
 def walk_raws(body: memoryview) -> int:
     """How many raw messages lie back to back in a pull's answer, by their lengths alone."""
     data = bytes(body)
-    count = at = 0
+    count, at = 0, 0
     try:
         while at < len(data):
             flag = data[at]
@@ -125,7 +126,7 @@ def _walk_one(data: bytes, position: int, run: Run) -> int:
         if flag & FLAG_TAGS:
             tags, at = _read_tags(data, at)
             bits = tag_digest(tags)
-        end = at + 4 + _I32.unpack_from(data, at)[0]
+        end: int = at + 4 + _I32.unpack_from(data, at)[0]
     except StructError as error:
         raise ProtocolError(f"stored entry at byte {position} is cut short") from error
     if not at <= end <= len(data):
@@ -176,7 +177,7 @@ class _Scanner:
         self._count = 0
 
     def scan(self) -> tuple[list[Run], list[SendFailure]]:
-        data, size = self._data, len(self._data)
+        size = len(self._data)
         position = 0
         while position < size:
             if self._template is not None and self._run is not None:
@@ -237,9 +238,9 @@ class _Scanner:
                 problem = f"{len(tags)} tags, allowed are 1 to {TAGS_MAX}"
             elif not all(tags):
                 problem = "an empty tag"
-        attribute_bytes = _I32.unpack_from(data, at)[0]
+        attribute_bytes: int = _I32.unpack_from(data, at)[0]
         at += 4
-        end = at + attribute_bytes
+        end: int = at + attribute_bytes
         if attribute_bytes < 0 or end > len(data):
             raise ProtocolError(f"message {self._count} claims {attribute_bytes} bytes of properties, more than came")
         if not subject_bytes or not id_bytes:

@@ -27,8 +27,12 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Flags."""
-        parser.add_argument("--data-dir", default=os.environ.get("QMQ_DATA_DIR", "var"), help="where everything is kept")
-        parser.add_argument("--port-base", type=_port_base, help="console here, metaserver on the next two, then brokers")
+        parser.add_argument(
+            "--data-dir", default=os.environ.get("QMQ_DATA_DIR", "var"), help="where everything is kept"
+        )
+        parser.add_argument(
+            "--port-base", type=_port_base, help="console here, metaserver on the next two, then brokers"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Migrate and run."""
