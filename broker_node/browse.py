@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from broker_node.reader import read_messages
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
 from qmq.protocol.messages import decode_raw
@@ -34,7 +35,7 @@ def find_id(store: MessageStore, subject: Subject, message_id: str, sequence: in
     found: list[dict[str, Any]] = []
     while at < stop and len(found) < BROWSE_MESSAGES_MAX:
         end = min(at + _ID_STEP, stop)
-        raws = store.message_log.read_raws(subject.consume_log.index.read(at, end), cached_only=False)
+        raws = read_messages(store, subject, at, end, cached_only=False)
         for i, raw in enumerate(raws):
             if raw is not None and bytes(raw).find(wanted, 0, 17 + 2 + 400 + 2 + len(wanted)) >= 0:
                 candidate = _decoded(store, subject, at + i, at + i + 1)
@@ -54,8 +55,7 @@ def _page(subject: Subject, messages: list[dict[str, Any]], next_sequence: int |
 
 
 def _decoded(store: MessageStore, subject: Subject, begin: int, end: int) -> list[dict[str, Any]]:
-    index = subject.consume_log.index
-    raws = store.message_log.read_raws(index.read(begin, end), cached_only=False, bytes_max=BROWSE_BYTES_MAX)
+    raws = read_messages(store, subject, begin, end, cached_only=False, bytes_max=BROWSE_BYTES_MAX)
     messages: list[dict[str, Any]] = []
     for sequence, (entry, raw) in enumerate(zip(subject.consume_log.entries(begin, end), raws, strict=False), begin):
         place = {"sequence": sequence, "log_offset": entry.log_offset, "bytes": entry.size}

@@ -21,35 +21,68 @@ logger = logging.getLogger("qmq.broker.checkpoint")
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
+class CheckpointDraft:
     state: bytes
     position: Position
     appended_end: int
     index_files: list[str]
 
 
+class CheckpointWriter:
+    """Takes a store's state and writes it; no event loop, no thread of its own."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+        self._files = CheckpointStore(store.disk, store.paths.checkpoint, CHECKPOINT_NAME)
+        self._owed: set[str] = set()
+        """Index files written and not synced: the next checkpoint counts on them, so it syncs them first."""
+
+    def draft(self) -> CheckpointDraft:
+        """The state at the end of the last commit; to be saved once everything appended so far is synced.
+
+        Raises:
+            OSError: an index could not be written; nothing is lost, try again later.
+        """
+        store = self._store
+        flushed = [store.flush_index(index) for index in store.dirty_indexes]
+        if not all(flushed):
+            raise OSError("an index could not be written")
+        for index in store.dirty_indexes:
+            self._owed.update(index.unsynced_files())
+        store.dirty_indexes.clear()
+        state = encode_state(list(store.subjects.values()), store.log.damaged, store.log.tails)
+        return CheckpointDraft(state, store.log.position, store.log.appended_end, list(self._owed))
+
+    def save(self, draft: CheckpointDraft) -> None:
+        """Make a draft durable; from any one thread. Raises OSError."""
+        sync_files(self._store.disk, draft.index_files)
+        self._files.save(draft.state, draft.position, draft.position.offset)
+
+    def saved(self, draft: CheckpointDraft) -> None:
+        """Back on the store's thread: what the draft synced is not owed any more."""
+        self._owed.difference_update(draft.index_files)
+
+
 class Checkpointing:
-    """Makes checkpoints of a store, one at a time."""
+    """Makes checkpoints of a store when they are due, one at a time."""
 
     def __init__(
         self, store: MessageStore, committer: Committer, clock: Clock, bytes_between: int, seconds: float
     ) -> None:
         self._store = store
+        self._writer = CheckpointWriter(store)
         self._committer = committer
         self._clock = clock
         self._bytes_between = bytes_between
         self._seconds = seconds
-        self._files = CheckpointStore(store.disk, store.paths.checkpoint, CHECKPOINT_NAME)
         self._task: asyncio.Task[None] | None = None
-        self._owed: set[str] = set()
-        """Index files written and not synced: the next checkpoint counts on them, so it syncs them first."""
         self.last_position = store.log.position
         self._last_at = clock.monotonic()
         self.saved = 0
         self.failures = 0
 
     def maybe(self) -> None:
-        """Called at the end of a commit: begin a checkpoint when enough has been written, or enough time has passed."""
+        """Called at the end of a commit: begin a checkpoint when enough was written, or enough time has passed."""
         position = self._store.log.position
         written = position.offset - self.last_position.offset
         due = written >= self._bytes_between or (
@@ -69,33 +102,15 @@ class Checkpointing:
             logger.error("a checkpoint could not be written: %s", error)
 
     async def _make(self) -> None:
-        draft = self._draft()
-        synced = asyncio.get_running_loop().create_future()
+        draft = self._writer.draft()
+        loop = asyncio.get_running_loop()
+        synced = loop.create_future()
         self._committer.when_synced(draft.appended_end - 1, lambda: synced.set_result(None))
         await synced
-        await asyncio.get_running_loop().run_in_executor(None, self._save, draft)
-        self._owed.difference_update(draft.index_files)
+        await loop.run_in_executor(None, self._writer.save, draft)
+        self._writer.saved(draft)
         self.last_position = draft.position
         self.saved += 1
-
-    def _draft(self) -> _Draft:
-        store = self._store
-        flushed = [store.flush_index(index) for index in store.dirty_indexes]
-        if not all(flushed):
-            raise OSError("an index could not be written")
-        for index in store.dirty_indexes:
-            self._owed.update(index.unsynced_files())
-        store.dirty_indexes.clear()
-        return _Draft(
-            encode_state(list(store.subjects.values()), store.log.damaged),
-            store.log.position,
-            store.log.appended_end,
-            list(self._owed),
-        )
-
-    def _save(self, draft: _Draft) -> None:
-        sync_files(self._store.disk, draft.index_files)
-        self._files.save(draft.state, draft.position, draft.position.offset)
         logger.info("checkpoint at log offset %d, %d bytes", draft.position.offset, len(draft.state))
 
     async def finish(self) -> None:

@@ -4,14 +4,12 @@ The rules are QMQ's (`reference` 5.4, 5.5, 6.3); the promises are ours: only syn
 assignment (which messages the pull sequences stand for) is in the log before the answer leaves.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from broker_node.actions import Ack, Offline, Pull, StartReason, runs_of
-from broker_node.consume_log import ENTRY, ENTRY_BYTES
 from broker_node.filters import TagMatch, tag_match
-from broker_node.index_repair import repair_entries
 from broker_node.progress import Consumer
+from broker_node.reader import read_messages
 from broker_node.retry import move_to_retry
 from broker_node.store import LimitReached, MessageStore
 from broker_node.subject import Group, Subject
@@ -114,7 +112,9 @@ class Delivery:
         for run in consumer.log.between(have, consumer.log.pulled):
             at, end = max(run.begin, subject.begin), run.begin + run.count
             while at < end and len(found.raws) < limit and room > 0:
-                batch = self._read(subject, at, min(end, at + limit - len(found.raws)), cached_only, room)
+                batch = read_messages(
+                    self._store, subject, at, min(end, at + limit - len(found.raws)), cached_only, room
+                )
                 for sequence, raw in enumerate(batch, at):
                     pull_sequence = run.pull_begin + sequence - run.begin
                     if found.raws and (raw is None or found.pull_begin + len(found.raws) != pull_sequence):
@@ -190,7 +190,7 @@ class Delivery:
         room = PULL_BYTES_MAX
         while position < end and len(picked) < limit and room > 0:
             step = min(end, position + (_SCAN_STEP if match is not None else limit - len(picked)))
-            batch = self._read(subject, position, step, cached_only, room, match)
+            batch = read_messages(self._store, subject, position, step, cached_only, room, match)
             for sequence, raw in enumerate(batch, position):
                 if raw is None or (match is not None and not match.matches(raw)):
                     if broadcast and picked:
@@ -219,52 +219,6 @@ class Delivery:
                 answer.retry_at_ms = now_ms + wait_ms
                 return sequence
         return end
-
-    def _read(
-        self,
-        subject: Subject,
-        begin: int,
-        end: int,
-        cached_only: bool,
-        bytes_max: int,
-        match: TagMatch | None = None,
-    ) -> list[memoryview | None]:
-        """Raw messages from `begin` on, up to `end` or `bytes_max`; None for one withheld, damaged, or without a match.
-
-        At least one message is read, whatever its size.
-        """
-        index_bytes = subject.consume_log.index.read(begin, end)
-        if match is None:
-            raws = self._store.message_log.read_raws(index_bytes, cached_only=cached_only, bytes_max=bytes_max)
-            self._look_into(subject, range(begin, end), index_bytes, raws)
-            return raws
-        wanted = [i for i, entry in enumerate(ENTRY.iter_unpack(index_bytes)) if match.may_match(entry[3])]
-        chosen = b"".join(index_bytes[i * ENTRY_BYTES : (i + 1) * ENTRY_BYTES] for i in wanted)
-        found = self._store.message_log.read_raws(chosen, cached_only=cached_only, bytes_max=bytes_max)
-        self._look_into(subject, [begin + i for i in wanted], chosen, found)
-        seen = wanted[len(found)] if len(found) < len(wanted) else len(index_bytes) // ENTRY_BYTES
-        raws = [None] * seen
-        for i, raw in zip(wanted, found, strict=False):
-            raws[i] = raw
-        return raws
-
-    def _look_into(
-        self, subject: Subject, sequences: Sequence[int], index_bytes: bytes, raws: list[memoryview | None]
-    ) -> None:
-        """Where a check failed, make the index entry again from the log; what still fails is withheld."""
-        if None not in raws:
-            return
-        store = self._store
-        for i, raw in enumerate(raws):
-            size = ENTRY.unpack_from(index_bytes, i * ENTRY_BYTES)[1]
-            place = (subject.name, sequences[i])
-            if raw is not None or not size or place in store.withheld:
-                continue
-            repaired = repair_entries(store, subject, sequences[i])
-            if repaired:
-                raws[i] = store.message_log.read_raws(repaired, cached_only=False)[0]
-            if raws[i] is None:
-                store.withhold(*place)
 
     # --- ack -------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ takes longer. What the log itself lost to damage shows as withheld sequences, ne
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from broker_node.actions import MessagesHead, Pull, Start, decode_action
@@ -141,7 +141,13 @@ def _open_from(
         clear_derived(disk, paths)
     replay = Replay(store)
     log = SegmentedLog.open(
-        disk, paths.log, segment_bytes=segment_bytes, start=start, synced_to=synced_to, visit=replay.commit
+        disk,
+        paths.log,
+        segment_bytes=segment_bytes,
+        start=start,
+        synced_to=synced_to,
+        tails=store.known_tails,
+        visit=replay.commit,
     )
     known = {damage.begin for damage in log.damaged}
     log.damaged += tuple(
@@ -174,13 +180,16 @@ def clear_derived(disk: Disk, paths: StorePaths) -> None:
 # --- checkpoint state -----------------------------------------------------------------------------------------------
 
 
-def encode_state(subjects: list[Subject], damaged: Sequence[Damage]) -> bytes:
+def encode_state(subjects: list[Subject], damaged: Sequence[Damage], tails: Mapping[int, Position]) -> bytes:
     """The store's derived state as lines of JSON: a head, then a line a subject.
 
     Damage is in it because the next start reads the log from the checkpoint on and would not meet it again.
     """
     ranges = [[damage.begin, damage.end, damage.why] for damage in damaged]
-    head = json.dumps({"format": CHECKPOINT_FORMAT, "subjects": len(subjects), "damaged": ranges}).encode()
+    last_commits = [[base, tail.offset, tail.chain] for base, tail in tails.items()]
+    head = json.dumps(
+        {"format": CHECKPOINT_FORMAT, "subjects": len(subjects), "damaged": ranges, "segment_tails": last_commits}
+    ).encode()
     return b"\n".join([head, *(subject.checkpoint_line() for subject in subjects)])
 
 
@@ -196,6 +205,7 @@ def restore_state(store: MessageStore, state: bytes) -> None:
         if head["format"] != CHECKPOINT_FORMAT or head["subjects"] != len(lines) - 1:
             raise DerivedStateWrong(f"checkpoint of format {head['format']} with {len(lines) - 1} subjects")
         store.known_damage = [Damage(*item) for item in head["damaged"]]
+        store.known_tails = {base: Position(offset, crc) for base, offset, crc in head["segment_tails"]}
         for line in lines[1:]:
             _restore_subject(store, json.loads(line))
     except (ValueError, KeyError, TypeError) as error:

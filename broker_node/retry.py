@@ -10,6 +10,7 @@ from zlib import crc32
 
 from broker_node.actions import Origin, SequenceRun
 from broker_node.pull_log import PullRun
+from broker_node.reader import read_messages
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
 from qmq.protocol.names import retry_subject, split_subject
@@ -32,8 +33,7 @@ def move_to_retry(store: MessageStore, subject: Subject, group: Group, runs: Ite
         begin = max(run.begin, subject.begin)
         while begin < run.begin + run.count:
             end = min(begin + RETRY_BATCH_MESSAGES, run.begin + run.count)
-            index_bytes = subject.consume_log.index.read(begin, end)
-            raws = store.message_log.read_raws(index_bytes, cached_only=False)
+            raws = read_messages(store, subject, begin, end, cached_only=False)
             entries = b"".join(crc32(raw).to_bytes(CRC_BYTES, "big") + bytes(raw) for raw in raws if raw is not None)
             if entries:
                 body = memoryview(entries)

@@ -21,6 +21,7 @@ from qmq.errors import QmqError
 from qmq.log.disk import Disk
 from qmq.log.index import DenseIndex, HandleCache
 from qmq.log.log import SegmentedLog
+from qmq.log.record import Position
 from qmq.log.recovery import Damage
 from qmq.protocol.scan import Run
 
@@ -110,6 +111,8 @@ class MessageStore:
     """(subject, sequence) of messages that failed their checks since start; bounded by WITHHELD_MAX."""
     known_damage: list[Damage] = field(default_factory=list)
     """Damage of the log that a checkpoint remembered."""
+    known_tails: dict[int, Position] = field(default_factory=dict)
+    """Last commits of the log's segments that a checkpoint remembered."""
     _unsynced: deque[_Unsynced] = field(default_factory=deque)
 
     @property

@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 from qmq.errors import LogError
@@ -63,6 +63,8 @@ class SegmentedLog:
         self.written_end = self.synced_end = walked.position.offset
         self.position = walked.position
         self.needs_seal = False
+        self.tails = dict(walked.tails)
+        """Segment base -> offset and CRC of its last commit with records: how a segment is known again without reading all of it."""
 
     @classmethod
     def open(
@@ -74,6 +76,7 @@ class SegmentedLog:
         epoch: int = 1,
         start: Position | None = None,
         synced_to: int = 0,
+        tails: Mapping[int, Position] | None = None,
         visit: Callable[[Commit], None],
     ) -> "SegmentedLog":
         """Open a folder, new or used, and visit every valid commit from `start` (default: the oldest) on.
@@ -82,6 +85,7 @@ class SegmentedLog:
             segment_bytes: size of segments to come; existing ones keep theirs.
             start: a position that an earlier open or `position` gave.
             synced_to: what is known, from a checkpoint, to have been synced.
+            tails: as the property of that name was at the checkpoint: segments below `start` are held to it.
 
         Raises:
             LogError: a commit of an unknown format stands in the log.
@@ -96,7 +100,18 @@ class SegmentedLog:
         walked = Walker(segments, visit, synced_to=synced_to).walk(start)
         log = cls(disk, segments, segment_bytes, epoch, walked)
         log._settle(walked)
+        log._compare(tails or {}, Walker(segments, lambda _: None))
         return log
+
+    def _compare(self, tails: Mapping[int, Position], walker: Walker) -> None:
+        """Notice segments that are not as they were left: an older copy, a foreign file."""
+        for info in self._segments.infos():
+            tail = tails.get(info.base)
+            if tail is None or info.base in self.tails:
+                continue
+            self.tails[info.base] = tail
+            if not walker.holds(info.base, tail):
+                self.damaged += (Damage(info.base, info.end, "the segment is not as it was left"),)
 
     def _settle(self, walked: Walked) -> None:
         """Clear a torn tail, or step past damage at the end; then the log can be appended to."""
@@ -331,6 +346,8 @@ class SegmentedLog:
         self.written_end = self.synced_end = commit.end
         self.position = Position(commit.end, self._chain)
         self.needs_seal = not commit.is_seal
+        if not commit.is_seal:
+            self.tails[commit.segment_base] = Position(commit.offset, self._chain)
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -378,6 +395,7 @@ class SegmentedLog:
         gone = [info.base for info in self._segments.infos() if info.end <= offset and info.base < self._base]
         for base in gone:
             self._segments.remove(base)
+            self.tails.pop(base, None)
         if gone:
             self._disk.sync_dir(self._segments.folder)
         return gone

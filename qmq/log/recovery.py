@@ -8,7 +8,7 @@ from its place, so that commit is recognised by its chain and nothing is wrong.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from qmq.log.disk import File
 from qmq.log.record import (
@@ -70,6 +70,8 @@ class Walked:
     synced_to: int
     damaged: tuple[Damage, ...]
     torn_at: int | None
+    tails: dict[int, Position] = field(default_factory=dict)
+    """Segment base -> its last commit with records (a seal may be lost by right): offset and CRC."""
 
 
 class _Window:
@@ -106,6 +108,7 @@ class Walker:
         self._synced_to = synced_to
         self._damaged: list[Damage] = []
         self._windows: dict[int, _Window] = {}
+        self._tails: dict[int, Position] = {}
 
     def walk(self, start: Position | None) -> Walked:
         """From a position, or from the oldest segment's beginning with an unknown chain."""
@@ -146,6 +149,7 @@ class Walker:
                 after_damage = True
             if commit.header.record_count:
                 self._visit(Commit(commit.header, commit.body, after_damage))
+                self._tails[base] = Position(commit.offset, commit.header.crc)
             after_damage = False
             self._synced_to = max(self._synced_to, commit.header.synced_to)
             chain, at = commit.header.crc, commit.end
@@ -159,7 +163,8 @@ class Walker:
         if at < self._synced_to and self._stop is None:
             self._damaged.append(Damage(at, self._synced_to, "synced commits at the end of the log can't be read"))
             torn_at = None
-        return Walked(Position(at, chain or 0), base, self._synced_to, tuple(self._damaged), torn_at)
+        end = Position(at, chain or 0)
+        return Walked(end, base, self._synced_to, tuple(self._damaged), torn_at, self._tails)
 
     def _read(self, base: int, at: int) -> Commit | None:
         """The whole commit at a log offset, or None."""
@@ -201,6 +206,11 @@ class Walker:
                         break
                     place += max(1, len(piece) - len(MAGIC_BYTES) + 1)
         return None
+
+    def holds(self, base: int, tail: Position) -> bool:
+        """Whether a segment's last commit is where it was, and whole."""
+        commit = self._read(base, tail.offset)
+        return commit is not None and commit.header.crc == tail.chain
 
     def _judge(self, at: int, chain: int | None, found: Commit, base: int, found_base: int) -> str:
         """Why nothing valid stands at `at` although a whole commit follows: "clean", "damage" or "torn"."""

@@ -1,0 +1,240 @@
+"""A disk in memory that remembers what was synced: it can fail, tear, fill up, and say how a power cut may leave it."""
+
+import errno
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from qmq.log.disk import Buffer
+
+MUTATIONS = ("write", "sync", "truncate", "create", "rename", "remove", "sync_dir")
+
+
+class SimulatedCrash(BaseException):
+    """The process ended here. Not an Exception: nothing may catch it and go on."""
+
+
+@dataclass(eq=False)
+class Inode:
+    """A file's bytes: as the process sees them, as the disk holds them for sure, and what lies between."""
+
+    content: bytearray = field(default_factory=bytearray)
+    synced: bytes = b""
+    pending: list[tuple[int, bytes]] = field(default_factory=list)
+
+
+class MemoryFile:
+    """An open file of a MemoryDisk."""
+
+    def __init__(self, disk: "MemoryDisk", path: str, inode: Inode) -> None:
+        self._disk, self._path, self._inode = disk, path, inode
+
+    def pwritev(self, buffers: Sequence[Buffer], offset: int) -> None:
+        data = b"".join(buffers)
+        self._disk.step("write", self._path, lambda: self._put(data[: len(data) // 2], offset))
+        self._put(data, offset)
+
+    def _put(self, data: bytes, offset: int) -> None:
+        content = self._inode.content
+        if len(content) < offset + len(data):
+            content.extend(bytes(offset + len(data) - len(content)))
+        content[offset : offset + len(data)] = data
+        self._inode.pending.append((offset, data))
+
+    def pread(self, size: int, offset: int) -> bytes:
+        return bytes(self._inode.content[offset : offset + size])
+
+    def pread_cached(self, size: int, offset: int) -> bytes | None:
+        return self.pread(size, offset)
+
+    def next_data(self, offset: int) -> int | None:
+        content = self._inode.content
+        at = offset
+        while at < len(content):
+            piece = content[at : at + 4096]
+            if piece.count(0) != len(piece):
+                return at + next(i for i, byte in enumerate(piece) if byte)
+            at += 4096
+        return None
+
+    def datasync(self) -> None:
+        self._disk.step("sync", self._path)
+        if not self._disk.lies_about_sync:
+            self._inode.synced = bytes(self._inode.content)
+            self._inode.pending.clear()
+
+    def truncate(self, size: int) -> None:
+        self._disk.step("truncate", self._path)
+        content = self._inode.content
+        del content[size:]
+        content.extend(bytes(size - len(content)))
+        # Kept simple: a shortening is taken as durable at once, which every caller's next sync would make it anyway.
+        self._inode.synced = self._inode.synced[:size]
+        self._inode.pending = [(o, d[: max(0, size - o)]) for o, d in self._inode.pending if o < size]
+
+    def size(self) -> int:
+        return len(self._inode.content)
+
+    def close(self) -> None:
+        pass
+
+
+class MemoryDisk:
+    """The shape of `qmq.log.disk.Disk`.
+
+    `crash_at` ends the process at that mutation (counted from 0), a write half done. `fail` may return an OSError for a
+    mutation. `lies_about_sync` makes syncs do nothing (a deliberate breakage for the suite to find).
+    """
+
+    def __init__(self) -> None:
+        self.names: dict[str, Inode] = {}
+        self.durable_names: dict[str, Inode] = {}
+        self._name_ops: list[tuple[str, str, str, Inode | None]] = []
+        self.folders: set[str] = set()
+        self.steps = 0
+        self.crash_at: int | None = None
+        self.fail: Callable[[str, str], OSError | None] | None = None
+        self.lies_about_sync = False
+        self.capacity_bytes: int | None = None
+
+    def step(self, what: str, path: str, half: Callable[[], None] | None = None) -> None:
+        """One mutation is about to happen."""
+        assert what in MUTATIONS
+        number, self.steps = self.steps, self.steps + 1
+        if self.crash_at is not None and number >= self.crash_at:
+            if half is not None and number == self.crash_at:
+                half()
+            raise SimulatedCrash(f"{what} {path}")
+        error = self.fail(what, path) if self.fail is not None else None
+        if error is not None:
+            if half is not None:
+                half()
+            raise error
+
+    # --- Disk ------------------------------------------------------------------------------------------------------
+
+    def make_dir(self, path: str) -> None:
+        while path and path not in self.folders:
+            self.folders.add(path)
+            path = path.rpartition("/")[0]
+
+    def list_dir(self, path: str) -> list[str]:
+        prefix = path + "/"
+        every = [*self.names, *self.folders]
+        return sorted({name[len(prefix) :].split("/")[0] for name in every if name.startswith(prefix)})
+
+    def create(self, path: str, size: int) -> MemoryFile:
+        if path in self.names:
+            raise FileExistsError(errno.EEXIST, "exists", path)
+        if self.capacity_bytes is not None and self.used_bytes + size > self.capacity_bytes:
+            raise OSError(errno.ENOSPC, "no space", path)
+        self.step("create", path)
+        inode = self.names[path] = Inode(bytearray(size))
+        self._name_ops.append(("create", path, "", inode))
+        return MemoryFile(self, path, inode)
+
+    def open(self, path: str, *, writable: bool) -> MemoryFile:
+        if path not in self.names:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        return MemoryFile(self, path, self.names[path])
+
+    def rename(self, old: str, new: str) -> None:
+        self.step("rename", old)
+        self.names[new] = self.names.pop(old)
+        self._name_ops.append(("rename", old, new, None))
+
+    def remove(self, path: str) -> None:
+        if path not in self.names:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        self.step("remove", path)
+        del self.names[path]
+        self._name_ops.append(("remove", path, "", None))
+
+    def sync_dir(self, path: str) -> None:
+        self.step("sync_dir", path)
+        if self.lies_about_sync:
+            return
+        keep = []
+        for op in self._name_ops:
+            if op[1].rpartition("/")[0] == path:
+                _apply_name(self.durable_names, op)
+            else:
+                keep.append(op)
+        self._name_ops = keep
+
+    @property
+    def used_bytes(self) -> int:
+        return sum(len(inode.content) for inode in self.names.values())
+
+    def free_bytes(self, path: str) -> int:
+        return (self.capacity_bytes or 1 << 40) - self.used_bytes
+
+    # --- after a crash ---------------------------------------------------------------------------------------------
+
+    def after_kill(self) -> "MemoryDisk":
+        """What the next process finds after kill -9: everything written, synced or not."""
+        return self._with({path: bytes(inode.content) for path, inode in self.names.items()})
+
+    def after_power_cut(self, rng: random.Random | None = None) -> "MemoryDisk":
+        """What it may find after a power cut: all that was synced, and of the rest some: names up to some point, writes with
+        at most two left out and at most one torn at a sector or page. Without `rng`: nothing that was not synced."""
+        names = dict(self.durable_names)
+        if rng is not None:
+            for op in self._name_ops[: rng.randint(0, len(self._name_ops))]:
+                _apply_name(names, op)
+        contents = {}
+        for path, inode in names.items():
+            content = bytearray(inode.synced)
+            if rng is not None:
+                _apply_some(content, inode.pending, len(inode.content), rng)
+            contents[path] = bytes(content)
+        return self._with(contents)
+
+    def crash_states(self, count: int, seed: int) -> Iterator["MemoryDisk"]:
+        """Legal states after a power cut at this moment: the bare synced one, everything, and random ones between."""
+        yield self.after_power_cut()
+        yield self.after_kill()
+        rng = random.Random(seed)
+        for _ in range(count):
+            yield self.after_power_cut(rng)
+
+    def _with(self, contents: dict[str, bytes]) -> "MemoryDisk":
+        disk = MemoryDisk()
+        disk.folders = set(self.folders)
+        disk.capacity_bytes = self.capacity_bytes
+        for path, content in contents.items():
+            inode = Inode(bytearray(content), content)
+            disk.names[path] = disk.durable_names[path] = inode
+        return disk
+
+
+def _apply_name(names: dict[str, Inode], op: tuple[str, str, str, Inode | None]) -> None:
+    what, path, new, inode = op
+    if what == "create" and inode is not None:
+        names[path] = inode
+    elif what == "rename" and path in names:
+        names[new] = names.pop(path)
+    elif what == "remove":
+        names.pop(path, None)
+
+
+def _apply_some(content: bytearray, pending: list[tuple[int, bytes]], size: int, rng: random.Random) -> None:
+    dropped = set(rng.sample(range(len(pending)), min(len(pending), rng.randint(0, 2))))
+    torn = rng.randrange(len(pending)) if pending and rng.random() < 0.5 else -1
+    if pending and rng.random() < 0.9:
+        content.extend(bytes(max(0, size - len(content))))
+    for i, (offset, data) in enumerate(pending):
+        if i in dropped:
+            continue
+        if i == torn:
+            unit = rng.choice((512, 4096))
+            # Whole sectors or pages of the write arrive, in any combination.
+            pieces = [(at, data[at : at + unit]) for at in range(0, len(data), unit)]
+            chosen = [piece for piece in pieces if rng.random() < 0.5]
+        else:
+            chosen = [(0, data)]
+        for at, piece in chosen:
+            end = offset + at + len(piece)
+            if len(content) < end:
+                content.extend(bytes(end - len(content)))
+            content[offset + at : end] = piece

@@ -1,0 +1,33 @@
+"""Wait for a condition, with a deadline; never for time to pass."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+LOOK_SECONDS = 0.01
+
+
+def eventually(condition: Callable[[], T], within_s: float = 10.0, what: str = "") -> T:
+    """The condition's first true value; fails the test when there is none in time."""
+    deadline = time.monotonic() + within_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within_s:g} s: {what or condition}")
+        time.sleep(LOOK_SECONDS)
+
+
+async def eventually_async(condition: Callable[[], T], within_s: float = 10.0, what: str = "") -> T:
+    """As `eventually`, letting the event loop go on."""
+    deadline = time.monotonic() + within_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within_s:g} s: {what or condition}")
+        await asyncio.sleep(LOOK_SECONDS)
