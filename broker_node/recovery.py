@@ -70,6 +70,8 @@ class Replay:
         have = index.end
         if head.first_sequence + head.count <= have:
             return
+        if head.first_sequence < have:
+            raise DerivedStateWrong(f"the consume log of {head.subject} ends inside a record, at {have}")
         if head.first_sequence > have:
             if have == 0 and index.begin == 0:
                 # The first we see of this subject: what came before left with its segments.

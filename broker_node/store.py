@@ -131,7 +131,10 @@ class MessageStore:
         if subject is None:
             if len(self.subjects) >= self.limits.subjects_max:
                 raise LimitReached(f"this node holds {self.limits.subjects_max} subjects, its limit (subjects_max)")
-            subject = self.subjects[name] = Subject(name, ConsumeLog(self.open_index(name)))
+            index = self.open_index(name)
+            # A process that died may have left entries of a subject that no checkpoint knows: they are replayed.
+            index.start_at(0)
+            subject = self.subjects[name] = Subject(name, ConsumeLog(index))
         return subject
 
     def open_index(self, subject: str) -> DenseIndex:
@@ -157,7 +160,9 @@ class MessageStore:
                 " (groups_per_subject_max)"
             )
         progress = GroupProgress(subject.name, name, next_sequence, broadcast)
-        group = subject.groups[name] = Group(progress, self.open_history(subject.name, name))
+        history = self.open_history(subject.name, name)
+        history.start_at(0)
+        group = subject.groups[name] = Group(progress, history)
         return group
 
     def start_group(

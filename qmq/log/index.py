@@ -98,9 +98,8 @@ class DenseIndex:
         return len(self._tail)
 
     def start_at(self, sequence: int) -> None:
-        """Let an empty index begin at a sequence."""
-        if self.begin != self.end:
-            raise LogError(f"index {self._folder} holds [{self.begin}, {self.end}) and can't start at {sequence}")
+        """Forget everything and begin at a sequence."""
+        self._tail.clear()
         self._remove(list(self._firsts))
         self.begin = self.flushed_end = sequence
 
