@@ -1,0 +1,89 @@
+"""A producer with acks, 20 kills of the broker at random moments: nothing acknowledged is lost, nothing is torn."""
+
+import asyncio
+import hashlib
+import random
+from pathlib import Path
+
+import pytest
+
+from qmq import Consumer, Producer, Timeouts
+from qmq.errors import QmqError
+from tests.support.processes import System
+
+KILLS = 20
+
+
+def body_of(number: int) -> dict[str, str]:
+    text = f"{number}:" + "x" * (number % 700)
+    return {"number": str(number), "data": text, "digest": hashlib.sha256(text.encode()).hexdigest()}
+
+
+@pytest.mark.slow
+async def test_twenty_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    system = System(tmp_path, groups=1, broker_flags=("--retry-delay-seconds", "0.2", "--checkpoint-seconds", "1"))
+    broker = system.brokers["g1"]
+    acknowledged: set[int] = set()
+    received: dict[int, int] = {}
+    stop = asyncio.Event()
+    timeouts = Timeouts(connect=1.0, send=2.0, ack=2.0, delivery=60.0)
+
+    async def produce() -> None:
+        number = 0
+        async with Producer(system.meta_url, app="kill", timeouts=timeouts) as producer:
+            while not stop.is_set():
+                numbers = list(range(number, number + 50))
+                number += 50
+                results = await asyncio.gather(
+                    *(producer.send("kills", body_of(n)) for n in numbers), return_exceptions=True
+                )
+                for n, result in zip(numbers, results, strict=True):
+                    if isinstance(result, BaseException):
+                        assert isinstance(result, QmqError), result
+                    else:
+                        acknowledged.add(n)
+
+    async def consume(name: str, until: asyncio.Event) -> None:
+        consumer = Consumer(
+            system.meta_url, "kills", "group", consumer_id=name, start="earliest", timeouts=timeouts
+        )
+        async with consumer:
+            while not until.is_set():
+                for delivery in await consumer.pull(100, timeout=0.2):
+                    found = delivery.properties
+                    assert hashlib.sha256(found["data"].encode()).hexdigest() == found["digest"], "a torn message"
+                    number = int(found["number"])
+                    assert body_of(number)["data"] == found["data"]
+                    received[number] = received.get(number, 0) + 1
+                    await delivery.ack()
+
+    try:
+        system.start()
+        done = asyncio.Event()
+        producing = asyncio.create_task(produce())
+        consuming = [asyncio.create_task(consume(f"c{i}", done)) for i in range(2)]
+        for _ in range(KILLS):
+            await asyncio.sleep(rng.uniform(0.02, 0.5))
+            broker.kill()
+            broker.start(wait=False)
+            await asyncio.to_thread(broker.wait_ready)
+        stop.set()
+        await producing
+        deadline = asyncio.get_running_loop().time() + 60
+        while not acknowledged <= set(received) and asyncio.get_running_loop().time() < deadline:
+            assert not any(task.done() for task in consuming)
+            await asyncio.sleep(0.05)
+        done.set()
+        await asyncio.gather(*consuming)
+        missing = acknowledged - set(received)
+        assert not missing, f"seed {seed}: {len(missing)} of {len(acknowledged)} acknowledged messages were lost"
+        assert len(acknowledged) > 1000, f"only {len(acknowledged)} sends succeeded: not much of a test"
+        repeated = sum(count - 1 for count in received.values())
+        # A message comes again only when its ack, or the answer to its send, was lost with a kill.
+        assert repeated < len(received) / 2, f"{repeated} repetitions of {len(received)}"
+    finally:
+        stop.set()
+        system.stop()

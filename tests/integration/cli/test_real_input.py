@@ -1,0 +1,113 @@
+"""The system's main job on real input: a log file in, every line out exactly once."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import System
+from tests.support.waiting import eventually
+
+DPKG_LOG = Path("/var/log/dpkg.log")
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> tuple[Path, list[str]]:
+    """A real log file; where the machine has none, one of the same shape."""
+    if DPKG_LOG.exists() and DPKG_LOG.stat().st_size:
+        found = DPKG_LOG.read_text(errors="replace").splitlines()[:5000]
+    else:
+        found = [f"2026-11-21 04:{i // 60 % 60:02}:{i % 60:02} status installed package{i}:amd64 1.{i}" for i in range(3000)]
+    path = tmp_path / "input.log"
+    path.write_text("\n".join(found) + "\n")
+    return path, found
+
+
+def messages(output: str) -> list[str]:
+    return [json.loads(line)["properties"]["data"] for line in output.splitlines()]
+
+
+def test_two_consumers_of_a_group_take_every_line_exactly_once(system: System, lines: tuple[Path, list[str]]) -> None:
+    path, expected = lines
+    produced = system.qmq("produce", "logs", "--file", str(path), "--json")
+    assert produced.returncode == 0, produced.stderr
+    assert json.loads(produced.stdout)["sent"] == len(expected)
+    consumers = [system.qmq_soon("consume", "logs", "readers", "--timeout", "8") for _ in range(2)]
+    results = [consumer.finish() for consumer in consumers]
+    assert [code for code, _ in results] == [0, 0]
+    outputs = [output for _, output in results]
+    shares = [len(messages(output)) for output in outputs]
+    assert min(shares) > 0, f"one consumer took nothing: {shares}"
+    assert Counter(messages(outputs[0]) + messages(outputs[1])) == Counter(expected)
+    lag = json.loads(system.qmq("lag", "logs", "--json").stdout)
+    assert [group["lag"] for group in lag["groups"]] == [0]
+
+
+def test_a_consumer_added_in_a_backlog_takes_part_at_once(system: System, lines: tuple[Path, list[str]]) -> None:
+    path, expected = lines
+    for _ in range(4):
+        assert system.qmq("produce", "logs", "--file", str(path)).returncode == 0
+    expected = expected * 4
+    first = [system.qmq_soon("consume", "logs", "readers", "--timeout", "25") for _ in range(2)]
+    for consumer in first:
+        eventually(consumer.output, 20, "a first line")
+    third = system.qmq_soon("consume", "logs", "readers", "--count", "200", "--timeout", "20")
+    code, third_output = third.finish()
+    assert code == 0, "the third consumer got less than its share of a backlog"
+    outputs = [third_output, *(consumer.finish()[1] for consumer in first)]
+    assert Counter(m for output in outputs for m in messages(output)) == Counter(expected)
+
+
+def test_commands_answer_as_documented(system: System) -> None:
+    assert system.qmq("status").returncode == 0
+    sent = system.qmq("produce", "orders", "-p", "number=17", "--tag", "eu", "--json")
+    assert json.loads(sent.stdout)["sent"] == 1
+    got = system.qmq("consume", "orders", "billing", "--count", "1", "--timeout", "10")
+    assert got.returncode == 0, got.stderr
+    line = json.loads(got.stdout)
+    assert line["properties"] == {"number": "17"}
+    assert line["tags"] == ["eu"]
+    assert line["attempt"] == 1
+    assert set(line) == {"message_id", "properties", "tags", "times", "attempt"}
+    assert system.qmq("consume", "orders", "billing", "--count", "1", "--timeout", "1").returncode == 3
+    subjects = json.loads(system.qmq("subjects", "--json").stdout)["subjects"]
+    assert [s["subject"] for s in subjects] == ["orders"]
+    assert len(subjects[0]["broker_groups"]) == 2
+    stdin = system.qmq("produce", "orders", "--file", "-", stdin=b'{"a": 1, "b": "two"}\nplain text\n')
+    assert stdin.stdout == "2 messages sent to orders\n"
+    rest = system.qmq("consume", "orders", "billing", "--count", "2", "--timeout", "10").stdout.splitlines()
+    assert sorted(json.dumps(json.loads(line)["properties"]) for line in rest) == [
+        '{"a": "1", "b": "two"}',
+        '{"data": "plain text"}',
+    ]
+    late = system.qmq("consume", "orders", "late", "--count", "1", "--timeout", "1", "--from", "latest")
+    assert late.returncode == 3
+    assert len(system.qmq("consume", "orders", "early", "--count", "3", "--timeout", "10").stdout.splitlines()) == 3
+    bench = system.qmq("bench", "produce", "load", "--count", "3000", "--size", "128", "--batch", "30", "--json")
+    assert bench.returncode == 0, bench.stderr
+    assert {"messages_per_s", "mb_per_s", "p50_ms", "p99_ms", "p999_ms"} <= set(json.loads(bench.stdout))
+    drained = system.qmq("bench", "consume", "load", "--count", "3000", "--json")
+    assert drained.returncode == 0, drained.stderr
+    assert json.loads(drained.stdout)["messages"] == 3000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["produce"], 2, "required"),
+        (["produce", "a b"], 1, "'a b'"),
+        (["produce", "orders", "-p", "nonsense"], 2, "KEY=VALUE"),
+        (["produce", "orders", "--file", "/does/not/exist"], 2, "No such file"),
+        (["consume", "orders", "g", "--count", "0"], 2, "'0'"),
+        (["consume", "orders", "g", "--from", "yesterday"], 2, "yesterday"),
+        (["consume", "orders", "g/h", "--timeout", "1"], 1, "g/h"),
+        (["lag", "nobody"], 1, "nobody"),
+        (["bench", "produce", "x", "--count", "0"], 2, "--count"),
+    ],
+)
+def test_wrong_use_gets_one_clear_line(system: System, arguments: list[str], code: int, words: str) -> None:
+    done = system.qmq(*arguments)
+    assert done.returncode == code, (done.stdout, done.stderr)
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
