@@ -64,7 +64,7 @@ class SegmentedLog:
         self.position = walked.position
         self.needs_seal = False
         self.tails = dict(walked.tails)
-        """Segment base -> offset and CRC of its last commit with records: how a segment is known again without reading all of it."""
+        """Segment base -> offset and CRC of its last commit with records: by them a segment is known again."""
 
     @classmethod
     def open(

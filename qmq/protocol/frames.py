@@ -26,6 +26,10 @@ BUFFER_BYTES_FIRST = 64 << 10
 """A connection's first receive buffer: most connections never need more."""
 BUFFER_BYTES = 256 << 10
 """Later receive buffers, as large as what asyncio reads at once."""
+FREE_BYTES_MIN = 4 << 10
+"""A buffer with less room than this is left for a new one."""
+GROWTH = 8
+"""A frame's buffer may be this many times what has come of the frame."""
 assert _HEADER.size == HEADER_BYTES
 
 
@@ -170,12 +174,10 @@ class FrameReader:
         """See to it that the unfinished frame at `_begin`, of `needed` bytes in all, can go on growing."""
         pending = self._end - self._begin
         capacity = len(self._buffer)
-        if self._end < capacity and (self._begin + needed <= capacity or pending == 0):
+        if capacity - self._end >= FREE_BYTES_MIN:
             return
-        # Twice what has come, and never more than the frame needs beyond the usual buffer.
-        size = max(BUFFER_BYTES, min(needed, 2 * pending))
-        if self._begin == 0 and self._end < capacity and size <= capacity:
-            return
+        # A multiple of what has come, and never more than the frame needs beyond the usual buffer.
+        size = max(BUFFER_BYTES, min(needed, GROWTH * pending))
         fresh = bytearray(size)
         fresh[:pending] = self._view[self._begin : self._end]
         self._buffer, self._view = fresh, memoryview(fresh)

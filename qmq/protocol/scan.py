@@ -110,9 +110,12 @@ def walk_raws(body: memoryview) -> int:
             at += 2 + _U16.unpack_from(data, at)[0]
             if flag & FLAG_TAGS:
                 at = _read_tags(data, at)[1]
-            at += 4 + _I32.unpack_from(data, at)[0]
+            attribute_bytes = _I32.unpack_from(data, at)[0]
+            at += 4 + attribute_bytes
+            if attribute_bytes < 0 or at > len(data):
+                raise ProtocolError(f"message {count} of the answer claims {attribute_bytes} bytes of properties")
             count += 1
-    except StructError as error:
+    except (StructError, IndexError) as error:
         raise ProtocolError(f"message {count} of the answer is cut short") from error
     return count
 

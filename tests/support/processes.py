@@ -107,7 +107,9 @@ class Process:
 class System:
     """A metaserver and broker groups, without the launcher."""
 
-    def __init__(self, folder: Path, *, groups: int = 2, broker_flags: tuple[str, ...] = ("--retry-delay-seconds", "0.3")) -> None:
+    def __init__(
+        self, folder: Path, *, groups: int = 2, broker_flags: tuple[str, ...] = ("--retry-delay-seconds", "0.3")
+    ) -> None:
         self.folder = folder
         self.http_port, self.tcp_port = free_port(), free_port()
         self.meta_url = f"http://127.0.0.1:{self.http_port}/meta/address"
@@ -160,7 +162,9 @@ class System:
         """A page of a broker's admin HTTP."""
         return get_json(f"http://127.0.0.1:{self.ports[group][1]}{path}")
 
-    def qmq(self, *arguments: str, timeout: float = 60.0, stdin: bytes | None = None) -> subprocess.CompletedProcess[str]:
+    def qmq(
+        self, *arguments: str, timeout: float = 60.0, stdin: bytes | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run the `qmq` command against this system."""
         done = subprocess.run(
             [sys.executable, "-m", "qmq.cli", *arguments, "--meta", self.meta_url],

@@ -47,9 +47,7 @@ async def test_twenty_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -
                         acknowledged.add(n)
 
     async def consume(name: str, until: asyncio.Event) -> None:
-        consumer = Consumer(
-            system.meta_url, "kills", "group", consumer_id=name, start="earliest", timeouts=timeouts
-        )
+        consumer = Consumer(system.meta_url, "kills", "group", consumer_id=name, start="earliest", timeouts=timeouts)
         async with consumer:
             while not until.is_set():
                 for delivery in await consumer.pull(100, timeout=0.2):

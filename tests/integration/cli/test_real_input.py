@@ -18,7 +18,9 @@ def lines(tmp_path: Path) -> tuple[Path, list[str]]:
     if DPKG_LOG.exists() and DPKG_LOG.stat().st_size:
         found = DPKG_LOG.read_text(errors="replace").splitlines()[:5000]
     else:
-        found = [f"2026-11-21 04:{i // 60 % 60:02}:{i % 60:02} status installed package{i}:amd64 1.{i}" for i in range(3000)]
+        found = [
+            f"2026-11-21 04:{i // 60 % 60:02}:{i % 60:02} status installed package{i}:amd64 1.{i}" for i in range(3000)
+        ]
     path = tmp_path / "input.log"
     path.write_text("\n".join(found) + "\n")
     return path, found

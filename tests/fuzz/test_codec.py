@@ -1,0 +1,78 @@
+"""Invariant: no bytes make the codec raise anything but ProtocolError, hang, or allocate more than a small multiple of them."""
+
+import os
+import random
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+from qmq.errors import ProtocolError
+from qmq.protocol import commands, extensions
+from qmq.protocol.frames import FrameReader
+from qmq.protocol.messages import decode_entries, decode_raws
+from qmq.protocol.scan import scan_batch, walk_raws
+from tests.unit.qmq.protocol.examples import FRAMES
+
+CASES = int(os.environ.get("FUZZ_CASES", "20000"))
+ALLOCATED_BYTES_MAX = 512 * 1024
+"""For inputs of at most 2 KB: a first receive buffer, and the rest of what decoding makes."""
+
+DECODERS: list[Callable[[bytes], Any]] = [
+    lambda data: FrameReader().feed(data),
+    lambda data: scan_batch(memoryview(data)),
+    lambda data: walk_raws(memoryview(data)),
+    decode_entries,
+    decode_raws,
+    commands.decode_send_response,
+]
+for module in (commands, extensions):
+    for name in dir(module):
+        decode = getattr(getattr(module, name), "decode", None)
+        if decode is not None and name not in ("Reader", "Writer"):
+            DECODERS += [lambda data, d=decode, v=version: d(data, v) for version in (3, 7, 8, 9)]
+
+
+def mutated(rng: random.Random, data: bytes) -> bytes:
+    """A known body with a few bytes changed, cut, doubled, or lengths made extreme."""
+    found = bytearray(data)
+    for _ in range(rng.randint(1, 4)):
+        choice = rng.random()
+        at = rng.randrange(len(found) + 1)
+        if choice < 0.4 and found:
+            found[at % len(found)] = rng.randrange(256)
+        elif choice < 0.6:
+            del found[at : at + rng.randint(1, 20)]
+        elif choice < 0.8:
+            found[at:at] = rng.choice(
+                (b"\x7f\xff\xff\xff", b"\xff\xff", b"\x80\x00\x00\x00", b"\x00" * 8, bytes(found[:16]))
+            )
+        else:
+            found[at : at + 4] = rng.randbytes(4)
+    return bytes(found[:2048])
+
+
+def test_no_bytes_make_the_codec_misbehave() -> None:
+    seed = int(os.environ.get("FUZZ_SEED", "20261121"))
+    rng = random.Random(seed)
+    seeds = [*FRAMES.values(), *(frame[24:] for frame in FRAMES.values())]
+    accepted = refused = 0
+    tracemalloc.start()
+    try:
+        for case in range(CASES):
+            data = mutated(rng, rng.choice(seeds)) if rng.random() < 0.9 else rng.randbytes(rng.randrange(200))
+            decoder = rng.choice(DECODERS)
+            if case % 16 == 0:
+                tracemalloc.reset_peak()
+                before = tracemalloc.get_traced_memory()[0]
+            try:
+                decoder(data)
+                accepted += 1
+            except ProtocolError:
+                refused += 1
+            if case % 16 == 0:
+                peak = tracemalloc.get_traced_memory()[1] - before
+                assert peak < ALLOCATED_BYTES_MAX, f"seed {seed} case {case}: {peak} bytes for {data.hex()}"
+    finally:
+        tracemalloc.stop()
+    assert accepted > CASES // 100
+    assert refused > CASES // 10

@@ -1,0 +1,171 @@
+"""Bodies: the reference's bytes both ways, and whatever we write we read."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qmq.errors import LocalProtocolError, ProtocolError
+from qmq.protocol import commands as c
+from qmq.protocol import extensions as e
+from qmq.protocol.messages import (
+    Message,
+    decode_entries,
+    decode_raws,
+    encode_entry,
+    encode_raw,
+    get_large_string,
+    set_large_string,
+)
+from tests.unit.qmq.protocol.examples import FRAMES
+
+CREATED = {"qmq_createTime": "1600000000000"}
+ROUTE = c.BrokerGroupRoute("g1", "10.0.0.1:20881", 1600000000000, 1)
+
+EXAMPLES: list[tuple[str, Any, int]] = [
+    ("P1", c.PullRequest("t", "g", "c1", 50, -1, -1, 2500, False, (c.NO_TAG_FILTER,)), 9),
+    ("P1v8", c.PullRequest("t", "g", "c1", 50, -1, -1, 1000, False, (c.NO_TAG_FILTER,)), 8),
+    (
+        "P2",
+        c.PullRequest(
+            "t", "g", "c1", 50, 0, 0, 2500, False, (c.TagFilter(1, ("x", "yz")), c.SubEnvFilter("beta", "s1"))
+        ),
+        9,
+    ),
+    ("A1", c.AckRequest("t", "g", "c1", 0, 0, False), 9),
+    ("A0", c.AckRequest("t", "g", "c1", -1, -1, False), 9),
+    ("M1", c.ClientRegisterRequest("t", 2, "app", "c1", "g", 1), 9),
+    ("M1r", c.ClientRegisterResponse(1600000000000, "t", "g", True, 2, (ROUTE,)), 9),
+    ("B1", c.BrokerAcquireMetaRequest("host1", 20881), 8),
+    ("B1r", c.BrokerAcquireMetaResponse("g1", "", 0), 8),
+    ("B2", c.BrokerRegisterRequest(0, "g1", "10.0.0.1:20881", 0, 1), 8),
+    ("Y1", c.SyncLogRequest(2, 4096, 0), 9),
+    ("Y1r", c.SyncLogResponse(4096, memoryview(b"")), 9),
+    ("Y2", c.SyncLogRequest(3, 4096, 512), 9),
+    ("Y2r", c.SyncHeartbeatResponse(8192, 600), 9),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "version"), EXAMPLES, ids=[name for name, _, _ in EXAMPLES])
+def test_reference_bodies_are_read_and_written_byte_for_byte(name: str, value: Any, version: int) -> None:
+    body = FRAMES[name][24:]
+    assert type(value).decode(body, version) == value
+    assert value.encode(version) == body or name == "M1"  # the map's order is free
+
+
+@pytest.mark.parametrize(("name", "value", "version"), EXAMPLES, ids=[name for name, _, _ in EXAMPLES])
+def test_a_body_that_is_cut_anywhere_is_refused(name: str, value: Any, version: int) -> None:
+    body = FRAMES[name][24:]
+    for end in range(len(body)):
+        with pytest.raises(ProtocolError):
+            type(value).decode(body[:end], version)
+
+
+def test_reference_messages_are_read_and_written_byte_for_byte() -> None:
+    tiny = Message("t", "m1", {**CREATED, "k": "v"}, (), 0, 1600000000000, 1600000000001)
+    assert decode_entries(FRAMES["S1"][24:]) == [tiny]
+    assert encode_entry(tiny) == FRAMES["S1"][24:]
+    (delayed,) = decode_entries(FRAMES["S2"][24:])
+    assert delayed.tags == ("a", "bc")
+    assert delayed.time_ms == 4102444800000
+    assert encode_entry(delayed) == FRAMES["S2"][24:]
+    answer = c.PullResponse.decode(FRAMES["P1r"][24:], 9)
+    assert answer is not None
+    assert answer.pull_begin == 0
+    assert decode_raws(answer.raws) == [tiny]
+    assert c.PullResponse.decode(b"", 9) is None
+
+
+def test_a_sends_answer_lists_failures_only() -> None:
+    body = FRAMES["S1f"][24:]
+    failure = c.SendFailure("m1", 4, "BROKER READ ONLY")
+    assert c.decode_send_response(body) == {"m1": failure}
+    assert c.encode_send_response([failure]) == body
+    assert c.decode_send_response(b"") == {}
+    assert c.decode_send_response(c.encode_send_response([c.SendFailure("m", 0, "")])) == {}
+
+
+def test_old_versions_leave_out_what_came_later() -> None:
+    pull = c.PullRequest("t", "g", "c", 1, -1, -1, 0, False, (c.TagFilter(1, ("x",)),))
+    assert c.PullRequest.decode(pull.encode(7), 7).filters == ()
+    assert c.PullRequest.decode(pull.encode(8), 8).filters == pull.filters
+    ack = c.AckRequest("t", "g", "c", 0, 1, True)
+    assert not c.AckRequest.decode(ack.encode(7), 7).broadcast
+    assert c.AckRequest.decode(ack.encode(8), 8).broadcast
+
+
+def test_counts_that_lie_are_refused_before_anything_is_made_for_them() -> None:
+    pull = bytearray(c.PullRequest("t", "g", "c", 1, -1, -1, 0, False).encode(9))
+    pull[-4:] = (0x7FFFFFFF).to_bytes(4, "big")
+    with pytest.raises(ProtocolError, match="filters"):
+        c.PullRequest.decode(bytes(pull), 9)
+    with pytest.raises(ProtocolError, match="map entries"):
+        c.ClientRegisterRequest.decode(b"\x7f\xff", 9)
+    with pytest.raises(ProtocolError, match="clientTypeCode"):
+        c.ClientRegisterRequest.decode(c.Writer().strmap({"clientTypeCode": "many"}).done(), 9)
+
+
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
+i64 = st.integers(-(2**63), 2**63 - 1)
+i32 = st.integers(-(2**31), 2**31 - 1)
+
+
+@given(names, names, names, i32, i64, i64, i64, st.booleans(), st.lists(st.lists(names, max_size=10), max_size=3))
+def test_pulls_round_trip(
+    subject: str, group: str, consumer: str, limit: int, a: int, b: int, t: int, flag: bool, tags: list[list[str]]
+) -> None:
+    filters = tuple(c.TagFilter(1, tuple(item)) for item in tags)
+    pull = c.PullRequest(subject, group, consumer, limit, a, b, t, flag, filters)
+    assert c.PullRequest.decode(pull.encode(9), 9) == pull
+    ack = c.AckRequest(subject, group, consumer, a, b, flag)
+    assert c.AckRequest.decode(ack.encode(9), 9) == ack
+
+
+@given(
+    names,
+    names,
+    st.dictionaries(names, names, max_size=8),
+    st.lists(names, max_size=10, unique=True),
+    i64,
+    i64,
+    st.sampled_from([0, 1, 2, 3]),
+)
+def test_messages_round_trip(
+    subject: str, message_id: str, properties: dict[str, str], tags: list[str], created: int, time: int, flag: int
+) -> None:
+    message = Message(subject, message_id, properties, tuple(tags), flag | (4 if tags else 0), created, time)
+    assert decode_entries(encode_entry(message) * 2) == [message, message]
+    assert decode_raws(encode_raw(message)) == [message]
+
+
+@given(names, names, names, i64, st.booleans(), st.booleans())
+def test_our_own_commands_round_trip(a: str, b: str, text: str, number: int, x: bool, y: bool) -> None:
+    values: list[Any] = [
+        e.NodeRegisterRequest(0, a, b, "broker", 0, text, text, 1, 7, number, 5, "1"),
+        e.NodeRegisterResponse(x, text, 3, 1, 4.5, 1.0),
+        e.EnsureGroupRequest(a, b, "time", number, x, y),
+        e.EnsureGroupResponse(x, number),
+        e.LeaveGroupRequest(a, b, text),
+    ]
+    for value in values:
+        assert type(value).decode(value.encode(9), 9) == value
+
+
+def test_texts_too_long_for_every_reader_are_refused_when_written() -> None:
+    with pytest.raises(LocalProtocolError, match="32767"):
+        encode_raw(Message("t", "m", {"k": "x" * 32768}))
+    with pytest.raises(LocalProtocolError, match="characters"):
+        encode_raw(Message("t", "m" * 101))
+    with pytest.raises(LocalProtocolError, match="tags"):
+        encode_raw(Message("t", "m", tags=("",)))
+
+
+@given(st.text(max_size=50), st.integers(0, 3))
+def test_large_strings_come_back_whole(piece: str, times: int) -> None:
+    text = (piece or "x") * (times * 500)
+    properties: dict[str, str] = {}
+    set_large_string(properties, "big", text)
+    assert get_large_string(properties, "big") == text
+    assert all(len(value.encode("utf-16-be")) // 2 <= 8192 for value in properties.values())
+    assert get_large_string(properties, "other") is None

@@ -1,0 +1,101 @@
+"""Frames: cut from a stream however it arrives, refused by their header."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qmq.errors import ProtocolError
+from qmq.protocol.frames import (
+    BUFFER_BYTES_FIRST,
+    HEADER_BYTES,
+    Frame,
+    FrameReader,
+    encode_request,
+    encode_response,
+)
+from tests.unit.qmq.protocol.examples import FRAMES
+
+STRANGER = encode_request(77, 99, b"behind")
+
+
+def encoded(frame: Frame) -> bytes:
+    return encode_request(
+        frame.code, frame.opaque, frame.body, version=frame.version, flag=frame.flag, request_code=frame.request_code
+    )
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_every_reference_frame_is_read_whole_byte_by_byte_and_with_bytes_behind_it(name: str) -> None:
+    data = FRAMES[name]
+    (whole,) = FrameReader().feed(data)
+    assert encoded(whole) == data
+    reader = FrameReader()
+    in_pieces = [frame for byte in data for frame in reader.feed(bytes([byte]))]
+    assert [encoded(frame) for frame in in_pieces] == [data]
+    assert [encoded(frame) for frame in FrameReader().feed(data + STRANGER)] == [data, STRANGER]
+
+
+@given(st.lists(st.binary(max_size=3000), max_size=20), st.data())
+def test_frames_come_out_as_they_went_in_however_the_stream_is_cut(bodies: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(encode_request(10, i, body) for i, body in enumerate(bodies))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
+    reader = FrameReader()
+    frames: list[Frame] = []
+    for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        frames += reader.feed(stream[begin:end])
+    assert [(frame.opaque, bytes(frame.body)) for frame in frames] == list(enumerate(bodies))
+    assert reader.pending_bytes == 0
+
+
+def test_bodies_stay_as_they_were_while_later_frames_arrive() -> None:
+    reader = FrameReader()
+    held = [reader.feed(encode_request(10, i, bytes([i]) * 50_000))[0] for i in range(20)]
+    assert all(bytes(frame.body) == bytes([i]) * 50_000 for i, frame in enumerate(held))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "code"),
+    [
+        (6, 0x00000000, "protocol.wrong_magic"),
+        (4, 0x0013DEC1, "protocol.wrong_header_size"),
+        (0, 19, "protocol.frame_too_short"),
+        (0, 0x7FFFFFFF, "protocol.frame_too_large"),
+        (0, 0xFFFFFFFF, "protocol.frame_too_short"),
+    ],
+)
+def test_a_bad_header_is_refused_at_once_and_good_frames_before_it_are_kept(place: int, value: int, code: str) -> None:
+    bad = bytearray(encode_request(10, 1, b"body"))
+    bad[place : place + 4] = value.to_bytes(4, "big")
+    with pytest.raises(ProtocolError) as caught:
+        FrameReader().feed(bytes(bad[:HEADER_BYTES]))
+    assert caught.value.code == code
+    reader = FrameReader()
+    (good,) = reader.feed(STRANGER + bad)
+    assert bytes(good.body) == b"behind"
+    assert reader.error is not None
+    with pytest.raises(ProtocolError):
+        reader.buffer_updated(0)
+
+
+def test_a_header_that_lies_about_its_length_costs_no_memory() -> None:
+    reader = FrameReader()
+    lying = bytearray(encode_request(10, 1, b""))
+    lying[0:4] = (15 << 20).to_bytes(4, "big")
+    reader.feed(bytes(lying))
+    assert len(reader.get_buffer()) <= BUFFER_BYTES_FIRST
+    reader.feed(bytes(100_000))
+    assert len(reader.get_buffer()) < 1 << 20
+
+
+def test_a_large_frame_grows_its_buffer_to_its_size() -> None:
+    body = bytes(5 << 20)
+    (frame,) = FrameReader().feed(encode_request(10, 1, body))
+    assert len(frame.body) == len(body)
+
+
+def test_an_answer_echoes_version_opaque_and_code() -> None:
+    (request,) = FrameReader().feed(encode_request(11, 5, b"", version=8))
+    (answer,) = FrameReader().feed(encode_response(request, 4, b"x"))
+    assert (answer.code, answer.version, answer.opaque, answer.request_code) == (4, 8, 5, 11)
+    assert answer.is_response
+    assert not answer.is_one_way

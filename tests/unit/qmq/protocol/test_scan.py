@@ -1,0 +1,147 @@
+"""The broker's scanner agrees with the plain decoder, and refuses what would poison a consumer."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qmq.errors import ProtocolError
+from qmq.protocol.codes import SendResult
+from qmq.protocol.messages import Message, decode_raw, encode_entry, encode_raw
+from qmq.protocol.scan import BadChecksum, scan_batch, tag_digest, walk_raws, walk_stored
+
+CREATED = {"qmq_createTime": "1600000000000"}
+
+
+def message(number: int, subject: str = "orders", tags: tuple[str, ...] = (), **properties: str) -> Message:
+    return Message(subject, f"m{number}", {**CREATED, **properties}, tags, 0, 1600000000000, 1600000000001)
+
+
+def body_of(*messages: Message) -> memoryview:
+    return memoryview(b"".join(encode_entry(item) for item in messages))
+
+
+texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["a", "b"]), st.lists(texts, max_size=3), st.sampled_from(["", "x", "yy"])),
+        max_size=30,
+    )
+)
+def test_runs_hold_the_messages_as_they_came(items: list[tuple[str, list[str], str]]) -> None:
+    messages = [message(100 + i, subject, tuple(tags), k=value) for i, (subject, tags, value) in enumerate(items)]
+    body = body_of(*messages)
+    runs, failures = scan_batch(body)
+    assert not failures
+    found = []
+    for run in runs:
+        assert bytes(body[run.begin : run.end]) == b"".join(
+            encode_entry(item) for item in messages[len(found) : len(found) + run.count]
+        )
+        for begin, size, bits in zip(run.raw_begins, run.raw_sizes(), run.tag_bits, strict=True):
+            read, end = decode_raw(body, begin)
+            assert end == begin + size
+            assert bits == tag_digest([tag.encode() for tag in read.tags])
+            assert read.subject == run.subject
+            found.append(read.message_id)
+        stored = walk_stored(body[run.begin : run.end], run.subject)
+        assert stored.crcs == run.crcs
+        assert [begin + run.begin for begin in stored.raw_begins] == run.raw_begins
+    assert found == [item.message_id for item in messages]
+
+
+def test_many_messages_of_one_shape_are_scanned_the_same() -> None:
+    messages = [message(1000 + i, k="v" * 20) for i in range(200)]
+    ((run,), failures) = scan_batch(body_of(*messages))
+    assert run.count == 200
+    assert not failures
+    assert [decode_raw(body_of(*messages), begin)[0] for begin in run.raw_begins] == messages
+
+
+def test_one_wrong_byte_anywhere_is_noticed() -> None:
+    good = bytes(body_of(*[message(100 + i, k="v") for i in range(5)]))
+    for place in range(len(good)):
+        bad = bytearray(good)
+        bad[place] ^= 0x10
+        with pytest.raises(ProtocolError):
+            scan_batch(memoryview(bytes(bad)))
+
+
+def test_a_wrong_crc_says_so() -> None:
+    bad = bytearray(body_of(message(1)))
+    bad[7] ^= 1
+    with pytest.raises(BadChecksum):
+        scan_batch(memoryview(bytes(bad)))
+
+
+@pytest.mark.parametrize(
+    ("bad", "result", "words"),
+    [
+        (Message("or ders", "m1", CREATED), SendResult.SUBJECT_NOT_ASSIGNED, "message rejected"),
+        (Message("or/ders", "m1", CREATED), SendResult.SUBJECT_NOT_ASSIGNED, "message rejected"),
+        (Message("x" * 101, "m1", CREATED), SendResult.SUBJECT_NOT_ASSIGNED, "message rejected"),
+        (Message("orders", "m1", {}), SendResult.BLOCK, "qmq_createTime is missing"),
+        (Message("orders", "m1", {"qmq_createTime": "soon"}), SendResult.BLOCK, "not a number"),
+    ],
+)
+def test_what_would_stop_a_consumer_is_refused_alone(bad: Message, result: SendResult, words: str) -> None:
+    runs, (failure,) = scan_batch(body_of(message(0), bad, message(2)))
+    assert (failure.message_id, failure.result) == ("m1", result)
+    assert words in failure.remark
+    assert sum(run.count for run in runs) == 2
+
+
+def test_too_many_tags_long_ids_and_wide_values_are_refused() -> None:
+    import struct
+    from zlib import crc32
+
+    def entry(raw: bytes) -> bytes:
+        return struct.pack(">q", crc32(raw)) + raw
+
+    raw = bytearray(encode_raw(message(1, tags=tuple("abcdefghij"))))
+    at = 17 + 2 + len("orders") + 2 + len("m1")
+    raw[at] = 11
+    raw[at + 1 : at + 1] = b"\x00\x01k"
+    wide = struct.pack(">bqqH6sH2s", 0, 1, 1, 6, b"orders", 2, b"m2")
+    attributes = b"\x00\x0eqmq_createTime\x00\x011" + b"\x00\x01k" + struct.pack(">H", 40000) + b"x" * 40000
+    wide += struct.pack(">i", len(attributes)) + attributes
+    long_id = struct.pack(">bqqH6sH101s", 0, 1, 1, 6, b"orders", 101, b"m" * 101)
+    attributes = b"\x00\x0eqmq_createTime\x00\x011"
+    long_id += struct.pack(">i", len(attributes)) + attributes
+    runs, failures = scan_batch(memoryview(entry(bytes(raw)) + entry(wide) + entry(long_id)))
+    assert not runs
+    assert [failure.result for failure in failures] == [SendResult.BLOCK] * 3
+    assert ["tags" in f.remark or "bytes" in f.remark or "characters" in f.remark for f in failures] == [True] * 3
+
+
+@pytest.mark.parametrize("message_id", ["", "m1"])
+def test_an_empty_subject_or_id_refuses_the_request(message_id: str) -> None:
+    import struct
+    from zlib import crc32
+
+    subject = b"" if message_id else b"orders"
+    raw = struct.pack(
+        f">bqqH{len(subject)}sH{len(message_id)}si",
+        0,
+        1,
+        1,
+        len(subject),
+        subject,
+        len(message_id),
+        message_id.encode(),
+        0,
+    )
+    with pytest.raises(ProtocolError, match="empty"):
+        scan_batch(memoryview(struct.pack(">q", crc32(raw)) + raw))
+
+
+def test_an_empty_batch_is_legal() -> None:
+    assert scan_batch(memoryview(b"")) == ([], [])
+
+
+def test_messages_in_an_answer_are_counted_by_their_lengths() -> None:
+    raws = b"".join(encode_raw(message(i, tags=("a", "b") if i % 2 else ())) for i in range(7))
+    assert walk_raws(memoryview(raws)) == 7
+    with pytest.raises(ProtocolError):
+        walk_raws(memoryview(raws[:-30]))
