@@ -55,8 +55,10 @@ class Broker:
         self.metaserver_read_only = ""
         self.started_at_ms = 0
         self._started_at = 0.0
+        self._is_started = False
         self._is_ready = False
         self._is_closed = False
+        self._data_dir: DataDir | None = None
         self._failure: asyncio.Future[None] | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._stop_membership = asyncio.Event()
@@ -122,7 +124,7 @@ class Broker:
         await self.admin.start()
         self.started_at_ms, self._started_at = self.clock.wall_ms(), self.clock.monotonic()
         self._swept_at = self._started_at
-        self._is_ready = True
+        self._is_ready = self._is_started = True
         self._tick()
         if options.meta:
             self.membership: Membership | None = Membership(
@@ -183,6 +185,12 @@ class Broker:
         if self._is_closed or self._failure is None:
             return
         self._is_closed = True
+        if not self._is_started:
+            # A start that failed: whatever it had bound or locked goes with the process; the folder is let go at once.
+            if self._data_dir is not None:
+                self._data_dir.close()
+            self._failure.cancel()
+            return
         self._is_ready = False
         for timer in self._timers:
             timer.cancel()
@@ -199,7 +207,8 @@ class Broker:
         await self.committer.stop()
         await self.admin.close()
         self.store.log.close()
-        self._data_dir.close()
+        if self._data_dir is not None:
+            self._data_dir.close()
         if not self._failure.done():
             self._failure.cancel()
         logger.info("broker %s stopped", self.node_id)
@@ -314,10 +323,13 @@ class Broker:
         if log.damaged:
             return "read only: the log is damaged, see the node's log"
         reserve = self.options.disk_reserve_bytes
-        if self.disk_free_bytes < reserve and log.room_bytes < 2 * reserve:
+        # Small segments hold a smaller reserve: else no send would ever fit beside it.
+        log_reserve = min(reserve, self.options.segment_bytes // 2)
+        room = log.room_bytes
+        if self.disk_free_bytes < reserve and room < 2 * log_reserve:
             return f"no space: {self.disk_free_bytes} bytes free on disk, the reserve is {reserve}"
-        if log.room_bytes < reserve:
-            return f"no space: {log.room_bytes} bytes left in the log, the reserve is {reserve}"
+        if room < log_reserve:
+            return f"no space: {room} bytes left in the log, the reserve is {log_reserve}"
         return ""
 
     def health(self) -> str:

@@ -66,13 +66,13 @@ class AdminHttp:
             app.router.add_get(path, self._json(handler))
         for path, text_handler in (text_routes or {}).items():
             app.router.add_get(path, self._text(text_handler))
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         self._site: web.TCPSite | None = None
 
     async def start(self) -> None:
         """Bind and serve. Raises OSError when the address is taken."""
         await self._runner.setup()
-        self._site = web.TCPSite(self._runner, self._host, self._port, shutdown_timeout=1)
+        self._site = web.TCPSite(self._runner, self._host, self._port)
         await self._site.start()
 
     @property

@@ -1,0 +1,100 @@
+"""The official Java client as a process that tests talk to in JSON lines."""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+from tests.support.waiting import eventually
+
+PROJECT = Path(__file__).parent / "java"
+BUILD_SECONDS = 300
+NEWEST, WIRE_8 = "1.1.43", "1.1.3"
+"""The newest release in Maven Central, and the newest there that speaks header version 8."""
+
+
+def missing_tools() -> str:
+    """What the machine lacks for these tests; "" when nothing."""
+    lacking = [tool for tool in ("mvn", "java") if shutil.which(tool) is None]
+    return f"{' and '.join(lacking)} not installed" if lacking else ""
+
+
+def build(version: str) -> Path:
+    """Compile the driver against a release of the client; the folder with its classes and libraries."""
+    target = PROJECT / "target" / version
+    if not (target / "built").exists():
+        done = subprocess.run(
+            [
+                "mvn", "-q", "-B", f"-Dqmq.version={version}", "compile", "dependency:copy-dependencies",
+                f"-DoutputDirectory={target / 'lib'}",
+            ],
+            cwd=PROJECT, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"mvn failed:\n{done.stdout[-3000:]}\n{done.stderr[-1000:]}"
+        (target / "built").touch()
+    return target
+
+
+class JavaClient:
+    """One Java process: a producer and a consumer of the official client."""
+
+    def __init__(self, version: str, meta_url: str, client_id: str, log: Path) -> None:
+        target = build(version)
+        self.events: list[dict[str, Any]] = []
+        with open(log, "ab") as errors:
+            self._process = subprocess.Popen(
+                [
+                    "java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+                    "-cp", os.pathsep.join((str(target / "classes"), str(target / "lib" / "*"))),
+                    "pyqmq.Driver", meta_url, client_id,
+                ],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+            )  # fmt: skip
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.wait("ready", 1, 30)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                self.events.append(json.loads(line))
+
+    def do(self, what: str, **facts: Any) -> None:
+        """Tell it something."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"do": what, **facts}) + "\n")
+        self._process.stdin.flush()
+
+    def of(self, event: str, name: str | None = None) -> list[dict[str, Any]]:
+        """Events of a kind so far."""
+        return [e for e in list(self.events) if e["event"] == event and name in (None, e.get("name"))]
+
+    def wait(self, event: str, count: int, within_s: float = 30.0, name: str | None = None) -> list[dict[str, Any]]:
+        """Wait until there are so many events of a kind."""
+
+        def look() -> list[dict[str, Any]]:
+            assert self._process.poll() is None, "the Java client ended"
+            found = self.of(event, name)
+            return found if len(found) >= count else []
+
+        try:
+            return eventually(look, within_s, f"{count} times {event}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; there were {len(self.of(event, name))}") from error
+
+    def stop(self) -> None:
+        """End it."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._reader.join(5)
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.stdout.close()

@@ -1,0 +1,321 @@
+"""The official Java client, unmodified, against our nodes; both ways with our own client. Traps are those of
+docs/reference/wire.md, section 12; docs/conformance.md has the table."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from qmq import Consumer, Producer
+from tests.conformance.driver import NEWEST, WIRE_8, JavaClient, missing_tools
+from tests.support.processes import System
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.skipif(bool(missing_tools()), reason=f"the Java client can't be run: {missing_tools()}")
+
+Make = Callable[..., JavaClient]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """One system for the tests that break nothing; each uses subjects of its own."""
+    system = System(tmp_path_factory.mktemp("conformance"), broker_flags=("--retry-delay-seconds", "0.3"))
+    try:
+        system.start()
+        yield system
+    finally:
+        system.stop()
+
+
+@pytest.fixture(params=[NEWEST, WIRE_8])
+def version(request: pytest.FixtureRequest) -> str:
+    """Releases of the client: the newest, and one with header version 8."""
+    return str(request.param)
+
+
+@pytest.fixture
+def java(version: str, tmp_path: Path) -> Iterator[Make]:
+    """Makes Java clients; all are ended afterwards."""
+    made: list[JavaClient] = []
+
+    def make(system: System, client_id: str = "java@@1") -> JavaClient:
+        client = JavaClient(version, system.meta_url, f"{client_id}-{version}", tmp_path / f"java-{len(made)}.log")
+        made.append(client)
+        return client
+
+    try:
+        yield make
+    finally:
+        for client in made:
+            client.stop()
+
+
+def numbers(events: list[dict[str, str]]) -> Counter[str]:
+    return Counter(event["number"] for event in events)
+
+
+def listen(client: JavaClient, subject: str, group: str = "g", **facts: object) -> None:
+    """Start a listener, and let its group begin on every broker: a new group starts at the end (trap T26)."""
+    client.do("listen", subject=subject, group=group, name=f"{subject}/{group}", **facts)
+    client.wait("listening", 1)
+
+
+def group_begun(system: System, subject: str, group: str, groups: int = 2) -> None:
+    """Wait until a consumer group exists on so many brokers."""
+
+    def look() -> bool:
+        begun = 0
+        for name in system.brokers:
+            for found in system.admin(name, f"/stats?subject={subject}")["subjects"]:
+                begun += any(g["group"] == group for g in found["groups"])
+        return begun >= groups
+
+    eventually(look, 20, f"group {group} begins on {groups} brokers")
+
+
+def test_send_batches_listen_and_ack(shared: System, java: Make, version: str) -> None:
+    # T1 first registration is answered; T4, T5 long polls are held; T10, T11 times; T14 sequences; T15 one socket.
+    client, subject = java(shared), f"batch-{version}"
+    listen(client, subject)
+    group_begun(shared, subject, "g")
+    client.do("send", subject=subject, count=300, properties={"data": "hello"})
+    client.wait("sent", 300)
+    got = client.wait("message", 300)
+    assert numbers(got) == Counter(str(i) for i in range(300))
+    assert {event["times"] for event in got} == {1}
+    assert {event["data"] for event in got} == {"hello"}
+    assert not client.of("failed")
+
+    def all_acked() -> bool:
+        groups = [
+            g
+            for name in shared.brokers
+            for s in shared.admin(name, f"/stats?subject={subject}")["subjects"]
+            for g in s["groups"]
+        ]
+        return sum(g["lag"] for g in groups) == 0 and len(groups) == 2
+
+    eventually(all_acked, 15, "every message is acked")
+    pulls = sum(
+        float(line.rsplit(" ", 1)[1])
+        for name in shared.brokers
+        for line in metrics_of(shared, name)
+        if line.startswith("qmq_broker_pull_requests_total")
+    )
+    assert pulls < 1000, f"{pulls} pulls: long polls are not held (trap T4)"
+
+
+def metrics_of(system: System, name: str) -> list[str]:
+    import urllib.request
+
+    with urllib.request.urlopen(f"http://127.0.0.1:{system.ports[name][1]}/metrics") as answer:
+        return answer.read().decode().splitlines()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("tag_type", "tags", "expected"), [("OR", ["a", "b"], {"0", "1", "2"}), ("AND", ["a", "b"], {"2"})]
+)
+def test_tags(shared: System, java: Make, version: str, tag_type: str, tags: list[str], expected: set[str]) -> None:
+    # T22: the filter's bytes differ between versions 8 and 9.
+    client, subject = java(shared), f"tags-{tag_type}-{version}"
+    listen(client, subject, tags=tags, tagType=tag_type)
+    group_begun(shared, subject, "g")
+    for number, sent in enumerate((["a"], ["b", "c"], ["a", "b", "c"], ["c"], [])):
+        client.do("send", subject=subject, tags=sent, properties={"number": str(number)})
+    client.wait("sent", 5)
+    client.wait("message", len(expected))
+    client.do("send", subject=subject, tags=tags, properties={"number": "last"})
+    eventually(lambda: "last" in numbers(client.of("message")), 15)
+    assert set(numbers(client.of("message"))) == expected | {"last"}
+
+
+def test_pull_consumer(shared: System, java: Make, version: str) -> None:
+    client, subject = java(shared), f"pull-{version}"
+    client.do("pull", subject=subject, group="g", size=10, timeoutMs=1500)
+    client.wait("pulled", 1)
+    group_begun(shared, subject, "g", 1)
+    client.do("send", subject=subject, count=20)
+    client.wait("sent", 20)
+    rounds = 1
+    while len(client.of("pulledMessage")) < 20 and rounds < 12:
+        client.do("pull", subject=subject, group="g", size=10, timeoutMs=1000)
+        rounds += 1
+        client.wait("pulled", rounds)
+    # Which broker group is asked first is the client's choice; the group begins on each with its first pull (T26).
+    assert numbers(client.of("pulledMessage"))
+    assert max(numbers(client.of("pulledMessage")).values()) == 1
+
+
+def test_a_failing_listener_gets_the_message_again_with_its_count(shared: System, java: Make, version: str) -> None:
+    # T8: retries keep their message id and are stored all the same. T25: they wait for the retry delay.
+    client, subject = java(shared), f"retry-{version}"
+    listen(client, subject, fail=2)
+    group_begun(shared, subject, "g")
+    client.do("send", subject=subject, count=3)
+    client.wait("sent", 3)
+    got = client.wait("message", 9, 40)
+    attempts = sorted((event["number"], event["times"]) for event in got)
+    assert attempts == [(str(n), t) for n in range(3) for t in (1, 2, 3)]
+    ids = {(event["number"], event["id"]) for event in got}
+    assert len(ids) == 3
+
+
+def test_a_message_that_fails_too_often_becomes_a_dead_letter(shared: System, java: Make, version: str) -> None:
+    client, subject = java(shared), f"dead-{version}"
+    listen(client, subject, fail=100)
+    group_begun(shared, subject, "g")
+    client.do("send", subject=subject, maxRetry=2, properties={"data": "poison"})
+    client.wait("message", 2, 30)
+    dead = f"%25DEAD_RETRY%25{subject}%25g"
+
+    def letters() -> list[dict[str, object]]:
+        found = []
+        for name in shared.brokers:
+            try:
+                found += shared.admin(name, f"/subjects/{dead}/messages")["messages"]
+            except OSError:
+                continue
+        return found
+
+    (letter,) = eventually(letters, 20, "a dead letter")
+    assert letter["properties"]["data"] == "poison"  # type: ignore[index]
+    assert letter["properties"]["qmq_times"] == "3"  # type: ignore[index]
+
+
+def test_broadcast_reaches_every_client(shared: System, java: Make, version: str) -> None:
+    # T16: broadcast byte and numbering.
+    subject = f"broadcast-{version}"
+    clients = [java(shared, f"java@@b{i}") for i in range(2)]
+    for i, client in enumerate(clients):
+        client.do("listen", subject=subject, broadcast=True, name="b")
+        client.wait("listening", 1)
+        group_begun(shared, subject, f"java@@b{i}-{version}")
+    clients[0].do("send", subject=subject, count=40)
+    clients[0].wait("sent", 40)
+    for client in clients:
+        assert numbers(client.wait("message", 40)) == Counter(str(i) for i in range(40))
+
+
+def test_consume_most_once_acks_before_the_listener(shared: System, java: Make, version: str) -> None:
+    client, subject = java(shared), f"once-{version}"
+    listen(client, subject, once=True, fail=100)
+    group_begun(shared, subject, "g")
+    client.do("send", subject=subject, count=5)
+    client.wait("sent", 5)
+    client.wait("message", 5)
+
+    def all_acked() -> bool:
+        return all(
+            g["in_flight"] == 0 and g["backlog"] == 0
+            for name in shared.brokers
+            for s in shared.admin(name, f"/stats?subject={subject}")["subjects"]
+            for g in s["groups"]
+        )
+
+    eventually(all_acked, 15)
+    assert {event["times"] for event in client.of("message")} == {1}
+
+
+def test_large_strings_pass_unharmed(shared: System, java: Make, version: str) -> None:
+    client, subject = java(shared), f"large-{version}"
+    listen(client, subject)
+    group_begun(shared, subject, "g")
+    large = "字母x" * 10_000
+    client.do("send", subject=subject, large=large)
+    (event,) = client.wait("message", 1)
+    assert event["large"] == large
+
+
+def test_two_consumers_share_a_backlog(shared: System, java: Make, version: str) -> None:
+    subject = f"share-{version}"
+    sender = java(shared, "java@@s")
+    first, second = java(shared, "java@@c1"), java(shared, "java@@c2")
+    listen(first, subject, slowMs=5)
+    group_begun(shared, subject, "g")
+    sender.do("send", subject=subject, count=1500)
+    sender.wait("sent", 1500, 60)
+    listen(second, subject, slowMs=5)
+    eventually(lambda: len(first.of("message")) + len(second.of("message")) >= 1500, 60)
+    assert numbers(first.of("message") + second.of("message")) == Counter(str(i) for i in range(1500))
+    assert len(second.of("message")) > 100, "the second consumer did not take its share"
+
+
+async def test_java_sends_and_python_receives(shared: System, java: Make, version: str) -> None:
+    client, subject = await asyncio.to_thread(java, shared), f"j2p-{version}"
+    client.do("send", subject=subject, count=50, tags=["eu"], properties={"data": "from java"})
+    await asyncio.to_thread(client.wait, "sent", 50)
+    got = []
+    async with Consumer(shared.meta_url, subject, "g", start="earliest", consumer_id="py@@1") as consumer:
+        async for delivery in consumer:
+            async with delivery:
+                got.append(delivery)
+            if len(got) == 50:
+                break
+    assert Counter(d.properties["number"] for d in got) == Counter(str(i) for i in range(50))
+    assert {(d.body, d.tags, d.attempt) for d in got} == {("from java", ("eu",), 1)}
+
+
+async def test_python_sends_and_java_receives(shared: System, java: Make, version: str) -> None:
+    # T11: our producer sets the create time; T12, T13: it refuses what Java could not read.
+    client, subject = await asyncio.to_thread(java, shared), f"p2j-{version}"
+    await asyncio.to_thread(listen, client, subject)
+    await asyncio.to_thread(group_begun, shared, subject, "g")
+    async with Producer(shared.meta_url, app="python") as producer:
+        await asyncio.gather(
+            *(producer.send(subject, {"number": i, "data": "from python"}, tags=["x"]) for i in range(50))
+        )
+    got = await asyncio.to_thread(client.wait, "message", 50)
+    assert numbers(got) == Counter(str(i) for i in range(50))
+    assert {event["data"] for event in got} == {"from python"}
+    assert {json.dumps(event["tags"]) for event in got} == {'["x"]'}
+
+
+async def test_python_retries_and_java_sees_the_next_attempt(shared: System, java: Make, version: str) -> None:
+    subject = f"handover-{version}"
+    async with Consumer(shared.meta_url, subject, "g", start="earliest", consumer_id="py@@2") as consumer:
+        async with Producer(shared.meta_url) as producer:
+            await producer.send(subject, {"number": "7"})
+        (delivery,) = await consumer.pull(1, timeout=10)
+        await delivery.retry()
+    client = await asyncio.to_thread(java, shared)
+    await asyncio.to_thread(listen, client, subject)
+    (event,) = await asyncio.to_thread(client.wait, "message", 1)
+    assert (event["number"], event["times"]) == ("7", 2)
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_a_broker_restarted_under_the_client_loses_nothing(tmp_path: Path, java: Make, version: str, how: str) -> None:
+    # T2: neither 52 nor result 4 is ever answered, so nothing sticks; T27: repetitions are allowed.
+    system = System(tmp_path, broker_flags=("--retry-delay-seconds", "0.3"))
+    try:
+        system.start()
+        client, subject = java(system), "restart"
+        listen(client, subject)
+        group_begun(system, subject, "g")
+        client.do("send", subject=subject, count=200)
+        client.wait("sent", 50)
+        for name in ("g1", "g2"):
+            broker = system.brokers[name]
+            if how == "kill":
+                broker.kill()
+            else:
+                broker.stop()
+            broker.start()
+            client.do("send", subject=subject, count=200)
+        eventually(lambda: len(client.of("sent")) + len(client.of("failed")) >= 600, 90, "every send is settled")
+        sent = {event["id"] for event in client.of("sent")}
+        assert len(sent) >= 550
+        eventually(lambda: sent <= {event["id"] for event in client.of("message")}, 90, "every message comes")
+    finally:
+        system.stop()
+
+
+def test_an_illegal_subject_harms_nobody_else(shared: System, java: Make, version: str) -> None:
+    # T3, T19, T20: the answer for an illegal name has no groups; other subjects of the process go on.
+    client = java(shared)
+    client.do("send", subject="il legal")
+    client.do("send", subject=f"legal-{version}", count=3)
+    client.wait("sent", 3)

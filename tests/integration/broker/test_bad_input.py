@@ -1,0 +1,200 @@
+"""Bad input: the documented answer or a closed connection, a counted metric, a log line without payload; nobody else slowed.
+
+And F13: a full disk refuses sends at once and nothing else.
+"""
+
+import asyncio
+import contextlib
+import logging
+from pathlib import Path
+
+import pytest
+
+from qmq.clock import ManualClock
+from qmq.errors import ConnectionLost
+from qmq.protocol.codes import Command, ResponseCode, SendResult
+from qmq.protocol.commands import PullRequest
+from qmq.protocol.frames import encode_request
+from qmq.protocol.messages import Message, encode_entry
+from tests.support.in_process import CREATED, connected, message, running_broker
+from tests.support.memory_disk import MemoryDisk
+from tests.support.waiting import eventually_async
+
+SECRET = "do-not-log-me"
+
+
+async def test_unknown_commands_versions_and_bodies_get_their_answers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        assert (await client.raw(77, b"x")).code == ResponseCode.UNKNOWN_CODE
+        assert (await client.raw(Command.SEND_MESSAGE, b"", version=3)).code == ResponseCode.BROKER_ERROR
+        entry = bytearray(encode_entry(Message("orders", "m", {**CREATED, "data": SECRET})))
+        entry[3] ^= 1
+        assert (await client.raw(Command.SEND_MESSAGE, bytes(entry))).code == ResponseCode.BROKER_ERROR
+        assert (await client.raw(Command.SEND_MESSAGE, bytes(entry[:-3]))).code == ResponseCode.BROKER_ERROR
+        assert (await client.raw(Command.ACK_REQUEST, b"\x00")).code == ResponseCode.BROKER_ERROR
+        assert (await client.raw(Command.HEARTBEAT, b"", version=8)).code == Command.HEARTBEAT
+        counted = broker.handlers.counters.bad_requests
+        assert counted == {"unknown_command": 1, "unknown_version": 1, "bad_crc": 1, "undecodable": 2}
+        assert not await client.send(message(1)), "the connection still serves"
+        assert SECRET not in caplog.text
+
+
+async def test_pulls_that_can_not_be_served_are_answered_late_with_nothing(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        loop = asyncio.get_running_loop()
+        for subject, group, consumer, limit in (
+            ("a b", "g", "c", 1),
+            ("orders", "g/h", "c", 1),
+            ("orders", "g", "", 1),
+            ("orders", "g", "c", 0),
+        ):
+            request = PullRequest(subject, group, consumer, limit, -1, -1, 5000, False).encode(9)
+            began = loop.time()
+            assert (await client.raw(Command.PULL_MESSAGE, request)).code == ResponseCode.NO_MESSAGE
+            assert loop.time() - began > 0.5, "trap T4: an answer at once makes the client ask again at once"
+        assert broker.handlers.counters.bad_requests["illegal_name"] == 3
+
+
+async def test_messages_that_would_poison_consumers_are_refused_alone(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        failures = await client.send(
+            message(0), Message("or/ders", "m1", CREATED), Message("orders", "m2", {}), message(3)
+        )
+        assert {k: f.result for k, f in failures.items()} == {
+            "m1": SendResult.SUBJECT_NOT_ASSIGNED,
+            "m2": SendResult.BLOCK,
+        }
+        await client.begin()
+        assert (await client.pull())[1] == ["m0", "m3"]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "protocol.wrong_magic"),
+        (b"\x7f\xff\xff\xff" + encode_request(10, 1)[4:], "protocol.frame_too_large"),
+        (b"\x00\x00\x00\x01" + encode_request(10, 1)[4:], "protocol.frame_too_short"),
+        (encode_request(10, 1)[:4] + b"\x00\x13" + encode_request(10, 1)[6:], "protocol.wrong_header_size"),
+    ],
+)
+async def test_a_stranger_is_disconnected_and_nobody_else_notices(tmp_path: Path, data: bytes, reason: str) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        reader, writer = await asyncio.open_connection(*broker.server.address)
+        writer.write(data)
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        writer.close()
+        assert broker.server.metrics.bad_frames == {reason: 1}
+        assert not await client.send(message(1))
+
+
+async def test_half_a_frame_and_silence_closes_that_connection_only(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
+        reader, writer = await asyncio.open_connection(*broker.server.address)
+        writer.write(encode_request(10, 1, b"x" * 100)[:60])
+        await eventually_async(lambda: any(c._half_since is not None for c in broker.server.connections))
+        clock.advance(31)
+        broker.server._check()
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        writer.close()
+        assert broker.server.metrics.half_frames == 1
+        assert not await client.send(message(1))
+
+
+async def test_connections_over_the_limit_are_closed_at_once(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, connections_max=1) as broker, connected(broker) as client:
+        reader, writer = await asyncio.open_connection(*broker.server.address)
+        with contextlib.suppress(ConnectionError):  # an end of file, or a reset
+            assert await asyncio.wait_for(reader.read(), 5) == b""
+        writer.close()
+        assert broker.server.metrics.refused == 1
+        assert not await client.send(message(1))
+
+
+async def test_a_broker_told_to_be_read_only_refuses_sends_and_nothing_else(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.begin()
+        await client.send(message(0))
+        broker.operator_read_only = "maintenance"
+        failures = await client.send(message(1))
+        # Not result 4: official clients would avoid this group for good (trap T2).
+        assert failures["m1"].result == SendResult.STORE_ERROR
+        assert "maintenance" in failures["m1"].remark
+        assert await client.pull() == (0, ["m0"])
+        assert await client.ack(0, 0) == ResponseCode.SUCCESS
+
+
+async def test_f13_a_full_disk_refuses_sends_at_once_while_acks_and_pulls_go_on(tmp_path: Path) -> None:
+    disk = MemoryDisk()
+    disk.capacity_bytes = 12 << 20
+    async with (
+        running_broker(
+            tmp_path, disk=disk, segment_bytes=4 << 20, disk_reserve_bytes=2 << 20, checkpoint_bytes=1 << 20
+        ) as broker,
+        connected(broker) as client,
+    ):
+        await client.begin()
+        stored = 0
+        failures: dict[str, object] = {}
+        for n in range(1000):
+            failures = await client.send(message(n, size=30_000))
+            if failures:
+                break
+            stored += 1
+        (failure,) = failures.values()
+        assert failure.result == SendResult.STORE_ERROR  # type: ignore[attr-defined]
+        assert "no space" in failure.remark  # type: ignore[attr-defined]
+        assert stored > 100
+        last, taken = -1, 0
+        while taken < stored:
+            begin, got = await client.pull(limit=20, last=last)
+            assert got, f"{taken} of {stored} were pulled"
+            taken += len(got)
+            last = begin + len(got) - 1
+            assert await client.ack(begin, last) == ResponseCode.SUCCESS
+        assert broker.readiness() == ""
+        disk.capacity_bytes = 64 << 20
+        broker._tick()
+        broker.committer._prepare_not_before = 0
+        broker.committer._prepare()
+        await eventually_async(lambda: not broker.refuse_sends(), 5, "sends are taken again without a restart")
+        assert not await client.send(message(5000))
+
+
+async def test_f15_a_failed_sync_answers_nobody_and_ends_the_node(tmp_path: Path) -> None:
+    disk = MemoryDisk()
+    with_logging = logging.getLogger("qmq.broker")
+    with_logging.setLevel(logging.CRITICAL + 1)
+    try:
+        async with running_broker(tmp_path, disk=disk) as broker, connected(broker) as client:
+            await client.send(message(0))
+            failures = iter([OSError(5, "injected")])
+            disk.fail = lambda what, path: next(failures, None) if what == "sync" and "/log/" in path else None
+            with pytest.raises(ConnectionLost):
+                await client.send(message(1))
+            with pytest.raises(OSError, match="injected"):
+                await asyncio.wait_for(broker.serve(asyncio.Event()), 2)
+            assert "failed" in broker.health()
+    finally:
+        with_logging.setLevel(logging.NOTSET)
+
+
+async def test_a_graceful_stop_answers_what_is_under_way(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.begin()
+        held = asyncio.create_task(client.pull(timeout_ms=20_000))
+        await eventually_async(lambda: broker.handlers.polls.held == 1)
+        sends = [asyncio.create_task(client.send(message(n))) for n in range(20)]
+        await asyncio.sleep(0)
+        await broker.close()
+        results = await asyncio.gather(*sends, return_exceptions=True)
+        answered = [r for r in results if r == {}]
+        (_, got) = await held
+        assert len(answered) + len([r for r in results if isinstance(r, ConnectionLost)]) == 20
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.begin(group="all")
+        found = (await client.pull(group="all"))[1]
+        assert len(found) >= len(answered)
+        assert set(got) <= set(found)
