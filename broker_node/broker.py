@@ -242,6 +242,7 @@ class Broker:
         now = self.clock.monotonic()
         self.rates.add(now, rate_counters(self.store))
         self._look_at_disk()
+        self.committer.prepare()
         self._retain()
         self.checkpoints.maybe()
         if now - self._swept_at >= min(SWEEP_SECONDS, self.options.consumer_lease_seconds / 4):
@@ -328,7 +329,7 @@ class Broker:
         room = log.room_bytes
         if self.disk_free_bytes < reserve and room < 2 * log_reserve:
             return f"no space: {self.disk_free_bytes} bytes free on disk, the reserve is {reserve}"
-        if room < log_reserve:
+        if room < log_reserve and self.committer.is_out_of_space:
             return f"no space: {room} bytes left in the log, the reserve is {log_reserve}"
         return ""
 

@@ -67,6 +67,8 @@ class Committer:
         self._started_at = 0.0
         self._preparing = False
         self._prepare_not_before = 0.0
+        self.is_out_of_space = False
+        """The next segment could not be made when it was last tried."""
         self.failed: BaseException | None = None
         self.commits = 0
         self.syncs = 0
@@ -79,7 +81,7 @@ class Committer:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._write_loop, name="committer", daemon=True)
         self._thread.start()
-        self._prepare()
+        self.prepare()
         if self._policy is FlushPolicy.INTERVAL:
             self._loop.call_later(self._interval, self._sync_by_interval)
 
@@ -170,8 +172,7 @@ class Committer:
         if not commit.is_seal:
             self._on_synced(synced_end)
         self._release(synced_end)
-        if self._log.prepared_bytes == 0:
-            self._prepare()
+        self.prepare()
         if not self._scheduled:
             self._begin()
 
@@ -200,14 +201,19 @@ class Committer:
             self._jobs.put(self._log.sync)
             self._loop.call_later(self._interval, self._sync_by_interval)
 
-    def _prepare(self) -> None:
-        """Have the next segment made in time, in another thread, so that a roll costs nothing."""
+    def prepare(self) -> None:
+        """Have the next segment made in time, in another thread, so that a roll costs nothing.
+
+        Called after each commit; while there is no space, also by whoever looks at the disk, so that writing goes on by
+        itself once there is.
+        """
+        if self._log.prepared_bytes:
+            return
         assert self._loop is not None
         now = self._clock.monotonic()
         if self._preparing or now < self._prepare_not_before:
             return
         self._preparing = True
-        self._prepare_not_before = now + PREPARE_RETRY_SECONDS
         future = self._loop.run_in_executor(None, self._log.prepare_next)
         future.add_done_callback(self._prepared)
 
@@ -216,7 +222,9 @@ class Committer:
         if future.cancelled():
             return
         error = future.exception()
+        self.is_out_of_space = error is not None
         if error is not None:
+            self._prepare_not_before = self._clock.monotonic() + PREPARE_RETRY_SECONDS
             logger.warning("the next log segment could not be prepared: %s", error)
 
     def _fail(self, error: BaseException) -> None:

@@ -156,9 +156,6 @@ async def test_f13_a_full_disk_refuses_sends_at_once_while_acks_and_pulls_go_on(
             assert await client.ack(begin, last) == ResponseCode.SUCCESS
         assert broker.readiness() == ""
         disk.capacity_bytes = 64 << 20
-        broker._tick()
-        broker.committer._prepare_not_before = 0
-        broker.committer._prepare()
         await eventually_async(lambda: not broker.refuse_sends(), 5, "sends are taken again without a restart")
         assert not await client.send(message(5000))
 
