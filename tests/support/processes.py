@@ -138,7 +138,7 @@ class System:
             [
                 sys.executable, "-m", "broker_node", "--group", group, "--data-dir", str(self.folder / group),
                 "--port", str(port), "--admin-port", str(admin), "--meta", self.meta_url,
-                "--segment-bytes", str(64 << 20), *self.broker_flags, *flags,
+                *(() if "--segment-bytes" in self.broker_flags else ("--segment-bytes", str(64 << 20))), *self.broker_flags, *flags,
             ],
             self.folder,
             f"http://127.0.0.1:{admin}/readyz",
