@@ -6,6 +6,7 @@ import sys
 
 from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
+from qmq.daemon.allocator import keep_freed_memory
 from qmq.daemon.options import exit_wrong, parse_options
 from qmq.daemon.runner import FAILED, run_daemon, set_up_logging
 from qmq.errors import SettingError
@@ -27,6 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     except SettingError as error:
         exit_wrong(PROG, error)
     set_up_logging(options.log_level, options.log_format)
+    keep_freed_memory()
 
     async def run(stop: asyncio.Event) -> None:
         broker = Broker(options)

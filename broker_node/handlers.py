@@ -136,7 +136,8 @@ class Handlers:
     # --- send ------------------------------------------------------------------------------------------------------
 
     def _send(self, connection: Connection, frame: Frame) -> None:
-        runs, failures = scan_batch(frame.body)
+        runs, failures = scan_batch(frame.buffer, frame.body_at, frame.body_at + len(frame.body))
+        data = memoryview(frame.buffer)
         reason = self._refuse_sends()
         if reason:
             self._refuse_runs(connection, frame, runs, failures, SendResult.STORE_ERROR, reason)
@@ -148,7 +149,7 @@ class Handlers:
         offset = -1
         subjects = [store.subject(run.subject) for run in runs]
         for subject, run in zip(subjects, runs, strict=True):
-            offset = store.append_run(subject, run, frame.body, now_ms)
+            offset = store.append_run(subject, run, data, now_ms)
             self.counters.sends += run.count
         for failure in failures:
             self.counters.send_failures[SendResult(failure.result).name.lower()] += 1
@@ -170,7 +171,7 @@ class Handlers:
         """Nothing of this send is stored: every message of it fails, definitely, with the same reason."""
         for run in runs:
             for begin in run.raw_begins:
-                failures.append(SendFailure(_message_id(frame.body, begin), result, remark))
+                failures.append(SendFailure(_message_id(frame.buffer, begin), result, remark))
         for failure in failures:
             self.counters.send_failures[SendResult(failure.result).name.lower()] += 1
         connection.reply(frame, ResponseCode.SUCCESS, encode_send_response(failures))
@@ -366,7 +367,7 @@ class Handlers:
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))
 
 
-def _message_id(body: memoryview, raw_begin: int) -> str:
+def _message_id(body: bytearray, raw_begin: int) -> str:
     """The id of a message that was scanned before."""
     at = raw_begin + 1 + 8 + 8
     at += 2 + int.from_bytes(body[at : at + 2], "big")

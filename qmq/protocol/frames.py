@@ -26,6 +26,8 @@ BUFFER_BYTES_FIRST = 64 << 10
 """A connection's first receive buffer: most connections never need more."""
 BUFFER_BYTES = 256 << 10
 """Later receive buffers, as large as what asyncio reads at once."""
+BUFFER_BYTES_MOST = 2 << 20
+"""On a connection that has sent large frames, later buffers are made for a few of them at once, up to this."""
 FREE_BYTES_MIN = 4 << 10
 """A buffer with less room than this is left for a new one."""
 GROWTH = 8
@@ -43,6 +45,9 @@ class Frame:
     flag: int
     request_code: int
     body: memoryview
+    buffer: bytearray
+    """What `body` is a view into, from `body_at` on: for readers that are faster on bytes than on views."""
+    body_at: int
 
     @property
     def is_response(self) -> bool:
@@ -99,7 +104,7 @@ class FrameReader:
     error is raised by the next call.
     """
 
-    __slots__ = ("_begin", "_buffer", "_end", "_frame_bytes_max", "_view", "error")
+    __slots__ = ("_begin", "_buffer", "_end", "_frame_bytes_max", "_largest", "_view", "error")
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._frame_bytes_max = frame_bytes_max
@@ -107,6 +112,7 @@ class FrameReader:
         self._view = memoryview(self._buffer)
         self._begin = 0
         self._end = 0
+        self._largest = 0
         self.error: ProtocolError | None = None
         """Why nothing more can be read, once a header was bad."""
 
@@ -159,7 +165,11 @@ class FrameReader:
             needed = total + 4
             if end - at < needed:
                 break
-            frames.append(Frame(code, version, opaque, flag, request_code, view[at + HEADER_BYTES : at + needed]))
+            body_at = at + HEADER_BYTES
+            body = view[body_at : at + needed]
+            frames.append(Frame(code, version, opaque, flag, request_code, body, self._buffer, body_at))
+            if needed > self._largest:
+                self._largest = needed
             at += needed
             needed = 0
         self._begin = at
@@ -177,7 +187,7 @@ class FrameReader:
         if capacity - self._end >= FREE_BYTES_MIN:
             return
         # A multiple of what has come, and never more than the frame needs beyond the usual buffer.
-        size = max(BUFFER_BYTES, min(needed, GROWTH * pending))
+        size = max(BUFFER_BYTES, min(needed, GROWTH * pending), min(4 * self._largest, BUFFER_BYTES_MOST))
         fresh = bytearray(size)
         fresh[:pending] = self._view[self._begin : self._end]
         self._buffer, self._view = fresh, memoryview(fresh)

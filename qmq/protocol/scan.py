@@ -77,15 +77,17 @@ def tag_digest(tags: list[bytes]) -> int:
     return bits
 
 
-def scan_batch(body: memoryview) -> tuple[list[Run], list[SendFailure]]:
-    """Check a SEND body and cut it into runs; messages that may not be stored come back as failures.
+def scan_batch(data: bytes | bytearray, begin: int = 0, end: int | None = None) -> tuple[list[Run], list[SendFailure]]:
+    """Check a SEND body, data[begin:end], and cut it into runs; messages that may not be stored come back as failures.
+
+    Places in the runs count from the start of `data`, which has to stay as it is.
 
     Raises:
         BadChecksum: an entry's CRC is wrong.
         ProtocolError: the bytes are not a row of entries, or an entry lacks its id or subject; nothing of it may be
             stored (the reference answers such a request 51 as a whole).
     """
-    return _Scanner(bytes(body)).scan()
+    return _Scanner(data, begin, len(data) if end is None else end).scan()
 
 
 def walk_stored(entries: memoryview, subject: str) -> Run:
@@ -140,14 +142,14 @@ def _walk_one(data: bytes, position: int, run: Run) -> int:
     return end
 
 
-def _read_tags(data: bytes, at: int) -> tuple[list[bytes], int]:
+def _read_tags(data: bytes | bytearray, at: int) -> tuple[list[bytes], int]:
     count = data[at] if at < len(data) else 0
     at += 1
     tags = []
     for _ in range(count):
         length = _U16.unpack_from(data, at)[0]
         at += 2
-        tags.append(data[at : at + length])
+        tags.append(bytes(data[at : at + length]))
         at += length
     if at > len(data):
         raise ProtocolError("tags run beyond the end of the message")
@@ -169,8 +171,10 @@ class _Template:
 
 
 class _Scanner:
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | bytearray, begin: int, end: int) -> None:
         self._data = data
+        self._begin = begin
+        self._end = end
         self._view = memoryview(data)
         self._runs: list[Run] = []
         self._run: Run | None = None
@@ -180,8 +184,8 @@ class _Scanner:
         self._count = 0
 
     def scan(self) -> tuple[list[Run], list[SendFailure]]:
-        size = len(self._data)
-        position = 0
+        size = self._end
+        position = self._begin
         while position < size:
             if self._template is not None and self._run is not None:
                 position = self._scan_alike(position)
@@ -197,7 +201,7 @@ class _Scanner:
 
     def _scan_alike(self, position: int) -> int:
         """Take as many messages of the template's shape as follow; stops at the first that differs."""
-        data, view, size = self._data, self._view, len(self._data)
+        data, view, size = self._data, self._view, self._end
         template, run = self._template, self._run
         assert template is not None
         assert run is not None
@@ -206,15 +210,16 @@ class _Scanner:
         value_at, value_end = template.created_value_at, template.created_value_end
         add_begin, add_crc, add_bits = run.raw_begins.append, run.crcs.append, run.tag_bits.append
         while position + entry_bytes <= size and self._count < BATCH_MESSAGES_MAX:
-            crc, *rest = unpack(data, position)
+            found = unpack(data, position)
             if (
-                tuple(rest) != lengths
+                found[1:] != lengths
                 or not data.startswith(head, position + _SUBJECT_AT)
                 or not data.startswith(_CREATED_KEY, position + created_at)
                 or not data[position + value_at : position + value_end].isdigit()
             ):
                 break
             end = position + entry_bytes
+            crc = found[0]
             if crc32(view[position + CRC_BYTES : end]) != crc:
                 raise BadChecksum(f"message {self._count} of the batch has a wrong CRC")
             add_begin(position + CRC_BYTES)
@@ -228,10 +233,10 @@ class _Scanner:
         data = self._data
         crc, flag, _created, _time, subject_bytes = _FIXED.unpack_from(data, position)
         at = position + _FIXED.size
-        subject = data[at : at + subject_bytes]
+        subject = bytes(data[at : at + subject_bytes])
         at += subject_bytes
         id_bytes = _U16.unpack_from(data, at)[0]
-        message_id = data[at + 2 : at + 2 + id_bytes]
+        message_id = bytes(data[at + 2 : at + 2 + id_bytes])
         at += 2 + id_bytes
         problem = ""
         tags: list[bytes] = []
@@ -244,7 +249,7 @@ class _Scanner:
         attribute_bytes: int = _I32.unpack_from(data, at)[0]
         at += 4
         end: int = at + attribute_bytes
-        if attribute_bytes < 0 or end > len(data):
+        if attribute_bytes < 0 or end > self._end:
             raise ProtocolError(f"message {self._count} claims {attribute_bytes} bytes of properties, more than came")
         if not subject_bytes or not id_bytes:
             raise ProtocolError(f"message {self._count} has an empty {'message id' if subject_bytes else 'subject'}")

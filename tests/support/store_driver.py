@@ -107,7 +107,7 @@ class StoreDriver:
             ids.append(message_id)
             entries.append(entry_of(message_id, subject, self.rng.randint(0, 600)))
         body = memoryview(b"".join(entries))
-        (run,), _ = scan_batch(body)
+        (run,), _ = scan_batch(bytes(body))
         target = self.store.subject(subject)
         first = target.next_sequence
         self.oracle.tried.update(ids)
