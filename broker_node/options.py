@@ -38,7 +38,7 @@ class BrokerOptions:
         minimum=MIB,
     )
     checkpoint_bytes: int = option(
-        128 * MIB,
+        256 * MIB,
         help="a checkpoint is made after this much log, so that a restart replays no more",
         unit="bytes",
         minimum=MIB,

@@ -273,7 +273,9 @@ class Consumer:
         message = fetched.message
         wanted = message.properties.get(KEY_GROUP, "")
         attempt = _whole(message.properties.get(KEY_ATTEMPT), 1)
-        if (wanted and wanted != self.group) or (self._at_most_once and attempt > 1):
+        # A dead letter names the group that gave it up; whoever reads the dead-letter subject is meant to get it.
+        is_anothers = bool(wanted) and wanted != self.group and split_subject(self.subject).kind != "dead"
+        if is_anothers or (self._at_most_once and attempt > 1):
             fetcher.done(fetched.pull_sequence)
             return
         if message.subject != self.subject and split_subject(self.subject).kind == "real":

@@ -1,0 +1,152 @@
+"""The docs are true: README's commands run, every setting is listed."""
+
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker_node.options import BrokerOptions
+from metaserver.options import MetaOptions
+from qmq.daemon.options import options_markdown
+from tests.support.processes import PROJECT, answers
+from tests.support.waiting import eventually
+
+README = (PROJECT / "README.md").read_text()
+BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.S)
+
+
+def port_base() -> int:
+    """The first of seven free ports in a row."""
+    for base in range(24000, 30000, 10):
+        try:
+            for port in range(base, base + 7):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return base
+    raise AssertionError("no seven free ports in a row")
+
+
+class Up:
+    """`manage.py up` as `make up` starts it."""
+
+    def __init__(self, folder: Path, base: int) -> None:
+        self.base = base
+        self._log = folder / "up.log"
+        self._command = [
+            sys.executable,
+            "manage.py",
+            "up",
+            "--data-dir",
+            str(folder / "data"),
+            "--port-base",
+            str(base),
+        ]
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> float:
+        """Start; seconds until it says ready."""
+        began = time.monotonic()
+        with open(self._log, "wb") as log:
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, cwd=PROJECT)
+
+        def is_ready() -> bool:
+            assert self.process is not None
+            assert self.process.poll() is None, self.text()
+            return "\nready\n" in self.text()
+
+        eventually(is_ready, 60, "ready")
+        return time.monotonic() - began
+
+    def text(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def stop(self) -> int:
+        """Ctrl-C; the exit code."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        return self.process.wait(40)
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    found = Up(tmp_path, port_base())
+    try:
+        found.start()
+        yield found
+    finally:
+        found.stop()
+
+
+def test_the_readmes_commands_work_as_written(up: Up) -> None:
+    commands = [line for block in BLOCKS for line in block.splitlines() if line and not line.startswith("#")]
+    assert "make up" in commands
+    assert "make test" in commands
+    ran = 0
+    environment = {**os.environ, "QMQ_META": f"127.0.0.1:{up.base + 1}"}
+    for command in commands:
+        words = shlex.split(command)
+        if words[0] != "qmq":
+            assert words[0] in ("make", "."), f"README has a command that no test runs: {command}"
+            continue
+        done = subprocess.run(
+            [sys.executable, "-m", "qmq.cli", *words[1:]], capture_output=True, text=True, timeout=60, env=environment,
+            cwd=PROJECT, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        ran += 1
+    assert ran >= 8
+
+
+def test_up_restarts_what_crashes_refuses_a_second_start_and_leaves_nothing(up: Up, tmp_path: Path) -> None:
+    children = subprocess.run(
+        ["ps", "-eww", "-o", "pid,args"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    ours = {int(line.split()[0]): line for line in children if str(tmp_path) in line and "manage.py" not in line}
+    assert len(ours) == 3, ours
+    (broker,) = [pid for pid, line in ours.items() if "g1-a" in line]
+    os.kill(broker, signal.SIGKILL)
+    eventually(lambda: "starting it again" in up.text(), 10)
+    eventually(lambda: answers(f"http://127.0.0.1:{up.base + 4}/readyz"), 20, "the broker serves again")
+    second = subprocess.run(up._command, capture_output=True, text=True, timeout=60, cwd=PROJECT, check=False)
+    assert second.returncode == 2
+    assert "another system runs in" in second.stderr
+    elsewhere = [*up._command[:4], str(tmp_path / "other"), *up._command[5:]]
+    third = subprocess.run(elsewhere, capture_output=True, text=True, timeout=60, cwd=PROJECT, check=False)
+    assert third.returncode == 2
+    assert f"port {up.base} (console) is taken" in third.stderr
+    assert answers(f"http://127.0.0.1:{up.base}/")
+    assert up.stop() == 0
+    assert up.start() < 10, "a second start is ready within 10 s"
+    assert up.stop() == 0
+    left = subprocess.run(["ps", "-eww", "-o", "args"], capture_output=True, text=True, check=True).stdout
+    assert str(tmp_path) not in left
+
+
+def test_every_setting_is_documented() -> None:
+    text = (PROJECT / "docs/reference/settings.md").read_text()
+    assert text == settings_page(), "docs/reference/settings.md is stale: python -m tests.docs.test_docs writes it"
+
+
+def settings_page() -> str:
+    """docs/reference/settings.md, from the options themselves."""
+    return (
+        "# Settings\n\nMade from the code (`python -m tests.docs.test_docs`). Each can be given as a flag, in the environment, or"
+        " in a TOML file named with `--config`; the first of these that says something counts.\n\n"
+        f"## Broker node: `python -m broker_node`\n\n{options_markdown(BrokerOptions, 'broker')}\n"
+        f"## Metaserver: `python -m metaserver`\n\n{options_markdown(MetaOptions, 'meta')}"
+    )
+
+
+if __name__ == "__main__":
+    (PROJECT / "docs/reference/settings.md").write_text(settings_page())

@@ -1,0 +1,150 @@
+"""Producer and Consumer against a real system."""
+
+import asyncio
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from qmq import App, Consumer, Delivery, Limits, Producer, Timeouts
+from qmq import sync as blocking
+from qmq.errors import (
+    ClientClosed,
+    DeliveryAlreadySettled,
+    IllegalName,
+    LocalProtocolError,
+    QueueFull,
+    RouteUnknown,
+    SendFailed,
+)
+from tests.support.processes import System, free_port
+from tests.support.waiting import eventually_async
+
+
+async def test_failing_handlers_see_the_next_attempt_and_then_a_dead_letter(system: System) -> None:
+    seen: list[tuple[str, int]] = []
+    app = App(system.meta_url, app="test")
+
+    @app.consumer("orders", group="billing", start="earliest", attempts_max=2, consumer_id="c@@1")
+    async def charge(delivery: Delivery) -> None:
+        seen.append((delivery.properties["kind"], delivery.attempt))
+        if delivery.properties["kind"] == "poison" or delivery.attempt == 1:
+            raise RuntimeError("told to fail")
+
+    running = asyncio.create_task(app.run())
+    async with Producer(system.meta_url, app="test") as producer:
+        await producer.send("orders", {"kind": "poison"})
+        await producer.send("orders", {"kind": "good"})
+    await eventually_async(lambda: len(seen) >= 4, 20)
+    async with Consumer(system.meta_url, "%DEAD_RETRY%orders%billing", "ops", start="earliest") as dead:
+        (letter,) = await dead.pull(1, timeout=10)
+        assert letter.properties == {"kind": "poison"}
+        assert letter.attempt == 3
+        await letter.ack()
+    assert Counter(seen) == Counter({("poison", 1): 1, ("poison", 2): 1, ("good", 1): 1, ("good", 2): 1})
+    await charge(letter) if letter.properties["kind"] == "never" else None
+    app.stop()
+    await asyncio.wait_for(running, 20)
+
+
+async def test_a_dead_broker_group_is_left_for_the_other_and_everything_arrives(system: System) -> None:
+    timeouts = Timeouts(connect=1, send=2, delivery=30)
+    async with Producer(system.meta_url, app="test", timeouts=timeouts) as producer:
+        await producer.send("orders", "first")
+        system.brokers["g1"].kill()
+        receipts = await asyncio.gather(*(producer.send("orders", {"number": n}) for n in range(200)))
+        assert {receipt.broker_group for receipt in receipts} == {"g2"}
+        assert any(receipt.attempts > 1 for receipt in receipts) or len(receipts) == 200
+    await asyncio.to_thread(system.brokers["g1"].start)
+
+
+async def test_closing_a_consumer_hands_back_what_it_did_not_settle(system: System) -> None:
+    async with Producer(system.meta_url) as producer:
+        await asyncio.gather(*(producer.send("orders", {"number": n}) for n in range(20)))
+    async with Consumer(system.meta_url, "orders", "g", consumer_id="a", start="earliest") as first:
+        taken: list[Delivery] = []
+        while len(taken) < 20:
+            taken += await first.pull(20, timeout=10)
+        for delivery in taken[:5]:
+            await delivery.ack()
+        with pytest.raises(DeliveryAlreadySettled):
+            await taken[0].ack()
+    with pytest.raises(ClientClosed):
+        await first.pull()
+    rest: set[str] = set()
+    async with Consumer(system.meta_url, "orders", "g", consumer_id="b", start="earliest") as second:
+        while len(rest) < 15:
+            for delivery in await second.pull(20, timeout=10):
+                assert delivery.attempt == 1
+                rest.add(delivery.properties["number"])
+                await delivery.ack()
+    assert rest == {delivery.properties["number"] for delivery in taken[5:]}
+
+
+async def test_pause_tags_and_broadcast(system: System) -> None:
+    async with (
+        Producer(system.meta_url) as producer,
+        Consumer(system.meta_url, "orders", "tagged", start="earliest", tags=["a"], consumer_id="t") as tagged,
+        Consumer(system.meta_url, "orders", broadcast=True, consumer_id="x", start="earliest") as x,
+        Consumer(system.meta_url, "orders", broadcast=True, consumer_id="y", start="earliest") as y,
+    ):
+        for number, tag in enumerate("abab"):
+            await producer.send("orders", {"number": number}, tags=[tag])
+        got = []
+        while len(got) < 2:
+            got += await tagged.pull(10, timeout=10)
+        assert {delivery.properties["number"] for delivery in got} == {"0", "2"}
+        for consumer in (x, y):
+            every: list[Delivery] = []
+            while len(every) < 4:
+                every += await consumer.pull(10, timeout=10)
+            assert {delivery.properties["number"] for delivery in every} == {"0", "1", "2", "3"}
+
+
+async def test_what_can_not_be_sent_is_refused_with_the_reason(system: System) -> None:
+    async with Producer(system.meta_url, limits=Limits(queue_messages=5)) as producer:
+        with pytest.raises(IllegalName):
+            await producer.send("a b", "x")
+        with pytest.raises(LocalProtocolError, match="32767"):
+            await producer.send("orders", "x" * 40_000)
+        with pytest.raises(LocalProtocolError, match="qmq_createTime"):
+            await producer.send("orders", {"qmq_createTime": "1"})
+        with pytest.raises(LocalProtocolError, match="list"):
+            await producer.send("orders", {"a": ["x"]})  # type: ignore[dict-item]
+        with pytest.raises(QueueFull, match="raise Limits"):
+            for _ in range(10):
+                producer.send_soon("orders", "x")
+        # Waiting for room instead of failing:
+        await asyncio.gather(*(producer.send("orders", "x") for _ in range(50)))
+    with pytest.raises(ClientClosed):
+        await producer.send("orders", "x")
+
+
+async def test_without_a_system_sends_fail_in_time_and_say_why(tmp_path: Path) -> None:
+    url = f"127.0.0.1:{free_port()}"
+    timeouts = Timeouts(connect=0.2, route=0.3, delivery=0.8)
+    async with Producer(url, timeouts=timeouts) as producer:
+        with pytest.raises(SendFailed, match="can't be reached"):
+            await asyncio.wait_for(producer.send("orders", "x"), 10)
+        waiting = producer.send_soon("orders", "x", message_id="left")
+        assert await producer.close(timeout=0.1) == ["left"]
+        with pytest.raises(SendFailed):
+            await waiting
+    assert RouteUnknown("x").retriable
+
+
+def test_the_blocking_face_has_the_same_names(system: System) -> None:
+    with blocking.Producer(system.meta_url, app="test") as producer:
+        assert producer.send("orders", {"number": 1}).subject == "orders"
+        assert producer.send_soon("orders", {"number": 2}).result(10).broker_group in ("g1", "g2")
+        producer.flush()
+    with blocking.Consumer(system.meta_url, "orders", "g", start="earliest") as consumer:
+        found: list[str] = []
+        for delivery in consumer:
+            with delivery:
+                found.append(delivery.properties["number"])
+            if len(found) == 2:
+                break
+    assert sorted(found) == ["1", "2"]
+    assert sum(thread.name == "qmq-sync" for thread in threading.enumerate()) == 1

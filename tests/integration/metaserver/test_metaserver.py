@@ -1,0 +1,357 @@
+"""The metaserver over real sockets: routing, leases, pushes, and going on without its database."""
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metaserver.choices import GroupKind, GroupState
+from metaserver.metaserver import Metaserver
+from metaserver.options import MetaOptions
+from metaserver.repository import MemoryRepository
+from metaserver.snapshot import BrokerGroup, Metadata, Node, Route
+from qmq.clock import ManualClock
+from qmq.net.caller import Caller
+from qmq.net.discovery import find_metaserver
+from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
+from qmq.protocol.commands import (
+    BrokerAcquireMetaRequest,
+    BrokerAcquireMetaResponse,
+    BrokerRegisterRequest,
+    ClientRegisterRequest,
+    ClientRegisterResponse,
+)
+from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
+from qmq.protocol.frames import Frame, encode_request
+from tests.support.waiting import eventually_async
+
+
+class AwayRepository(MemoryRepository):
+    """A database that can be taken away."""
+
+    is_away = False
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("load", "save_route", "save_group", "save_node", "save_clients") and type(self).is_away:
+            raise ConnectionError("the database is away")
+        return super().__getattribute__(name)
+
+
+@asynccontextmanager
+async def running(
+    folder: Path, clock: ManualClock, repository: MemoryRepository | None = None, **settings: Any
+) -> AsyncIterator[Metaserver]:
+    options = MetaOptions(http_port=0, tcp_port=0, data_dir=str(folder), **settings)
+    metaserver = Metaserver(options, repository or MemoryRepository(), clock=clock, rng=random.Random(1))
+    await metaserver.start()
+    try:
+        yield metaserver
+    finally:
+        await metaserver.close()
+
+
+class Peer:
+    """A client or node of the metaserver."""
+
+    def __init__(self, caller: Caller, pushed: list[Frame]) -> None:
+        self.caller = caller
+        self.pushed = pushed
+
+    def ask(self, subject: str, client_type: ClientType, group: str = "") -> None:
+        """CLIENT_REGISTER as the official client sends it: opaque 0, answers matched by content."""
+        request = ClientRegisterRequest(subject, client_type, "app", "client@@1", group, 1)
+        self.caller.tell(encode_request(Command.CLIENT_REGISTER, 0, request.encode(9)))
+
+    def answers(self) -> list[ClientRegisterResponse]:
+        assert all(frame.code == ResponseCode.SUCCESS for frame in self.pushed)
+        return [ClientRegisterResponse.decode(frame.body, 9) for frame in self.pushed]
+
+    async def register(
+        self, group: str, node_id: str = "", *, port: int = 1, log_end: int = 0, kind: str = "broker",
+        request_type: int = BrokerRequestType.ONLINE, state: int = 1,
+    ) -> NodeRegisterResponse:  # fmt: skip
+        request = NodeRegisterRequest(
+            request_type, group, node_id or f"{group}-a", kind, 0, f"10.0.0.1:{port}", "", state, 1, log_end, 0, "1"
+        )
+        frame = await self.caller.call(Command.NODE_REGISTER, request.encode(9), timeout_s=5)
+        assert frame.code == ResponseCode.SUCCESS
+        return NodeRegisterResponse.decode(frame.body, 9)
+
+
+@asynccontextmanager
+async def peer(metaserver: Metaserver) -> AsyncIterator[Peer]:
+    pushed: list[Frame] = []
+    caller = Caller(*metaserver.tcp.address, on_push=pushed.append)
+    await caller.connect()
+    try:
+        yield Peer(caller, pushed)
+    finally:
+        await caller.close()
+
+
+async def test_the_address_page_says_where_the_metaserver_listens(tmp_path: Path) -> None:
+    async with running(tmp_path, ManualClock()) as metaserver:
+        url = "http://{}:{}/meta/address".format(*metaserver.http.address)
+        assert await find_metaserver(url) == metaserver.tcp.address
+
+
+async def test_a_new_subject_is_served_by_two_live_groups_and_stays_there(tmp_path: Path) -> None:
+    repository = MemoryRepository()
+    async with running(tmp_path, ManualClock(), repository) as metaserver, peer(metaserver) as client:
+        for i in range(4):
+            await client.register(f"g{i}", port=i + 1)
+        client.ask("orders", ClientType.PRODUCER)
+        client.ask("%RETRY%orders%g", ClientType.CONSUMER, "g")
+        await eventually_async(lambda: len(client.pushed) == 2)
+        producer, consumer = client.answers()
+        assert len(producer.broker_groups) == 2
+        assert producer.subject == "orders"
+        # Traps T19, T20: the subject asked for comes back; states are 1 to 4; a retry subject goes where the real one is.
+        assert (consumer.subject, consumer.group, consumer.client_type) == ("%RETRY%orders%g", "g", ClientType.CONSUMER)
+        names = {group.name for group in producer.broker_groups}
+        assert {group.name for group in consumer.broker_groups} == names
+        assert {group.state for group in producer.broker_groups} == {1}
+        await eventually_async(lambda: "orders" in repository.routes)
+        assert set(repository.routes["orders"].broker_groups) == names
+
+
+async def test_a_registration_that_can_not_be_served_is_answered_when_a_group_appears(tmp_path: Path) -> None:
+    # Traps T1, T3: an answer without groups would block the official client for ever.
+    async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as client, peer(metaserver) as node:
+        for client_type in (ClientType.PRODUCER, ClientType.CONSUMER, ClientType.DELAY_PRODUCER):
+            client.ask("orders", client_type, "g")
+        await eventually_async(lambda: metaserver.handlers.counters.kept == 3)
+        assert client.pushed == []
+        await node.register("g1")
+        await eventually_async(lambda: len(client.pushed) == 2)
+        assert {(a.client_type, a.broker_groups[0].name) for a in client.answers()} == {(1, "g1"), (2, "g1")}
+        await node.register("d1", kind="delay")
+        await eventually_async(lambda: len(client.pushed) == 3)
+        assert client.answers()[2].broker_groups[0].name == "d1"
+
+
+async def test_a_silent_group_goes_offline_clients_hear_of_it_and_it_comes_back_by_itself(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running(tmp_path, clock) as metaserver, peer(metaserver) as client:
+        await client.register("g1", port=1)
+        await client.register("g2", port=2)
+        client.ask("orders", ClientType.PRODUCER)
+        await eventually_async(lambda: len(client.pushed) == 1)
+        for _ in range(8):
+            clock.advance(1)
+            metaserver.handlers.expire()
+            await client.register("g2", port=2, request_type=BrokerRequestType.HEARTBEAT)
+        await eventually_async(lambda: len(client.pushed) == 2)
+        assert [g.name for g in client.answers()[1].broker_groups] == ["g2"]
+        assert metaserver.directory.groups["g1"].state is GroupState.OFFLINE
+        await client.register("g1", port=1, request_type=BrokerRequestType.HEARTBEAT)
+        await eventually_async(lambda: len(client.pushed) == 3)
+        assert {g.name for g in client.answers()[2].broker_groups} == {"g1", "g2"}
+        stamps = [a.timestamp_ms for a in client.answers()]
+        assert stamps == sorted(stamps)
+
+
+async def test_nobody_expires_because_the_metaserver_itself_stood_still(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running(tmp_path, clock) as metaserver, peer(metaserver) as node:
+        await node.register("g1")
+        clock.advance(1)
+        metaserver.handlers.expire()
+        clock.advance(60)
+        metaserver.handlers.expire()
+        assert metaserver.directory.groups["g1"].state is GroupState.READ_WRITE
+        for _ in range(8):
+            clock.advance(1)
+            metaserver.handlers.expire()
+        assert metaserver.directory.groups["g1"].state is GroupState.OFFLINE
+
+
+async def test_time_stamps_never_fall_even_when_the_clock_does(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running(tmp_path, clock) as metaserver, peer(metaserver) as client:
+        await client.register("g1")
+        for number in range(3):
+            client.ask(f"s{number}", ClientType.CONSUMER, "g")
+            await eventually_async(lambda n=number: len(client.pushed) > n)
+            clock.step_wall(-3_600_000)
+        stamps = [a.timestamp_ms for a in client.answers()]
+        assert stamps == sorted(stamps)
+        assert min(stamps) > 0
+
+
+async def test_another_node_may_not_take_a_live_masters_group(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running(tmp_path, clock) as metaserver, peer(metaserver) as node:
+        assert (await node.register("g1", "a")).accepted
+        refused = await node.register("g1", "b", port=9)
+        assert not refused.accepted
+        assert "a" in refused.reason
+        assert metaserver.directory.groups["g1"].row.master == "a"
+        clock.advance(20)
+        assert (await node.register("g1", "b", port=9)).accepted
+
+
+async def test_f12_a_node_whose_log_went_back_is_read_only(tmp_path: Path) -> None:
+    async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as node:
+        await node.register("g1", log_end=5000)
+        answer = await node.register("g1", log_end=3000)
+        assert answer.accepted
+        assert answer.state == 2
+        assert "5000" in answer.reason
+        assert metaserver.directory.groups["g1"].state is GroupState.READ_ONLY
+
+
+async def test_f28_with_the_database_away_answers_come_from_memory_and_are_stored_later(tmp_path: Path) -> None:
+    repository = AwayRepository()
+    async with running(tmp_path, ManualClock(), repository) as metaserver, peer(metaserver) as client:
+        await client.register("g1", port=1)
+        await client.register("g2", port=2)
+        await eventually_async(lambda: metaserver.keeper.waiting == 0)
+        AwayRepository.is_away = True
+        try:
+            client.ask("new", ClientType.PRODUCER)
+            await eventually_async(lambda: len(client.pushed) == 1)
+            assert len(client.answers()[0].broker_groups) == 2
+            await eventually_async(lambda: metaserver.keeper.problem != "")
+        finally:
+            AwayRepository.is_away = False
+        await eventually_async(lambda: metaserver.keeper.waiting == 0 and not metaserver.keeper.problem)
+        assert "new" in repository.routes
+
+
+async def test_f32_a_metaserver_started_without_its_database_goes_on_from_its_route_file(tmp_path: Path) -> None:
+    async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as client:
+        await client.register("g1", port=1)
+        await client.register("g2", port=2)
+        client.ask("orders", ClientType.PRODUCER)
+        await eventually_async(lambda: len(client.pushed) == 1)
+    AwayRepository.is_away = True
+    try:
+        async with running(tmp_path, ManualClock(), AwayRepository()) as metaserver, peer(metaserver) as client:
+            client.ask("orders", ClientType.CONSUMER, "g")
+            await eventually_async(lambda: len(client.pushed) == 1)
+            assert {g.name for g in client.answers()[0].broker_groups} == {"g1", "g2"}
+    finally:
+        AwayRepository.is_away = False
+
+
+async def test_a_route_that_another_metaserver_stored_first_holds(tmp_path: Path) -> None:
+    groups = [
+        BrokerGroup(f"g{i}", GroupKind.BROKER, GroupState.READ_WRITE, 1, f"g{i}-a", (f"g{i}-a",)) for i in range(3)
+    ]
+    nodes = [Node(f"g{i}-a", f"g{i}", 0, f"10.0.0.1:{i + 1}", "", "1", 0) for i in range(3)]
+    repository = MemoryRepository(Metadata(tuple(groups), tuple(nodes)))
+    repository_route = Route("orders", ("g2",), 5, 1)
+    async with (
+        running(tmp_path, ManualClock(), repository, subject_groups_min=1) as metaserver,
+        peer(metaserver) as client,
+    ):
+        repository.routes["orders"] = repository_route
+        client.ask("orders", ClientType.PRODUCER)
+        await eventually_async(lambda: metaserver.directory.routes.get("orders") == repository_route)
+        await eventually_async(lambda: [g.name for g in client.answers()[-1].broker_groups] == ["g2"])
+
+
+async def test_nodes_of_qmq_register_too(tmp_path: Path) -> None:
+    async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as node:
+        body = BrokerRegisterRequest(0, "java", "10.0.0.9:20881", 0, 1).encode(8)
+        frame = await node.caller.call(Command.BROKER_REGISTER, body, timeout_s=5, version=8)
+        assert (frame.code, len(frame.body)) == (ResponseCode.SUCCESS, 0)
+        body = BrokerAcquireMetaRequest("10.0.0.9", 20881).encode(8)
+        frame = await node.caller.call(Command.BROKER_ACQUIRE_META, body, timeout_s=5, version=8)
+        assert BrokerAcquireMetaResponse.decode(frame.body, 8) == BrokerAcquireMetaResponse("java", "", 0)
+        body = BrokerAcquireMetaRequest("10.0.0.9", 1).encode(8)
+        frame = await node.caller.call(Command.BROKER_ACQUIRE_META, body, timeout_s=5, version=8)
+        assert frame.code == ResponseCode.BROKER_ERROR
+        assert metaserver.directory.groups["java"].state is GroupState.READ_WRITE
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "version", "expected"),
+    [
+        (77, b"", 9, ResponseCode.UNKNOWN_CODE),
+        (Command.CLIENT_REGISTER, b"\xff", 9, ResponseCode.BROKER_ERROR),
+        (Command.CLIENT_REGISTER, b"", 3, ResponseCode.BROKER_ERROR),
+        (Command.NODE_REGISTER, b"\x00\x00", 9, ResponseCode.BROKER_ERROR),
+        (Command.HEARTBEAT, b"", 8, Command.HEARTBEAT),
+    ],
+)
+async def test_bad_requests_get_their_answer(
+    tmp_path: Path, code: int, body: bytes, version: int, expected: int
+) -> None:
+    async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as client:
+        frame = await client.caller.call(code, body, timeout_s=5, version=version)
+        assert frame.code == expected
+
+
+async def test_an_illegal_subject_is_answered_without_groups_and_gets_no_route(tmp_path: Path) -> None:
+    async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as client:
+        await client.register("g1")
+        client.ask("il legal", ClientType.CONSUMER, "g")
+        await eventually_async(lambda: len(client.pushed) == 1)
+        assert client.answers()[0].broker_groups == ()
+        assert metaserver.directory.routes == {}
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_routes_groups_and_clients_are_stored_in_the_database_with_an_audit_row(tmp_path: Path) -> None:
+    from asgiref.sync import sync_to_async
+
+    from metaserver.models import AuditEntry, ConsumerGroup, SubjectRoute
+    from metaserver.orm_repository import OrmRepository
+    from metaserver.snapshot import ClientSeen
+
+    def store() -> None:
+        repository = OrmRepository()
+        group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "g1-a", ("g1-a",))
+        repository.save_group(group, "registered")
+        repository.save_node(Node("g1-a", "g1", 0, "10.0.0.1:1", "", "1", 70))
+        repository.save_node(Node("g1-a", "g1", 0, "10.0.0.1:1", "", "1", 50))
+        route = Route("orders", ("g1",), 1, 5)
+        assert repository.save_route(route) == route
+        assert repository.save_route(Route("orders", ("g9",), 1, 5)) == route
+        longer = Route("orders", ("g1", "g2"), 2, 5)
+        assert repository.save_route(longer) == longer
+        seen = ClientSeen("orders", int(ClientType.CONSUMER), "billing", "c@@1", "app")
+        repository.save_clients([seen])
+        repository.save_clients([seen])
+        metadata = repository.load()
+        assert metadata.routes == (longer,)
+        assert metadata.broker_groups == (group,)
+        assert [node.log_end for node in metadata.nodes] == [70]
+        assert SubjectRoute.objects.get().version == 2
+        assert ConsumerGroup.objects.get().name == "billing"
+        actions = list(AuditEntry.objects.order_by("id").values_list("action", "target"))
+        assert actions == [("broker_group.create", "g1"), ("route.set", "orders"), ("route.set", "orders")]
+
+    await sync_to_async(store, thread_sensitive=True)()
+
+
+@pytest.mark.django_db
+def test_no_migration_is_missing() -> None:
+    from io import StringIO
+
+    from django.core.management import call_command
+
+    call_command("makemigrations", "--check", "--dry-run", stdout=StringIO())
+
+
+def test_routes_are_drawn_from_live_groups_and_kept() -> None:
+    from metaserver.routing import assign, is_usable
+
+    rng = random.Random(3)
+    assert assign(("a",), {"a", "b"}, rng) == ("a", "b")
+    assert assign(("a", "b"), {"c"}, rng) == ("a", "b")
+    assert assign((), {"c"}, rng) == ("c",)
+    assert assign((), set(), rng) == ()
+    assert len(set(assign((), {"a", "b", "c", "d"}, rng))) == 2
+    usable = {t: [s for s in (1, 2, 3, 4) if is_usable(t, s)] for t in ClientType}
+    assert usable == {
+        ClientType.PRODUCER: [1, 3],
+        ClientType.CONSUMER: [1, 2],
+        ClientType.OTHER: [],
+        ClientType.DELAY_PRODUCER: [1, 3],
+    }

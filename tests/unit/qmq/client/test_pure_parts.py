@@ -1,0 +1,135 @@
+"""The client's pure parts: ack window, accumulator, choice of broker group, public names."""
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import qmq
+from qmq.client.accumulator import Accumulator, Waiting
+from qmq.client.ack_window import AckWindow
+from qmq.client.app import App
+from qmq.client.config import Backoff, Limits
+from qmq.client.message import Delivery
+from qmq.client.routing import Breaker, RoundRobin
+from qmq.errors import LocalProtocolError, QueueFull
+from qmq.protocol.commands import BrokerGroupRoute
+
+
+@given(st.permutations(range(12)), st.sets(st.integers(0, 11)))
+def test_acks_are_closed_ranges_in_order_whatever_order_messages_are_done_in(order: list[int], gaps: set[int]) -> None:
+    window = AckWindow()
+    received = [n for n in range(12) if n not in gaps]
+    for sequence in received:
+        assert window.receive(sequence)
+    acked: list[int] = []
+    done: set[int] = set()
+    for sequence in order:
+        if sequence in gaps:
+            continue
+        window.done(sequence)
+        done.add(sequence)
+        closed = window.closed_range()
+        if closed is not None:
+            begin, last = closed
+            covered = [n for n in received if begin <= n <= last]
+            assert set(covered) <= done, "an unfinished message would be acked"
+            acked += covered
+            window.acked(last)
+    assert acked == received
+    assert len(window) == 0
+    assert window.begin == (-1 if not received else received[-1] + 1)
+
+
+def test_an_answer_that_came_twice_is_handled_once() -> None:
+    window = AckWindow()
+    assert window.receive(3)
+    assert not window.receive(3)
+    assert not window.receive(2)
+    assert (window.begin, window.last) == (3, 3)
+
+
+def item(subject: str, size: int = 10, not_before: float = 0.0) -> Waiting[None]:
+    found: Waiting[None] = Waiting(subject, "m", b"x" * size, 100.0, None)
+    found.not_before = not_before
+    return found
+
+
+def test_batches_hold_one_subject_and_keep_their_limits() -> None:
+    queue: Accumulator[None] = Accumulator(Limits(batch_messages=3, batch_bytes=25, queue_messages=8))
+    for subject in ("a", "a", "a", "b"):
+        queue.add(item(subject))
+    assert [i.subject for i in queue.take(0)] == ["a", "a"]
+    assert {queue.take(0)[0].subject, queue.take(0)[0].subject} == {"a", "b"}
+    assert queue.take(0) == []
+    queue.add(item("big", 1000))
+    assert len(queue.take(0)) == 1
+    assert (queue.messages, queue.bytes) == (0, 0)
+
+
+def test_a_full_queue_says_so_and_messages_wait_for_their_time() -> None:
+    queue: Accumulator[None] = Accumulator(Limits(queue_messages=2))
+    queue.add(item("a", not_before=5.0))
+    queue.add(item("a"))
+    with pytest.raises(QueueFull, match="2 messages"):
+        queue.add(item("a"))
+    assert queue.take(1.0) == []
+    assert queue.next_at() == 5.0
+    assert len(queue.take(5.0)) == 2
+
+
+def routes(*names: str) -> list[BrokerGroupRoute]:
+    return [BrokerGroupRoute(name, "h:1", 0, 1) for name in names]
+
+
+def test_groups_are_taken_in_turn_and_a_failing_one_rests_for_a_growing_while() -> None:
+    breaker = Breaker(Backoff(first=1.0, factor=2.0, longest=3.0))
+    turn = RoundRobin(breaker)
+    first = [turn.choose(routes("a", "b"), 0.0) for _ in range(4)]
+    assert [r.name for r in first if r] in (["a", "b", "a", "b"], ["b", "a", "b", "a"])
+    breaker.failed("a", 0.0)
+    assert {r.name for r in (turn.choose(routes("a", "b"), 0.5) for _ in range(3)) if r} == {"b"}
+    breaker.failed("a", 1.0)
+    assert breaker.closes_at("a") == 3.0
+    breaker.failed("b", 1.0)
+    assert turn.choose(routes("a", "b"), 1.5) is None
+    breaker.succeeded("a")
+    assert turn.choose(routes("a"), 1.5, avoid="a") is not None
+
+
+def test_unknown_options_fail_when_declared() -> None:
+    app = App("localhost:8080")
+    with pytest.raises(LocalProtocolError, match="retries"):
+        app.consumer("s", group="g", retries=3)
+
+    def handler(delivery: Delivery) -> None: ...
+
+    with pytest.raises(LocalProtocolError, match="async def"):
+        app.consumer("s", group="g")(handler)  # type: ignore[type-var]
+
+
+def test_the_public_names_are_these() -> None:
+    assert qmq.__all__ == [
+        "App", "Backoff", "Consumer", "Delivery", "Limits", "Producer", "QmqError", "Receipt", "Timeouts",
+    ]  # fmt: skip
+    assert all(getattr(qmq, name) for name in qmq.__all__)
+    with pytest.raises(AttributeError):
+        qmq.Nothing  # noqa: B018
+
+
+def test_the_client_needs_the_standard_library_only_and_a_broker_no_django() -> None:
+    code = (
+        "import sys, {modules}\n"
+        "third = {{m.split('.')[0] for m in sys.modules}} & {{'django', 'aiohttp', 'numpy', 'celery', 'prometheus_client'}}\n"
+        "print(sorted(third))"
+    )
+    for modules, allowed in (
+        ("qmq.cli, qmq.client.app, qmq.sync", "[]"),
+        ("broker_node.broker", "['aiohttp', 'prometheus_client']"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(modules=modules)], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == allowed
