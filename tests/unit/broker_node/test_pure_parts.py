@@ -1,0 +1,145 @@
+"""The broker's pure parts: actions, runs, progress, filters, rates, lag."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker_node.actions import (
+    Ack,
+    Action,
+    MessagesHead,
+    Offline,
+    Pull,
+    RecordKind,
+    SequenceRun,
+    Start,
+    decode_action,
+    decode_messages_head,
+    encode_action,
+    encode_messages_head,
+    runs_of,
+)
+from broker_node.progress import GroupProgress
+from broker_node.pull_log import PullLog
+from broker_node.rates import RateTable
+from qmq.errors import LogError
+from qmq.lag import drain_seconds, lag_of, time_lag_seconds
+
+names = st.text(st.characters(codec="utf-8"), max_size=20)
+numbers = st.integers(0, 2**62)
+heads = (names, names, names, numbers, st.booleans())
+actions = st.one_of(
+    st.builds(Ack, *heads, numbers, numbers),
+    st.builds(Offline, *heads),
+    st.builds(Start, *heads, numbers, st.integers(0, 255)),
+    st.builds(
+        Pull, *heads, numbers, numbers, numbers,
+        st.lists(st.builds(SequenceRun, numbers, st.integers(1, 2**31)), max_size=5).map(tuple),
+    ),
+)  # fmt: skip
+
+
+@given(actions)
+def test_actions_round_trip_and_cut_ones_are_refused(action: Action) -> None:
+    kind, payload = encode_action(action)
+    assert decode_action(kind, memoryview(payload)) == action
+    with pytest.raises(LogError):
+        decode_action(kind, memoryview(payload)[:-1])
+
+
+@given(names, numbers, numbers, st.integers(0, 2**31), st.integers(0, 1))
+def test_message_heads_round_trip(subject: str, first: int, at: int, count: int, origin: int) -> None:
+    head = MessagesHead(subject, first, at, count, origin)
+    payload = encode_messages_head(head)
+    assert decode_messages_head(memoryview(payload + b"rest")) == (head, len(payload))
+
+
+def test_a_record_of_a_newer_version_says_so() -> None:
+    _, payload = encode_action(Offline("s", "g", "c", 1, False))
+    with pytest.raises(LogError, match="newer"):
+        decode_action(99, memoryview(payload))
+
+
+@given(st.sets(st.integers(0, 60)))
+def test_runs_hold_just_the_sequences(sequences: set[int]) -> None:
+    runs = runs_of(sorted(sequences))
+    assert [n for run in runs for n in range(run.begin, run.end)] == sorted(sequences)
+    assert all(a.end < b.begin for a, b in itertools.pairwise(runs))
+
+
+@given(st.lists(st.tuples(st.sets(st.integers(0, 200), min_size=1, max_size=8), st.integers(0, 3)), max_size=20))
+def test_a_pull_log_answers_as_a_plain_list_would(steps: list[tuple[set[int], int]]) -> None:
+    log, plain, acked = PullLog(), [], 0
+    for sequences, acks in steps:
+        log.assign(len(plain), runs_of(sorted(sequences)))
+        plain += sorted(sequences)
+        acked = min(len(plain), acked + acks)
+        log.ack(acked)
+        found = [n for run in log.between(0, 10_000) for n in range(run.begin, run.begin + run.count)]
+        assert found == plain[acked:]
+        assert (log.pulled, log.in_flight) == (len(plain), len(plain) - acked)
+        assert log.oldest_sequence() == min(plain[acked:], default=None)
+        middle = (acked + len(plain)) // 2
+        assert [n for run in log.between(acked, middle) for n in range(run.begin, run.begin + run.count)] == plain[
+            acked:middle
+        ]
+
+
+@given(st.lists(actions, max_size=30), st.data())
+def test_applying_actions_again_changes_nothing(items: list[Action], data: st.DataObject) -> None:
+    def state(progress: GroupProgress) -> object:
+        logs = {c.consumer_id: c.log for c in progress.consumers.values()}
+        runs = {name: [(r.pull_begin, r.begin, r.count) for r in log.runs()] for name, log in logs.items()}
+        return progress.next_sequence, {name: (log.acked, log.pulled) for name, log in logs.items()}, runs
+
+    once = GroupProgress("s", "g", 0)
+    for at, action in enumerate(items):
+        once.apply(action, at, 0.0)
+    twice = GroupProgress("s", "g", 0)
+    restart = data.draw(st.integers(0, len(items)))
+    for at, action in [*enumerate(items), *list(enumerate(items))[restart:]]:
+        twice.apply(action, at, 0.0)
+    assert state(once) == state(twice)
+
+
+def test_a_lost_assignment_leaves_orphans() -> None:
+    progress = GroupProgress("s", "g", 0)
+    progress.apply(Pull("s", "g", "c", 1, False, 0, 0, 5, (SequenceRun(0, 5),)), 10, 0.0)
+    progress.apply(Pull("s", "g", "c", 1, False, 9, 9, 12, (SequenceRun(9, 3),)), 30, 0.0)
+    assert progress.orphans == [SequenceRun(5, 4)]
+    assert progress.next_sequence == 12
+
+
+def test_record_kinds_are_for_ever() -> None:
+    assert {kind.name: int(kind) for kind in RecordKind} == {
+        "MESSAGES": 1,
+        "PULL": 2,
+        "ACK": 3,
+        "OFFLINE": 4,
+        "START": 5,
+    }
+
+
+def test_lag_is_defined_once() -> None:
+    assert lag_of(100, 60, 0, 7).total == 47
+    assert lag_of(100, 10, 90, 0).backlog == 10
+    assert time_lag_seconds(10_000, 4_000) == 6.0
+    assert time_lag_seconds(10_000, None) == 0.0
+    assert time_lag_seconds(10_000, 99_000) == 0.0
+    assert drain_seconds(100, 30.0, 10.0) == 5.0
+    assert drain_seconds(100, 10.0, 10.0) is None
+    assert drain_seconds(0, 0.0, 10.0) == 0.0
+
+
+def test_rates_are_unknown_until_measured() -> None:
+    rates = RateTable()
+    assert rates.per_second("a") is None
+    rates.add(0.0, {})
+    assert rates.per_second("a") is None
+    rates.add(2.0, {"a": 10})
+    assert rates.per_second("a") == 5.0
+    for second in range(3, 40):
+        rates.add(float(second), {"a": 10})
+    assert rates.per_second("a") == 0.0

@@ -1,0 +1,249 @@
+"""The engine on a disk in memory: what it keeps, what it says of damage, what it refuses."""
+
+import random
+
+import pytest
+
+from qmq.errors import LogError
+from qmq.log.checkpoint import CheckpointStore
+from qmq.log.commit import COMMIT_BYTES_TARGET, RECORD_BYTES_MAX
+from qmq.log.index import DenseIndex, HandleCache
+from qmq.log.log import SegmentedLog
+from qmq.log.record import HEADER_BYTES, Position, iter_records
+from qmq.log.recovery import Commit
+from qmq.log.retention import SegmentAge, keep_from
+from tests.support.memory_disk import MemoryDisk
+
+SEGMENT = 16 * 1024
+Record = tuple[int, int, bytes]
+
+
+def opened(disk: MemoryDisk, **settings: object) -> tuple[SegmentedLog, list[Record]]:
+    """A log, and the records that opening visited."""
+    found: list[Record] = []
+
+    def visit(commit: Commit) -> None:
+        found.extend((o, k, bytes(p)) for o, k, p in iter_records(commit.body, commit.body_offset))
+
+    log = SegmentedLog.open(disk, "log", segment_bytes=SEGMENT, visit=visit, **settings)  # type: ignore[arg-type]
+    return log, found
+
+
+def commit(log: SegmentedLog, *, seal: bool = False) -> None:
+    """Write everything pending."""
+    while (taken := log.take()) is not None:
+        log.write(taken)
+        log.complete(taken)
+    if seal and (taken := log.seal_idle()) is not None:
+        log.write(taken, sync=False)
+        log.complete(taken)
+
+
+def filled(disk: MemoryDisk, commits: int, seed: int = 1) -> tuple[SegmentedLog, list[Record]]:
+    """A log with random records; seals here and there."""
+    rng = random.Random(seed)
+    log, _ = opened(disk)
+    written: list[Record] = []
+    for _ in range(commits):
+        for _ in range(rng.randint(1, 4)):
+            payload = rng.randbytes(rng.randint(1, 2000))
+            written.append((log.append(rng.randint(1, 5), payload[:7], payload[7:]), 0, payload))
+        commit(log, seal=rng.random() < 0.3)
+    return log, written
+
+
+def test_what_was_written_is_read_back_over_many_segments() -> None:
+    disk = MemoryDisk()
+    log, written = filled(disk, 60)
+    assert len(log.segments()) > 3
+    for offset, _, payload in written:
+        assert log.read(offset, len(payload)) == payload
+        assert log.read_cached(offset, len(payload)) == payload
+    again, found = opened(disk.after_kill())
+    assert [(o, p) for o, _, p in found] == [(o, p) for o, _, p in written]
+    assert (again.damaged, again.torn_bytes) == ((), 0)
+    assert again.written_end == log.written_end
+
+
+def test_opening_from_a_position_visits_only_what_comes_after() -> None:
+    disk = MemoryDisk()
+    log, first = filled(disk, 20)
+    position = log.position
+    payload = b"later"
+    offset = log.append(9, payload)
+    commit(log)
+    _, found = opened(disk.after_kill(), start=position, synced_to=position.offset)
+    assert found == [(offset, 9, payload)]
+    assert first
+
+
+def test_a_torn_commit_at_the_end_is_cleared_and_writing_goes_on_there() -> None:
+    disk = MemoryDisk()
+    log, written = filled(disk, 5)
+    end = log.written_end
+    log.append(1, b"x" * 500)
+    taken = log.take()
+    assert taken is not None
+    log.write(taken, sync=False)
+    after = disk.after_kill()
+    name = max(after.names)
+    place = taken.offset - taken.segment_base + HEADER_BYTES + 100
+    after.names[name].content[place] ^= 1
+    again, found = opened(after)
+    assert len(found) == len(written)
+    assert again.torn_bytes > 0
+    assert again.written_end == end
+    offset = again.append(2, b"new")
+    commit(again)
+    _, found = opened(after.after_kill())
+    assert found[-1] == (offset, 2, b"new")
+
+
+def test_damage_in_the_middle_is_stepped_over_and_never_cut() -> None:
+    disk = MemoryDisk()
+    log, written = filled(disk, 40)
+    commit(log, seal=True)
+    after = disk.after_kill()
+    victim = written[len(written) // 2]
+    info = next(s for s in log.segments() if s.base <= victim[0] < s.end)
+    after.names[f"log/{info.base:020d}"].content[victim[0] - info.base] ^= 8
+    again, found = opened(after)
+    (damage,) = again.damaged
+    assert damage.begin <= victim[0] < damage.end
+    kept = {o for o, _, _ in found}
+    assert kept == {o for o, _, _ in written if not damage.begin <= o < damage.end}
+    assert again.written_end == log.written_end
+
+
+def test_damage_at_the_end_of_what_was_synced_is_left_as_it_is_and_the_log_goes_on_behind_it() -> None:
+    disk = MemoryDisk()
+    log, written = filled(disk, 10)
+    end = log.written_end
+    after = disk.after_kill()
+    last = written[-1]
+    base = max(s.base for s in log.segments() if s.base <= last[0])
+    after.names[f"log/{base:020d}"].content[last[0] - base] ^= 8
+    before = bytes(after.names[f"log/{base:020d}"].content[: end - base])
+    again, _ = opened(after, synced_to=end)
+    assert again.damaged
+    assert again.written_end >= end
+    offset = again.append(1, b"on we go")
+    commit(again)
+    assert bytes(after.names[f"log/{base:020d}"].content[: end - base]) == before
+    third, found = opened(after.after_kill(), synced_to=end)
+    assert found[-1][0] == offset
+    assert third.damaged
+
+
+def test_a_record_larger_than_the_limit_is_refused_and_commits_are_closed_at_their_target() -> None:
+    log, _ = opened(MemoryDisk())
+    with pytest.raises(LogError, match="limit"):
+        log.append(1, bytes(SEGMENT))
+    assert COMMIT_BYTES_TARGET < RECORD_BYTES_MAX
+    for _ in range(20):
+        log.append(1, bytes(2000))
+    taken = log.take()
+    assert taken is not None
+    assert taken.end <= SEGMENT
+
+
+def test_a_log_of_another_format_is_refused_with_a_clear_error() -> None:
+    disk = MemoryDisk()
+    filled(disk, 3)
+    after = disk.after_kill()
+    after.names["log/" + "0" * 20].content[5] = 9
+    with pytest.raises(LogError, match="format 9"):
+        opened(after)
+
+
+def test_whole_segments_are_dropped_and_reading_them_says_so() -> None:
+    disk = MemoryDisk()
+    log, written = filled(disk, 60)
+    cut = log.segments()[2].base
+    assert log.drop_before(cut + 5) == [0, SEGMENT]
+    assert log.begin == cut
+    with pytest.raises(LogError, match="not in one kept segment"):
+        log.read(written[0][0], 5)
+    again, found = opened(disk.after_kill())
+    assert again.damaged == ()
+    assert found[0][0] > cut
+
+
+def test_a_segment_is_made_ahead_and_used() -> None:
+    disk = MemoryDisk()
+    log, _ = opened(disk)
+    assert log.prepare_next()
+    assert not log.prepare_next()
+    assert log.prepared_bytes == SEGMENT
+    assert log.room_bytes == 2 * SEGMENT
+    again, _ = opened(disk.after_kill())
+    assert again.prepared_bytes == SEGMENT
+
+
+def test_checkpoints_are_replaced_whole_and_a_damaged_one_is_passed_over() -> None:
+    disk = MemoryDisk()
+    store = CheckpointStore(disk, "check", "c")
+    assert store.load() is None
+    for number in range(4):
+        store.save(b"state %d" % number, Position(number, 7), number)
+    assert len(disk.list_dir("check")) == 2
+    found = store.load()
+    assert found is not None
+    assert (found.state, found.log_position, found.synced_to) == (b"state 3", Position(3, 7), 3)
+    newest = max(disk.names)
+    for place in range(len(disk.names[newest].content)):
+        disk.names[newest].content[place] ^= 1
+        older = store.load()
+        assert older is not None
+        assert older.state == b"state 2", place
+        assert store.skipped
+        disk.names[newest].content[place] ^= 1
+
+
+def test_an_index_keeps_entry_n_at_n_over_files_memory_and_restarts() -> None:
+    disk = MemoryDisk()
+    handles = HandleCache(disk, 2)
+
+    def index() -> DenseIndex:
+        return DenseIndex(disk, "index", 4, handles=handles, segment_entries=10)
+
+    def entries(begin: int, end: int) -> bytes:
+        return b"".join(n.to_bytes(4, "big") for n in range(begin, end))
+
+    first = index()
+    first.append(entries(0, 7))
+    assert first.read(2, 5) == entries(2, 5)
+    first.flush()
+    first.append(entries(7, 34))
+    assert first.read(5, 9) == entries(5, 9)
+    first.flush()
+    first.append(entries(34, 36))
+    assert (first.begin, first.end, first.flushed_end) == (0, 36, 34)
+    assert first.read(0, 100) == entries(0, 36)
+    again = index()
+    assert (again.begin, again.end) == (0, 34)
+    again.drop_before(15)
+    assert again.read(0, 20) == entries(15, 20)
+    assert index().begin == 10
+    again.truncate(23)
+    again.append(entries(23, 25))
+    assert again.read(15, 99) == entries(15, 25)
+    again.repair(24, b"zzzz")
+    again.repair(16, b"yyyy")
+    assert again.read(24, 25) + again.read(16, 17) == b"zzzzyyyy"
+    again.start_at(100)
+    again.append(entries(100, 101))
+    assert (again.begin, again.end) == (100, 101)
+
+
+def test_segments_go_by_age_or_size_but_never_above_what_is_needed() -> None:
+    segments = [SegmentAge(n * 10, n * 10 + 10, n * 1000) for n in range(5)]
+
+    def cut(**changes: int) -> int:
+        return keep_from(segments, **{"now_ms": 10_000, "keep_ms": 8_500, "keep_bytes": 0, "floor": 100, **changes})
+
+    assert cut() == 20
+    assert cut(floor=15) == 10
+    assert cut(keep_ms=100) == 40
+    assert cut(keep_ms=100_000, keep_bytes=30) == 20
+    assert cut(keep_ms=100_000) == 0

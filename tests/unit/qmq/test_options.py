@@ -1,0 +1,86 @@
+"""Settings: precedence, limits, one clear line."""
+
+from pathlib import Path
+
+import pytest
+
+from broker_node.options import BrokerOptions
+from qmq.daemon.data_dir import DataDir, DataDirOwner
+from qmq.daemon.options import parse_options
+from qmq.errors import SettingError
+from qmq.log.disk import SystemDisk
+from qmq.net.discovery import meta_url
+
+
+def parse(*argv: str, **environ: str) -> BrokerOptions:
+    return parse_options(BrokerOptions, argv, environ, prog="broker_node", process="broker")
+
+
+def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
+    config = tmp_path / "broker.toml"
+    config.write_text('port = 1\ngroup = "file"\nread_only = true\n')
+    assert parse().port == 20881
+    options = parse("--config", str(config), "--port=3", QMQ_BROKER_PORT="2", QMQ_BROKER_NODE_ID="n")
+    assert (options.port, options.group, options.node_id, options.read_only) == (3, "file", "n", True)
+    assert parse(QMQ_BROKER_PORT="2").port == 2
+    assert parse("--read-only").read_only
+
+
+@pytest.mark.parametrize(
+    ("argv", "environ", "words"),
+    [
+        (["--port", "x"], {}, "--port is 'x': a whole number from 0 to 65535"),
+        (["--port", "70000"], {}, "from 0 to 65535"),
+        (["--flush", "never"], {}, "always, interval, os"),
+        (["--nonsense"], {}, "'--nonsense' is no flag"),
+        (["--port"], {}, "--port needs a value"),
+        ([], {"QMQ_BROKER_SEGMENT_BYTES": "1"}, "QMQ_BROKER_SEGMENT_BYTES is '1'"),
+        (["--config", "/does/not/exist"], {}, "No such file"),
+        (["--read-only=perhaps"], {}, "true or false"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_is_legal(argv: list[str], environ: dict[str, str], words: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        parse(*argv, **environ)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_key_in_the_file_is_refused(tmp_path: Path) -> None:
+    config = tmp_path / "broker.toml"
+    config.write_text("ports = 1\n")
+    with pytest.raises(SettingError, match="'ports' is no setting"):
+        parse("--config", str(config))
+
+
+def test_a_folder_belongs_to_one_node_and_one_process(tmp_path: Path) -> None:
+    owner = DataDirOwner("broker", "g1", "g1-a")
+    first = DataDir.open(str(tmp_path), owner, SystemDisk())
+    with pytest.raises(SettingError, match="in use by another process"):
+        DataDir.open(str(tmp_path), owner, SystemDisk())
+    first.close()
+    DataDir.open(str(tmp_path), owner, SystemDisk()).close()
+    with pytest.raises(SettingError, match="belongs to broker g1-a of group g1"):
+        DataDir.open(str(tmp_path), DataDirOwner("broker", "g2", "g2-a"), SystemDisk())
+    (tmp_path / "node.json").write_text("{")
+    with pytest.raises(SettingError, match="can't be read"):
+        DataDir.open(str(tmp_path), owner, SystemDisk())
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("localhost:8080", "http://localhost:8080/meta/address"),
+        ("http://h:1", "http://h:1/meta/address"),
+        ("http://h:1/meta/address", "http://h:1/meta/address"),
+        ("http://h", "http://h:80/meta/address"),
+    ],
+)
+def test_a_metaserver_is_named_as_users_type_it(text: str, url: str) -> None:
+    assert meta_url(text) == url
+
+
+@pytest.mark.parametrize("text", ["https://h:1", "http://", "h:port"])
+def test_a_wrong_metaserver_is_refused(text: str) -> None:
+    with pytest.raises(SettingError):
+        meta_url(text)
