@@ -35,8 +35,8 @@ EPOCH = 1
 """Commits carry it; promotions raise it once groups have slaves."""
 TICK_SECONDS = 1.0
 """How often rates are sampled, free space and retention are looked at."""
-SWEEP_SECONDS = 5.0
-"""How often consumers that fell silent are looked for."""
+SWEEP_SUBJECTS_MAX = 2_000
+"""Subjects looked through for silent consumers in one tick; all of them in turn."""
 SWEEP_CONSUMERS_MAX = 100
 """Consumers settled in one sweep: moving messages takes the event loop's time."""
 
@@ -63,7 +63,7 @@ class Broker:
         self._timers: list[asyncio.TimerHandle] = []
         self._stop_membership = asyncio.Event()
         self._membership_task: asyncio.Task[None] | None = None
-        self._swept_at = 0.0
+        self._to_sweep: list[str] = []
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -102,7 +102,12 @@ class Broker:
         self.committer.observe_commit = self._observe_commit
         self.handlers = Handlers(self.store, self.delivery, self.committer, self.clock, self.refuse_sends)
         self.checkpoints = Checkpointing(
-            self.store, self.committer, self.clock, options.checkpoint_bytes, options.checkpoint_seconds
+            self.store,
+            self.committer,
+            self.clock,
+            options.checkpoint_bytes,
+            options.checkpoint_seconds,
+            0 if self.recovery.rebuilt else self.recovery.from_offset,
         )
         self.server = FrameServer(
             options.host,
@@ -123,7 +128,6 @@ class Broker:
         await self.server.start()
         await self.admin.start()
         self.started_at_ms, self._started_at = self.clock.wall_ms(), self.clock.monotonic()
-        self._swept_at = self._started_at
         self._is_ready = self._is_started = True
         self._tick()
         if options.meta:
@@ -240,21 +244,23 @@ class Broker:
 
     def _tick(self) -> None:
         now = self.clock.monotonic()
-        self.rates.add(now, rate_counters(self.store))
+        self.rates.add(now, rate_counters(self.store.touched))
+        self.store.touched.clear()
         self._look_at_disk()
         self.committer.prepare()
         self._retain()
         self.checkpoints.maybe()
-        if now - self._swept_at >= min(SWEEP_SECONDS, self.options.consumer_lease_seconds / 4):
-            self._swept_at = now
-            self._sweep(now)
+        self._sweep(now)
         self._timers[:] = [self._loop.call_later(TICK_SECONDS, self._tick)]
 
     def _sweep(self, now: float) -> None:
         """Settle consumers that fell silent; forget those silent for very long."""
         lease, forget = self.options.consumer_lease_seconds, self.options.consumer_forget_hours * 3600
         settled = 0
-        for subject in list(self.store.subjects.values()):
+        if not self._to_sweep:
+            self._to_sweep = list(self.store.subjects)
+        names, self._to_sweep = self._to_sweep[:SWEEP_SUBJECTS_MAX], self._to_sweep[SWEEP_SUBJECTS_MAX:]
+        for subject in [self.store.subjects[name] for name in names]:
             for group in list(subject.groups.values()):
                 for consumer in list(group.progress.consumers.values()):
                     silent = now - consumer.seen_at
@@ -284,33 +290,22 @@ class Broker:
         infos = log.segments()
         if len(infos) < 2:
             return
+        newest = self.store.segment_newest_ms
         ages = [
-            SegmentAge(info.base, info.end, self._newest_at_ms(info.end))
-            for info in infos
-            if info.base <= log.written_end
+            SegmentAge(info.base, info.end, newest.get(info.base)) for info in infos if info.base <= log.written_end
         ]
         cut = keep_from(
             ages,
             now_ms=self.clock.wall_ms(),
             keep_ms=round(self.options.retention_hours * 3_600_000),
             keep_bytes=self.options.retention_bytes,
-            floor=self.checkpoints.last_position.offset,
+            floor=self.checkpoints.floor,
         )
         gone = log.drop_before(cut)
+        for base in gone:
+            newest.pop(base, None)
         if gone:
             logger.info("retention: %d segments deleted, the log begins at offset %d", len(gone), log.begin)
-
-    def _newest_at_ms(self, end: int) -> int | None:
-        """When the newest message below a log offset was stored, over all subjects; None when there is none."""
-        newest = None
-        for subject in self.store.subjects.values():
-            consume_log = subject.consume_log
-            place = consume_log.find_offset(end) - 1
-            if place >= subject.begin:
-                stored_at_ms = consume_log.stored_at_ms(place)
-                if stored_at_ms is not None and (newest is None or stored_at_ms > newest):
-                    newest = stored_at_ms
-        return newest
 
     # --- state -----------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ logger = logging.getLogger("qmq.broker.checkpoint")
 class CheckpointDraft:
     state: bytes
     position: Position
+    synced_to: int
     appended_end: int
     index_files: list[str]
 
@@ -50,13 +51,14 @@ class CheckpointWriter:
         for index in store.dirty_indexes:
             self._owed.update(index.unsynced_files())
         store.dirty_indexes.clear()
-        state = encode_state(list(store.subjects.values()), store.log.damaged, store.log.tails)
-        return CheckpointDraft(state, store.log.position, store.log.appended_end, list(self._owed))
+        log = store.log
+        state = encode_state(store)
+        return CheckpointDraft(state, log.position, log.known_synced_to, log.appended_end, list(self._owed))
 
     def save(self, draft: CheckpointDraft) -> None:
         """Make a draft durable; from any one thread. Raises OSError."""
         sync_files(self._store.disk, draft.index_files)
-        self._files.save(draft.state, draft.position, draft.position.offset)
+        self._files.save(draft.state, draft.position, draft.synced_to)
 
     def saved(self, draft: CheckpointDraft) -> None:
         """Back on the store's thread: what the draft synced is not owed any more."""
@@ -67,8 +69,15 @@ class Checkpointing:
     """Makes checkpoints of a store when they are due, one at a time."""
 
     def __init__(
-        self, store: MessageStore, committer: Committer, clock: Clock, bytes_between: int, seconds: float
+        self,
+        store: MessageStore,
+        committer: Committer,
+        clock: Clock,
+        bytes_between: int,
+        seconds: float,
+        loaded_offset: int,
     ) -> None:
+        """`loaded_offset`: where the checkpoint that the store was opened from stands, 0 without one."""
         self._store = store
         self._writer = CheckpointWriter(store)
         self._committer = committer
@@ -77,9 +86,15 @@ class Checkpointing:
         self._seconds = seconds
         self._task: asyncio.Task[None] | None = None
         self.last_position = store.log.position
+        self._offsets = (loaded_offset, loaded_offset)
         self._last_at = clock.monotonic()
         self.saved = 0
         self.failures = 0
+
+    @property
+    def floor(self) -> int:
+        """The log from here on is needed to replay the older of the two checkpoints kept; retention stays below."""
+        return self._offsets[0]
 
     def maybe(self) -> None:
         """Called at the end of a commit: begin a checkpoint when enough was written, or enough time has passed."""
@@ -110,6 +125,7 @@ class Checkpointing:
         await loop.run_in_executor(None, self._writer.save, draft)
         self._writer.saved(draft)
         self.last_position = draft.position
+        self._offsets = (self._offsets[1], draft.position.offset)
         self.saved += 1
         logger.info("checkpoint at log offset %d, %d bytes", draft.position.offset, len(draft.state))
 

@@ -1,6 +1,7 @@
 """Rates per subject and group over a short window, from counters that only rise. Pure."""
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 WINDOW_SECONDS = 10.0
@@ -9,25 +10,36 @@ WINDOW_SECONDS = 10.0
 
 @dataclass(slots=True)
 class RateTable:
-    """Keeps snapshots of counters by key and answers how fast they rose.
+    """Keeps samples of counters and answers how fast they rose. Only counters that moved lately are held."""
 
-    Only keys that changed are kept, so idle subjects cost nothing.
-    """
+    _points: dict[str, deque[tuple[float, int]]] = field(default_factory=dict)
+    _began_at: float | None = None
+    _now: float = 0.0
 
-    _snapshots: deque[tuple[float, dict[str, int]]] = field(default_factory=deque)
-
-    def add(self, at: float, counters: dict[str, int]) -> None:
-        """One snapshot at a monotonic time; older ones than the window are dropped, but for one."""
-        self._snapshots.append((at, counters))
-        while len(self._snapshots) > 2 and self._snapshots[1][0] <= at - WINDOW_SECONDS:
-            self._snapshots.popleft()
+    def add(self, at: float, moved: Mapping[str, int]) -> None:
+        """Samples of the counters that moved since the last call, at a monotonic time in seconds."""
+        if self._began_at is None:
+            self._began_at = at
+        self._now = at
+        for key, total in moved.items():
+            points = self._points.get(key)
+            if points is None:
+                # It stood still before, so this is its first value and the rise begins here.
+                points = self._points[key] = deque()
+            points.append((at, total))
+        for key in [key for key, points in self._points.items() if points[-1][0] <= at - WINDOW_SECONDS]:
+            del self._points[key]
+        for points in self._points.values():
+            while len(points) > 1 and points[1][0] <= at - WINDOW_SECONDS:
+                points.popleft()
 
     def per_second(self, key: str) -> float | None:
-        """Rise per second over the window; None before two snapshots were taken."""
-        if len(self._snapshots) < 2:
+        """Rise per second over the window; None before there was time to measure."""
+        if self._began_at is None or self._now <= self._began_at:
             return None
-        first_at, first = self._snapshots[0]
-        last_at, last = self._snapshots[-1]
-        if last_at <= first_at:
-            return None
-        return (last.get(key, 0) - first.get(key, 0)) / (last_at - first_at)
+        points = self._points.get(key)
+        if points is None:
+            return 0.0
+        first_at, first = points[0]
+        span = self._now - first_at
+        return (points[-1][1] - first) / span if span > 0 else None

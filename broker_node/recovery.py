@@ -7,7 +7,6 @@ takes longer. What the log itself lost to damage shows as withheld sequences, ne
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from broker_node.actions import MessagesHead, Pull, Start, decode_action
@@ -56,12 +55,14 @@ class Replay:
     def __init__(self, store: MessageStore) -> None:
         self._store = store
         self._seen_at = store.clock.monotonic()
+        self._segment_base = -1
         self.commits = 0
         self.messages = 0
 
     def commit(self, commit: Commit) -> None:
         """One valid commit, in order."""
         self.commits += 1
+        self._segment_base = commit.header.segment_base
         visit_records(commit.body, commit.body_offset, self._messages, self._action)
 
     def _messages(self, offset: int, head: MessagesHead, entries_offset: int, run: Run) -> None:
@@ -85,6 +86,7 @@ class Replay:
                 index.append(encode_withheld(missing))
         self.messages += head.count
         self._store.index_run(subject, run, entries_offset, head.stored_at_ms)
+        self._store.note_age(self._segment_base, head.stored_at_ms)
         subject.next_sequence = subject.visible_end
 
     def _action(self, offset: int, kind: int, payload: memoryview) -> None:
@@ -182,15 +184,20 @@ def clear_derived(disk: Disk, paths: StorePaths) -> None:
 # --- checkpoint state -----------------------------------------------------------------------------------------------
 
 
-def encode_state(subjects: list[Subject], damaged: Sequence[Damage], tails: Mapping[int, Position]) -> bytes:
+def encode_state(store: MessageStore) -> bytes:
     """The store's derived state as lines of JSON: a head, then a line a subject.
 
     Damage is in it because the next start reads the log from the checkpoint on and would not meet it again.
     """
-    ranges = [[damage.begin, damage.end, damage.why] for damage in damaged]
-    last_commits = [[base, tail.offset, tail.chain] for base, tail in tails.items()]
+    subjects, log = list(store.subjects.values()), store.log
     head = json.dumps(
-        {"format": CHECKPOINT_FORMAT, "subjects": len(subjects), "damaged": ranges, "segment_tails": last_commits}
+        {
+            "format": CHECKPOINT_FORMAT,
+            "subjects": len(subjects),
+            "damaged": [[damage.begin, damage.end, damage.why] for damage in log.damaged],
+            "segment_tails": [[base, tail.offset, tail.chain] for base, tail in log.tails.items()],
+            "segment_newest_ms": list(store.segment_newest_ms.items()),
+        }
     ).encode()
     return b"\n".join([head, *(subject.checkpoint_line() for subject in subjects)])
 
@@ -207,6 +214,7 @@ def restore_state(store: MessageStore, state: bytes) -> None:
         if head["format"] != CHECKPOINT_FORMAT or head["subjects"] != len(lines) - 1:
             raise DerivedStateWrong(f"checkpoint of format {head['format']} with {len(lines) - 1} subjects")
         store.known_damage = [Damage(*item) for item in head["damaged"]]
+        store.segment_newest_ms = dict(head["segment_newest_ms"])
         store.known_tails = {base: Position(offset, crc) for base, offset, crc in head["segment_tails"]}
         for line in lines[1:]:
             _restore_subject(store, json.loads(line))

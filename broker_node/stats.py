@@ -1,5 +1,6 @@
 """What `/stats` shows: numbers with their definitions in `qmq.lag`; what can't be known is null with a reason."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from broker_node.rates import RateTable
@@ -12,10 +13,11 @@ STATS_SUBJECTS_MAX = 1_000
 NOT_LONG_ENOUGH = "measured for less than a second"
 
 
-def rate_counters(store: MessageStore) -> dict[str, int]:
-    """The counters that rates are made of, by key."""
+def rate_counters(subjects: Iterable[Subject]) -> dict[str, int]:
+    """The counters that rates are made of, by key, of these subjects."""
     counters: dict[str, int] = {}
-    for name, subject in store.subjects.items():
+    for subject in subjects:
+        name = subject.name
         if subject.sent_total:
             counters[f"sent\n{name}"] = subject.sent_total
             counters[f"bytes\n{name}"] = subject.bytes_total

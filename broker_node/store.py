@@ -23,6 +23,7 @@ from qmq.log.index import DenseIndex, HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
 from qmq.log.recovery import Damage
+from qmq.log.segment import SegmentInfo
 from qmq.protocol.scan import Run
 
 logger = logging.getLogger("qmq.broker.store")
@@ -111,6 +112,11 @@ class MessageStore:
     """(subject, sequence) of messages that failed their checks since start; bounded by WITHHELD_MAX."""
     known_damage: list[Damage] = field(default_factory=list)
     """Damage of the log that a checkpoint remembered."""
+    segment_newest_ms: dict[int, int] = field(default_factory=dict)
+    """Segment base -> store time of the newest message in it; what retention goes by."""
+    touched: set[Subject] = field(default_factory=set)
+    """Subjects that something happened to since rates were last sampled."""
+    _segment: SegmentInfo | None = None
     known_tails: dict[int, Position] = field(default_factory=dict)
     """Last commits of the log's segments that a checkpoint remembered."""
     _unsynced: deque[_Unsynced] = field(default_factory=deque)
@@ -199,6 +205,7 @@ class MessageStore:
         if group.progress.apply(action, offset, seen_at):
             group.history.append(encode_progress(action, group.progress))
             self.dirty_indexes.add(group.history)
+            self.touched.add(subject)
             subject.changed()
 
     def completed(self, synced_end: int) -> list[Subject]:
@@ -208,6 +215,7 @@ class MessageStore:
         while unsynced and unsynced[0].record_offset < synced_end:
             item = unsynced.popleft()
             self.index_run(item.subject, item.run, item.entries_offset, item.stored_at_ms)
+            self.note_age(self._segment_base(item.record_offset), item.stored_at_ms)
             touched[item.subject.name] = item.subject
         return list(touched.values())
 
@@ -217,6 +225,7 @@ class MessageStore:
         index.append(encode_run(run, entries_offset, stored_at_ms))
         size = run.end - run.begin
         subject.sent_total += run.count
+        self.touched.add(subject)
         subject.bytes_total += size
         self.counters.messages += run.count
         self.counters.message_bytes += size
@@ -224,6 +233,17 @@ class MessageStore:
         subject.changed()
         if index.tail_bytes >= TAIL_FLUSH_BYTES:
             self.flush_index(index)
+
+    def note_age(self, segment_base: int, stored_at_ms: int) -> None:
+        """A segment holds a message of this age."""
+        if stored_at_ms > self.segment_newest_ms.get(segment_base, -1):
+            self.segment_newest_ms[segment_base] = stored_at_ms
+
+    def _segment_base(self, offset: int) -> int:
+        segment = self._segment
+        if segment is None or not segment.base <= offset < segment.end:
+            segment = self._segment = self.log.segment_holding(offset)
+        return segment.base if segment is not None else -1
 
     def flush_index(self, index: DenseIndex) -> bool:
         """Write an index's buffered entries; a full disk is counted and tried again later, nothing is lost by it."""

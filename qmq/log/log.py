@@ -51,6 +51,7 @@ class SegmentedLog:
         self._writer_base = -1
         self._writer_file: File | None = None
         self._writer_synced_to = walked.synced_to
+        self._writer_end = walked.position.offset
         self._make_lock = threading.Lock()
         # The appender's side.
         self._base = walked.segment_base
@@ -199,6 +200,11 @@ class SegmentedLog:
         return sum(info.bytes for info in self._segments.infos() if info.base > self._base)
 
     @property
+    def known_synced_to(self) -> int:
+        """Everything below is on stable storage for sure; a seal, or a commit written without a sync, may not be."""
+        return self._writer_synced_to
+
+    @property
     def room_bytes(self) -> int:
         """Bytes that can be appended without asking the disk for space."""
         info = self._segments.holding(self._base)
@@ -294,6 +300,7 @@ class SegmentedLog:
             )
             crc = commit_crc(head, *commit.parts)
             file.pwritev([head + encode_crc(crc), *commit.parts], commit.offset - commit.segment_base)
+            self._writer_end = commit.end
             if sync:
                 file.datasync()
                 self._writer_synced_to = commit.end
@@ -317,12 +324,13 @@ class SegmentedLog:
         return self._writer_file
 
     def sync(self) -> None:
-        """Sync what was written without (flush by interval)."""
+        """Sync what was written without (flush by interval); in the writing thread, so between two writes."""
         file = self._writer_file
         if file is None or self.failed is not None:
             return
         try:
             file.datasync()
+            self._writer_synced_to = self._writer_end
         except BaseException as error:
             self.failed = error
             raise
@@ -389,6 +397,10 @@ class SegmentedLog:
     def segments(self) -> list[SegmentInfo]:
         """The segments, oldest first."""
         return self._segments.infos()
+
+    def segment_holding(self, offset: int) -> SegmentInfo | None:
+        """The segment that a log offset is in."""
+        return self._segments.holding(offset)
 
     def drop_before(self, offset: int) -> list[int]:
         """Delete whole segments below a log offset, never the current one; their bases."""

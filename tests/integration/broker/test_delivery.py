@@ -207,7 +207,7 @@ async def test_retention_deletes_whole_segments_and_a_group_left_behind_is_told(
         assert "m0" not in got
         assert "m7777" in got
         assert broker.delivery.counters.fell_behind > 0
-    async with running_broker(tmp_path, segment_bytes=1 << 20) as broker, connected(broker) as client:
+    async with running_broker(tmp_path, clock=clock, segment_bytes=1 << 20) as broker, connected(broker) as client:
         assert (await client.pull(limit=500))[1][0] == got[0]
 
 

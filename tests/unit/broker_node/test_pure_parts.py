@@ -136,10 +136,14 @@ def test_lag_is_defined_once() -> None:
 def test_rates_are_unknown_until_measured() -> None:
     rates = RateTable()
     assert rates.per_second("a") is None
-    rates.add(0.0, {})
+    rates.add(0.0, {"a": 0})
     assert rates.per_second("a") is None
     rates.add(2.0, {"a": 10})
     assert rates.per_second("a") == 5.0
+    assert rates.per_second("b") == 0.0
     for second in range(3, 40):
-        rates.add(float(second), {"a": 10})
+        rates.add(float(second), {"a": 10 * second})
+    assert rates.per_second("a") == 10.0
+    for second in range(40, 60):
+        rates.add(float(second), {})
     assert rates.per_second("a") == 0.0
