@@ -12,7 +12,7 @@ from qmq.errors import SettingError
 
 FAILED = 1
 """Exit code after a failure; a supervisor starts the process again."""
-GIL_SWITCH_SECONDS = 0.0005
+GIL_SWITCH_SECONDS = 0.0002
 """How long a thread that comes back from the disk waits for the interpreter at most; the default of 5 ms is longer than
 most syncs take."""
 
