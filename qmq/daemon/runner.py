@@ -1,15 +1,19 @@
 """Run a daemon: logging, signals, order of start and stop; the first failure of any part ends the process."""
 
 import asyncio
+import errno
 import json
 import logging
 import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
-from qmq.errors import SettingError
+from qmq.errors import QmqError, SettingError
 
+OUT_OF_RESOURCES_SECONDS = 10.0
+"""How often a lack of file descriptors is said at most."""
 FAILED = 1
 """Exit code after a failure; a supervisor starts the process again."""
 GIL_SWITCH_SECONDS = 0.0002
@@ -44,6 +48,23 @@ def set_up_logging(level: str, form: str) -> None:
     root.setLevel(level.upper())
 
 
+class _LoopErrors:
+    """What the event loop could tell nobody else; a lack of file descriptors is said once in a while, not a thousand times."""
+
+    def __init__(self) -> None:
+        self._said_at = float("-inf")
+
+    def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """The loop's exception handler."""
+        error = context.get("exception")
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+            if loop.time() - self._said_at > OUT_OF_RESOURCES_SECONDS:
+                self._said_at = loop.time()
+                logging.getLogger("qmq").error("no new connections for now: %s; raise `ulimit -n`", error.strerror)
+            return
+        logging.getLogger("qmq").error("%s", context.get("message"), exc_info=error)
+
+
 def run_daemon(main: Callable[[asyncio.Event], Awaitable[None]]) -> int:
     """Run `main(stop)` until it returns; SIGTERM and SIGINT set `stop`, a second one ends at once. The exit code."""
     sys.setswitchinterval(GIL_SWITCH_SECONDS)
@@ -51,6 +72,7 @@ def run_daemon(main: Callable[[asyncio.Event], Awaitable[None]]) -> int:
     async def runner() -> None:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_LoopErrors().handle)
         task = asyncio.current_task()
         assert task is not None
 
@@ -69,6 +91,10 @@ def run_daemon(main: Callable[[asyncio.Event], Awaitable[None]]) -> int:
         return FAILED
     except SettingError:
         raise
+    except (OSError, QmqError) as error:
+        # Foreseen: a port that is taken, a disk that refuses. One line says it all.
+        logging.getLogger("qmq").critical("the process ends: %s", error)
+        return FAILED
     except Exception:
         logging.getLogger("qmq").exception("the process ends")
         return FAILED

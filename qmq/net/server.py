@@ -6,6 +6,7 @@ the frame and answers later. Nothing is awaited and no task is made per frame.
 
 import asyncio
 import logging
+import socket
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ from qmq.errors import ProtocolError
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.frames import FRAME_BYTES_MAX, HEADER_BYTES, Frame, FrameReader, response_header
 
+BACKLOG = 1024
+"""Connections that the kernel keeps until they are accepted."""
+ACCEPTS_IN_A_ROW = 32
 CHECK_SECONDS = 1.0
 """How often deadlines of connections are looked at."""
 
@@ -291,9 +295,19 @@ class FrameServer:
     async def start(self) -> None:
         """Bind and listen. Raises OSError when the address is taken."""
         self.loop = asyncio.get_running_loop()
-        self._server = await self.loop.create_server(
-            lambda: Connection(self), self._host, self._port, backlog=1024, reuse_address=True
-        )
+        addresses = await self.loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, address = addresses[0]
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(address)
+        except OSError as error:
+            sock.close()
+            raise OSError(error.errno, f"{self._host}:{self._port}: {error.strerror}") from error
+        # asyncio takes its backlog also as the number of accepts to try in a row, even while there are no file
+        # descriptors left; the kernel's queue may be longer.
+        self._server = await self.loop.create_server(lambda: Connection(self), sock=sock, backlog=ACCEPTS_IN_A_ROW)
+        sock.listen(BACKLOG)
         self._checker = self.loop.call_later(CHECK_SECONDS, self._check)
 
     @property

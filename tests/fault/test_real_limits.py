@@ -1,0 +1,137 @@
+"""F13, F14 with a real process under real limits: file descriptors, file size, a full file system."""
+
+import asyncio
+import os
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from qmq.errors import ConnectionLost
+from qmq.net.caller import Caller
+from tests.support.in_process import Client, message
+from tests.support.processes import PROJECT, free_port
+from tests.support.waiting import eventually_async
+
+FILES_MAX = 64
+
+
+class LimitedBroker:
+    """A broker started by a shell that sets limits first."""
+
+    def __init__(self, folder: Path, limits: str, log: Path) -> None:
+        self.port = free_port()
+        command = [
+            sys.executable, "-m", "broker_node", "--data-dir", str(folder), "--meta", "", "--port", str(self.port),
+            "--admin-port", "0", "--segment-bytes", str(8 << 20), "--disk-reserve-bytes", str(4 << 20),
+        ]  # fmt: skip
+        self.log = log
+        with open(log, "wb") as out:
+            self.process = subprocess.Popen(
+                ["bash", "-c", f"{limits}; exec {shlex.join(command)}"], stderr=out, cwd=PROJECT
+            )
+
+    async def connect(self) -> Caller:
+        """A connection, as soon as it listens."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + 20
+        while True:
+            caller = Caller("127.0.0.1", self.port)
+            try:
+                await caller.connect()
+            except ConnectionLost:
+                assert loop.time() < deadline, self.log.read_text()
+                await asyncio.sleep(0.05)
+            else:
+                return caller
+
+    def cpu_seconds(self) -> float:
+        """Processor time used so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(20)
+
+
+async def test_f14_without_file_descriptors_it_serves_who_is_there_and_does_not_spin(tmp_path: Path) -> None:
+    broker = LimitedBroker(tmp_path / "b", f"ulimit -n {FILES_MAX}", tmp_path / "log")
+    try:
+        caller = await broker.connect()
+        client = Client(caller)
+        with ExitStack() as sockets:
+            for _ in range(FILES_MAX + 20):
+                sock = sockets.enter_context(socket.socket())
+                sock.setblocking(False)
+                sock.connect_ex(("127.0.0.1", broker.port))
+            await eventually_async(lambda: "no new connections for now" in broker.log.read_text(), 10)
+            before = broker.cpu_seconds()
+            for number in range(20):
+                assert not await client.send(message(number))
+                await asyncio.sleep(0.05)
+            assert broker.cpu_seconds() - before < 0.5, "it spins on accept"
+            assert broker.log.read_text().count("no new connections for now") <= 2
+        another = await broker.connect()
+        assert not await Client(another).send(message(100))
+        for connection in (caller, another):
+            await connection.close()
+    finally:
+        assert broker.stop() == 0
+
+
+def test_f14_a_file_size_limit_is_said_in_one_line(tmp_path: Path) -> None:
+    broker = LimitedBroker(tmp_path / "b", "ulimit -f 1024", tmp_path / "log")
+    assert broker.process.wait(20) == 1
+    assert "the process ends: [Errno 27] File too large" in broker.log.read_text()
+    assert "Traceback" not in broker.log.read_text()
+
+
+@pytest.fixture
+def small_file_system(tmp_path: Path) -> Iterator[Path]:
+    """64 MB of tmpfs."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = os.geteuid() == 0 and subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)], check=False
+    ).returncode == 0  # fmt: skip
+    if not mounted:
+        pytest.skip("a file system can't be mounted here; test_bad_input has the same on a disk in memory")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+async def test_f13_a_full_file_system_refuses_sends_and_nothing_else(small_file_system: Path, tmp_path: Path) -> None:
+    broker = LimitedBroker(small_file_system / "b", "true", tmp_path / "log")
+    try:
+        caller = await broker.connect()
+        client = Client(caller)
+        await client.begin()
+        stored = 0
+        while not (failures := await client.send(*(message(stored + n, size=20_000) for n in range(20)))):
+            stored += 20
+        assert {failure.result for failure in failures.values()} == {6}
+        assert "no space" in next(iter(failures.values())).remark
+        last, taken = -1, 0
+        while taken < stored:
+            begin, got = await client.pull(limit=50, last=last)
+            assert got
+            taken, last = taken + len(got), begin + len(got) - 1
+            assert await client.ack(begin, last) == 0
+        subprocess.run(["mount", "-o", "remount,size=128m", str(small_file_system)], check=True)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + 10
+        while await client.send(message(99_999)):
+            assert loop.time() < deadline, "sends are taken again without a restart"
+            await asyncio.sleep(0.1)
+        await caller.close()
+    finally:
+        assert broker.stop() == 0
