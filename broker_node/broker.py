@@ -20,6 +20,7 @@ from qmq import __version__
 from qmq.clock import Clock, SystemClock
 from qmq.daemon.committer import Committer
 from qmq.daemon.data_dir import DataDir, DataDirOwner
+from qmq.daemon.file_budget import file_budget
 from qmq.daemon.membership import Membership
 from qmq.log.commit import FlushPolicy
 from qmq.log.disk import Disk, SystemDisk
@@ -78,6 +79,7 @@ class Broker:
         options, began = self.options, time.perf_counter()
         self._loop = asyncio.get_running_loop()
         self._failure = self._loop.create_future()
+        budget = file_budget(options.connections_max)
         owner = DataDirOwner("broker", options.group, self.node_id)
         self._data_dir = DataDir.open(options.data_dir, owner, self.disk)
         self.store, self.recovery = open_store(
@@ -86,7 +88,7 @@ class Broker:
             self.clock,
             limits=StoreLimits(options.subjects_max, options.groups_per_subject_max, options.consumers_per_group_max),
             segment_bytes=options.segment_bytes,
-            handles=HandleCache(self.disk),
+            handles=HandleCache(self.disk, budget.index_files),
         )
         self._say_recovery(self.recovery, time.perf_counter() - began)
         self.delivery = Delivery(self.store, retry_delay_ms=round(options.retry_delay_seconds * 1000))
@@ -115,7 +117,7 @@ class Broker:
             self.handlers.handle,
             clock=self.clock,
             limits=ServerLimits(
-                connections_max=options.connections_max,
+                connections_max=budget.connections,
                 frame_bytes_max=options.frame_bytes_max,
                 in_flight_bytes_max=options.in_flight_bytes_max,
             ),
