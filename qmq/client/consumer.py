@@ -24,7 +24,7 @@ from qmq.client.pool import Pool
 from qmq.client.producer import Producer
 from qmq.client.routing import READABLE, usable
 from qmq.client.session import MetaSession
-from qmq.errors import ClientClosed, IllegalName, LocalProtocolError
+from qmq.errors import ClientClosed, IllegalName, LocalProtocolError, SendFailed
 from qmq.net.discovery import meta_url
 from qmq.protocol.codes import ClientType, TagType
 from qmq.protocol.commands import BrokerGroupRoute, TagFilter
@@ -311,13 +311,13 @@ class Consumer:
             self._room.set()
 
     async def _settle(self, fetcher: Fetcher, delivery: Delivery, is_done: bool) -> None:
-        try:
-            if not is_done and not self._at_most_once:
-                await self._send_back(delivery)
-            if not self._at_most_once:
-                fetcher.done(delivery.pull_sequence)
-        finally:
-            self._hold(-1)
+        # A delivery that could not be sent back stays held and unsettled: nothing behind it is lost, and the prefetch
+        # limit stops the consumer from taking ever more.
+        if not is_done and not self._at_most_once:
+            await self._send_back(delivery)
+        if not self._at_most_once:
+            fetcher.done(delivery.pull_sequence)
+        self._hold(-1)
 
     async def _send_back(self, delivery: Delivery) -> None:
         """Store the next attempt, or the dead letter; only then is this one acked."""
@@ -337,7 +337,18 @@ class Consumer:
             KEY_PULL_OFFSET: str(delivery.pull_sequence),
         }
         subject = target(self.subject, self.group)
-        await self._producer.send_message(Message(subject, old.message_id, properties, old.tags, 0, now_ms, now_ms))
+        message = Message(subject, old.message_id, properties, old.tags, 0, now_ms, now_ms)
+        failures = 0
+        while True:
+            try:
+                await self._producer.send_message(message)
+                return
+            except SendFailed as error:
+                if not error.retriable or self._is_closing:
+                    raise
+                failures += 1
+                logger.warning("message %s could not be sent back yet: %s", old.message_id, error)
+            await asyncio.sleep(self._backoff.pause(failures))
 
 
 def _whole(text: str | None, default: int) -> int:

@@ -148,8 +148,7 @@ class Delivery:
         Raises:
             DeliveryAlreadySettled: it was settled before.
         """
-        self._once()
-        await self._settle(self, True)
+        await self._settle_once(True)
 
     async def retry(self) -> None:
         """Not done: try again after the brokers' retry delay; past the last attempt it becomes a dead letter.
@@ -158,14 +157,20 @@ class Delivery:
 
         Raises:
             DeliveryAlreadySettled: it was settled before.
+            SendFailed: the brokers refuse the message, or the consumer is closing; it is not settled then.
         """
-        self._once()
-        await self._settle(self, False)
+        await self._settle_once(False)
 
-    def _once(self) -> None:
+    async def _settle_once(self, is_done: bool) -> None:
         if self._is_settled:
             raise DeliveryAlreadySettled(f"delivery of {self.message_id} was settled before")
         self._is_settled = True
+        try:
+            await self._settle(self, is_done)
+        except BaseException:
+            # Its next attempt is not stored: it can be settled again, and comes again by itself if it is not.
+            self._is_settled = False
+            raise
 
     @property
     def is_settled(self) -> bool:
