@@ -37,6 +37,8 @@ class Delivered:
     """Log offset of the last record the answer rests on; -1: none."""
     retry_at_ms: int | None = None
     """Nothing was due yet, but a message becomes visible at this wall time (retry subjects)."""
+    has_more: bool = False
+    """Nothing of what was looked at matched, and there is more to look at: ask again rather than wait."""
 
 
 @dataclass(slots=True)
@@ -170,6 +172,7 @@ class Delivery:
             answer.pull_begin, answer.raws = pull_begin, raws
             group.pulled_total += len(raws)
             self.counters.pulled += len(raws)
+            answer.has_more = not raws and position < subject.visible_end and answer.retry_at_ms is None
         answer.wait_for = progress.applied_at
         return answer
 

@@ -208,6 +208,12 @@ class Handlers:
             wait = max(0, answer.retry_at_ms - self._clock.wall_ms()) / 1000
             self.polls.wake_at(pull.request.subject, self._clock.monotonic() + wait)
         self._committer.kick()
+        if answer.has_more:
+            self._settled(pull, is_new)
+            self._committer.when_synced(
+                answer.wait_for, lambda: pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
+            )
+            return True
         if is_new and (self._is_stopping or pull.request.timeout_ms <= 0 or not self.polls.park(pull)):
             self._committer.when_synced(
                 answer.wait_for, lambda: pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)

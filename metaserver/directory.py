@@ -4,6 +4,7 @@ Leases are judged by the metaserver's own monotonic clock, from when a heartbeat
 its own loop longer than a lease, nobody expires for one full expiry: its own silence is not theirs.
 """
 
+import logging
 import random
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,8 @@ from qmq.clock import Clock
 from qmq.protocol.codes import BrokerRequestType, ClientType
 from qmq.protocol.commands import BrokerGroupRoute
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
+
+logger = logging.getLogger("qmq.meta")
 
 HEARTBEAT_SECONDS = 1.0
 LEASE_SECONDS = 4.0
@@ -108,6 +111,10 @@ class Directory:
         known = self.nodes.get(request.node_id)
         highest = max(known.log_end if known is not None else 0, request.log_end)
         reason = ""
+        is_new_log = request.log_end == 0 and highest > 0 and request.request_type == BrokerRequestType.ONLINE
+        if is_new_log:
+            # An empty folder, not an older copy: whoever emptied it meant to, and no message comes back by refusing sends.
+            reason, highest = f"its data folder is new; the old one's {highest} bytes of log are gone", 0
         reported = STATE_FROM_WIRE.get(request.state, GroupState.OFFLINE)
         if request.request_type == BrokerRequestType.OFFLINE:
             reported = GroupState.OFFLINE
@@ -135,9 +142,11 @@ class Directory:
             live.row, live.node, live.heard_at, live.reported = row, node, now, reported
             live.is_expired = False
         live.reason = reason
+        if is_new_log:
+            logger.warning("node %s: %s", request.node_id, reason)
         self.nodes[node.node_id] = node
         changed = before != (row.master, live.state, node.address)
-        answer = self._answer(True, reason, row.epoch, reported)
+        answer = self._answer(True, "" if is_new_log else reason, row.epoch, reported)
         return Registered(answer, row if changed else None, node, reason or "registered", changed)
 
     def _may_take_over(self, live: LiveGroup, now: float) -> bool:

@@ -21,7 +21,7 @@ class Repository(Protocol):
         ...
 
     def save_node(self, node: Node) -> None:
-        """Create or update a node; its `log_end` never falls."""
+        """Create or update a node."""
         ...
 
     def save_clients(self, clients: list[ClientSeen]) -> None:

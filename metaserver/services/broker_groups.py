@@ -31,9 +31,8 @@ def save_group(group: snapshot.BrokerGroup, *, actor: str, reason: str) -> None:
 
 @transaction.atomic
 def save_node(node: snapshot.Node) -> None:
-    """Create or update a node's row. Its highest log end never falls."""
+    """Create or update a node's row; the directory sees to it that its log end is the highest reported."""
     group = BrokerGroup.objects.get(name=node.broker_group)
-    known = Node.objects.filter(node_id=node.node_id).first()
     Node.objects.update_or_create(
         node_id=node.node_id,
         defaults={
@@ -42,7 +41,7 @@ def save_node(node: snapshot.Node) -> None:
             "address": node.address,
             "admin_address": node.admin_address,
             "version": node.version,
-            "log_end": max(node.log_end, known.log_end if known is not None else 0),
+            "log_end": node.log_end,
             "leased_at": timezone.now(),
         },
     )

@@ -168,6 +168,20 @@ async def test_tags_filter_in_the_broker(tmp_path: Path) -> None:
         assert (await client.pull(group="old", filters=(TagFilter(1, ("b",)),), version=8))[1] == ids(1, 2)
 
 
+async def test_a_filter_that_matches_nothing_for_long_does_not_make_the_pull_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker_node.delivery.FILTER_SCAN_MAX", 10)
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.begin()
+        await client.send(*(message(n, tags=("rare",) if n == 35 else ("common",)) for n in range(40)))
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        answers = [await client.pull(filters=(TagFilter(1, ("rare",)),), timeout_ms=5000) for _ in range(4)]
+        assert answers == [(-1, []), (-1, []), (-1, []), (0, ids(35))]
+        assert loop.time() - began < 2, "it waited although there was more to look at"
+
+
 async def test_broadcast_numbers_are_the_messages_own(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await client.send(message(0), message(1))

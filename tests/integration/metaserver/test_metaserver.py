@@ -204,6 +204,17 @@ async def test_f12_a_node_whose_log_went_back_is_read_only(tmp_path: Path) -> No
         assert metaserver.directory.groups["g1"].state is GroupState.READ_ONLY
 
 
+async def test_a_node_with_an_emptied_folder_serves_and_the_loss_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as node:
+        await node.register("g1", log_end=5000)
+        answer = await node.register("g1", log_end=0)
+        assert (answer.accepted, answer.state) == (True, 1)
+        assert "5000 bytes of log are gone" in caplog.text
+        assert (await node.register("g1", log_end=100)).state == 1
+
+
 async def test_f28_with_the_database_away_answers_come_from_memory_and_are_stored_later(tmp_path: Path) -> None:
     repository = AwayRepository()
     async with running(tmp_path, ManualClock(), repository) as metaserver, peer(metaserver) as client:
@@ -318,7 +329,7 @@ def test_routes_groups_and_clients_are_stored_in_the_database_with_an_audit_row(
     metadata = repository.load()
     assert metadata.routes == (longer,)
     assert metadata.broker_groups == (group,)
-    assert [node.log_end for node in metadata.nodes] == [70]
+    assert [node.log_end for node in metadata.nodes] == [50]
     assert SubjectRoute.objects.get().version == 2
     assert ConsumerGroup.objects.get().name == "billing"
     actions = list(AuditEntry.objects.order_by("id").values_list("action", "target"))
