@@ -25,7 +25,9 @@ _TOTAL_MIN = 2 + _HEADER_SIZE_FIELD
 BUFFER_BYTES_FIRST = 64 << 10
 """A connection's first receive buffer: most connections never need more."""
 BUFFER_BYTES = 256 << 10
-"""Later receive buffers, as large as what asyncio reads at once."""
+"""Later receive buffers of a busy connection, as large as what asyncio reads at once."""
+BUSY_READ_BYTES = 4 << 10
+"""A connection is busy when its reads brought at least this much on average; a quiet one keeps to small buffers."""
 BUFFER_BYTES_MOST = 2 << 20
 """On a connection that has sent large frames, later buffers are made for a few of them at once, up to this."""
 FREE_BYTES_MIN = 4 << 10
@@ -104,7 +106,7 @@ class FrameReader:
     error is raised by the next call.
     """
 
-    __slots__ = ("_begin", "_buffer", "_end", "_frame_bytes_max", "_largest", "_view", "error")
+    __slots__ = ("_begin", "_buffer", "_end", "_frame_bytes_max", "_largest", "_read_bytes", "_reads", "_view", "error")
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._frame_bytes_max = frame_bytes_max
@@ -113,6 +115,8 @@ class FrameReader:
         self._begin = 0
         self._end = 0
         self._largest = 0
+        self._reads = 0
+        self._read_bytes = 0
         self.error: ProtocolError | None = None
         """Why nothing more can be read, once a header was bad."""
 
@@ -126,19 +130,23 @@ class FrameReader:
         return self._view[self._end :]
 
     def feed(self, data: bytes | memoryview) -> list[Frame]:
-        """Take bytes that are already somewhere else, copying them."""
+        """Take bytes that are already somewhere else, copying them. Raises as `buffer_updated` does."""
+        if self.error is not None:
+            raise self.error
         frames: list[Frame] = []
         view = memoryview(data)
         while view:
             space = self.get_buffer()
             size = min(len(space), len(view))
             space[:size] = view[:size]
-            frames += self.buffer_updated(size)
             view = view[size:]
+            try:
+                frames += self.buffer_updated(size)
+            except ProtocolError:
+                if not frames:
+                    raise
             if self.error is not None:
-                if frames:
-                    return frames
-                raise self.error
+                break
         return frames
 
     def buffer_updated(self, size: int) -> list[Frame]:
@@ -150,6 +158,8 @@ class FrameReader:
         if self.error is not None:
             raise self.error
         self._end += size
+        self._reads += 1
+        self._read_bytes += size
         frames: list[Frame] = []
         view, at, end = self._view, self._begin, self._end
         needed = 0
@@ -186,8 +196,11 @@ class FrameReader:
         capacity = len(self._buffer)
         if capacity - self._end >= FREE_BYTES_MIN:
             return
-        # A multiple of what has come, and never more than the frame needs beyond the usual buffer.
-        size = max(BUFFER_BYTES, min(needed, GROWTH * pending), min(4 * self._largest, BUFFER_BYTES_MOST))
+        usual = BUFFER_BYTES if self._read_bytes >= BUSY_READ_BYTES * self._reads else BUFFER_BYTES_FIRST
+        # A multiple of what has come, and never more than the frame needs beyond the usual buffer. The room behind a
+        # frame that fits keeps its last bytes from asking for another buffer, and for a copy of all before them.
+        size = max(usual, min(needed + FREE_BYTES_MIN, GROWTH * pending), min(4 * self._largest, BUFFER_BYTES_MOST))
+        self._reads = self._read_bytes = 0
         fresh = bytearray(size)
         fresh[:pending] = self._view[self._begin : self._end]
         self._buffer, self._view = fresh, memoryview(fresh)

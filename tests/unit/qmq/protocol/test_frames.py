@@ -1,11 +1,14 @@
 """Frames: cut from a stream however it arrives, refused by their header."""
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from qmq.errors import ProtocolError
 from qmq.protocol.frames import (
+    BUFFER_BYTES,
     BUFFER_BYTES_FIRST,
     HEADER_BYTES,
     Frame,
@@ -99,3 +102,46 @@ def test_an_answer_echoes_version_opaque_and_code() -> None:
     assert (answer.code, answer.version, answer.opaque, answer.request_code) == (4, 8, 5, 11)
     assert answer.is_response
     assert not answer.is_one_way
+
+
+def test_the_last_bytes_of_a_large_frame_are_not_paid_for_with_copies_of_it() -> None:
+    data = encode_request(10, 1, bytes(3 << 20))
+    reader = FrameReader()
+    reader.feed(data[:-5000])
+    buffers: list[bytearray] = []
+    for at in range(len(data) - 5000, len(data) - 1):
+        assert not reader.feed(data[at : at + 1])
+        if not buffers or buffers[-1] is not reader._buffer:
+            buffers.append(reader._buffer)
+    assert len(buffers) <= 2
+    assert len(reader.feed(data[-1:])) == 1
+
+
+@pytest.mark.parametrize("size", [BUFFER_BYTES_FIRST, BUFFER_BYTES, BUFFER_BYTES + 1, 2 * BUFFER_BYTES])
+@pytest.mark.parametrize("less", range(-25, 26, 5))
+def test_frames_about_as_large_as_a_buffer_come_through(size: int, less: int) -> None:
+    body = random.Random(size + less).randbytes(size - HEADER_BYTES - less)
+    stream = encode_request(10, 1, body) * 3
+    reader = FrameReader()
+    frames = [frame for at in range(0, len(stream), 4093) for frame in reader.feed(stream[at : at + 4093])]
+    assert [bytes(frame.body) == body for frame in frames] == [True] * 3
+
+
+def test_a_quiet_connection_keeps_to_small_buffers_and_a_busy_one_gets_large_ones() -> None:
+    small = encode_request(11, 1, bytes(76))
+    quiet, busy = FrameReader(), FrameReader()
+    for _ in range(3 * BUFFER_BYTES_FIRST // len(small)):
+        quiet.feed(small)
+    assert len(quiet._buffer) == BUFFER_BYTES_FIRST
+    for _ in range(3):
+        busy.feed(small * 600)
+    assert len(busy._buffer) == BUFFER_BYTES
+
+
+def test_good_frames_before_a_bad_one_are_kept_wherever_the_buffer_ends() -> None:
+    good = encode_request(10, 1, bytes(BUFFER_BYTES_FIRST - HEADER_BYTES))
+    reader = FrameReader()
+    assert len(reader.feed(good + bytes(HEADER_BYTES))) == 1
+    assert reader.error is not None
+    with pytest.raises(ProtocolError):
+        reader.feed(b"")
