@@ -6,6 +6,7 @@ its own loop longer than a lease, nobody expires for one full expiry: its own si
 
 import logging
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState
@@ -25,7 +26,8 @@ assert HEARTBEAT_SECONDS * 2 < LEASE_SECONDS < EXPIRY_SECONDS, (
     "a lease outlives a lost heartbeat and ends before expiry"
 )
 
-DELAY_GROUPS_PER_ANSWER = 2
+GROUPS_PER_ANSWER = 2
+"""Groups of an answer that is not about a subject's own route."""
 SUBJECTS_MAX = 1_000_000
 """Most subjects routed; a further one gets no route and a line in the log."""
 
@@ -216,11 +218,17 @@ class Directory:
     def usable(self, subject: str, client_type: int) -> tuple[BrokerGroupRoute, ...]:
         """What a client of this type is told about a real subject: only groups it can use."""
         if client_type == ClientType.DELAY_PRODUCER:
-            delay = [name for name, g in self.groups.items() if g.row.kind is GroupKind.DELAY]
-            names: tuple[str, ...] = tuple(sorted(delay))
-        else:
-            route = self.routes.get(subject)
-            names = route.broker_groups if route is not None else ()
+            return self.any_usable(client_type)
+        route = self.routes.get(subject)
+        return self._usable(route.broker_groups if route is not None else (), client_type)
+
+    def any_usable(self, client_type: int) -> tuple[BrokerGroupRoute, ...]:
+        """A few groups that a client of this type can use, whatever the subject."""
+        kind = GroupKind.DELAY if client_type == ClientType.DELAY_PRODUCER else GroupKind.BROKER
+        found = self._usable(sorted(name for name, g in self.groups.items() if g.row.kind is kind), client_type)
+        return found if len(found) <= GROUPS_PER_ANSWER else tuple(self._rng.sample(found, GROUPS_PER_ANSWER))
+
+    def _usable(self, names: Iterable[str], client_type: int) -> tuple[BrokerGroupRoute, ...]:
         now_ms = self._clock.wall_ms()
         found = []
         for name in names:
@@ -230,6 +238,4 @@ class Directory:
             state = STATE_ON_WIRE[live.state]
             if is_usable(client_type, state):
                 found.append(BrokerGroupRoute(name, live.node.address, now_ms, state))
-        if client_type == ClientType.DELAY_PRODUCER and len(found) > DELAY_GROUPS_PER_ANSWER:
-            found = self._rng.sample(found, DELAY_GROUPS_PER_ANSWER)
         return tuple(found)

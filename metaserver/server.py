@@ -116,11 +116,12 @@ class MetaHandlers:
         try:
             check_subject(request.subject)
         except IllegalName as error:
-            # An error code would be ignored and the client left waiting; an answer without groups says no more either,
-            # but it is what QMQ gives, and it stops a consumer from pulling.
+            # An error code, or an answer without groups, would leave a sender thread of the official client waiting for
+            # ever, and there are three (T3). So it is sent to brokers, which refuse the message with the reason.
             self.counters.illegal += 1
             logger.warning("%s: %s", connection.peer, error)
-            connection.reply(frame, ResponseCode.SUCCESS, self._response(request, ()).encode(frame.version))
+            groups = self._directory.any_usable(request.client_type)
+            connection.reply(frame, ResponseCode.SUCCESS, self._response(request, groups).encode(frame.version))
             return
         real = split_subject(request.subject).subject
         if request.client_type in (ClientType.PRODUCER, ClientType.CONSUMER):

@@ -298,12 +298,13 @@ async def test_bad_requests_get_their_answer(
         assert frame.code == expected
 
 
-async def test_an_illegal_subject_is_answered_without_groups_and_gets_no_route(tmp_path: Path) -> None:
+async def test_an_illegal_subject_is_sent_to_a_broker_that_refuses_it_and_gets_no_route(tmp_path: Path) -> None:
     async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as client:
         await client.register("g1")
         client.ask("il legal", ClientType.CONSUMER, "g")
         await eventually_async(lambda: len(client.pushed) == 1)
-        assert client.answers()[0].broker_groups == ()
+        # Trap T3: an answer without groups would block the client's sender thread.
+        assert [group.name for group in client.answers()[0].broker_groups] == ["g1"]
         assert metaserver.directory.routes == {}
 
 
