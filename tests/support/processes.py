@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -18,10 +19,16 @@ START_SECONDS = 30.0
 
 
 def free_port() -> int:
-    """A port nobody listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port nobody listens on, below those that the system gives to outgoing connections: nobody takes it meanwhile."""
+    for _ in range(1000):
+        port = random.randrange(10_000, 24_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no free port")
 
 
 def get_json(url: str, timeout: float = 5.0) -> Any:

@@ -48,10 +48,10 @@ def test_two_consumers_of_a_group_take_every_line_exactly_once(system: System, l
 
 def test_a_consumer_added_in_a_backlog_takes_part_at_once(system: System, lines: tuple[Path, list[str]]) -> None:
     path, expected = lines
-    for _ in range(4):
+    for _ in range(2):
         assert system.qmq("produce", "logs", "--file", str(path)).returncode == 0
-    expected = expected * 4
-    first = [system.qmq_soon("consume", "logs", "readers", "--timeout", "25") for _ in range(2)]
+    expected = expected * 2
+    first = [system.qmq_soon("consume", "logs", "readers", "--timeout", "30") for _ in range(2)]
     for consumer in first:
         eventually(consumer.output, 20, "a first line")
     third = system.qmq_soon("consume", "logs", "readers", "--count", "200", "--timeout", "20")
