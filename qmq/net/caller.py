@@ -10,8 +10,6 @@ from qmq.protocol.frames import FRAME_BYTES_MAX, Frame, FrameReader, encode_requ
 
 PENDING_MAX = 10_000
 """Requests waiting for an answer on one connection; one more is refused."""
-UNSENT_BYTES_MAX = 64 << 20
-"""Bytes of requests that the server has not taken yet; with more, a request is refused."""
 CONNECT_SECONDS = 5.0
 
 logger = logging.getLogger("qmq.net")
@@ -81,11 +79,7 @@ class Caller(asyncio.BufferedProtocol):
             raise ConnectionLost(
                 f"{PENDING_MAX} requests wait on {self.address}, the limit", code="net.too_many_pending"
             )
-        if self._transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
-            raise ConnectionLost(f"{self.address} does not take what is sent", code="net.too_many_pending")
         self._opaque = (self._opaque + 1) & 0x7FFFFFFF
-        while self._opaque in self._pending:
-            self._opaque = (self._opaque + 1) & 0x7FFFFFFF
         opaque = self._opaque
         future: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         self._pending[opaque] = future
@@ -125,8 +119,6 @@ class Caller(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        if self.is_closed:
-            transport.abort()  # closed while it was being opened
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.get_buffer()
@@ -142,10 +134,7 @@ class Caller(asyncio.BufferedProtocol):
             if future is not None and not future.done():
                 future.set_result(frame)
             elif self._on_push is not None:
-                try:
-                    self._on_push(frame)
-                except Exception:
-                    logger.exception("%s: a pushed frame was not dealt with", self.address)
+                self._on_push(frame)
         if self._reader.error is not None:
             self._bad(self._reader.error)
 

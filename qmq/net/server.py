@@ -7,7 +7,7 @@ the frame and answers later. Nothing is awaited and no task is made per frame.
 import asyncio
 import logging
 import socket
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -21,10 +21,6 @@ BACKLOG = 1024
 ACCEPTS_IN_A_ROW = 32
 CHECK_SECONDS = 1.0
 """How often deadlines of connections are looked at."""
-KEEPALIVE_IDLE_SECONDS = 120
-"""After this long without a byte the kernel asks whether the peer is still there: the official client hangs up itself then."""
-KEEPALIVE_INTERVAL_SECONDS = 15
-KEEPALIVE_PROBES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +32,15 @@ class ServerLimits:
     frame_bytes_max: int = FRAME_BYTES_MAX
     """A larger frame closes its connection, by its header alone."""
     in_flight_bytes_max: int = 64 << 20
-    """Bytes of unanswered requests of a connection; above it, nothing more of it is handled or read until half is
-    answered."""
+    """Bytes of unanswered requests of a connection; above it, the connection is not read until half is answered."""
     in_flight_requests_max: int = 4096
     """Unanswered requests of a connection; as above."""
     half_frame_seconds: float = 30.0
     """A frame that is not whole this long after its first byte closes its connection."""
     write_buffer_bytes_max: int = 8 << 20
-    """Answers that the peer has not read; above it, nothing more of the connection is handled or read either."""
+    """Answers that the peer has not read; above it, the connection is not read either."""
     write_stall_seconds: float = 60.0
-    """A peer that leaves the write buffer above its limit for this long is cut off; so is one that leaves the last
-    answers of a connection we closed."""
+    """A peer that leaves the write buffer above its limit for this long is cut off."""
 
 
 @dataclass(slots=True)
@@ -79,18 +73,13 @@ class Connection(asyncio.BufferedProtocol):
         self._metrics = server.metrics
         self._reader = FrameReader(server.limits.frame_bytes_max)
         self._transport: asyncio.Transport | None = None
-        # The frame is kept, not only its size: while it lives, no other frame can have its id.
-        self._unanswered: dict[int, Frame] = {}
+        self._unanswered: dict[int, int] = {}
         self._in_flight_bytes = 0
-        self._untaken: deque[Frame] = deque()
         self._out: list[bytes | memoryview] = []
-        self._out_bytes = 0
         self._flush_scheduled = False
         self._is_reading_paused = False
         self._half_since: float | None = None
         self._stalled_since: float | None = None
-        self._finished_at: float | None = None
-        self._is_lost = False
         self._close_callbacks: list[Callable[[], None]] = []
         self.peer = "?"
         self.is_closed = False
@@ -107,7 +96,6 @@ class Connection(asyncio.BufferedProtocol):
             transport.abort()
             return
         transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_max)
-        _keep_alive(transport.get_extra_info("socket"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.get_buffer()
@@ -121,8 +109,22 @@ class Connection(asyncio.BufferedProtocol):
         except ProtocolError as error:
             self._bad_frame(error)
             return
-        self._untaken.extend(frames)
-        self._take()
+        handler, requests = self._server.handler, self._metrics.requests
+        for frame in frames:
+            if frame.is_response:
+                self._metrics.ignored_responses += 1
+                continue
+            requests[frame.code] += 1
+            if not frame.is_one_way:
+                size = HEADER_BYTES + len(frame.body)
+                self._unanswered[id(frame)] = size
+                self._in_flight_bytes += size
+            try:
+                handler(self, frame)
+            except Exception:
+                self._metrics.handler_errors += 1
+                self._server.logger.exception("%s: command %d failed", self.peer, frame.code)
+                self.reply(frame, ResponseCode.BROKER_ERROR)
         if self._reader.error is not None:
             self._bad_frame(self._reader.error)
             return
@@ -130,51 +132,18 @@ class Connection(asyncio.BufferedProtocol):
             self._half_since = None
         elif frames or self._half_since is None:
             self._half_since = self._server.clock.monotonic()
-
-    def _take(self) -> None:
-        """Hand requests to the handler up to the limits. One read can bring thousands more than may be in flight, and
-        an answer can be a thousand times its request, so the limits are looked at before each."""
-        handler, metrics, untaken = self._server.handler, self._metrics, self._untaken
-        unanswered, limits = self._unanswered, self._limits
-        while untaken and not self.is_closed:
-            if (
-                self._in_flight_bytes > limits.in_flight_bytes_max
-                or len(unanswered) >= limits.in_flight_requests_max
-                or self._out_bytes > limits.write_buffer_bytes_max
-                or self._stalled_since is not None
-            ):
-                break
-            frame = untaken.popleft()
-            if frame.is_response:
-                metrics.ignored_responses += 1
-                continue
-            metrics.requests[frame.code] += 1
-            if not frame.is_one_way:
-                unanswered[id(frame)] = frame
-                self._in_flight_bytes += HEADER_BYTES + len(frame.body)
-            try:
-                handler(self, frame)
-            except Exception:
-                metrics.handler_errors += 1
-                self._server.logger.exception("%s: command %d failed", self.peer, frame.code)
-                self.reply(frame, ResponseCode.BROKER_ERROR)
         self._pause_if_over()
 
     def eof_received(self) -> bool:
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.is_closed = self._is_lost = True
+        self.is_closed = True
         self._unanswered.clear()
-        self._untaken.clear()
-        self._out.clear()
         self._server.release(self)
-        callbacks, self._close_callbacks = self._close_callbacks, []
-        for callback in callbacks:
-            try:
-                callback()
-            except Exception:
-                self._server.logger.exception("%s: the end of the connection was not dealt with", self.peer)
+        for callback in self._close_callbacks:
+            callback()
+        self._close_callbacks.clear()
 
     def pause_writing(self) -> None:
         self._stalled_since = self._server.clock.monotonic()
@@ -188,13 +157,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def reply(self, frame: Frame, code: int, *parts: bytes | memoryview) -> None:
         """Answer a request, once; without effect when it was answered, asks for no answer, or the peer is gone."""
-        if self._unanswered.pop(id(frame), None) is None or self.is_closed or self._transport is None:
+        size = self._unanswered.pop(id(frame), None)
+        if size is None or self.is_closed or self._transport is None:
             return
-        self._in_flight_bytes -= HEADER_BYTES + len(frame.body)
-        body_bytes = sum(map(len, parts))
-        self._out.append(response_header(frame, code, body_bytes))
+        self._in_flight_bytes -= size
+        self._out.append(response_header(frame, code, sum(map(len, parts))))
         self._out.extend(parts)
-        self._out_bytes += HEADER_BYTES + body_bytes
         self._flush_soon()
 
     def push(self, data: bytes) -> None:
@@ -202,21 +170,14 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_closed:
             return
         self._out.append(data)
-        self._out_bytes += len(data)
         self._flush_soon()
 
     def drop(self, frame: Frame) -> None:
         """A request will never be answered: its sender asked again."""
-        if self._unanswered.pop(id(frame), None) is not None:
-            self._in_flight_bytes -= HEADER_BYTES + len(frame.body)
-            # As after an answer: what waits for room, or for the last answer, may go on.
-            self._flush_soon()
+        self._in_flight_bytes -= self._unanswered.pop(id(frame), 0)
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Call back once when the connection is gone; at once when it is already."""
-        if self._is_lost:
-            callback()
-            return
+        """Call back once when the connection is gone."""
         self._close_callbacks.append(callback)
 
     @property
@@ -243,7 +204,6 @@ class Connection(asyncio.BufferedProtocol):
         if self._out and not self.is_closed and self._transport is not None:
             data = b"".join(self._out)
             self._out.clear()
-            self._out_bytes = 0
             self._metrics.bytes_out += len(data)
             self._transport.write(data)
         if self._server.is_closing:
@@ -255,8 +215,6 @@ class Connection(asyncio.BufferedProtocol):
         """Write what is answered and close."""
         self._flush()
         if self._transport is not None and not self.is_closed:
-            self.is_closed = True
-            self._finished_at = self._server.clock.monotonic()
             self._transport.close()
 
     def _bad_frame(self, error: ProtocolError) -> None:
@@ -264,17 +222,17 @@ class Connection(asyncio.BufferedProtocol):
         self._server.logger.warning("%s: %s; connection closed", self.peer, error)
         # What good frames before it asked for is still answered, if that is possible at once.
         self.finish()
+        self.is_closed = True
 
     def _is_over(self) -> bool:
         return (
-            bool(self._untaken)
-            or self._in_flight_bytes > self._limits.in_flight_bytes_max
-            or len(self._unanswered) >= self._limits.in_flight_requests_max
+            self._in_flight_bytes > self._limits.in_flight_bytes_max
+            or len(self._unanswered) > self._limits.in_flight_requests_max
             or self._stalled_since is not None
         )
 
     def _pause_if_over(self) -> None:
-        if not self._is_reading_paused and not self.is_closed and self._transport is not None and self._is_over():
+        if not self._is_reading_paused and self._transport is not None and self._is_over():
             self._is_reading_paused = True
             self._metrics.paused += 1
             self._transport.pause_reading()
@@ -288,13 +246,7 @@ class Connection(asyncio.BufferedProtocol):
             and self._in_flight_bytes <= self._limits.in_flight_bytes_max // 2
             and len(self._unanswered) <= self._limits.in_flight_requests_max // 2
         ):
-            self._take()
-            if self.is_closed or self._is_over():
-                return
             self._is_reading_paused = False
-            if self._half_since is not None:
-                # The rest of a frame could not come while nobody read.
-                self._half_since = self._server.clock.monotonic()
             self._transport.resume_reading()
 
     def check(self, now: float) -> None:
@@ -308,26 +260,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._reader.pending_bytes,
             )
             self.abort()
-        if self._finished_at is not None and now - self._finished_at > self._limits.write_stall_seconds:
-            self._metrics.write_stalls += 1
-            self.abort()
         if self._stalled_since is not None and now - self._stalled_since > self._limits.write_stall_seconds:
             self._metrics.write_stalls += 1
             self._server.logger.warning("%s: does not read its answers; connection closed", self.peer)
             self.abort()
-
-
-def _keep_alive(sock: socket.socket) -> None:
-    """A peer whose machine died says nothing; without this its connection would count against the limit for ever."""
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (
-        ("TCP_KEEPIDLE", KEEPALIVE_IDLE_SECONDS),
-        ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL_SECONDS),
-        ("TCP_KEEPCNT", KEEPALIVE_PROBES),
-    ):
-        option = getattr(socket, name, None)  # not every system has all three
-        if option is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 class FrameServer:
@@ -354,8 +290,7 @@ class FrameServer:
         self._server: asyncio.Server | None = None
         self._checker: asyncio.TimerHandle | None = None
         self.is_closing = False
-        self._watch: asyncio.Event | None = None
-        self._is_look_scheduled = False
+        self._watch_answers: asyncio.Event | None = None
 
     async def start(self) -> None:
         """Bind and listen. Raises OSError when the address is taken."""
@@ -384,10 +319,7 @@ class FrameServer:
 
     def admit(self, connection: Connection) -> bool:
         """Whether a new connection may stay."""
-        if self.is_closing:
-            self.metrics.refused += 1
-            return False
-        if len(self.connections) >= self.limits.connections_max:
+        if self.is_closing or len(self.connections) >= self.limits.connections_max:
             self.metrics.refused += 1
             if self.metrics.refused % 1000 == 1:
                 self.logger.warning(
@@ -408,21 +340,15 @@ class FrameServer:
         self.answers_changed()
 
     def _check(self) -> None:
-        self._checker = self.loop.call_later(CHECK_SECONDS, self._check)
         now = self.clock.monotonic()
         for connection in list(self.connections):
             connection.check(now)
+        self._checker = self.loop.call_later(CHECK_SECONDS, self._check)
 
     def answers_changed(self) -> None:
-        """Something that a close waits for may have happened; looked at once a turn of the loop."""
-        if self._watch is not None and not self._is_look_scheduled:
-            self._is_look_scheduled = True
-            self.loop.call_soon(self._look)
-
-    def _look(self) -> None:
-        self._is_look_scheduled = False
-        if self._watch is not None:
-            self._watch.set()
+        """Tell a close that waits when nothing is unanswered any more."""
+        if self._watch_answers is not None and not any(connection.unanswered for connection in self.connections):
+            self._watch_answers.set()
 
     def stop_listening(self) -> None:
         """Take no new connections."""
@@ -433,9 +359,13 @@ class FrameServer:
     async def close(self, grace_seconds: float) -> int:
         """Take nothing new, wait for the answers under way, then close; how many connections had to be cut off."""
         self.stop_listening()
-        self._watch = asyncio.Event()
-        deadline = self.loop.time() + grace_seconds
-        await self._until(lambda: not any(connection.unanswered for connection in self.connections), deadline)
+        self._watch_answers = asyncio.Event()
+        self.answers_changed()
+        try:
+            async with asyncio.timeout(grace_seconds):
+                await self._watch_answers.wait()
+        except TimeoutError:
+            pass
         cut = 0
         for connection in list(self.connections):
             if connection.unanswered:
@@ -443,24 +373,9 @@ class FrameServer:
                 connection.abort()
             else:
                 connection.finish()
-        # Answers that are written here may still have to leave the buffers of this process.
-        await asyncio.sleep(0)
-        await self._until(lambda: not self.connections, deadline)
-        for connection in list(self.connections):
-            cut += 1
-            connection.abort()
         if self._checker is not None:
             self._checker.cancel()
+        if self._server is not None:
+            self._server.close()
         await asyncio.sleep(0)
         return cut
-
-    async def _until(self, condition: Callable[[], bool], deadline: float) -> None:
-        """Wait for a condition that `answers_changed` tells of, up to a moment of the loop's clock."""
-        assert self._watch is not None
-        try:
-            async with asyncio.timeout_at(deadline):
-                while not condition():
-                    self._watch.clear()
-                    await self._watch.wait()
-        except TimeoutError:
-            pass  # the caller looks at what is left
