@@ -6,14 +6,9 @@ Beside each stands the name that QMQ's operators know (`docs/reference/metrics.m
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    Histogram,
-    Metric,
-)
-from prometheus_client.registry import Collector, CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from qmq.daemon.node_metrics import NodeMetrics
 from qmq.lag import lag_of
 
 if TYPE_CHECKING:
@@ -23,47 +18,17 @@ SUBJECT_SERIES_MAX = 2_000
 """Subjects with series of their own; the busiest are shown, `qmq_broker_subjects` tells how many there are."""
 
 
-class BrokerMetrics(Collector):
-    """Collects from a broker; histograms are kept here."""
+class BrokerMetrics(NodeMetrics):
+    """What a broker adds."""
 
     def __init__(self, broker: "Broker") -> None:
+        super().__init__(broker, "qmq_broker")
         self._broker = broker
-        self.registry = CollectorRegistry()
-        self.commit_seconds = Histogram(
-            "qmq_broker_commit_seconds",
-            "Time of one commit, write and sync (QMQ: putMessageTime)",
-            buckets=(0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5),
-            registry=self.registry,
-        )
-        self.commit_bytes = Histogram(
-            "qmq_broker_commit_bytes",
-            "Bytes of one commit",
-            buckets=(256, 1024, 4096, 16384, 65536, 262144, 1 << 20, 4 << 20, 8 << 20),
-            registry=self.registry,
-        )
-        self.registry.register(self)
 
     def collect(self) -> Iterable[Metric]:
-        broker = self._broker
-        store, delivery, handlers, server = broker.store, broker.delivery, broker.handlers, broker.server.metrics
-        labels = {"broker_group": broker.options.group}
-
-        def counter(name: str, text: str, value: float) -> Metric:
-            family = CounterMetricFamily(f"qmq_broker_{name}", text, labels=list(labels))
-            family.add_metric(list(labels.values()), value)
-            return family
-
-        def gauge(name: str, text: str, value: float) -> Metric:
-            family = GaugeMetricFamily(f"qmq_broker_{name}", text, labels=list(labels))
-            family.add_metric(list(labels.values()), value)
-            return family
-
-        def by_reason(name: str, text: str, label: str, values: dict[str, int]) -> Metric:
-            family = CounterMetricFamily(f"qmq_broker_{name}", text, labels=[*labels, label])
-            for reason, value in values.items():
-                family.add_metric([*labels.values(), reason], value)
-            return family
-
+        broker, counter, gauge, by_reason = self._broker, self.counter, self.gauge, self.by
+        store, delivery, handlers = broker.store, broker.delivery, broker.handlers
+        yield from super().collect()
         yield counter("sent_messages", "Messages taken from producers (receivedMessagesCount)", handlers.counters.sends)
         yield counter("stored_message_bytes", "Bytes of messages made visible", store.counters.message_bytes)
         yield by_reason(
@@ -91,26 +56,11 @@ class BrokerMetrics(Collector):
             "repaired_index_entries", "Index entries made again from the log", store.counters.repaired_entries
         )
         yield counter("flush_errors", "Index writes that failed and are tried again", store.counters.flush_errors)
-        yield counter("commits", "Commits written", broker.committer.commits)
         yield counter("cold_pulls", "Pulls that waited for the disk", handlers.counters.cold_pulls)
         yield by_reason("bad_requests", "Requests refused, by reason", "reason", dict(handlers.counters.bad_requests))
-        yield by_reason("bad_frames", "Frames that closed their connection", "reason", dict(server.bad_frames))
-        yield counter("half_frames", "Connections closed for half a frame and silence", server.half_frames)
-        yield counter("write_stalls", "Connections closed for not reading", server.write_stalls)
-        yield counter("refused_connections", "Connections over the limit", server.refused)
-        yield counter("handler_errors", "Requests that met an error of ours", server.handler_errors)
-        yield counter("received_bytes", "Bytes from clients", server.bytes_in)
-        yield counter("sent_bytes", "Bytes to clients", server.bytes_out)
-        yield gauge("connections", "Client connections (brokerActiveClientCount)", server.connections)
         yield gauge("held_pulls", "Pulls waiting for messages", handlers.polls.held)
-        yield gauge("unsynced_bytes", "Bytes appended and not on disk", store.log.pending_bytes)
-        yield gauge("log_end_bytes", "Log offset behind the last commit", store.log.written_end)
-        yield gauge("log_begin_bytes", "Oldest log offset kept", store.log.begin)
-        yield gauge("damaged_ranges", "Ranges of the log that can't be read", len(store.log.damaged))
-        yield gauge("disk_free_bytes", "Free space where the log is", broker.disk_free_bytes)
         yield gauge("subjects", "Subjects on this node", len(store.subjects))
-        yield gauge("writable", "1 when sends are taken", 0 if broker.refuse_sends() else 1)
-        yield from self._per_subject(labels)
+        yield from self._per_subject(self.labels)
 
     def _per_subject(self, labels: dict[str, str]) -> Iterable[Metric]:
         store = self._broker.store

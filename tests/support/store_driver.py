@@ -8,7 +8,7 @@ C4 (a pull sequence never stands for two messages).
 import random
 from dataclasses import dataclass, field
 
-from broker_node.checkpointing import CheckpointWriter
+from broker_node.checkpointing import BrokerCheckpoints
 from broker_node.delivery import Delivery
 from broker_node.reader import read_messages
 from broker_node.recovery import open_store
@@ -64,7 +64,7 @@ class StoreDriver:
         self._number = 0
         self.store, self.delivery, self.checkpoints = self._open(disk)
 
-    def _open(self, disk: MemoryDisk) -> tuple[MessageStore, Delivery, CheckpointWriter]:
+    def _open(self, disk: MemoryDisk) -> tuple[MessageStore, Delivery, BrokerCheckpoints]:
         store, _ = open_store(
             disk,
             ROOT,
@@ -73,7 +73,7 @@ class StoreDriver:
             segment_bytes=self.segment_bytes,
             handles=HandleCache(disk),
         )
-        return store, Delivery(store, retry_delay_ms=0), CheckpointWriter(store)
+        return store, Delivery(store, retry_delay_ms=0), BrokerCheckpoints(store)
 
     # --- steps -----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,57 @@
+"""`python -m <node>`: options -> node -> run."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+from qmq.daemon.allocator import keep_freed_memory
+from qmq.daemon.node import Node
+from qmq.daemon.node_options import NodeOptions
+from qmq.daemon.options import exit_wrong, parse_options
+from qmq.daemon.runner import FAILED, run_daemon, set_up_logging
+from qmq.errors import SettingError
+
+O = TypeVar("O", bound=NodeOptions)  # noqa: E741
+
+
+def run_node(
+    make: Callable[[O], Node],
+    options_class: type[O],
+    argv: list[str] | None,
+    *,
+    prog: str,
+    process: str,
+    description: str,
+) -> int:
+    """Run a node until it is told to stop; the exit code."""
+    try:
+        options = parse_options(
+            options_class,
+            sys.argv[1:] if argv is None else argv,
+            os.environ,
+            prog=prog,
+            process=process,
+            description=description,
+        )
+    except SettingError as error:
+        exit_wrong(prog, error)
+    set_up_logging(options.log_level, options.log_format)
+    keep_freed_memory()
+
+    async def run(stop: asyncio.Event) -> None:
+        node = make(options)
+        try:
+            await node.start()
+            await node.serve(stop)
+        finally:
+            await node.close()
+
+    try:
+        return run_daemon(run)
+    except SettingError as error:
+        exit_wrong(prog, error)
+    except OSError as error:
+        sys.stderr.write(f"{prog}: {error}\n")
+        return FAILED

@@ -1,0 +1,348 @@
+"""class Node: what every node with a log owns, in which order it starts and stops.
+
+A broker node and a delay node differ in what they keep and hand out; the folder, the log, the commits, the checkpoints, the
+servers, the registration and the end are the same.
+"""
+
+import asyncio
+import logging
+import time
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+from qmq import __version__
+from qmq.clock import Clock, SystemClock
+from qmq.daemon.admin_http import AdminHttp
+from qmq.daemon.checkpointing import Checkpointing
+from qmq.daemon.committer import Committer
+from qmq.daemon.data_dir import DataDir, DataDirOwner
+from qmq.daemon.file_budget import FileBudget, file_budget
+from qmq.daemon.membership import Membership
+from qmq.daemon.node_metrics import NodeMetrics
+from qmq.daemon.node_options import NodeOptions
+from qmq.log.commit import FlushPolicy
+from qmq.log.disk import Disk, SystemDisk
+from qmq.log.log import SegmentedLog
+from qmq.net.server import Connection, FrameServer, ServerLimits
+from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Role
+from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
+from qmq.protocol.frames import Frame
+
+EPOCH = 1
+"""Commits carry it; promotions raise it once groups have slaves."""
+TICK_SECONDS = 1.0
+"""How often free space, retention and whatever else a node watches are looked at."""
+
+
+class Node(ABC):
+    """One node. `start` binds and recovers, `failed` ends when it can't go on, `close` may be called twice."""
+
+    kind: ClassVar[str]
+    """As the metaserver and the data folder know it."""
+    role: ClassVar[Role]
+
+    log: SegmentedLog
+    metrics: NodeMetrics
+    checkpoints: Checkpointing[Any]
+
+    def __init__(self, options: NodeOptions, clock: Clock | None = None, disk: Disk | None = None) -> None:
+        self.options = options
+        self.clock: Clock = clock or SystemClock()
+        self.disk: Disk = disk or SystemDisk()
+        self.logger = logging.getLogger(f"qmq.{self.kind}")
+        self.node_id = options.node_id or f"{options.group}-a"
+        self.disk_free_bytes = 0
+        self.operator_read_only = f"the {self.kind} was started read only" if options.read_only else ""
+        self.metaserver_read_only = ""
+        self.started_at_ms = 0
+        self.membership: Membership | None = None
+        self._started_at = 0.0
+        self._is_started = False
+        self._is_ready = False
+        self._is_closed = False
+        self._data_dir: DataDir | None = None
+        self._failure: asyncio.Future[None] | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+        self._stop_membership = asyncio.Event()
+        self._membership_task: asyncio.Task[None] | None = None
+
+    # --- what a kind of node adds ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def open_store(self, budget: FileBudget) -> SegmentedLog:
+        """Recover what is kept; the log that commits are written to."""
+
+    @abstractmethod
+    def build(self) -> AdminHttp:
+        """Make handlers, checkpoints and metrics (the committer is there); the admin server, not started."""
+
+    @abstractmethod
+    def handle(self, connection: Connection, frame: Frame) -> None:
+        """One request frame; the answer may come later."""
+
+    @abstractmethod
+    def synced(self, synced_end: int) -> None:
+        """Everything below this log offset is on disk."""
+
+    @abstractmethod
+    def tick(self, now: float) -> None:
+        """Called every TICK_SECONDS; `now` is monotonic seconds."""
+
+    async def before_serving(self) -> None:  # noqa: B027 - nothing is a fine answer
+        """Work to do once commits can be written and before clients come."""
+
+    async def serving(self) -> None:  # noqa: B027 - nothing is a fine answer
+        """Work to begin once clients can come."""
+
+    async def stopping(self) -> None:  # noqa: B027 - nothing is a fine answer
+        """Stop what goes on by itself: held requests, deliveries. Clients' connections are still open."""
+
+    def refuse_kind(self) -> str:
+        """A reason of this kind of node for refusing sends, or ""."""
+        return ""
+
+    # --- life ------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Recover and serve.
+
+        Raises:
+            SettingError: the data folder is another's or in use.
+            LogError: the log can't be read.
+            OSError: an address or the disk refused.
+        """
+        options = self.options
+        self._loop = asyncio.get_running_loop()
+        self._failure = self._loop.create_future()
+        budget = file_budget(options.connections_max)
+        owner = DataDirOwner(self.kind, options.group, self.node_id)
+        self._data_dir = DataDir.open(options.data_dir, owner, self.disk)
+        began = time.perf_counter()
+        self.log = self.open_store(budget)
+        self._say_log_state(time.perf_counter() - began)
+        self.committer = Committer(
+            self.log,
+            clock=self.clock,
+            on_synced=self._synced,
+            on_failed=self._log_failed,
+            policy=FlushPolicy(options.flush),
+            interval_seconds=options.flush_interval_seconds,
+        )
+        self.committer.observe_commit = self._observe_commit
+        self.admin = self.build()
+        self.server = FrameServer(
+            options.host,
+            options.port,
+            self.handle,
+            clock=self.clock,
+            limits=ServerLimits(
+                connections_max=budget.connections,
+                frame_bytes_max=options.frame_bytes_max,
+                in_flight_bytes_max=options.in_flight_bytes_max,
+            ),
+            logger=logging.getLogger(f"qmq.{self.kind}.net"),
+        )
+        self._look_at_disk()
+        self.committer.start()
+        await self.before_serving()
+        await self.server.start()
+        await self.admin.start()
+        self.started_at_ms, self._started_at = self.clock.wall_ms(), self.clock.monotonic()
+        self._is_ready = self._is_started = True
+        await self.serving()
+        self._tick()
+        if options.meta:
+            self.membership = Membership(options.meta, self._registration, self._registered, self.clock)
+            self._membership_task = self._loop.create_task(self.membership.run(self._stop_membership))
+            self.watch(self._membership_task)
+        self.logger.info(
+            "%s node %s of group %s serves on %s:%d, admin on %s:%d",
+            self.kind, self.node_id, options.group, *self.server.address, *self.admin.address,
+        )  # fmt: skip
+
+    def _say_log_state(self, seconds: float) -> None:
+        log = self.log
+        self.logger.info(
+            "recovered in %.2f s: the log begins at %d and ends at %d", seconds, log.begin, log.written_end
+        )
+        if log.torn_bytes:
+            self.logger.warning("%d bytes of an unanswered commit at the log's end were cleared", log.torn_bytes)
+        for damage in log.damaged:
+            self.logger.error(
+                "the log is damaged between offsets %d and %d (%s): messages there are withheld, sends are refused",
+                damage.begin, damage.end, damage.why,
+            )  # fmt: skip
+
+    def watch(self, task: "asyncio.Task[None]") -> None:
+        """A task the node can't live without: when it dies, the node ends with its error."""
+        task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: "asyncio.Task[None]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._failure is not None and not self._failure.done():
+            self._failure.set_exception(error)
+
+    async def serve(self, stop: asyncio.Event) -> None:
+        """Run until `stop` is set, or until the node can't go on (then the reason is raised)."""
+        assert self._failure is not None
+        waiting: asyncio.Future[bool] = asyncio.ensure_future(stop.wait())
+        both: list[asyncio.Future[Any]] = [waiting, self._failure]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if self._failure.done():
+            self._failure.result()
+
+    async def close(self) -> None:
+        """Stop gracefully: say goodbye, answer what is under way, write everything, make a checkpoint."""
+        if self._is_closed or self._failure is None:
+            return
+        self._is_closed = True
+        if not self._is_started:
+            # A start that failed: whatever it had bound or locked goes with the process; the folder is let go at once.
+            if self._data_dir is not None:
+                self._data_dir.close()
+            self._failure.cancel()
+            return
+        self._is_ready = False
+        for timer in self._timers:
+            timer.cancel()
+        self._stop_membership.set()
+        if self._membership_task is not None:
+            await asyncio.wait([self._membership_task])
+        await self.stopping()
+        cut = await self.server.close(self.options.stop_seconds if self.committer.failed is None else 0)
+        if cut:
+            self.logger.warning("%d connections had requests unanswered at the end", cut)
+        if self.committer.failed is None:
+            await self.committer.drain()
+            await self.checkpoints.finish()
+        await self.committer.stop()
+        await self.admin.close()
+        self.log.close()
+        if self._data_dir is not None:
+            self._data_dir.close()
+        if not self._failure.done():
+            self._failure.cancel()
+        self.logger.info("%s node %s stopped", self.kind, self.node_id)
+
+    # --- what happens ----------------------------------------------------------------------------------------------
+
+    def _synced(self, synced_end: int) -> None:
+        self.synced(synced_end)
+        self.checkpoints.maybe()
+
+    def _observe_commit(self, seconds: float, size: int) -> None:
+        self.metrics.commit_seconds.observe(seconds)
+        self.metrics.commit_bytes.observe(size)
+
+    def _log_failed(self, error: BaseException) -> None:
+        """A write or sync failed: what is in memory may not be on disk. Nothing is answered any more, the process ends."""
+        self.logger.critical("the message log failed, this node stops: %s", error)
+        self._is_ready = False
+        self.server.stop_listening()
+        for connection in list(self.server.connections):
+            connection.abort()
+        if self._failure is not None and not self._failure.done():
+            self._failure.set_exception(error)
+
+    def _tick(self) -> None:
+        self._look_at_disk()
+        self.committer.prepare()
+        self.tick(self.clock.monotonic())
+        self.checkpoints.maybe()
+        self._timers[:] = [self._loop.call_later(TICK_SECONDS, self._tick)]
+
+    def _look_at_disk(self) -> None:
+        try:
+            self.disk_free_bytes = self.disk.free_bytes(self.options.data_dir)
+        except OSError as error:
+            self.logger.warning("free space can't be read: %s", error)
+
+    # --- state -----------------------------------------------------------------------------------------------------
+
+    def refuse_sends(self) -> str:
+        """Why sends are refused now; "" when they are taken. What is stored is worked off in any case."""
+        if self.operator_read_only:
+            return self.operator_read_only
+        if self.metaserver_read_only:
+            return self.metaserver_read_only
+        log = self.log
+        if log.damaged:
+            return "read only: the log is damaged, see the node's log"
+        reserve = self.options.disk_reserve_bytes
+        # Small segments hold a smaller reserve: else no send would ever fit beside it.
+        log_reserve = min(reserve, self.options.segment_bytes // 2)
+        room = log.room_bytes
+        if self.disk_free_bytes < reserve and room < 2 * log_reserve:
+            return f"no space: {self.disk_free_bytes} bytes free on disk, the reserve is {reserve}"
+        if room < log_reserve and self.committer.is_out_of_space:
+            return f"no space: {room} bytes left in the log, the reserve is {log_reserve}"
+        return self.refuse_kind()
+
+    def health(self) -> str:
+        """What is wrong for good; "" when nothing is."""
+        if self.committer.failed is not None:
+            return f"the message log failed: {self.committer.failed}"
+        return f"the log is damaged in {len(self.log.damaged)} places" if self.log.damaged else ""
+
+    def readiness(self) -> str:
+        """Why the node does not serve yet, or any more."""
+        if not self._is_ready:
+            return "not serving"
+        if self.membership is not None and self.membership.last is None:
+            return f"not registered: {self.membership.last_error}"
+        return ""
+
+    @property
+    def state(self) -> BrokerGroupState:
+        return BrokerGroupState.READ_ONLY if self.refuse_sends() else BrokerGroupState.READ_WRITE
+
+    def describe(self) -> dict[str, Any]:
+        """The head of `/stats`."""
+        log = self.log
+        refused = self.refuse_sends()
+        return {
+            "broker_group": self.options.group,
+            "node_id": self.node_id,
+            "role": "master",
+            "state": "read_only" if refused else "read_write",
+            "state_reason": refused,
+            "epoch": EPOCH,
+            "version": __version__,
+            "uptime_seconds": round(self.clock.monotonic() - self._started_at, 3),
+            "log": {
+                "begin": log.begin,
+                "end": log.written_end,
+                "synced_end": log.synced_end,
+                "damaged": [{"begin": d.begin, "end": d.end, "why": d.why} for d in log.damaged],
+            },
+            "disk_free_bytes": self.disk_free_bytes,
+            "connections": len(self.server.connections),
+        }
+
+    def _registration(self, request_type: BrokerRequestType) -> NodeRegisterRequest:
+        host = self.options.advertise_host or self.options.host
+        state = BrokerGroupState.OFFLINE if request_type is BrokerRequestType.OFFLINE else self.state
+        return NodeRegisterRequest(
+            request_type=request_type,
+            broker_group=self.options.group,
+            node_id=self.node_id,
+            kind=self.kind,
+            role=self.role,
+            address=f"{host}:{self.server.address[1]}",
+            admin_address=f"{self.options.admin_host}:{self.admin.address[1]}",
+            state=state,
+            epoch=EPOCH,
+            log_end=self.log.synced_end,
+            started_at_ms=self.started_at_ms,
+            version=__version__,
+        )
+
+    def _registered(self, answer: NodeRegisterResponse) -> None:
+        """What the metaserver decided. Read only is sticky until it says otherwise."""
+        if not answer.accepted:
+            self.metaserver_read_only = f"read only: the metaserver refused this node: {answer.reason}"
+        elif answer.state == BrokerGroupState.READ_ONLY and answer.reason:
+            self.metaserver_read_only = f"read only: {answer.reason}"
+        else:
+            self.metaserver_read_only = ""

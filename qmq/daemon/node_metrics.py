@@ -1,0 +1,70 @@
+"""Prometheus metrics that every node with a log has, read from its counters when somebody asks."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histogram, Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+if TYPE_CHECKING:
+    from qmq.daemon.node import Node
+
+
+class NodeMetrics(Collector):
+    """Collects from a node; histograms are kept here. Names begin with `prefix`."""
+
+    def __init__(self, node: "Node", prefix: str) -> None:
+        self._node = node
+        self.prefix = prefix
+        self.labels = {"broker_group": node.options.group}
+        self.registry = CollectorRegistry()
+        self.commit_seconds = Histogram(
+            f"{prefix}_commit_seconds",
+            "Time of one commit, write and sync (QMQ: putMessageTime)",
+            buckets=(0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5),
+            registry=self.registry,
+        )
+        self.commit_bytes = Histogram(
+            f"{prefix}_commit_bytes",
+            "Bytes of one commit",
+            buckets=(256, 1024, 4096, 16384, 65536, 262144, 1 << 20, 4 << 20, 8 << 20),
+            registry=self.registry,
+        )
+        self.registry.register(self)
+
+    def counter(self, name: str, text: str, value: float) -> Metric:
+        """A counter of the whole node."""
+        family = CounterMetricFamily(f"{self.prefix}_{name}", text, labels=list(self.labels))
+        family.add_metric(list(self.labels.values()), value)
+        return family
+
+    def gauge(self, name: str, text: str, value: float) -> Metric:
+        """A gauge of the whole node."""
+        family = GaugeMetricFamily(f"{self.prefix}_{name}", text, labels=list(self.labels))
+        family.add_metric(list(self.labels.values()), value)
+        return family
+
+    def by(self, name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
+        """A counter apart by one more label."""
+        family = CounterMetricFamily(f"{self.prefix}_{name}", text, labels=[*self.labels, label])
+        for key, value in values.items():
+            family.add_metric([*self.labels.values(), key], value)
+        return family
+
+    def collect(self) -> Iterable[Metric]:
+        node, server, log = self._node, self._node.server.metrics, self._node.log
+        yield self.counter("commits", "Commits written", node.committer.commits)
+        yield self.by("bad_frames", "Frames that closed their connection", "reason", dict(server.bad_frames))
+        yield self.counter("half_frames", "Connections closed for half a frame and silence", server.half_frames)
+        yield self.counter("write_stalls", "Connections closed for not reading", server.write_stalls)
+        yield self.counter("refused_connections", "Connections over the limit", server.refused)
+        yield self.counter("handler_errors", "Requests that met an error of ours", server.handler_errors)
+        yield self.counter("received_bytes", "Bytes from clients", server.bytes_in)
+        yield self.counter("sent_bytes", "Bytes to clients", server.bytes_out)
+        yield self.gauge("connections", "Client connections (brokerActiveClientCount)", server.connections)
+        yield self.gauge("unsynced_bytes", "Bytes appended and not on disk", log.pending_bytes)
+        yield self.gauge("log_end_bytes", "Log offset behind the last commit", log.written_end)
+        yield self.gauge("log_begin_bytes", "Oldest log offset kept", log.begin)
+        yield self.gauge("damaged_ranges", "Ranges of the log that can't be read", len(log.damaged))
+        yield self.gauge("disk_free_bytes", "Free space where the log is", node.disk_free_bytes)
+        yield self.gauge("writable", "1 when sends are taken", 0 if node.refuse_sends() else 1)

@@ -1,0 +1,56 @@
+"""Settings that every node with a log has."""
+
+from dataclasses import dataclass
+
+from qmq.daemon.options import option
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class NodeOptions:
+    """What broker and delay nodes share; each sets its own defaults."""
+
+    group: str = option("", help="the group this node belongs to")
+    node_id: str = option("", help="this node's name, unique in the system; default: <group>-a")
+    data_dir: str = option("", help="folder for everything this node keeps")
+    host: str = option("127.0.0.1", help="address to listen on")
+    advertise_host: str = option("", help="host name or address that clients are told; default: host")
+    port: int = option(0, help="TCP port for clients; 0 takes a free one", minimum=0, maximum=65535)
+    admin_host: str = option("127.0.0.1", help="address of the admin HTTP server; it has no authentication yet")
+    admin_port: int = option(0, help="port of the admin HTTP server; 0 takes a free one", minimum=0, maximum=65535)
+    meta: str = option(
+        "http://127.0.0.1:8080/meta/address", help="the metaserver's address page; empty: run without a metaserver"
+    )
+    flush: str = option(
+        "always",
+        help="always: a send is answered when synced; interval, os: answered earlier, a power cut loses the newest",
+        choices=("always", "interval", "os"),
+    )
+    flush_interval_seconds: float = option(0.5, help="with flush=interval, how often to sync", unit="s", minimum=0.01)
+    segment_bytes: int = option(1024 * MIB, help="size of a log segment", unit="bytes", minimum=1 * MIB)
+    disk_reserve_bytes: int = option(
+        16 * MIB,
+        help="free space below which sends are refused, so that what is stored can still be worked off",
+        unit="bytes",
+        minimum=MIB,
+    )
+    checkpoint_bytes: int = option(
+        256 * MIB,
+        help="a checkpoint is made after this much log, so that a restart replays no more",
+        unit="bytes",
+        minimum=MIB,
+    )
+    checkpoint_seconds: float = option(60.0, help="a checkpoint is made at least this often", unit="s", minimum=1)
+    frame_bytes_max: int = option(16 * MIB, help="largest frame a client may send", unit="bytes", minimum=64 * 1024)
+    connections_max: int = option(10_000, help="most client connections", minimum=1)
+    in_flight_bytes_max: int = option(
+        64 * MIB,
+        help="bytes of unanswered requests per connection; reading pauses above it",
+        unit="bytes",
+        minimum=64 * 1024,
+    )
+    stop_seconds: float = option(10.0, help="how long a stop waits for requests under way", unit="s", minimum=0)
+    read_only: bool = option(False, help="start refusing sends")
+    log_level: str = option("info", help="what is logged", choices=("debug", "info", "warning", "error"))
+    log_format: str = option("plain", help="how it is logged", choices=("plain", "json"))
