@@ -4,7 +4,7 @@
 import os
 import sys
 
-NODES = {"broker_node"}
+NODES = {"broker_node", "delay_node"}
 
 
 def main() -> None:

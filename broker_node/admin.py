@@ -1,13 +1,12 @@
 """The broker's own pages of its admin HTTP server: /stats and the message browser."""
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
 from broker_node.browse import browse, find_id
 from broker_node.stats import STATS_SUBJECTS_MAX, subject_stats
-from qmq.daemon.admin_http import AdminHttp, BadRequest, number
+from qmq.daemon.admin_http import AdminHttp, BadRequest, Params, number
 
 if TYPE_CHECKING:
     from broker_node.broker import Broker
@@ -58,24 +57,9 @@ class BrokerAdmin:
             raise BadRequest(404, "subject.unknown", f"this node has no subject {name!r}")
         limit = number(request, "limit", PAGE_MESSAGES, minimum=1) or PAGE_MESSAGES
         sequence = number(request, "sequence", 0) or 0
-        message_id, from_time = request.query.get("message_id"), request.query.get("from_time")
+        message_id = request.query.get("message_id")
         if message_id is not None:
             return find_id(store, subject, message_id, sequence)
-        if from_time is not None:
-            sequence = subject.consume_log.find_time(_milliseconds(from_time))
+        if "from_time" in request.query:
+            sequence = subject.consume_log.find_time(Params(request.query).moment_ms("from_time"))
         return browse(store, subject, sequence, limit)
-
-
-def _milliseconds(text: str) -> int:
-    """A time parameter: milliseconds since the epoch, or an ISO time with its zone."""
-    if text.isdigit():
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise BadRequest(
-            400, "parameter.wrong", f"from_time is {text!r}: milliseconds or an ISO time is needed"
-        ) from error
-    if moment.tzinfo is None:
-        raise BadRequest(400, "parameter.wrong", f"from_time {text!r} has no time zone: add Z or an offset")
-    return int(moment.timestamp() * 1000)

@@ -8,7 +8,7 @@ class Clock(Protocol):
     """What logic may ask about time. Nothing else in the code reads a clock."""
 
     def monotonic(self) -> float:
-        """Seconds on a clock that never steps back; only differences mean something."""
+        """Seconds on a clock that never steps back and counts a suspended machine's sleep; only differences mean something."""
         ...
 
     def wall_ms(self) -> int:
@@ -16,11 +16,14 @@ class Clock(Protocol):
         ...
 
 
+_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 class SystemClock:
     """The machine's clocks."""
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return time.clock_gettime(_BOOTTIME)
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000

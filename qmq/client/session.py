@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from qmq.client.config import Backoff, Timeouts
@@ -46,7 +46,8 @@ class MetaSession:
         self._client_id = client_id
         self._timeouts = timeouts
         self._backoff = backoff
-        self._interests: dict[tuple[str, int, str], _Interest] = {}
+        self._interests: dict[Key, dict[str, _Interest]] = {}
+        """By subject and client type, then by consumer group."""
         self._caller: Caller | None = None
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
@@ -69,24 +70,24 @@ class MetaSession:
 
     def routes(self, subject: str, client_type: ClientType) -> tuple[BrokerGroupRoute, ...]:
         """What is known now; nothing before the first answer."""
-        for (name, kind, _), interest in self._interests.items():
-            if name == subject and kind == client_type and interest.routes:
+        for interest in self._interests.get((subject, int(client_type)), {}).values():
+            if interest.routes:
                 return interest.routes
         return ()
 
     def is_online(self, subject: str, group: str) -> bool:
         """Whether a consumer group may pull."""
-        interest = self._interests.get((subject, ClientType.CONSUMER, group))
+        interest = self._interests.get((subject, int(ClientType.CONSUMER)), {}).get(group)
         return interest is None or interest.is_online
 
     def register(self, subject: str, client_type: ClientType, group: str = "") -> None:
         """Be interested in a subject from now on."""
-        key = (subject, int(client_type), group)
-        if key not in self._interests:
+        by_group = self._interests.setdefault((subject, int(client_type)), {})
+        if group not in by_group:
             request = ClientRegisterRequest(
                 subject, client_type, self._app, self._client_id, group, ClientRequestType.ONLINE
             )
-            self._interests[key] = _Interest(request)
+            by_group[group] = _Interest(request)
             self._wake.set()
 
     async def wait_routes(self, subject: str, client_type: ClientType, group: str = "") -> tuple[BrokerGroupRoute, ...]:
@@ -96,7 +97,7 @@ class MetaSession:
             RouteUnknown: no answer with a broker group came in time; the message says why.
         """
         self.register(subject, client_type, group)
-        interest = self._interests[(subject, int(client_type), group)]
+        interest = self._interests[(subject, int(client_type))][group]
         try:
             async with asyncio.timeout(self._timeouts.route):
                 await interest.known.wait()
@@ -108,8 +109,8 @@ class MetaSession:
     def refresh(self, subject: str, client_type: ClientType) -> None:
         """Something failed that a new route may mend."""
         now = asyncio.get_running_loop().time()
-        for (name, kind, _), interest in self._interests.items():
-            if name == subject and kind == client_type and now - interest.asked_at >= ASK_AGAIN_SECONDS:
+        for interest in self._interests.get((subject, int(client_type)), {}).values():
+            if now - interest.asked_at >= ASK_AGAIN_SECONDS:
                 interest.has_been_asked = False
                 self._wake.set()
 
@@ -144,12 +145,16 @@ class MetaSession:
         )
         await caller.connect()
         self._caller = caller
-        for interest in self._interests.values():
+        for interest in self._all():
             interest.has_been_asked = False
+
+    def _all(self) -> Iterator[_Interest]:
+        for by_group in self._interests.values():
+            yield from by_group.values()
 
     def _ask(self) -> None:
         now = asyncio.get_running_loop().time()
-        for interest in self._interests.values():
+        for interest in self._all():
             if interest.has_been_asked and now - interest.asked_at < REFRESH_SECONDS:
                 continue
             interest.has_been_asked, interest.asked_at = True, now
@@ -167,9 +172,7 @@ class MetaSession:
             return
         is_current = answer.timestamp_ms >= self._highest_timestamp
         self._highest_timestamp = max(self._highest_timestamp, answer.timestamp_ms)
-        for (name, kind, group), interest in self._interests.items():
-            if name != answer.subject or kind != answer.client_type:
-                continue
+        for group, interest in self._interests.get((answer.subject, answer.client_type), {}).items():
             if answer.broker_groups:
                 interest.routes = answer.broker_groups
                 interest.known.set()

@@ -1,11 +1,13 @@
 """The admin HTTP server that every daemon has: /healthz /readyz /metrics /stats, and what a daemon adds.
 
-Reads only, on loopback unless told otherwise. Answers are JSON; errors say code and message.
+On loopback unless told otherwise. Answers are JSON; errors say code and message. Changes are POSTs with a JSON object, which a
+page of another site can't make a browser send.
 """
 
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 from aiohttp import web
@@ -16,6 +18,7 @@ REQUEST_BYTES_MAX = 64 << 10
 logger = logging.getLogger("qmq.admin")
 
 JsonHandler = Callable[[web.Request], Awaitable[Any]]
+JsonPost = Callable[[web.Request, "Params"], Awaitable[Any]]
 
 
 class BadRequest(Exception):
@@ -25,6 +28,61 @@ class BadRequest(Exception):
         super().__init__(message)
         self.status = status
         self.code = code
+
+
+class Params:
+    """Typed reading of parameters, from a query or a JSON object."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A text; without a default it has to be there."""
+        value = self._values.get(name, default)
+        if value is None:
+            raise BadRequest(400, "parameter.missing", f"{name} is needed")
+        return str(value)
+
+    def flag(self, name: str) -> bool:
+        """A truth value; false when it is not there."""
+        value = self._values.get(name, False)
+        if value in (True, False):
+            return bool(value)
+        raise BadRequest(400, "parameter.wrong", f"{name} is {value!r}: true or false is needed")
+
+    def texts(self, name: str) -> dict[str, str]:
+        """A map of texts: a JSON object, or query parameters `name.key=value`."""
+        found = self._values.get(name, {})
+        if not isinstance(found, dict):
+            raise BadRequest(400, "parameter.wrong", f"{name} is {found!r}: an object is needed")
+        dotted = {key.removeprefix(f"{name}."): self._values[key] for key in self._values if key.startswith(f"{name}.")}
+        return {str(key): str(value) for key, value in {**found, **dotted}.items()}
+
+    def whole(self, name: str, default: int) -> int:
+        """A whole number."""
+        value = self._values.get(name, default)
+        try:
+            return int(value)
+        except (TypeError, ValueError) as error:
+            raise BadRequest(400, "parameter.wrong", f"{name} is {value!r}: a whole number is needed") from error
+
+    def moment_ms(self, name: str, default: int | None = None) -> int:
+        """A time: milliseconds since the epoch, or an ISO time with its zone."""
+        value = self._values.get(name, default)
+        if value is None:
+            raise BadRequest(400, "parameter.missing", f"{name} is needed: milliseconds, or an ISO time with its zone")
+        text = str(value)
+        if text.removeprefix("-").isdigit():
+            return int(text)
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError as error:
+            raise BadRequest(
+                400, "parameter.wrong", f"{name} is {text!r}: milliseconds or an ISO time is needed"
+            ) from error
+        if moment.tzinfo is None:
+            raise BadRequest(400, "parameter.wrong", f"{name} {text!r} has no time zone: add Z or an offset")
+        return int(moment.timestamp() * 1000)
 
 
 def number(request: web.Request, name: str, default: int | None = None, minimum: int = 0) -> int | None:
@@ -53,6 +111,7 @@ class AdminHttp:
         ready: Callable[[], str],
         registry: CollectorRegistry,
         json_routes: Mapping[str, JsonHandler],
+        json_posts: Mapping[str, JsonPost] | None = None,
         text_routes: Mapping[str, Callable[[web.Request], Awaitable[str]]] | None = None,
     ) -> None:
         self._host, self._port = host, port
@@ -64,6 +123,8 @@ class AdminHttp:
         app.router.add_get("/metrics", self._metrics)
         for path, handler in json_routes.items():
             app.router.add_get(path, self._json(handler))
+        for path, post_handler in (json_posts or {}).items():
+            app.router.add_post(path, self._post(post_handler))
         for path, text_handler in (text_routes or {}).items():
             app.router.add_get(path, self._text(text_handler))
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
@@ -106,6 +167,21 @@ class AdminHttp:
             return web.json_response(answer, dumps=lambda value: json.dumps(value, ensure_ascii=False))
 
         return handler
+
+    @classmethod
+    def _post(cls, change: JsonPost) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handler(request: web.Request) -> Any:
+            if request.content_type != "application/json":
+                raise BadRequest(415, "body.not_json", "a JSON object is needed: Content-Type: application/json")
+            try:
+                body = await request.json()
+            except ValueError as error:
+                raise BadRequest(400, "body.not_json", f"the body is no JSON: {error}") from error
+            if not isinstance(body, dict):
+                raise BadRequest(400, "body.not_json", "a JSON object is needed")
+            return await change(request, Params(body))
+
+        return cls._json(handler)
 
     @staticmethod
     def _text(ask: Callable[[web.Request], Awaitable[str]]) -> Callable[[web.Request], Awaitable[web.Response]]:

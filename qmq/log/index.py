@@ -5,6 +5,7 @@ and are written when somebody says `flush`; `sync` makes them durable. An index 
 from a cache that all indexes share.
 """
 
+import threading
 from bisect import bisect_right
 from collections import OrderedDict
 
@@ -18,33 +19,36 @@ _NAME_DIGITS = 20
 
 
 class HandleCache:
-    """Open files by path, the longest unused dropped first. A dropped file is closed by its last user."""
+    """Open files by path, the longest unused dropped first. A dropped file is closed by its last user. For any thread."""
 
     def __init__(self, disk: Disk, open_files_max: int = OPEN_FILES_MAX) -> None:
         self._disk = disk
         self._most = open_files_max
         self._open: OrderedDict[str, File] = OrderedDict()
+        self._lock = threading.Lock()
 
     def get(self, path: str, *, create: bool = False) -> File:
         """The file, opened when it is not. Raises OSError."""
-        file = self._open.get(path)
-        if file is not None:
-            self._open.move_to_end(path)
+        with self._lock:
+            file = self._open.get(path)
+            if file is not None:
+                self._open.move_to_end(path)
+                return file
+            try:
+                file = self._disk.open(path, writable=True)
+            except FileNotFoundError:
+                if not create:
+                    raise
+                file = self._disk.create(path, 0)
+            self._open[path] = file
+            if len(self._open) > self._most:
+                self._open.popitem(last=False)
             return file
-        try:
-            file = self._disk.open(path, writable=True)
-        except FileNotFoundError:
-            if not create:
-                raise
-            file = self._disk.create(path, 0)
-        self._open[path] = file
-        if len(self._open) > self._most:
-            self._open.popitem(last=False)
-        return file
 
     def drop(self, path: str) -> None:
         """Let go of a file that is about to be removed."""
-        self._open.pop(path, None)
+        with self._lock:
+            self._open.pop(path, None)
 
 
 class DenseIndex:

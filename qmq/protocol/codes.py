@@ -25,6 +25,11 @@ class Command(IntEnum):
     NODE_REGISTER = 200
     ENSURE_GROUP = 201
     LEAVE_GROUP = 202
+    FIND_DELAYED = 203
+    LIST_DELAYED = 204
+    CHANGE_DELAYED = 205
+    CANCEL_DELAYED = 206
+    DELAYED_CALENDAR = 207
 
 
 class ResponseCode(IntEnum):

@@ -11,11 +11,15 @@ from qmq.protocol.primitives import Reader, Writer
 StartPlace = Literal["earliest", "latest", "time", "sequence"]
 
 
-class _Fields:
+class Fields:
     """Typed reading of a map of strings."""
 
-    def __init__(self, body: Body) -> None:
-        self._entries = Reader(body).strmap()
+    def __init__(self, body: Body | Reader) -> None:
+        self._entries = (body if isinstance(body, Reader) else Reader(body)).strmap()
+
+    def with_prefix(self, prefix: str) -> dict[str, str]:
+        """Entries whose key begins so, without that beginning."""
+        return {key.removeprefix(prefix): value for key, value in self._entries.items() if key.startswith(prefix)}
 
     def text(self, key: str, default: str = "") -> str:
         return self._entries.get(key, default)
@@ -38,7 +42,8 @@ class _Fields:
         return self._entries.get(key, "") == "1"
 
 
-def _encode(**fields: object) -> bytes:
+def encode_fields(**fields: object) -> bytes:
+    """A map of strings; truth values as 1 and 0."""
     entries = {key: str(int(value)) if isinstance(value, int) else str(value) for key, value in fields.items()}
     return Writer().strmap(entries).done()
 
@@ -64,7 +69,7 @@ class NodeRegisterRequest:
     version: str
 
     def encode(self, version: int) -> bytes:
-        return _encode(
+        return encode_fields(
             request_type=self.request_type,
             broker_group=self.broker_group,
             node_id=self.node_id,
@@ -81,7 +86,7 @@ class NodeRegisterRequest:
 
     @classmethod
     def decode(cls, body: Body, version: int) -> "NodeRegisterRequest":
-        fields = _Fields(body)
+        fields = Fields(body)
         return cls(
             fields.whole("request_type"),
             fields.text("broker_group"),
@@ -110,7 +115,7 @@ class NodeRegisterResponse:
     heartbeat_seconds: float
 
     def encode(self, version: int) -> bytes:
-        return _encode(
+        return encode_fields(
             accepted=self.accepted,
             reason=self.reason,
             epoch=self.epoch,
@@ -121,7 +126,7 @@ class NodeRegisterResponse:
 
     @classmethod
     def decode(cls, body: Body, version: int) -> "NodeRegisterResponse":
-        fields = _Fields(body)
+        fields = Fields(body)
         return cls(
             fields.flag("accepted"),
             fields.text("reason"),
@@ -147,7 +152,7 @@ class EnsureGroupRequest:
     broadcast: bool
 
     def encode(self, version: int) -> bytes:
-        return _encode(
+        return encode_fields(
             subject=self.subject,
             group=self.group,
             start=self.start,
@@ -158,7 +163,7 @@ class EnsureGroupRequest:
 
     @classmethod
     def decode(cls, body: Body, version: int) -> "EnsureGroupRequest":
-        fields = _Fields(body)
+        fields = Fields(body)
         return cls(
             fields.text("subject"),
             fields.text("group"),
@@ -177,11 +182,11 @@ class EnsureGroupResponse:
     next_sequence: int
 
     def encode(self, version: int) -> bytes:
-        return _encode(created=self.created, next_sequence=self.next_sequence)
+        return encode_fields(created=self.created, next_sequence=self.next_sequence)
 
     @classmethod
     def decode(cls, body: Body, version: int) -> "EnsureGroupResponse":
-        fields = _Fields(body)
+        fields = Fields(body)
         return cls(fields.flag("created"), fields.whole("next_sequence"))
 
 
@@ -194,9 +199,9 @@ class LeaveGroupRequest:
     consumer_id: str
 
     def encode(self, version: int) -> bytes:
-        return _encode(subject=self.subject, group=self.group, consumer_id=self.consumer_id)
+        return encode_fields(subject=self.subject, group=self.group, consumer_id=self.consumer_id)
 
     @classmethod
     def decode(cls, body: Body, version: int) -> "LeaveGroupRequest":
-        fields = _Fields(body)
+        fields = Fields(body)
         return cls(fields.text("subject"), fields.text("group"), fields.text("consumer_id"))

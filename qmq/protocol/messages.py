@@ -8,6 +8,7 @@ Source: docs/reference/wire.md, section 4.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from struct import error as StructError
 from zlib import crc32
 
 from qmq.errors import LocalProtocolError, ProtocolError
@@ -110,6 +111,39 @@ def encode_entry(message: Message) -> bytes:
     """A message as an entry of a SEND: its CRC, then its raw form."""
     raw = encode_raw(message)
     return I64.pack(crc32(raw)) + raw
+
+
+def redate_entry(entry: bytes | memoryview, due_ms: int) -> bytes:
+    """An entry with another due time, in the message's second time and in its property; everything else byte for byte.
+
+    Raises:
+        ProtocolError: the bytes are not an entry.
+    """
+    raw = bytearray(entry[I64.size :])
+    try:
+        raw[0] |= FLAG_DELAY
+        I64.pack_into(raw, 9, due_ms)
+        at = 17
+        for _ in range(2):
+            at += 2 + U16.unpack_from(raw, at)[0]
+        if raw[0] & FLAG_TAGS:
+            count, at = raw[at], at + 1
+            for _ in range(count):
+                at += 2 + U16.unpack_from(raw, at)[0]
+        properties_at = at
+        at += I32.size
+        while at < len(raw):
+            key_at = at
+            at += 2 + U16.unpack_from(raw, at)[0]
+            value_at = at
+            at += 2 + U16.unpack_from(raw, at)[0]
+            if raw[key_at + 2 : value_at] == KEY_SCHEDULE.encode():
+                raw[value_at:at] = encode_str(str(due_ms))
+                I32.pack_into(raw, properties_at, len(raw) - properties_at - I32.size)
+                break
+    except (StructError, IndexError) as error:
+        raise ProtocolError("the bytes are not a message's entry") from error
+    return I64.pack(crc32(raw)) + bytes(raw)
 
 
 def decode_raw(view: memoryview | bytes, begin: int = 0) -> tuple[Message, int]:

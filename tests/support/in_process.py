@@ -1,20 +1,43 @@
-"""A broker inside the test's own process and loop, and a raw client for it."""
+"""Nodes inside the test's own process and loop, and a raw client for them."""
 
+import time
+from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
+from delay_node.delay_node import DelayNode
+from delay_node.options import DelayOptions
+from metaserver.metaserver import Metaserver
+from metaserver.options import MetaOptions
+from metaserver.repository import MemoryRepository
 from qmq.clock import Clock
+from qmq.daemon.node import Node
 from qmq.log.disk import Disk
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import AckRequest, Filter, PullRequest, PullResponse, SendFailure, decode_send_response
+from qmq.protocol.delayed import (
+    CancelDelayedRequest,
+    CancelDelayedResponse,
+    ChangeDelayedRequest,
+    ChangeDelayedResponse,
+    DelayedCalendar,
+    DelayedCalendarRequest,
+    DelayedChange,
+    DelayedPage,
+    DelayedTarget,
+    FindDelayedRequest,
+    ListDelayedRequest,
+    Operation,
+)
 from qmq.protocol.extensions import EnsureGroupRequest
 from qmq.protocol.frames import Frame
-from qmq.protocol.messages import Message, decode_raws, encode_entry
+from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message, decode_raws, encode_entry
 
 CREATED = {"qmq_createTime": "1700000000000"}
 
@@ -23,6 +46,17 @@ def message(number: int, subject: str = "orders", tags: tuple[str, ...] = (), si
     """A message that tells itself apart."""
     properties = {**CREATED, "number": str(number), **({"data": "x" * size} if size else {})}
     return Message(subject, f"m{number}", properties, tags, 0, 1_700_000_000_000, 1_700_000_000_000)
+
+
+def delayed(number: int, due_ms: int, subject: str = "orders", **properties: str) -> Message:
+    """A delayed message as the official client makes it."""
+    plain = message(number, subject)
+    return replace(
+        plain,
+        properties={**plain.properties, KEY_SCHEDULE: str(due_ms), **properties},
+        flag=FLAG_DELAY,
+        time_ms=due_ms,
+    )
 
 
 class Client:
@@ -89,6 +123,40 @@ class Client:
         request = EnsureGroupRequest(subject, group, start, value, False, broadcast)
         return (await self.caller.call(Command.ENSURE_GROUP, request.encode(9), timeout_s=10)).code
 
+    async def change(self, operation: Operation, *targets: DelayedTarget, due_ms: int = -1) -> list[DelayedChange]:
+        """Cancel, reschedule, deliver."""
+        body = ChangeDelayedRequest(operation, due_ms, targets).encode(9)
+        frame = await self.caller.call(Command.CHANGE_DELAYED, body, timeout_s=30)
+        assert frame.code == ResponseCode.SUCCESS, bytes(frame.body)
+        return list(ChangeDelayedResponse.decode(frame.body, 9).changes)
+
+    async def find(self, message_id: str, subject: str = "", due_ms: int = -1) -> DelayedPage:
+        """All copies of a delayed message."""
+        body = FindDelayedRequest(DelayedTarget(message_id, subject, due_ms)).encode(9)
+        frame = await self.caller.call(Command.FIND_DELAYED, body, timeout_s=30)
+        assert frame.code == ResponseCode.SUCCESS, bytes(frame.body)
+        return DelayedPage.decode(frame.body, 9)
+
+    async def listed(self, query: ListDelayedRequest) -> DelayedPage:
+        """A page of delayed messages."""
+        frame = await self.caller.call(Command.LIST_DELAYED, query.encode(9), timeout_s=30)
+        assert frame.code == ResponseCode.SUCCESS, bytes(frame.body)
+        return DelayedPage.decode(frame.body, 9)
+
+    async def cancel_matching(self, query: ListDelayedRequest, dry_run: bool) -> CancelDelayedResponse:
+        """One step of a bulk cancel."""
+        body = CancelDelayedRequest(query, dry_run).encode(9)
+        frame = await self.caller.call(Command.CANCEL_DELAYED, body, timeout_s=30)
+        assert frame.code == ResponseCode.SUCCESS, bytes(frame.body)
+        return CancelDelayedResponse.decode(frame.body, 9)
+
+    async def calendar(self, subject: str, from_ms: int, to_ms: int) -> dict[int, int]:
+        """Pending messages by begin of the hour."""
+        body = DelayedCalendarRequest(subject, from_ms, to_ms).encode(9)
+        frame = await self.caller.call(Command.DELAYED_CALENDAR, body, timeout_s=30)
+        assert frame.code == ResponseCode.SUCCESS, bytes(frame.body)
+        return dict(DelayedCalendar.decode(frame.body, 9).hours)
+
     async def raw(self, code: int, body: bytes, version: int = 9) -> Frame:
         """Any request."""
         return await self.caller.call(code, body, timeout_s=10, version=version)
@@ -111,11 +179,98 @@ async def running_broker(
 
 
 @asynccontextmanager
-async def connected(broker: Broker) -> AsyncIterator[Client]:
+async def connected(node: Node) -> AsyncIterator[Client]:
     """A client of it."""
-    caller = Caller(*broker.server.address)
+    caller = Caller(*node.server.address)
     await caller.connect()
     try:
         yield Client(caller)
     finally:
         await caller.close()
+
+
+@dataclass
+class SmallSystem:
+    """A metaserver that keeps its data in memory, brokers, and a delay node, all in this loop."""
+
+    folder: Path
+    meta: Metaserver
+    brokers: dict[str, Broker] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    clock: Clock | None = None
+    delay: DelayNode = field(init=False)
+
+    @property
+    def meta_url(self) -> str:
+        return "http://{}:{}/meta/address".format(*self.meta.http.address)
+
+    async def start_broker(self, group: str, port: int = 0) -> Broker:
+        """A broker group, new or again."""
+        options = BrokerOptions(
+            group=group, data_dir=str(self.folder / group), port=port, admin_port=0, meta=self.meta_url,
+            segment_bytes=16 << 20, retry_delay_seconds=0.0,
+        )  # fmt: skip
+        broker = self.brokers[group] = Broker(options)
+        await broker.start()
+        return broker
+
+    async def start_delay(self, **settings: Any) -> DelayNode:
+        """The delay node, new or again."""
+        defaults: dict[str, Any] = {"segment_bytes": 16 << 20, "stop_seconds": 1.0}
+        options = DelayOptions(
+            data_dir=str(self.folder / "d1"), port=0, admin_port=0, meta=self.meta_url,
+            **{**defaults, **self.settings, **settings},
+        )  # fmt: skip
+        self.delay = DelayNode(options, clock=self.clock)
+        await self.delay.start()
+        return self.delay
+
+    def stored(self, subject: str) -> list[Message]:
+        """What the brokers hold of a subject, in the order of each broker's log."""
+        found: list[Message] = []
+        for broker in self.brokers.values():
+            if subject in broker.store.subjects:
+                kept = broker.store.subjects[subject]
+                raws = broker.store.message_log.read_raws(
+                    kept.consume_log.index.read(kept.begin, kept.visible_end), cached_only=False
+                )
+                found += [decode_raws(raw)[0] for raw in raws if raw is not None]
+        return found
+
+    def counts(self, subject: str) -> Counter[str]:
+        """How often each message id is stored."""
+        return Counter(item.message_id for item in self.stored(subject))
+
+
+@asynccontextmanager
+async def small_system(
+    folder: Path, *, groups: int = 1, clock: Clock | None = None, **settings: Any
+) -> AsyncIterator[SmallSystem]:
+    """A whole system; `settings` are the delay node's."""
+    meta = Metaserver(MetaOptions(data_dir=str(folder / "meta"), http_port=0, tcp_port=0), MemoryRepository())
+    await meta.start()
+    system = SmallSystem(folder, meta, settings=settings, clock=clock)
+    try:
+        async with AsyncExitStack() as stack:
+            for number in range(1, groups + 1):
+                await system.start_broker(f"g{number}")
+            stack.push_async_callback(_close_brokers, system)
+            await system.start_delay()
+            stack.push_async_callback(_close_delay, system)
+            yield system
+    finally:
+        await meta.close()
+
+
+async def _close_brokers(system: SmallSystem) -> None:
+    for broker in system.brokers.values():
+        await broker.close()
+
+
+async def _close_delay(system: SmallSystem) -> None:
+    await system.delay.close()
+
+
+def now_ms() -> int:
+    """The wall clock."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,23 @@
+"""`python -m delay_node`: options -> DelayNode -> run."""
+
+import sys
+
+from delay_node.delay_node import DelayNode
+from delay_node.options import DelayOptions
+from qmq.daemon.main import run_node
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a delay node until it is told to stop; the exit code."""
+    return run_node(
+        DelayNode,
+        DelayOptions,
+        argv,
+        prog="delay_node",
+        process="delay",
+        description="A delay node: keeps messages until they are due, then hands them to the brokers.",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

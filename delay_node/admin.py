@@ -1,0 +1,135 @@
+"""The delay node's own pages of its admin HTTP server: /stats, look-ups, the calendar, and changes."""
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from aiohttp import web
+
+from delay_node.pending import TIME_MAX_MS, BadQuery, Found
+from delay_node.store import LimitReached
+from qmq.daemon.admin_http import AdminHttp, BadRequest, Params
+from qmq.errors import LogError
+from qmq.protocol.delayed import (
+    CancelDelayedRequest,
+    ChangeDelayedRequest,
+    DelayedTarget,
+    ListDelayedRequest,
+    Operation,
+)
+
+if TYPE_CHECKING:
+    from delay_node.delay_node import DelayNode
+
+T = TypeVar("T")
+
+
+def shown(found: Found) -> dict[str, Any]:
+    """A message as JSON."""
+    item = found.item()
+    return {
+        "message_id": item.message.message_id,
+        "subject": item.message.subject,
+        "due_ms": item.due_ms,
+        "state": item.state,
+        "created_ms": item.message.created_at_ms,
+        "tags": list(item.message.tags),
+        "properties": item.message.properties,
+        "bytes": item.raw_bytes,
+    }
+
+
+async def answered(work: Awaitable[T]) -> T:
+    """The node's errors as HTTP's."""
+    try:
+        return await work
+    except (BadQuery, LimitReached) as error:
+        raise BadRequest(400, error.code, str(error)) from error
+    except LogError as error:
+        raise BadRequest(500, error.code, str(error)) from error
+
+
+class DelayAdmin:
+    """Answers for one delay node."""
+
+    def __init__(self, node: "DelayNode") -> None:
+        self._node = node
+
+    def server(self) -> AdminHttp:
+        """The HTTP server, not started."""
+        node = self._node
+        return AdminHttp(
+            node.options.admin_host,
+            node.options.admin_port,
+            health=node.health,
+            ready=node.readiness,
+            registry=node.metrics.registry,
+            json_routes={
+                "/stats": self._stats,
+                "/calendar": self._calendar,
+                "/delayed": self._list,
+                "/delayed/{message_id}": self._find,
+            },
+            json_posts={
+                "/delayed/cancel": self._cancel_matching,
+                "/delayed/{message_id}/{operation:cancel|reschedule|deliver}": self._change,
+                "/clock/confirm": self._confirm_clock,
+            },
+        )
+
+    async def _stats(self, request: web.Request) -> dict[str, Any]:
+        return self._node.describe()
+
+    async def _calendar(self, request: web.Request) -> dict[str, Any]:
+        params = Params(request.query)
+        subject, from_ms = params.text("subject", ""), params.moment_ms("from", 0)
+        hours = await answered(self._node.pending.calendar(subject, from_ms, params.moment_ms("to", TIME_MAX_MS)))
+        return {"subject": subject, "hours": [{"begin_ms": begin, "pending": count} for begin, count in hours]}
+
+    @staticmethod
+    def _query(params: Params) -> ListDelayedRequest:
+        return ListDelayedRequest(
+            params.text("subject", ""),
+            params.moment_ms("from", 0),
+            params.moment_ms("to", TIME_MAX_MS),
+            tuple(word for word in params.text("states", "").split(",") if word),
+            params.texts("match"),
+            params.whole("limit", 50),
+            params.text("cursor", ""),
+        )
+
+    async def _list(self, request: web.Request) -> dict[str, Any]:
+        page, cursor = await answered(self._node.pending.page(self._query(Params(request.query))))
+        return {"messages": [shown(found) for found in page], "cursor": cursor or None}
+
+    @staticmethod
+    def _target(request: web.Request, params: Params) -> DelayedTarget:
+        return DelayedTarget(
+            request.match_info["message_id"], params.text("subject", ""), params.moment_ms("due_ms", -1)
+        )
+
+    async def _find(self, request: web.Request) -> dict[str, Any]:
+        found = await answered(self._node.pending.find(self._target(request, Params(request.query))))
+        return {"messages": [shown(item) for item in found]}
+
+    async def _change(self, request: web.Request, params: Params) -> dict[str, Any]:
+        operation = Operation(request.match_info["operation"])
+        to_ms = params.moment_ms("to") if operation is Operation.RESCHEDULE else -1
+        change = ChangeDelayedRequest(operation, to_ms, (self._target(request, params),))
+        (done,) = await answered(self._node.pending.change(change))
+        return {"message_id": done.message_id, "outcome": done.outcome, "state": done.state, "due_ms": done.due_ms}
+
+    async def _cancel_matching(self, request: web.Request, params: Params) -> dict[str, Any]:
+        query = CancelDelayedRequest(self._query(params), params.flag("dry_run"))
+        done = await answered(self._node.pending.cancel_matching(query))
+        return {
+            "matched": done.matched,
+            "cancelled": done.cancelled,
+            "too_late": done.too_late,
+            "cursor": done.cursor or None,
+        }
+
+    async def _confirm_clock(self, request: web.Request, params: Params) -> dict[str, Any]:
+        alarm = self._node.clock_alarm
+        self._node.trusted.confirm()
+        self._node.delivery.wake()
+        return {"confirmed": True, "was_ahead_ms": alarm.ahead_ms if alarm is not None else 0}

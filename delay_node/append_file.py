@@ -1,0 +1,107 @@
+"""A file that only grows: what was added since it was last written is in memory, and readable like the rest.
+
+One thread (the event loop) appends, `take`s and calls `written`; any thread reads; one thread at a time writes. Readers
+look at one tuple that is replaced whole, never changed, so they need no lock.
+"""
+
+from collections.abc import Callable
+
+from qmq.errors import LogError
+from qmq.log.disk import Disk
+from qmq.log.index import HandleCache
+
+
+class AppendFile:
+    """Bytes [0, end); those below `written_end` are in the file.
+
+    Args:
+        path: where it is, or will be; a function, because most files of a node are at rest.
+        end: how much of the file counts; what stands behind is from before a crash and is written anew.
+    """
+
+    __slots__ = ("_handles", "_parts", "path")
+
+    def __init__(self, handles: HandleCache, path: Callable[[], str], end: int = 0) -> None:
+        self._handles = handles
+        self.path = path
+        self._parts: tuple[int, bytearray | None, bytearray | None] = (end, None, None)
+        """(bytes in the file, those being written, those that came since)."""
+
+    @property
+    def end(self) -> int:
+        written, taken, tail = self._parts
+        return written + (len(taken) if taken else 0) + (len(tail) if tail else 0)
+
+    @property
+    def written_end(self) -> int:
+        return self._parts[0]
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes in memory only."""
+        return self.end - self._parts[0]
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        """Add bytes at the end."""
+        written, taken, tail = self._parts
+        if tail is None:
+            self._parts = (written, taken, bytearray(data))
+        else:
+            tail += data
+
+    def read(self, begin: int, end: int) -> bytes:
+        """Bytes [begin, end), zeros where the file is shorter than it should be: such entries fail their check.
+
+        Raises:
+            LogError: the disk could not give them.
+        """
+        written, taken, tail = self._parts
+        parts: list[bytes | bytearray] = []
+        if begin < written:
+            stop = min(end, written)
+            try:
+                data = self._handles.get(self.path()).pread(stop - begin, begin)
+            except FileNotFoundError:
+                data = b""
+            except OSError as error:
+                raise LogError(f"{self.path()}: {error}", code="log.unreadable") from error
+            parts.append(data.ljust(stop - begin, b"\0"))
+        at = written
+        for piece in (taken, tail):
+            if piece:
+                parts.append(piece[max(0, begin - at) : max(0, end - at)])
+                at += len(piece)
+        return bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
+
+    def take(self) -> bool:
+        """Set aside what is in memory, to be written; whether there is anything."""
+        written, taken, tail = self._parts
+        if tail:
+            self._parts = (written, taken + tail if taken else tail, None)
+        return self._parts[1] is not None
+
+    def write(self, disk: Disk) -> None:
+        """Write and sync what was set aside; in another thread. Raises OSError; it can be tried again."""
+        written, taken, _ = self._parts
+        if not taken:
+            return
+        path = self.path()
+        try:
+            file = disk.open(path, writable=True)
+        except FileNotFoundError:
+            file = disk.create(path, 0)
+        try:
+            file.pwritev([taken], written)
+            file.datasync()
+        finally:
+            file.close()
+
+    def written(self) -> None:
+        """What was set aside is in the file now."""
+        written, taken, tail = self._parts
+        if taken:
+            self._parts = (written + len(taken), None, tail)
+
+    def forget(self) -> None:
+        """Let go of the file's handle; it is about to be removed."""
+        self._handles.drop(self.path())

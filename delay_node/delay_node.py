@@ -1,0 +1,266 @@
+"""class DelayNode: a node that keeps messages until they are due, then hands them to the brokers."""
+
+import asyncio
+import logging
+from typing import Any
+
+from delay_node.admin import DelayAdmin
+from delay_node.delivery import Delivery
+from delay_node.handlers import Handlers
+from delay_node.hour import Hour
+from delay_node.metrics import DelayMetrics
+from delay_node.options import DelayOptions
+from delay_node.pending import PendingMessages
+from delay_node.recovery import DelayCheckpoints, open_store
+from delay_node.trusted_clock import ClockAlarm, TrustedClock
+from qmq.client.config import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
+from qmq.client.pool import Pool
+from qmq.client.session import MetaSession
+from qmq.clock import Clock
+from qmq.daemon.admin_http import AdminHttp
+from qmq.daemon.checkpointing import Checkpointing
+from qmq.daemon.file_budget import FileBudget
+from qmq.daemon.node import Node
+from qmq.errors import LogError
+from qmq.log.disk import Disk
+from qmq.log.index import HandleCache
+from qmq.log.log import SegmentedLog
+from qmq.net.server import Connection
+from qmq.protocol.codes import Role
+from qmq.protocol.frames import Frame
+
+logger = logging.getLogger("qmq.delay")
+
+DAY_MS = 86_400_000
+LOAD_RETRY_SECONDS = 5.0
+"""After an hour could not be read."""
+DUE_SOON_MS = 60_000
+UNWRITTEN_FACTOR = 4
+"""Sends are answered busy when this many times `checkpoint_bytes` of the schedule wait to be written."""
+
+
+class DelayNode(Node):
+    """One delay node."""
+
+    kind = "delay"
+    role = Role.DELAY_MASTER
+    options: DelayOptions
+    metrics: DelayMetrics
+
+    def __init__(self, options: DelayOptions, clock: Clock | None = None, disk: Disk | None = None) -> None:
+        super().__init__(options, clock, disk)
+        self.trusted = TrustedClock(self.clock)
+        self._loading: asyncio.Task[None] | None = None
+        self._delivering: asyncio.Task[None] | None = None
+        self._load_not_before = 0.0
+        self._said_alarm = False
+        self._delivered_before = 0
+        self.delivered_per_s = 0.0
+
+    # --- life ------------------------------------------------------------------------------------------------------
+
+    def open_store(self, budget: FileBudget) -> SegmentedLog:
+        options = self.options
+        self.store, report = open_store(
+            self.disk,
+            options.data_dir,
+            segment_bytes=options.segment_bytes,
+            handles=HandleCache(self.disk, budget.index_files),
+        )
+        self._loaded_offset = report.from_offset
+        logger.info(
+            "%d commits with %d messages replayed from log offset %d on; %d messages pending in %d hours",
+            report.replayed_commits,
+            report.replayed_messages,
+            report.from_offset,
+            self.store.pending,
+            len(self.store.hours),
+        )
+        return self.store.log
+
+    def build(self) -> AdminHttp:
+        options = self.options
+        self.metrics = DelayMetrics(self)
+        delay_max_ms = round(options.delay_max_days * DAY_MS)
+        self.pending = PendingMessages(self.store, self.committer, self.trusted, delay_max_ms)
+        self.handlers = Handlers(
+            self.store,
+            self.pending,
+            self.committer,
+            self.trusted,
+            self.refuse_sends,
+            delay_max_ms,
+            UNWRITTEN_FACTOR * options.checkpoint_bytes,
+        )
+        self.checkpoints = Checkpointing(
+            DelayCheckpoints(self.store),
+            self.store.log,
+            self.committer,
+            self.clock,
+            options.checkpoint_bytes,
+            options.checkpoint_seconds,
+            self._loaded_offset,
+        )
+        self.session = MetaSession(
+            options.meta, app="delay-node", client_id="", timeouts=DEFAULT_TIMEOUTS, backoff=DEFAULT_BACKOFF
+        )
+        self._pool = Pool(DEFAULT_TIMEOUTS.connect)
+        self.delivery = Delivery(
+            self.store,
+            self.committer,
+            self.trusted,
+            self.session,
+            self._pool,
+            observe=self.metrics.lateness_seconds.observe,
+            send_seconds=options.send_seconds,
+        )
+        self.store.on_near = self.delivery.due_soon
+        self.session.on_change = self.delivery.routes_changed
+        return DelayAdmin(self).server()
+
+    async def before_serving(self) -> None:
+        self._look_near()
+
+    async def serving(self) -> None:
+        if self.options.meta:
+            self.session.start()
+        self._delivering = asyncio.get_running_loop().create_task(self.delivery.run())
+        self.watch(self._delivering)
+
+    async def stopping(self) -> None:
+        await self.delivery.stop(min(self.options.stop_seconds, self.options.send_seconds))
+        for task in (self._delivering, self._loading):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
+        await self.session.close()
+        await self._pool.close()
+        self.store.close()
+
+    # --- what happens ----------------------------------------------------------------------------------------------
+
+    def handle(self, connection: Connection, frame: Frame) -> None:
+        self.handlers.handle(connection, frame)
+
+    def synced(self, synced_end: int) -> None:
+        self.store.completed(synced_end)
+
+    def tick(self, now: float) -> None:
+        self._look_near()
+        self._look_back()
+        self.store.log.drop_before(self.checkpoints.floor)
+        delivered = self.store.counters.delivered
+        self.delivered_per_s, self._delivered_before = delivered - self._delivered_before, delivered
+        alarm = self.clock_alarm
+        if (alarm is not None) != self._said_alarm:
+            self._said_alarm = alarm is not None
+            if alarm is not None:
+                logger.error(
+                    "the wall clock jumped ahead by %d ms; messages are delivered by the time it had, until somebody"
+                    " confirms the new time (POST /clock/confirm) or the clock returns", alarm.ahead_ms,
+                )  # fmt: skip
+            else:
+                logger.warning("the wall clock is believed again")
+
+    def _look_near(self) -> None:
+        """Hours that begin soon belong into the wheel; oldest first, and nothing newer is delivered before they are read."""
+        now_ms = self.trusted.now_ms()
+        self.store.near_before_ms = now_ms + round(self.options.load_ahead_minutes * 60_000)
+        to_load = self.store.to_load(self.store.near_before_ms)
+        if not to_load:
+            if self._loading is None:
+                self.delivery.frontier_ms = None
+            return
+        if self._loading is None and self.clock.monotonic() >= self._load_not_before:
+            self.delivery.frontier_ms = to_load[0].begin_ms
+            self._loading = self._loop.create_task(self._load(to_load))
+            self._loading.add_done_callback(self._loaded)
+
+    async def _load(self, hours: list[Hour]) -> None:
+        for i, hour in enumerate(hours):
+            self.delivery.frontier_ms = hour.begin_ms
+            await self.store.load(hour)
+            self.delivery.frontier_ms = hours[i + 1].begin_ms if i + 1 < len(hours) else None
+            self.delivery.wake()
+
+    def _loaded(self, task: "asyncio.Task[None]") -> None:
+        self._loading = None
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, LogError):
+            logger.error("an hour can't be read, tried again in %g s: %s", LOAD_RETRY_SECONDS, error)
+            self._load_not_before = self.clock.monotonic() + LOAD_RETRY_SECONDS
+        elif error is not None:
+            self._task_ended(task)
+
+    def _look_back(self) -> None:
+        """Hours long past with nothing left to do: their files go with the next checkpoint."""
+        now_ms = self.trusted.now_ms()
+        keep_ms = round(self.options.keep_hours * 3_600_000)
+        for hour in self.store.hours.values():
+            is_settled = hour.pending == 0 and not hour.refused and hour.schedule.next_number == hour.schedule.count
+            if not is_settled or hour.end_ms >= now_ms or hour.opening is not None:
+                continue
+            if hour.end_ms + keep_ms < now_ms:
+                self.store.finished.add(hour.number)
+            elif hour.is_near:
+                hour.is_near = False
+                hour.close()
+
+    # --- state -----------------------------------------------------------------------------------------------------
+
+    @property
+    def clock_alarm(self) -> ClockAlarm | None:
+        """The clock's step that is not believed."""
+        return self.trusted.alarm
+
+    @property
+    def clock_steps(self) -> int:
+        return self.trusted.steps_refused
+
+    @property
+    def due_soon(self) -> int:
+        """Messages due within the next minute, by whole seconds; late ones included."""
+        return self.store.wheel.due_before(self.trusted.now_ms() + DUE_SOON_MS) + self.delivery.overdue
+
+    @property
+    def hours_memory_bytes(self) -> int:
+        """Memory of the open hours' states and ids."""
+        return sum(hour.memory_bytes for hour in self.store.hours.values() if hour.states is not None)
+
+    def health(self) -> str:
+        problem = super().health()
+        if problem:
+            return problem
+        if self.store.counters.lost or self.delivery.counters.unreadable:
+            lost, unreadable = self.store.counters.lost, self.delivery.counters.unreadable
+            return f"{lost} schedule entries and {unreadable} messages fail their checks, see the node's log"
+        alarm = self.clock_alarm
+        return f"the wall clock is {alarm.ahead_ms} ms ahead of what can be believed" if alarm is not None else ""
+
+    def describe(self) -> dict[str, Any]:
+        answer = super().describe()
+        store, delivery, alarm = self.store, self.delivery, self.clock_alarm
+        now_ms = self.trusted.now_ms()
+        answer |= {
+            "pending": store.pending,
+            "due_soon": self.due_soon,
+            "overdue": delivery.overdue,
+            "put_aside": store.refused,
+            "hours": len(store.hours),
+            "subjects": len(store.subject_names),
+            "wheel": {"messages": store.wheel.count, "memory_bytes": store.wheel.memory_bytes},
+            "hours_memory_bytes": self.hours_memory_bytes,
+            "unwritten_bytes": store.unwritten_bytes,
+            "delivered": store.counters.delivered,
+            "delivered_per_second": self.delivered_per_s,
+            "cancelled": store.counters.cancelled,
+            "moved": store.counters.moved,
+            "is_loading": self._loading is not None,
+            "undeliverable": delivery.problems(),
+            "clock": {
+                "now_ms": now_ms,
+                "ahead_ms": alarm.ahead_ms if alarm is not None else 0,
+                "held_since_ms": alarm.since_ms if alarm is not None else None,
+            },
+        }
+        return answer

@@ -1,0 +1,238 @@
+"""A short function per command: decode, decide, append, answer once it is on disk."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from delay_node.pending import BadQuery, PendingMessages
+from delay_node.schedule_log import flags_and_times
+from delay_node.store import DelayStore, LimitReached
+from delay_node.trusted_clock import TrustedClock
+from qmq.daemon.committer import Committer
+from qmq.errors import IllegalName, LogError, ProtocolError, QmqError
+from qmq.net.server import Connection
+from qmq.protocol.codes import VERSIONS_SERVED, Command, ResponseCode, SendResult
+from qmq.protocol.commands import SendFailure, encode_send_response
+from qmq.protocol.delayed import (
+    CancelDelayedRequest,
+    ChangeDelayedRequest,
+    ChangeDelayedResponse,
+    DelayedCalendar,
+    DelayedCalendarRequest,
+    DelayedPage,
+    FindDelayedRequest,
+    ListDelayedRequest,
+)
+from qmq.protocol.extensions import encode_fields
+from qmq.protocol.frames import Frame
+from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, decode_raw
+from qmq.protocol.scan import BadChecksum, Run, scan_batch
+
+logger = logging.getLogger("qmq.delay.handlers")
+
+UNSYNCED_BYTES_MAX = 64 << 20
+"""Bytes appended and not yet on disk; above it sends are answered busy."""
+QUERIES_MAX = 64
+"""Questions and changes under way; a further one is answered busy."""
+
+
+@dataclass(slots=True)
+class HandlerCounters:
+    """Counts since start, for metrics."""
+
+    sends: int = 0
+    send_failures: Counter[str] = field(default_factory=Counter)
+    bad_requests: Counter[str] = field(default_factory=Counter)
+    queries: Counter[str] = field(default_factory=Counter)
+
+
+class Handlers:
+    """Answers the frames of a delay node's clients.
+
+    Args:
+        refuse_sends: why sends are refused at the moment, or "" when they are welcome.
+        delay_max_ms: how far ahead a due time may be.
+        unwritten_bytes_max: schedule and dispatch logs in memory only; above it sends are answered busy.
+    """
+
+    def __init__(
+        self,
+        store: DelayStore,
+        pending: PendingMessages,
+        committer: Committer,
+        clock: TrustedClock,
+        refuse_sends: Callable[[], str],
+        delay_max_ms: int,
+        unwritten_bytes_max: int,
+    ) -> None:
+        self._store = store
+        self._pending = pending
+        self._committer = committer
+        self._clock = clock
+        self._refuse_sends = refuse_sends
+        self._delay_max_ms = delay_max_ms
+        self._unwritten_bytes_max = unwritten_bytes_max
+        self.counters = HandlerCounters()
+        self._queries: set[asyncio.Task[None]] = set()
+        self._table: dict[int, Callable[[Connection, Frame], None]] = {
+            Command.SEND_MESSAGE: self._send,
+            Command.HEARTBEAT: lambda connection, frame: connection.reply(frame, Command.HEARTBEAT),
+            Command.FIND_DELAYED: lambda c, f: self._query(c, f, self._find(f)),
+            Command.LIST_DELAYED: lambda c, f: self._query(c, f, self._list(f)),
+            Command.CHANGE_DELAYED: lambda c, f: self._query(c, f, self._change(f)),
+            Command.CANCEL_DELAYED: lambda c, f: self._query(c, f, self._cancel(f)),
+            Command.DELAYED_CALENDAR: lambda c, f: self._query(c, f, self._calendar(f)),
+        }
+
+    def handle(self, connection: Connection, frame: Frame) -> None:
+        """One request frame; the answer may come later, in any order."""
+        handler = self._table.get(frame.code)
+        if handler is None:
+            self._bad("unknown_command", connection, f"command {frame.code}")
+            connection.reply(frame, ResponseCode.UNKNOWN_CODE)
+            return
+        if frame.version not in VERSIONS_SERVED:
+            self._bad("unknown_version", connection, f"version {frame.version}")
+            connection.reply(frame, ResponseCode.BROKER_ERROR)
+            return
+        try:
+            handler(connection, frame)
+        except (ProtocolError, IllegalName, LimitReached, LogError) as error:
+            reason = "bad_crc" if isinstance(error, BadChecksum) else error.code
+            self._bad(reason, connection, str(error))
+            connection.reply(frame, ResponseCode.BROKER_ERROR)
+
+    def _bad(self, reason: str, connection: Connection, what: str) -> None:
+        self.counters.bad_requests[reason] += 1
+        logger.warning("%s: %s (%s)", connection.peer, what, reason)
+
+    # --- send ------------------------------------------------------------------------------------------------------
+
+    def _send(self, connection: Connection, frame: Frame) -> None:
+        runs, failures = scan_batch(frame.buffer, frame.body_at, frame.body_at + len(frame.body))
+        data = memoryview(frame.buffer)
+        refused, result = self._refuse_sends(), SendResult.STORE_ERROR
+        if not refused and (
+            self._store.log.pending_bytes > UNSYNCED_BYTES_MAX
+            or self._store.unwritten_bytes > self._unwritten_bytes_max
+        ):
+            refused, result = "delay node busy", SendResult.BROKER_BUSY
+        offset, now_ms = -1, self._clock.now_ms()
+        for run in runs:
+            if refused:
+                failures += [SendFailure(_id_of(data, begin), result, refused) for begin in run.raw_begins]
+                continue
+            dues, reasons = self._dues(run, data, now_ms)
+            if reasons:
+                failures += [
+                    SendFailure(_id_of(data, run.raw_begins[i]), SendResult.BLOCK, why) for i, why in reasons.items()
+                ]
+            for part, first in _without(run, reasons):
+                offset = self._store.schedule(part, data, dues[first : first + part.count], now_ms)
+                self.counters.sends += part.count
+        for failure in failures:
+            self.counters.send_failures[SendResult(failure.result).name.lower()] += 1
+        body = encode_send_response(failures) if failures else b""
+        self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))
+
+    def _dues(self, run: Run, data: memoryview, now_ms: int) -> tuple[NDArray[np.int64], dict[int, str]]:
+        """Due times of a run's messages, past ones as now; and which can't be taken, with the reason.
+
+        A message without the delay bit is due when its property says: the official client decides twice whether a message
+        is delayed, and may come here with one that no longer is (trap T9).
+        """
+        flags, dues = flags_and_times(data, np.array(run.raw_begins, dtype=np.int64))
+        for i in np.flatnonzero((flags & FLAG_DELAY) == 0).tolist():
+            text = decode_raw(data, run.raw_begins[i])[0].properties.get(KEY_SCHEDULE, "")
+            dues[i] = int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else now_ms
+        reasons: dict[int, str] = {}
+        wrong = (dues < 0) | (dues > now_ms + self._delay_max_ms)
+        if wrong.any():
+            days = self._delay_max_ms / 86_400_000
+            for i in np.flatnonzero(wrong).tolist():
+                reasons[i] = f"delay.too_far: due time {dues[i]} ms is no time within the next {days:g} days"
+        return np.maximum(dues, now_ms), reasons
+
+    # --- questions and changes -------------------------------------------------------------------------------------
+
+    def _query(self, connection: Connection, frame: Frame, work: Coroutine[None, None, bytes]) -> None:
+        """Answer with what `work` gives; it may read files, and runs beside everything else."""
+        if len(self._queries) >= QUERIES_MAX:
+            work.close()
+            body = encode_fields(code="delay.busy", message=f"{QUERIES_MAX} questions are under way; ask again")
+            connection.reply(frame, ResponseCode.PARAM_ERROR, body)
+            return
+        self.counters.queries[Command(frame.code).name.lower()] += 1
+
+        async def answer() -> None:
+            try:
+                connection.reply(frame, ResponseCode.SUCCESS, await work)
+            except (BadQuery, LimitReached, LogError) as error:
+                body = encode_fields(code=error.code, message=str(error))
+                connection.reply(frame, ResponseCode.PARAM_ERROR, body)
+            except QmqError as error:
+                self._bad(error.code, connection, str(error))
+                connection.reply(frame, ResponseCode.BROKER_ERROR)
+
+        task = asyncio.get_running_loop().create_task(answer())
+        self._queries.add(task)
+        task.add_done_callback(self._queried)
+
+    def _queried(self, task: "asyncio.Task[None]") -> None:
+        self._queries.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("a question failed in an unforeseen way", exc_info=task.exception())
+
+    async def _find(self, frame: Frame) -> bytes:
+        request = FindDelayedRequest.decode(frame.body, frame.version)
+        found = await self._pending.find(request.target)
+        page = DelayedPage(tuple(item.item() for item in found))
+        return page.encode(frame.version, [item.raw for item in found])
+
+    async def _list(self, frame: Frame) -> bytes:
+        found, cursor = await self._pending.page(ListDelayedRequest.decode(frame.body, frame.version))
+        page = DelayedPage(tuple(item.item() for item in found), cursor)
+        return page.encode(frame.version, [item.raw for item in found])
+
+    async def _change(self, frame: Frame) -> bytes:
+        changes = await self._pending.change(ChangeDelayedRequest.decode(frame.body, frame.version))
+        return ChangeDelayedResponse(tuple(changes)).encode(frame.version)
+
+    async def _cancel(self, frame: Frame) -> bytes:
+        request = CancelDelayedRequest.decode(frame.body, frame.version)
+        return (await self._pending.cancel_matching(request)).encode(frame.version)
+
+    async def _calendar(self, frame: Frame) -> bytes:
+        request = DelayedCalendarRequest.decode(frame.body, frame.version)
+        hours = await self._pending.calendar(request.subject, request.from_ms, request.to_ms)
+        return DelayedCalendar(tuple(hours)).encode(frame.version)
+
+
+def _without(run: Run, left_out: dict[int, str]) -> list[tuple[Run, int]]:
+    """A run's stretches without some of its messages, each with the place of its first message in the run."""
+    if not left_out:
+        return [(run, 0)]
+    sizes = run.raw_sizes()
+    parts: list[tuple[Run, int]] = []
+    current: Run | None = None
+    for i, begin in enumerate(run.raw_begins):
+        if i in left_out:
+            current = None
+            continue
+        if current is None:
+            current = Run(run.subject, begin - 8, begin)
+            parts.append((current, i))
+        current.raw_begins.append(begin)
+        current.crcs.append(run.crcs[i])
+        current.tag_bits.append(run.tag_bits[i])
+        current.end = begin + sizes[i]
+    return parts
+
+
+def _id_of(data: memoryview, raw_begin: int) -> str:
+    return decode_raw(data, raw_begin)[0].message_id

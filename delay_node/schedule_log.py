@@ -1,0 +1,167 @@
+"""The schedule log: for each hour of due time a file of entries and a dense index over them.
+
+    schedule/YYYYMMDDHH.data     entries back to back, as they came: CRC of the raw message (i64), raw message
+    schedule/YYYYMMDDHH.index    entry n at n x 32 bytes, little-endian:
+        u64 place in the data file · i64 due, ms since the epoch · u32 entry bytes · u32 CRC32 of the message id ·
+        u32 subject (its number on this node) · u32 check
+
+The check is a sum of the seven words before it, each times an odd number of its own: it can be made and tested for a whole
+array at once, and no changed word leaves it the same. The CRC of the message itself stands in the data file.
+
+Up to the last checkpoint these files are the only home of a message; what came later is replayed from the message log.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from delay_node.append_file import AppendFile
+from delay_node.records import HOUR_MS
+from qmq.protocol.scan import CRC_BYTES
+
+INDEX = np.dtype(
+    [("place", "<u8"), ("due", "<i8"), ("size", "<u4"), ("id", "<u4"), ("subject", "<u4"), ("check", "<u4")]
+)
+INDEX_BYTES = INDEX.itemsize
+assert INDEX_BYTES == 32, "the format is for ever"
+_ODD = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1, 0xB5297A4D, 0x68E31DA5], dtype=np.uint32)
+_CHECK_OF_NOTHING = np.uint32(0x51D7348D)
+"""So that zeros are no valid entry."""
+
+IndexArray = NDArray[np.void]
+
+
+def checks_of(entries: IndexArray) -> NDArray[np.uint32]:
+    """The check words that index entries should have."""
+    words = entries.view("<u4").reshape(-1, INDEX_BYTES // 4)[:, :7].astype(np.uint32)
+    total: NDArray[np.uint32] = (words * _ODD).sum(axis=1, dtype=np.uint32) ^ _CHECK_OF_NOTHING
+    return total
+
+
+def make_index(
+    places: NDArray[np.int64],
+    dues: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    ids: NDArray[np.uint32],
+    subject: int,
+) -> IndexArray:
+    """Index entries of one subject's messages."""
+    entries = np.empty(len(dues), dtype=INDEX)
+    entries["place"], entries["due"], entries["size"] = places, dues, sizes
+    entries["id"], entries["subject"] = ids, subject
+    entries["check"] = checks_of(entries)
+    return entries
+
+
+def lost_index(count: int) -> bytes:
+    """Entries that stand for messages that damage of the log took: they fail their check."""
+    return bytes(INDEX_BYTES * count)
+
+
+def hour_name(hour: int) -> str:
+    """The hour as it stands in file names: YYYYMMDDHH, UTC."""
+    return datetime.fromtimestamp(hour * HOUR_MS / 1000, UTC).strftime("%Y%m%d%H")
+
+
+def hour_number(name: str) -> int | None:
+    """The hour of a file's name; None when it is none."""
+    try:
+        moment = datetime.strptime(name, "%Y%m%d%H").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return int(moment.timestamp() * 1000) // HOUR_MS
+
+
+def id_digest(message_id: bytes | memoryview) -> int:
+    """What an index entry holds of a message id; equal ids have equal digests, and the entry itself decides."""
+    return crc32(message_id)
+
+
+def id_digests(data: memoryview, raw_begins: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Digests of the ids of raw messages of one subject."""
+    octets = np.frombuffer(data, dtype=np.uint8)
+    subject_at = raw_begins + 17
+    lengths_at = subject_at + 2 + (octets[subject_at].astype(np.int64) << 8 | octets[subject_at + 1])
+    begins = lengths_at + 2
+    ends = begins + (octets[lengths_at].astype(np.int64) << 8 | octets[lengths_at + 1])
+    digests = [crc32(data[begin:end]) for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+    return np.array(digests, dtype=np.uint32)
+
+
+def flags_and_times(data: memoryview, raw_begins: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The flag and the second time (the due time, when the flag says delayed) of raw messages."""
+    octets = np.frombuffer(data, dtype=np.uint8)
+    flags = octets[raw_begins]
+    eights = octets[(raw_begins + 9)[:, None] + np.arange(8)]
+    return flags, eights.view(">i8").reshape(-1).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A scheduled message read back. `data` is None when its bytes fail their checks."""
+
+    ref: int
+    due_ms: int
+    subject: int
+    data: bytes | None
+
+
+class ScheduleLog:
+    """The two files of one hour."""
+
+    __slots__ = ("data", "index", "next_number", "next_place")
+
+    def __init__(self, data: AppendFile, index: AppendFile) -> None:
+        self.data = data
+        self.index = index
+        self.next_number = index.end // INDEX_BYTES
+        """Number of the next message; above `count` while messages wait to be synced."""
+        self.next_place = data.end
+
+    @property
+    def count(self) -> int:
+        """Messages in it, gone ones included."""
+        return self.index.end // INDEX_BYTES
+
+    def read_index(self, begin: int, end: int) -> IndexArray:
+        """Index entries [begin, end); from any thread. Raises LogError."""
+        return np.frombuffer(self.index.read(begin * INDEX_BYTES, end * INDEX_BYTES), dtype=INDEX)
+
+    def read_entries(self, hour: int, numbers: list[int], with_data: bool = True) -> list[Entry]:
+        """Messages by number; from any thread.
+
+        Raises:
+            LogError: the disk could not give them.
+        """
+        found = []
+        for number in numbers:
+            index = self.read_index(number, number + 1)
+            ref = hour << 32 | number
+            if len(index) != 1 or index["check"][0] != checks_of(index)[0]:
+                found.append(Entry(ref, -1, -1, None))
+                continue
+            place, due_ms, size, _, subject, _ = index[0].item()
+            data = None
+            if with_data:
+                data = self.data.read(place, place + size)
+                if not is_whole(data):
+                    data = None
+            found.append(Entry(ref, due_ms, subject, data))
+        return found
+
+
+def is_whole(entry: bytes | memoryview) -> bool:
+    """Whether a stored entry's message matches the CRC before it."""
+    view = memoryview(entry)
+    return len(view) > CRC_BYTES and int.from_bytes(view[:CRC_BYTES], "big") == crc32(view[CRC_BYTES:])
+
+
+def message_id_of(entry: bytes | memoryview) -> str:
+    """The message id of an entry that is whole."""
+    at = CRC_BYTES + 17
+    at += 2 + int.from_bytes(entry[at : at + 2], "big")
+    size = int.from_bytes(entry[at : at + 2], "big")
+    return str(entry[at + 2 : at + 2 + size], "utf-8", "replace")

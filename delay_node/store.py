@@ -1,0 +1,558 @@
+"""What a delay node keeps: the message log, and per hour of due time the schedule and dispatch logs derived from it.
+
+One thread (the event loop) calls everything here except where a docstring says otherwise. A decision about a message (it is
+claimed, delivered, cancelled, moved) is taken in memory at once, so that exactly one wins; the files and counters follow
+when its record is synced, in the order of the log, so that a replay leads to the same numbers.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from delay_node.hour import TAIL_IDS_MAX, Hour, IdIndex, Opened, read_hour, read_ids
+from delay_node.records import (
+    GONE,
+    HOUR_MS,
+    NUMBER_MAX,
+    Action,
+    Moved,
+    RecordKind,
+    Scheduled,
+    State,
+    encode_action,
+    encode_moved_head,
+    encode_scheduled_head,
+    hour_of,
+    number_of,
+    ref_of,
+)
+from delay_node.schedule_log import Entry, id_digests, lost_index, make_index
+from delay_node.wheel import Wheel
+from qmq.errors import LogError, QmqError
+from qmq.log.disk import Disk
+from qmq.log.index import HandleCache
+from qmq.log.log import SegmentedLog
+from qmq.log.record import Position
+from qmq.log.recovery import Damage
+from qmq.protocol.scan import CRC_BYTES, Run
+
+logger = logging.getLogger("qmq.delay.store")
+
+SUBJECTS_MAX = 200_000
+"""Subjects that a node tells apart; a further one is refused."""
+OPEN_FAR_ENTRIES_MAX = 4_000_000
+"""Messages of far hours whose states and ids are kept in memory after somebody looked for one; the longest unused go first."""
+ACTION_REFS_MAX = 10_000
+"""Messages of one action's record."""
+
+
+class LimitReached(QmqError):
+    """A named limit of the node; the message says which and its value."""
+
+    code = "delay.limit_reached"
+
+
+@dataclass(slots=True)
+class StoreCounters:
+    """Counts since start, for metrics."""
+
+    scheduled: int = 0
+    scheduled_bytes: int = 0
+    claimed: int = 0
+    delivered: int = 0
+    cancelled: int = 0
+    moved: int = 0
+    refused: int = 0
+    lost: int = 0
+    unreadable: int = 0
+    damaged_dispatch_entries: int = 0
+
+
+@dataclass(slots=True)
+class Piece:
+    """Stretch of a record that goes to one hour."""
+
+    hour: Hour
+    index: bytes
+    slices: list[memoryview]
+    dues_ms: list[int]
+    first_number: int
+    ids: NDArray[np.uint32]
+
+
+Effect = Callable[[], None]
+
+
+@dataclass(slots=True)
+class DelayStore:
+    """Hours over one log. Made by `delay_node.recovery.open_store`."""
+
+    disk: Disk
+    root: str
+    handles: HandleCache
+    log: SegmentedLog = field(init=False)
+    hours: dict[int, Hour] = field(default_factory=dict)
+    subject_names: list[str] = field(default_factory=list)
+    subject_numbers: dict[str, int] = field(default_factory=dict)
+    wheel: Wheel = field(default_factory=Wheel)
+    counters: StoreCounters = field(default_factory=StoreCounters)
+    dirty: set[Hour] = field(default_factory=set)
+    """Hours with something that no checkpoint holds."""
+    finished: set[int] = field(default_factory=set)
+    """Hours whose files may go; `tick` of the node finds them, the next checkpoint leaves them out and removes them."""
+    known_damage: list[Damage] = field(default_factory=list)
+    known_tails: dict[int, Position] = field(default_factory=dict)
+    unwritten_bytes: int = 0
+    """Bytes of schedule and dispatch logs in memory only; about."""
+    on_near: Callable[[int], None] | None = None
+    """Told the due time of a message that was added to the wheel."""
+    near_before_ms: int = 0
+    """Hours that begin before this belong into the wheel."""
+    _effects: deque[tuple[int, Effect]] = field(default_factory=deque)
+    _open_far: "OrderedDict[int, Hour]" = field(default_factory=OrderedDict)
+    readers: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(max_workers=2, thread_name_prefix="delay-read")
+    )
+    loaders: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(max_workers=1, thread_name_prefix="delay-load")
+    )
+
+    # --- writing ---------------------------------------------------------------------------------------------------
+
+    def hour(self, number: int) -> Hour:
+        """The hour, made when new. One that is about to be dropped stays."""
+        hour = self.hours.get(number)
+        if hour is None:
+            hour = self.hours[number] = Hour(self.handles, self.root, number)
+        self.finished.discard(number)
+        return hour
+
+    def subject(self, name: str) -> int:
+        """The number of a subject on this node, given when new.
+
+        Raises:
+            LimitReached: the node tells SUBJECTS_MAX subjects apart already.
+        """
+        number = self.subject_numbers.get(name)
+        if number is None:
+            if len(self.subject_names) >= SUBJECTS_MAX:
+                raise LimitReached(f"this delay node holds {SUBJECTS_MAX} subjects, its limit")
+            number = self.subject_numbers[name] = len(self.subject_names)
+            self.subject_names.append(name)
+        return number
+
+    def schedule(self, run: Run, data: memoryview, dues: NDArray[np.int64], received_at_ms: int) -> int:
+        """Add a run's messages to the log; they are scheduled when synced. Their record's offset.
+
+        Raises:
+            LimitReached: too many subjects, or too many messages in one hour.
+            LogError: the log has failed.
+        """
+        begins = np.array(run.raw_begins, dtype=np.int64)
+        sizes = np.array(run.raw_sizes(), dtype=np.int64) + CRC_BYTES
+        pieces, numbers = self._cut(data, begins, sizes, dues, self.subject(run.subject), None)
+        head = encode_scheduled_head(run.subject, received_at_ms, dues.tolist(), numbers)
+        try:
+            offset = self.log.append(RecordKind.SCHEDULED, head, data[run.begin : run.end])
+        except LogError:
+            _give_back(pieces)
+            raise
+        self._effects.append((offset, lambda: self._place(pieces)))
+        return offset
+
+    def replay_scheduled(self, record: Scheduled, begins: list[int], sizes: list[int]) -> int:
+        """A SCHEDULED record met in recovery; how many of its messages were not in the schedule yet."""
+        dues = np.array(record.dues_ms, dtype=np.int64)
+        raw_begins, raw_sizes = np.array(begins, dtype=np.int64), np.array(sizes, dtype=np.int64) + CRC_BYTES
+        pieces, _ = self._cut(record.entries, raw_begins, raw_sizes, dues, self.subject(record.subject), record.numbers)
+        self._place(pieces)
+        return sum(len(piece.dues_ms) for piece in pieces)
+
+    def _cut(
+        self,
+        data: memoryview,
+        begins: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        dues: NDArray[np.int64],
+        subject: int,
+        given: Sequence[int] | None,
+    ) -> tuple[list[Piece], list[int]]:
+        """Sort a record's messages by hour. Numbers are those `given` (replay), or the next of each hour.
+
+        Cost: a few numpy calls a record, and a handful of steps for each hour in it.
+        """
+        ids = id_digests(data, begins)
+        hours = dues // HOUR_MS
+        numbers = np.empty(len(dues), dtype=np.int64)
+        pieces: list[Piece] = []
+        if len(hours) == 1 or (hours == hours[0]).all():
+            groups = [np.arange(len(hours))]
+        else:
+            order = np.argsort(hours, kind="stable")
+            groups = np.split(order, np.flatnonzero(np.diff(hours[order])) + 1)
+        if given is None:
+            for members in groups:
+                hour = self.hour(int(hours[members[0]]))
+                if hour.schedule.next_number + len(members) > NUMBER_MAX:
+                    raise LimitReached(f"the hour of due time holds {NUMBER_MAX} messages, its limit")
+        for members in groups:
+            hour = self.hour(int(hours[members[0]]))
+            schedule = hour.schedule
+            if given is None:
+                mine = np.arange(schedule.next_number, schedule.next_number + len(members))
+            else:
+                mine = np.array([given[i] for i in members.tolist()], dtype=np.int64)
+                members, mine = members[mine >= schedule.next_number], mine[mine >= schedule.next_number]
+                if not len(mine):
+                    continue
+                self._fill(hour, int(mine[0]))
+            numbers[members] = mine
+            member_sizes = sizes[members]
+            ends = np.cumsum(member_sizes) + schedule.next_place
+            index = make_index(ends - member_sizes, dues[members], member_sizes, ids[members], subject)
+            first = int(mine[0])
+            schedule.next_number = first + len(members)
+            schedule.next_place = int(ends[-1])
+            slices = _slices(data, begins[members] - CRC_BYTES, member_sizes)
+            pieces.append(Piece(hour, index.tobytes(), slices, dues[members].tolist(), first, ids[members]))
+        return pieces, numbers.tolist()
+
+    def _fill(self, hour: Hour, number: int) -> None:
+        """In replay: numbers that damage of the log took stand empty, so that the others keep theirs."""
+        missing = number - hour.schedule.next_number
+        if missing <= 0:
+            return
+        logger.error("hour %d: %d messages from number %d on are lost to damage of the log", hour.number, missing,
+                     hour.schedule.next_number)  # fmt: skip
+        hour.schedule.index.append(lost_index(missing))
+        hour.schedule.next_number = number
+        self.dirty.add(hour)
+
+    def _place(self, pieces: list[Piece]) -> None:
+        """A synced record's messages go to their hours, near ones to the wheel."""
+        for piece in pieces:
+            hour = piece.hour
+            if hour.schedule.count != piece.first_number:
+                raise LogError(
+                    f"hour {hour.number} holds {hour.schedule.count} messages where number {piece.first_number} comes next"
+                )
+            for part in piece.slices:
+                hour.schedule.data.append(part)
+                self.unwritten_bytes += len(part)
+                self.counters.scheduled_bytes += len(part)
+            hour.schedule.index.append(piece.index)
+            self.unwritten_bytes += len(piece.index)
+            self.counters.scheduled += len(piece.dues_ms)
+            self.dirty.add(hour)
+            if hour.begin_ms < self.near_before_ms and not hour.is_near:
+                self._come_near(hour, len(piece.dues_ms))
+            if hour.states is not None:
+                hour.states += bytes(len(piece.dues_ms))
+            if hour.ids is not None:
+                hour.ids.tail.extend(piece.ids.tolist())
+            if hour.is_near:
+                add, number = self.wheel.add, piece.first_number
+                for due_ms in piece.dues_ms:
+                    add(due_ms, number)
+                    number += 1
+                if self.on_near is not None:
+                    self.on_near(min(piece.dues_ms))
+
+    def _come_near(self, hour: Hour, just_added: int) -> None:
+        """A message fell into a near hour that is not in the wheel. A new hour simply begins there; an older one is loaded."""
+        if hour.schedule.count == just_added:
+            hour.is_near = True
+            if hour.states is None:
+                hour.states = bytearray()
+
+    # --- decisions -------------------------------------------------------------------------------------------------
+
+    def state(self, ref: int) -> State:
+        """What became of a message of an open hour."""
+        states = self.hours[hour_of(ref)].states
+        assert states is not None
+        return State(states[number_of(ref)])
+
+    def act(self, kind: RecordKind, refs: Sequence[int], at_ms: int) -> int:
+        """Note that messages of open hours were claimed, delivered, cancelled or refused; the record's offset.
+
+        From here on nothing else can happen to delivered and cancelled ones. Answers wait until the record is synced.
+        """
+        offset = -1
+        for begin in range(0, len(refs), ACTION_REFS_MAX):
+            part = refs[begin : begin + ACTION_REFS_MAX]
+            offset = self.log.append(kind, encode_action(at_ms, part))
+            by_hour: dict[int, list[int]] = {}
+            for ref in part:
+                by_hour.setdefault(hour_of(ref), []).append(number_of(ref))
+            for number, numbers in by_hour.items():
+                states = self.hours[number].states
+                assert states is not None
+                was_refused = 0
+                for n in numbers:
+                    was_refused += states[n] == State.REFUSED
+                    states[n] = kind
+                self._later(offset, self.hours[number], numbers, kind, at_ms, was_refused)
+        return offset
+
+    def _later(
+        self, offset: int, hour: Hour, numbers: list[int], kind: RecordKind, at_ms: int, was_refused: int
+    ) -> None:
+        self._effects.append((offset, lambda: self._note(hour, numbers, kind, at_ms, was_refused)))
+
+    def release(self, refs: Sequence[int]) -> None:
+        """Claimed messages that were definitely not delivered are pending again.
+
+        Not in the log: after a crash they count as claimed, that is as perhaps delivered, which is the safe side.
+        """
+        for ref in refs:
+            states = self.hours[hour_of(ref)].states
+            assert states is not None
+            if states[number_of(ref)] == State.CLAIMED:
+                states[number_of(ref)] = State.PENDING
+
+    def move(self, ref: int, due_ms: int, entry: bytes, subject: int, at_ms: int) -> tuple[int, int]:
+        """A pending or refused message goes to another due time as `entry`; (its new ref, the record's offset).
+
+        Raises:
+            LimitReached: the hour is full.
+        """
+        hour = self.hour(due_ms // HOUR_MS)
+        if hour.schedule.next_number >= NUMBER_MAX:
+            raise LimitReached(f"the hour of due time holds {NUMBER_MAX} messages, its limit")
+        number = hour.schedule.next_number
+        data = memoryview(entry)
+        piece = self._moved_piece(data, due_ms, subject, None)
+        try:
+            offset = self.log.append(RecordKind.MOVED, encode_moved_head(at_ms, ref, due_ms, number), data)
+        except LogError:
+            _give_back(piece)
+            raise
+        old = self.hours[hour_of(ref)]
+        assert old.states is not None
+        was_refused = int(old.states[number_of(ref)] == State.REFUSED)
+        old.states[number_of(ref)] = State.MOVED
+        old.moved[number_of(ref)] = hour.number
+
+        def effect() -> None:
+            self._note(old, [number_of(ref)], RecordKind.MOVED, at_ms, was_refused, hour.number)
+            self._place(piece)
+
+        self._effects.append((offset, effect))
+        return ref_of(hour.number, number), offset
+
+    def _moved_piece(self, data: memoryview, due_ms: int, subject: int, given: Sequence[int] | None) -> list[Piece]:
+        begins, sizes = np.array([CRC_BYTES]), np.array([len(data)])
+        return self._cut(data, begins, sizes, np.array([due_ms], dtype=np.int64), subject, given)[0]
+
+    def replay_moved(self, record: Moved, subject_name: str) -> None:
+        """A MOVED record met in recovery."""
+        self._note(self.hour(hour_of(record.ref)), [number_of(record.ref)], RecordKind.MOVED, record.at_ms, 0,
+                   record.due_ms // HOUR_MS)  # fmt: skip
+        self._place(self._moved_piece(record.entry, record.due_ms, self.subject(subject_name), [record.number]))
+
+    def replay_action(self, record: Action) -> None:
+        """An action met in recovery."""
+        by_hour: dict[int, list[int]] = {}
+        for ref in record.refs:
+            by_hour.setdefault(hour_of(ref), []).append(number_of(ref))
+        for number, numbers in by_hour.items():
+            self._note(self.hour(number), numbers, record.kind, record.at_ms, 0)
+
+    def _note(
+        self, hour: Hour, numbers: list[int], kind: RecordKind, at_ms: int, was_refused: int, to_hour: int = 0
+    ) -> None:
+        """The files and counters follow a synced decision."""
+        hour.dispatch.append(numbers, kind, at_ms, to_hour)
+        self.unwritten_bytes += 24 * len(numbers)
+        self.dirty.add(hour)
+        counters, count = self.counters, len(numbers)
+        if State(kind) in GONE:
+            hour.gone += count
+        hour.refused -= was_refused
+        match kind:
+            case RecordKind.CLAIMED:
+                counters.claimed += count
+            case RecordKind.DELIVERED:
+                counters.delivered += count
+            case RecordKind.CANCELLED:
+                counters.cancelled += count
+            case RecordKind.MOVED:
+                counters.moved += count
+            case RecordKind.REFUSED:
+                counters.refused += count
+                hour.refused += count
+
+    def completed(self, synced_end: int) -> None:
+        """Everything below `synced_end` is on disk: let its effects follow."""
+        effects = self._effects
+        while effects and effects[0][0] < synced_end:
+            effects.popleft()[1]()
+
+    # --- hours in memory -------------------------------------------------------------------------------------------
+
+    def to_load(self, before_ms: int) -> list[Hour]:
+        """Hours with waiting messages that begin before a time and are not in the wheel, oldest first."""
+        near = [h for h in self.hours.values() if h.begin_ms < before_ms and not h.is_near and h.pending > 0]
+        return sorted(near, key=lambda hour: hour.number)
+
+    async def load(self, hour: Hour) -> None:
+        """Bring an hour's waiting messages into the wheel.
+
+        Raises:
+            LogError: the disk could not give them; the hour is as it was.
+        """
+        while hour.opening is not None:
+            await asyncio.shield(hour.opening)
+        if hour.is_near:
+            return
+        hour.is_near = True
+        self._open_far.pop(hour.number, None)
+        try:
+            opened = await self._open(hour, for_wheel=True)
+        except BaseException:
+            hour.is_near = False
+            raise
+        for second, keys in opened.seconds:
+            self.wheel.add_second(second, keys)
+        if self.on_near is not None and opened.seconds:
+            self.on_near(opened.seconds[0][0] * 1000)
+
+    async def open(self, hour: Hour) -> None:
+        """Have the states of an hour's messages in memory, for now. Raises LogError."""
+        while not hour.is_open:
+            if hour.opening is not None:
+                await asyncio.shield(hour.opening)
+                continue
+            await self._open(hour, for_wheel=False)
+        if not hour.is_near:
+            self._open_far[hour.number] = hour
+            self._open_far.move_to_end(hour.number)
+            self._close_unused()
+
+    async def _open(self, hour: Hour, *, for_wheel: bool) -> Opened:
+        loop = asyncio.get_running_loop()
+        hour.opening = loop.create_future()
+        known = hour.states
+        count, dispatch_count = hour.schedule.count, hour.dispatch.count
+        if known is None:
+            hour.states = bytearray(count)
+        try:
+            work = loop.run_in_executor(
+                self.loaders, lambda: read_hour(hour, count, dispatch_count, for_wheel=for_wheel)
+            )
+            opened = await work
+        except BaseException:
+            if known is None:
+                hour.states = None
+            raise
+        finally:
+            opening, hour.opening = hour.opening, None
+            opening.set_result(None)
+        assert hour.states is not None
+        if known is None:
+            hour.states[:count] = opened.states
+            hour.moved = opened.moved | hour.moved
+        if opened.lost > hour.lost:
+            self.counters.lost += opened.lost - hour.lost
+            hour.lost = opened.lost
+            logger.error("hour %d: %d schedule entries fail their check; their messages can't be found", hour.number,
+                         opened.lost)  # fmt: skip
+        if opened.damaged:
+            self.counters.damaged_dispatch_entries += opened.damaged
+            logger.error("hour %d: %d dispatch entries fail their check; what they tell of may be delivered again",
+                         hour.number, opened.damaged)  # fmt: skip
+        return opened
+
+    def _close_unused(self) -> None:
+        total = sum(hour.schedule.count for hour in self._open_far.values())
+        while total > OPEN_FAR_ENTRIES_MAX and len(self._open_far) > 1:
+            _, hour = self._open_far.popitem(last=False)
+            total -= hour.schedule.count
+            if not hour.is_near and hour.opening is None:
+                hour.close()
+
+    async def ids(self, hour: Hour) -> IdIndex:
+        """The id index of an hour, made when it is not there; the hour is open then. Raises LogError."""
+        await self.open(hour)
+        while hour.ids is None or len(hour.ids.tail) > TAIL_IDS_MAX:
+            if hour.ids_making is not None:
+                await asyncio.shield(hour.ids_making)
+                continue
+            loop = asyncio.get_running_loop()
+            hour.ids_making = loop.create_future()
+            try:
+                count = hour.schedule.count
+                made = await loop.run_in_executor(self.loaders, read_ids, hour, count)
+                # What came meanwhile is only in the index file, or in memory on its way there.
+                late = hour.schedule.read_index(count, hour.schedule.count)["id"]
+                made.tail.extend(late.tolist())
+                hour.ids = made
+            finally:
+                making, hour.ids_making = hour.ids_making, None
+                making.set_result(None)
+            await self.open(hour)
+        return hour.ids
+
+    async def read(self, refs: Sequence[int], with_data: bool = True) -> list[Entry]:
+        """Messages by ref, in a thread. Unreadable ones come back without data. Raises LogError."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.readers, self.read_now, refs, with_data)
+
+    def read_now(self, refs: Sequence[int], with_data: bool = True) -> list[Entry]:
+        """Messages by ref; from any thread. Raises LogError."""
+        by_hour: dict[int, list[int]] = {}
+        for ref in refs:
+            by_hour.setdefault(hour_of(ref), []).append(number_of(ref))
+        found: dict[int, Entry] = {}
+        for number, numbers in by_hour.items():
+            hour = self.hours.get(number)
+            if hour is None:
+                continue
+            for entry in hour.schedule.read_entries(number, numbers, with_data):
+                found[entry.ref] = entry
+        return [found.get(ref) or Entry(ref, -1, -1, None) for ref in refs]
+
+    def subject_name(self, number: int) -> str:
+        """The name behind a number in an index entry."""
+        return self.subject_names[number] if 0 <= number < len(self.subject_names) else ""
+
+    # --- numbers ---------------------------------------------------------------------------------------------------
+
+    @property
+    def pending(self) -> int:
+        """Messages waiting for delivery, over all hours."""
+        return sum(hour.pending for hour in self.hours.values())
+
+    @property
+    def refused(self) -> int:
+        """Messages put aside because the brokers refuse them."""
+        return sum(hour.refused for hour in self.hours.values())
+
+    def close(self) -> None:
+        """End the reading threads."""
+        self.readers.shutdown(wait=True, cancel_futures=True)
+        self.loaders.shutdown(wait=True, cancel_futures=True)
+
+
+def _give_back(pieces: list[Piece]) -> None:
+    """A record that the log refused: its numbers and places are free again."""
+    for piece in pieces:
+        piece.hour.schedule.next_number = piece.first_number
+        piece.hour.schedule.next_place -= sum(map(len, piece.slices))
+
+
+def _slices(data: memoryview, begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[memoryview]:
+    """The entries' bytes, neighbours as one slice."""
+    ends = begins + sizes
+    breaks = np.flatnonzero(begins[1:] != ends[:-1]) + 1
+    firsts = [0, *breaks.tolist()]
+    lasts = [*(breaks - 1).tolist(), len(begins) - 1]
+    first_places, last_places = begins[firsts].tolist(), ends[lasts].tolist()
+    return [data[begin:end] for begin, end in zip(first_places, last_places, strict=True)]

@@ -1,0 +1,80 @@
+"""What time it is for due messages: the wall clock, but never ahead of what the monotonic clock vouches for.
+
+A wall clock may step, by hand, by NTP, by a virtual machine that wakes up. Backward: messages wait for the corrected clock.
+Forward: a message delivered early can't be called back, so a step of more than `STEP_ACCEPTED_MS` is not believed. The node
+goes on by the clock it had, which keeps pace by the monotonic clock, and raises an alarm until an operator confirms the new
+time, or the clock returns. Rule: reference/broker-peers.md, 4.4, F25 and F26.
+"""
+
+from dataclasses import dataclass
+
+from qmq.clock import Clock
+
+STEP_ACCEPTED_MS = 5_000
+"""Forward steps up to this much, in all, are followed at once."""
+REGAIN_MS_PER_S = 1.0
+"""How fast that allowance grows again: twice what NTP slews at most (500 ppm)."""
+SETTLE_SECONDS = 600.0
+"""After this long behind, the wall clock counts as corrected, and steps forward are judged from there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClockAlarm:
+    """The wall clock is ahead by a step that nobody confirmed."""
+
+    ahead_ms: int
+    since_ms: int
+    """In trusted time."""
+
+
+class TrustedClock:
+    """Trusted time in milliseconds since the epoch. `now_ms` is to be called at least once a minute or so."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._anchor_wall_ms = float(clock.wall_ms())
+        self._anchor_at = clock.monotonic()
+        self._allowance_ms = float(STEP_ACCEPTED_MS)
+        self._behind_since: float | None = None
+        self._alarm_since_ms: int | None = None
+        self.steps_refused = 0
+
+    def now_ms(self) -> int:
+        """The time that due messages are judged by."""
+        wall_ms, at = self._clock.wall_ms(), self._clock.monotonic()
+        elapsed = at - self._anchor_at
+        vouched_ms = self._anchor_wall_ms + elapsed * 1000
+        self._allowance_ms = min(STEP_ACCEPTED_MS, self._allowance_ms + elapsed * REGAIN_MS_PER_S)
+        self._anchor_wall_ms, self._anchor_at = vouched_ms, at
+        ahead_ms = wall_ms - vouched_ms
+        if ahead_ms > self._allowance_ms:
+            if self._alarm_since_ms is None:
+                self._alarm_since_ms = int(vouched_ms)
+                self.steps_refused += 1
+            self._behind_since = None
+            return int(vouched_ms)
+        self._alarm_since_ms = None
+        if ahead_ms >= 0:
+            self._allowance_ms -= ahead_ms
+            self._anchor_wall_ms = wall_ms
+            self._behind_since = None
+        elif self._behind_since is None:
+            self._behind_since = at
+        elif at - self._behind_since >= SETTLE_SECONDS:
+            self._anchor_wall_ms = wall_ms
+            self._behind_since = None
+        return wall_ms
+
+    @property
+    def alarm(self) -> ClockAlarm | None:
+        """The step that is not believed, as of the last `now_ms`."""
+        if self._alarm_since_ms is None:
+            return None
+        return ClockAlarm(int(self._clock.wall_ms() - self._anchor_wall_ms), self._alarm_since_ms)
+
+    def confirm(self) -> None:
+        """An operator says that the wall clock is right."""
+        self._anchor_wall_ms = float(self._clock.wall_ms())
+        self._anchor_at = self._clock.monotonic()
+        self._allowance_ms = STEP_ACCEPTED_MS
+        self._alarm_since_ms = self._behind_since = None
