@@ -45,20 +45,22 @@ class Ports:
     meta_tcp: int
     brokers: tuple[tuple[int, int], ...]
     """(clients, admin) of each broker."""
+    delay: tuple[int, int]
+    """(clients, admin) of the delay node."""
 
     @classmethod
     def choose(cls, base: int | None) -> "Ports":
         """QMQ's defaults, or from `base` on in a row."""
         if base is None:
-            return cls(8000, 8080, 20880, ((20881, 20981), (20883, 20983)))
-        return cls(base, base + 1, base + 2, ((base + 3, base + 4), (base + 5, base + 6)))
+            return cls(8000, 8080, 20880, ((20881, 20981), (20883, 20983)), (20885, 20985))
+        return cls(base, base + 1, base + 2, ((base + 3, base + 4), (base + 5, base + 6)), (base + 7, base + 8))
 
     def named(self) -> dict[str, int]:
         """Ports with what they are for."""
         names = {"console": self.console, "metaserver HTTP": self.meta_http, "metaserver TCP": self.meta_tcp}
         for i, (clients, admin) in enumerate(self.brokers, 1):
             names |= {f"broker g{i}": clients, f"broker g{i} admin": admin}
-        return names
+        return names | {"delay d1": self.delay[0], "delay d1 admin": self.delay[1]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +89,14 @@ def programs(data_dir: str, ports: Ports) -> list[Program]:
             f"http://127.0.0.1:{ports.meta_http}/readyz",
         )
     ]  # fmt: skip
-    for i, (clients, admin) in enumerate(ports.brokers, 1):
+    nodes = [("broker_node", f"g{i}", places) for i, places in enumerate(ports.brokers, 1)]
+    for module, group, (clients, admin) in (*nodes, ("delay_node", "d1", ports.delay)):
         found.append(
             Program(
-                f"g{i}-a",
+                f"{group}-a",
                 (
-                    python, "-m", "broker_node", "--group", f"g{i}", "--node-id", f"g{i}-a",
-                    "--data-dir", f"{data_dir}/g{i}-a", "--port", str(clients), "--admin-port", str(admin), "--meta", meta,
+                    python, "-m", module, "--group", group, "--node-id", f"{group}-a",
+                    "--data-dir", f"{data_dir}/{group}-a", "--port", str(clients), "--admin-port", str(admin), "--meta", meta,
                 ),
                 f"http://127.0.0.1:{admin}/readyz",
             )
@@ -306,7 +309,7 @@ class Launcher:
     async def _start(self, started: list[Child]) -> None:
         by_name = {child.program.name: child for child in self._children}
         brokers = [child for name, child in by_name.items() if name not in ("meta", "console")]
-        # The console needs nobody to start; brokers are started while the metaserver still gets ready.
+        # The console needs nobody to start; nodes are started while the metaserver still gets ready.
         for child in (by_name["meta"], *brokers, by_name["console"]):
             started.append(child)
             await child.start()
@@ -321,6 +324,8 @@ class Launcher:
         ]
         for i, (clients, admin) in enumerate(ports.brokers, 1):
             rows.append((f"broker g{i}", f"127.0.0.1:{clients}, admin http://127.0.0.1:{admin}/stats"))
+        clients, admin = ports.delay
+        rows.append(("delay d1", f"127.0.0.1:{clients}, admin http://127.0.0.1:{admin}/stats"))
         rows.append(("data", self._data_dir))
         print()
         for name, text in rows:

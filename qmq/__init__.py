@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from qmq.client.app import App
     from qmq.client.config import Backoff, Limits, Timeouts
     from qmq.client.consumer import Consumer
+    from qmq.client.delayed import DelayedMessages, DelayedReceipt
     from qmq.client.message import Delivery, Receipt
     from qmq.client.producer import Producer
     from qmq.errors import QmqError
@@ -28,6 +29,8 @@ _HOME = {
     "App": "qmq.client.app",
     "Backoff": "qmq.client.config",
     "Consumer": "qmq.client.consumer",
+    "DelayedMessages": "qmq.client.delayed",
+    "DelayedReceipt": "qmq.client.delayed",
     "Delivery": "qmq.client.message",
     "Limits": "qmq.client.config",
     "Producer": "qmq.client.producer",
@@ -36,7 +39,19 @@ _HOME = {
     "Timeouts": "qmq.client.config",
 }
 
-__all__ = ["App", "Backoff", "Consumer", "Delivery", "Limits", "Producer", "QmqError", "Receipt", "Timeouts"]
+__all__ = [
+    "App",
+    "Backoff",
+    "Consumer",
+    "DelayedMessages",
+    "DelayedReceipt",
+    "Delivery",
+    "Limits",
+    "Producer",
+    "QmqError",
+    "Receipt",
+    "Timeouts",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,18 +8,20 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import Future
+from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from qmq.client import consumer as async_consumer
-from qmq.client import message
+from qmq.client import delayed, message
 from qmq.client import producer as async_producer
 from qmq.client.message import Body, Receipt
+from qmq.protocol.delayed import DelayedChange
 
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["Consumer", "Delivery", "Producer", "Receipt"]
+__all__ = ["Consumer", "DelayedReceipt", "Delivery", "Producer", "Receipt"]
 
 T = TypeVar("T")
 _lock = threading.Lock()
@@ -63,9 +65,32 @@ class Producer:
     ) -> None:
         self.close()
 
-    def send(self, subject: str, body: Body, *, tags: Sequence[str] = (), message_id: str | None = None) -> Receipt:
-        """Send one message; it is on disk when this returns."""
-        return _run(self._inner.send(subject, body, tags=tags, message_id=message_id))
+    @overload
+    def send(self, subject: str, body: Body, *, tags: Sequence[str] = (), message_id: str | None = None) -> Receipt: ...
+
+    @overload
+    def send(
+        self, subject: str, body: Body, *, delay: timedelta, tags: Sequence[str] = (), message_id: str | None = None
+    ) -> "DelayedReceipt": ...
+
+    @overload
+    def send(
+        self, subject: str, body: Body, *, due: datetime, tags: Sequence[str] = (), message_id: str | None = None
+    ) -> "DelayedReceipt": ...
+
+    def send(
+        self,
+        subject: str,
+        body: Body,
+        *,
+        delay: timedelta | None = None,
+        due: datetime | None = None,
+        tags: Sequence[str] = (),
+        message_id: str | None = None,
+    ) -> "Receipt | DelayedReceipt":
+        """Send one message; it is on disk when this returns. With a delay or due time it can be changed by the receipt."""
+        receipt = _run(self._inner.send(subject, body, delay=delay, due=due, tags=tags, message_id=message_id))
+        return DelayedReceipt(receipt) if isinstance(receipt, delayed.DelayedReceipt) else receipt
 
     def send_soon(
         self, subject: str, body: Body, *, tags: Sequence[str] = (), message_id: str | None = None
@@ -81,6 +106,28 @@ class Producer:
     def close(self, timeout: float | None = None) -> list[str]:
         """Send what is queued, and end; ids of what was given up."""
         return _run(self._inner.close(timeout))
+
+
+class DelayedReceipt:
+    """`qmq.DelayedReceipt`, blocking."""
+
+    def __init__(self, inner: delayed.DelayedReceipt) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def cancel(self) -> DelayedChange:
+        """Cancel it."""
+        return _run(self._inner.cancel())
+
+    def reschedule(self, *, delay: timedelta | None = None, due: datetime | None = None) -> DelayedChange:
+        """Give it another due time."""
+        return _run(self._inner.reschedule(delay=delay, due=due))
+
+    def deliver(self) -> DelayedChange:
+        """Let it fall due now."""
+        return _run(self._inner.deliver())
 
 
 class Delivery:

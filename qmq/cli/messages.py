@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from qmq.cli.values import delay_of, moment_of, pairs_of, seconds, whole
 from qmq.client.config import Limits
 from qmq.client.consumer import Consumer, Start
+from qmq.client.delayed import DelayedReceipt
 from qmq.client.message import Body, Delivery
 from qmq.client.producer import Producer
 from qmq.errors import SettingError
@@ -33,17 +35,20 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     command.add_argument("subject")
     command.add_argument("-p", dest="properties", metavar="K=V", action="append", default=[], help="a property")
     command.add_argument("--tag", dest="tags", metavar="T", action="append", default=[], help="a tag")
-    command.add_argument("--count", type=_whole, default=1, metavar="N", help="send it so often")
-    command.add_argument("--size", type=_whole, metavar="B", help="fill property `data` with so many bytes")
+    command.add_argument("--count", type=whole, default=1, metavar="N", help="send it so often")
+    command.add_argument("--size", type=whole, metavar="B", help="fill property `data` with so many bytes")
     command.add_argument(
         "--file", metavar="F", help="one message a line, - for standard input; JSON objects become properties"
     )
+    when = command.add_mutually_exclusive_group()
+    when.add_argument("--delay", type=delay_of, metavar="D", help="deliver it so much later: 30s, 5m, 2h, 3d")
+    when.add_argument("--due", type=moment_of, metavar="ISO", help="deliver it then; an ISO time with its zone")
     command.set_defaults(run=produce)
     command = commands.add_parser("consume", parents=[shared], help="receive messages, one JSON object a line")
     command.add_argument("subject")
     command.add_argument("group")
-    command.add_argument("--count", type=_whole, metavar="N", help="end after so many")
-    command.add_argument("--timeout", type=_seconds, metavar="S", help="end after so many seconds")
+    command.add_argument("--count", type=whole, metavar="N", help="end after so many")
+    command.add_argument("--timeout", type=seconds, metavar="S", help="end after so many seconds")
     command.add_argument(
         "--from",
         dest="start",
@@ -58,48 +63,20 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     command.set_defaults(run=consume)
 
 
-def _whole(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
-    return value
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
-    return value
-
-
 def _start(text: str) -> Start:
     if text in ("earliest", "latest"):
         return text  # type: ignore[return-value]
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither earliest, latest nor an ISO time") from None
-    if moment.tzinfo is None:
-        raise argparse.ArgumentTypeError(f"{text!r} has no time zone: add Z or an offset")
-    return moment
+        return moment_of(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}; nor is it earliest or latest") from None
 
 
 # --- produce --------------------------------------------------------------------------------------------------------
 
 
 def _bodies(arguments: argparse.Namespace) -> Iterator[Body]:
-    fixed: dict[str, str] = {}
-    for pair in arguments.properties:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise SettingError(f"-p {pair}: KEY=VALUE is needed")
-        fixed[key] = value
+    fixed = pairs_of(arguments.properties, "-p")
     if arguments.size is not None:
         fixed["data"] = "x" * arguments.size
     if arguments.file is None:
@@ -134,6 +111,7 @@ def produce(arguments: argparse.Namespace) -> int:
 async def _produce(arguments: argparse.Namespace) -> int:
     sent = failed = 0
     receipts: list[str] = []
+    due: dict[str, int] = {}
     problems: list[str] = []
     slots: set[asyncio.Future[Any]] = set()
 
@@ -145,12 +123,18 @@ async def _produce(arguments: argparse.Namespace) -> int:
             problems[:] = [*problems[:9], str(error)]
             return
         sent += 1
+        receipt = future.result()
         if len(receipts) < 10:
-            receipts.append(future.result().message_id)
+            receipts.append(receipt.message_id)
+            if isinstance(receipt, DelayedReceipt):
+                due[receipt.message_id] = receipt.due_ms
 
     async with Producer(arguments.meta, app=APP) as producer:
         for body in _bodies(arguments):
-            future = asyncio.ensure_future(producer.send(arguments.subject, body, tags=arguments.tags))
+            sending = producer.send(
+                arguments.subject, body, tags=arguments.tags, delay=arguments.delay, due=arguments.due
+            )
+            future = asyncio.ensure_future(sending)
             future.add_done_callback(settled)
             slots.add(future)
             future.add_done_callback(slots.discard)
@@ -169,6 +153,7 @@ async def _produce(arguments: argparse.Namespace) -> int:
                     "sent": sent,
                     "failed": failed,
                     "message_ids": receipts,
+                    **({"due_ms": due} if due else {}),
                     "errors": problems,
                 }
             )
@@ -176,11 +161,16 @@ async def _produce(arguments: argparse.Namespace) -> int:
     else:
         print(
             f"{sent} message{'' if sent == 1 else 's'} sent to {arguments.subject}"
+            + (f", due {_iso(next(iter(due.values())))}" if due else "")
             + (f", {failed} failed" if failed else "")
         )
         for problem in problems[:3]:
             sys.stderr.write(f"qmq: {problem}\n")
     return FAILED if failed else 0
+
+
+def _iso(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 # --- consume --------------------------------------------------------------------------------------------------------

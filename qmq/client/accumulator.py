@@ -19,6 +19,8 @@ class Waiting(Generic[T]):
     entry: bytes
     give_up_at: float
     token: T
+    is_delayed: bool = False
+    """To a delay group, not to a broker group."""
     not_before: float = 0.0
     attempts: int = 0
     last_group: str = ""
@@ -27,12 +29,12 @@ class Waiting(Generic[T]):
 
 @dataclass(slots=True)
 class Accumulator(Generic[T]):
-    """A queue per subject; `take` hands out batches."""
+    """A queue per subject, delayed messages apart; `take` hands out batches."""
 
     limits: Limits
     messages: int = 0
     bytes: int = 0
-    _queues: "OrderedDict[str, deque[Waiting[T]]]" = field(default_factory=OrderedDict)
+    _queues: "OrderedDict[tuple[str, bool], deque[Waiting[T]]]" = field(default_factory=OrderedDict)
 
     def has_room(self, size: int) -> bool:
         """Whether one more message of this size fits."""
@@ -57,7 +59,7 @@ class Accumulator(Generic[T]):
             self._put(item, front=True)
 
     def _put(self, item: Waiting[T], *, front: bool = False) -> None:
-        queue = self._queues.setdefault(item.subject, deque())
+        queue = self._queues.setdefault((item.subject, item.is_delayed), deque())
         if front:
             queue.appendleft(item)
         else:
@@ -67,8 +69,8 @@ class Accumulator(Generic[T]):
 
     def take(self, now: float) -> list[Waiting[T]]:
         """A batch of one subject, subjects in turn; empty when nothing may be sent now."""
-        for subject in list(self._queues):
-            queue = self._queues[subject]
+        for key in list(self._queues):
+            queue = self._queues[key]
             batch: list[Waiting[T]] = []
             size = 0
             while (
@@ -81,9 +83,9 @@ class Accumulator(Generic[T]):
                 batch.append(item)
                 size += len(item.entry)
             if not queue:
-                del self._queues[subject]
+                del self._queues[key]
             else:
-                self._queues.move_to_end(subject)
+                self._queues.move_to_end(key)
             if batch:
                 self.messages -= len(batch)
                 self.bytes -= size

@@ -5,13 +5,22 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from qmq.errors import DeliveryAlreadySettled, LocalProtocolError
-from qmq.protocol.messages import KEY_APP, KEY_ATTEMPT, KEY_CREATED, KEY_EXPIRE, RESERVED_KEYS, Message
+from qmq.protocol.messages import (
+    FLAG_DELAY,
+    KEY_APP,
+    KEY_ATTEMPT,
+    KEY_CREATED,
+    KEY_EXPIRE,
+    KEY_SCHEDULE,
+    RESERVED_KEYS,
+    Message,
+)
 
 if TYPE_CHECKING:
     from typing import Self
@@ -78,6 +87,12 @@ def build_message(
         **properties_of(body),
     }
     return Message(subject, message_id or new_message_id(), properties, tags, 0, now_ms, now_ms)
+
+
+def delayed_message(message: Message, due_ms: int) -> Message:
+    """The message as one that is due later."""
+    properties = {**message.properties, KEY_SCHEDULE: str(due_ms)}
+    return replace(message, properties=properties, flag=message.flag | FLAG_DELAY, time_ms=due_ms)
 
 
 @dataclass(frozen=True, slots=True)

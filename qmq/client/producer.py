@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from qmq.client.accumulator import Accumulator, Waiting
 from qmq.client.config import (
@@ -16,7 +17,8 @@ from qmq.client.config import (
     Timeouts,
     default_client_id,
 )
-from qmq.client.message import Body, Receipt, build_message
+from qmq.client.delayed import DelayedMessages, DelayedReceipt, due_ms_of
+from qmq.client.message import Body, Receipt, build_message, delayed_message
 from qmq.client.pool import Pool
 from qmq.client.sender import Sender
 from qmq.client.session import MetaSession
@@ -59,6 +61,7 @@ class Producer:
             meta_url(url), app=app, client_id=default_client_id(app), timeouts=timeouts, backoff=backoff
         )
         self._pool = Pool(timeouts.connect)
+        self._delayed = DelayedMessages(url, timeouts=timeouts, pool=self._pool)
         self._sender = Sender(
             self._accumulator,
             self._session,
@@ -86,20 +89,70 @@ class Producer:
     ) -> None:
         await self.close()
 
+    @overload
     async def send(
         self, subject: str, body: Body, *, tags: Sequence[str] = (), message_id: str | None = None
-    ) -> Receipt:
+    ) -> Receipt: ...
+
+    @overload
+    async def send(
+        self, subject: str, body: Body, *, delay: timedelta, tags: Sequence[str] = (), message_id: str | None = None
+    ) -> DelayedReceipt: ...
+
+    @overload
+    async def send(
+        self, subject: str, body: Body, *, due: datetime, tags: Sequence[str] = (), message_id: str | None = None
+    ) -> DelayedReceipt: ...
+
+    @overload
+    async def send(
+        self,
+        subject: str,
+        body: Body,
+        *,
+        delay: timedelta | None,
+        due: datetime | None,
+        tags: Sequence[str] = (),
+        message_id: str | None = None,
+    ) -> Receipt | DelayedReceipt: ...
+
+    async def send(
+        self,
+        subject: str,
+        body: Body,
+        *,
+        delay: timedelta | None = None,
+        due: datetime | None = None,
+        tags: Sequence[str] = (),
+        message_id: str | None = None,
+    ) -> Receipt | DelayedReceipt:
         """Send one message; it is on disk when this returns. Waits while the queue is full.
+
+        Args:
+            delay: deliver it this much later.
+            due: deliver it then; a datetime with a time zone. One that has passed is delivered at once.
+
+        Returns:
+            With a delay or due time, a handle with `cancel`, `reschedule` and `deliver`.
 
         Raises:
             LocalProtocolError, IllegalName: the message can't be sent as it is.
-            SendFailed: it was not stored in time; the cause is in the text.
+            SendFailed: it was not stored in time; the cause is in the text. Code `delay.too_far`: it is due later than the
+                delay nodes keep messages.
             ClientClosed: the producer is closed.
         """
         message = self._build(subject, body, tags, message_id)
+        due_ms = None if delay is None and due is None else due_ms_of(delay, due)
+        if due_ms is not None:
+            message = delayed_message(message, due_ms)
         entry = encode_entry(message)
         await self._sender.wait_for_room(len(entry))
-        return await self._queue(message, entry)
+        receipt = await self._queue(message, entry, is_delayed=due_ms is not None)
+        if due_ms is None:
+            return receipt
+        return DelayedReceipt(
+            receipt.message_id, receipt.subject, receipt.broker_group, receipt.attempts, due_ms, self._delayed
+        )
 
     def send_soon(
         self, subject: str, body: Body, *, tags: Sequence[str] = (), message_id: str | None = None
@@ -127,11 +180,11 @@ class Producer:
         check_subject(subject)
         return build_message(subject, body, tuple(tags), message_id, self._app, time.time_ns() // 1_000_000)
 
-    def _queue(self, message: Message, entry: bytes) -> "asyncio.Future[Receipt]":
+    def _queue(self, message: Message, entry: bytes, *, is_delayed: bool = False) -> "asyncio.Future[Receipt]":
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Receipt] = loop.create_future()
         give_up_at = loop.time() + self._timeouts.delivery
-        self._sender.add(Waiting(message.subject, message.message_id, entry, give_up_at, future))
+        self._sender.add(Waiting(message.subject, message.message_id, entry, give_up_at, future, is_delayed))
         return future
 
     @property

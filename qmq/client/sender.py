@@ -45,7 +45,7 @@ class Sender:
         self._backoff = backoff
         self._linger = linger
         self._breaker = Breaker(backoff)
-        self._turns: dict[str, RoundRobin] = {}
+        self._turns: dict[tuple[str, ClientType], RoundRobin] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._batches: dict[asyncio.Task[None], list[Item]] = {}
@@ -163,17 +163,17 @@ class Sender:
     async def _send(self, batch: list[Item]) -> None:
         """One attempt of one batch."""
         loop = asyncio.get_running_loop()
-        subject = batch[0].subject
+        subject, client_type = batch[0].subject, _client_type(batch[0])
         try:
-            routes = usable(await self._session.wait_routes(subject, ClientType.PRODUCER), WRITABLE)
+            routes = usable(await self._session.wait_routes(subject, client_type), WRITABLE)
         except QmqError as error:
             self._again(batch, str(error), "")
             return
-        turn = self._turns.setdefault(subject, RoundRobin(self._breaker))
+        turn = self._turns.setdefault((subject, client_type), RoundRobin(self._breaker))
         route = turn.choose(routes, loop.time(), batch[0].last_group)
         if route is None:
             soonest = min((self._breaker.closes_at(r.name) for r in routes), default=loop.time() + self._backoff.first)
-            problem = batch[0].last_problem or "no broker group of the subject can be used"
+            problem = batch[0].last_problem or "no group that takes the subject's messages can be used"
             self._again(batch, problem, "", not_before=max(soonest, loop.time() + 0.01))
             return
         await self._send_to(batch, route)
@@ -191,7 +191,7 @@ class Sender:
             failures = decode_send_response(frame.body)
         except QmqError as error:
             self._breaker.failed(route.name, loop.time())
-            self._session.refresh(batch[0].subject, ClientType.PRODUCER)
+            self._session.refresh(batch[0].subject, _client_type(batch[0]))
             self._again(batch, str(error), route.name)
             return
         self._breaker.succeeded(route.name)
@@ -206,13 +206,13 @@ class Sender:
                 self._settle(item, receipt=Receipt(item.message_id, item.subject, group, item.attempts))
             elif failure.result in _PERMANENT:
                 text = f"{group} refuses message {item.message_id}: {failure.remark} (result {failure.result})"
-                self._settle(item, error=SendFailed(text, code="client.message_refused"))
+                self._settle(item, error=SendFailed(text, code=_code_of(failure.remark)))
             else:
                 problem = f"{group}: {failure.remark or 'not stored'} (result {failure.result})"
                 again.append(item)
         if again:
             self._breaker.failed(group, asyncio.get_running_loop().time())
-            self._session.refresh(again[0].subject, ClientType.PRODUCER)
+            self._session.refresh(again[0].subject, _client_type(again[0]))
             self._again(again, problem, group)
 
     def _again(self, batch: list[Item], problem: str, group: str, not_before: float | None = None) -> None:
@@ -244,3 +244,13 @@ class Sender:
             item.token.set_exception(error)
         elif receipt is not None:
             item.token.set_result(receipt)
+
+
+def _client_type(item: Item) -> ClientType:
+    return ClientType.DELAY_PRODUCER if item.is_delayed else ClientType.PRODUCER
+
+
+def _code_of(remark: str) -> str:
+    """The code that a node's remark begins with, if it does."""
+    code, colon, _ = remark.partition(": ")
+    return code if colon and code.startswith("delay.") else "client.message_refused"

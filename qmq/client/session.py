@@ -102,7 +102,8 @@ class MetaSession:
             async with asyncio.timeout(self._timeouts.route):
                 await interest.known.wait()
         except TimeoutError as error:
-            why = self.last_error or "it named no usable broker group: are any up?"
+            what = "delay group" if client_type is ClientType.DELAY_PRODUCER else "broker group"
+            why = self.last_error or f"it named no usable {what}: are any up?"
             raise RouteUnknown(f"no route for subject {subject} from {self._meta_url}: {why}") from error
         return interest.routes
 

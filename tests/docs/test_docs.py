@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from broker_node.options import BrokerOptions
+from delay_node.options import DelayOptions
 from metaserver.options import MetaOptions
 from qmq.daemon.options import options_markdown
 from tests.support.processes import PROJECT, answers
@@ -113,7 +114,7 @@ def test_up_restarts_what_crashes_refuses_a_second_start_and_leaves_nothing(up: 
         ["ps", "-eww", "-o", "pid,args"], capture_output=True, text=True, check=True
     ).stdout.splitlines()
     ours = {int(line.split()[0]): line for line in children if str(tmp_path) in line and "manage.py" not in line}
-    assert len(ours) == 3, ours
+    assert len(ours) == 4, ours
     (broker,) = [pid for pid, line in ours.items() if "g1-a" in line]
     os.kill(broker, signal.SIGKILL)
     eventually(lambda: "starting it again" in up.text(), 10)
@@ -144,6 +145,7 @@ def settings_page() -> str:
         "# Settings\n\nMade from the code (`python -m tests.docs.test_docs`). Each can be given as a flag, in the environment, or"
         " in a TOML file named with `--config`; the first of these that says something counts.\n\n"
         f"## Broker node: `python -m broker_node`\n\n{options_markdown(BrokerOptions, 'broker')}\n"
+        f"## Delay node: `python -m delay_node`\n\n{options_markdown(DelayOptions, 'delay')}\n"
         f"## Metaserver: `python -m metaserver`\n\n{options_markdown(MetaOptions, 'meta')}"
     )
 

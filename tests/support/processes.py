@@ -133,36 +133,50 @@ class System:
         self._commands = 0
         self.brokers: dict[str, Process] = {}
         self.ports: dict[str, tuple[int, int]] = {}
+        self.delays: dict[str, Process] = {}
         for number in range(1, groups + 1):
             self.add_broker(f"g{number}")
 
     def add_broker(self, group: str, *flags: str) -> Process:
         """One more broker group; not started."""
+        size = () if "--segment-bytes" in self.broker_flags else ("--segment-bytes", str(64 << 20))
+        self.brokers[group] = self._node("broker_node", group, (*size, *self.broker_flags, *flags))
+        return self.brokers[group]
+
+    def add_delay(self, group: str, *flags: str) -> Process:
+        """A delay group; not started."""
+        self.delays[group] = self._node("delay_node", group, flags)
+        return self.delays[group]
+
+    def _node(self, module: str, group: str, flags: tuple[str, ...]) -> Process:
         port, admin = free_port(), free_port()
         self.ports[group] = (port, admin)
-        self.brokers[group] = Process(
+        return Process(
             group,
             [
-                sys.executable, "-m", "broker_node", "--group", group, "--data-dir", str(self.folder / group),
-                "--port", str(port), "--admin-port", str(admin), "--meta", self.meta_url,
-                *(() if "--segment-bytes" in self.broker_flags else ("--segment-bytes", str(64 << 20))), *self.broker_flags, *flags,
+                sys.executable, "-m", module, "--group", group, "--data-dir", str(self.folder / group),
+                "--port", str(port), "--admin-port", str(admin), "--meta", self.meta_url, *flags,
             ],
             self.folder,
             f"http://127.0.0.1:{admin}/readyz",
         )  # fmt: skip
-        return self.brokers[group]
+
+    @property
+    def nodes(self) -> list[Process]:
+        """Brokers and delay nodes."""
+        return [*self.brokers.values(), *self.delays.values()]
 
     def start(self) -> None:
         """Start everything and wait until it serves."""
         self.meta.start(wait=False)
-        for broker in self.brokers.values():
-            broker.start(wait=False)
-        for process in (self.meta, *self.brokers.values()):
+        for node in self.nodes:
+            node.start(wait=False)
+        for process in (self.meta, *self.nodes):
             process.wait_ready()
 
     def stop(self) -> None:
         """Stop everything."""
-        for process in (*self.brokers.values(), self.meta):
+        for process in (*reversed(self.nodes), self.meta):
             process.stop()
 
     def admin(self, group: str, path: str) -> Any:

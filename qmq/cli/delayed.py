@@ -1,0 +1,281 @@
+"""`qmq delayed`: what waits to be delivered, and changes to it."""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from qmq.cli.status import table
+from qmq.cli.values import delay_of, moment_of, pairs_of, whole
+from qmq.client.delayed import DelayedMessage, DelayedMessages
+from qmq.errors import SettingError
+from qmq.protocol.delayed import DelayedChange, DelayedState, Outcome
+
+FAILED = 1
+LIST_LIMIT = 50
+T = TypeVar("T")
+
+
+def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
+    """Add this file's commands."""
+    group = commands.add_parser("delayed", help="delayed messages: find, list, cancel, move, deliver now")
+    actions = group.add_subparsers(dest="action", required=True)
+
+    def add(name: str, run: Callable[[argparse.Namespace], int], text: str) -> Any:
+        command = actions.add_parser(name, parents=[shared], help=text)
+        command.set_defaults(run=run)
+        return command
+
+    command = add("list", show_list, "a subject's messages in the order of their due times")
+    command.add_argument("subject")
+    _add_range(command)
+    command.add_argument(
+        "--state", dest="states", action="append", default=[], choices=[str(s) for s in DelayedState],
+        help="only in this state; default: pending, delivering, refused",
+    )  # fmt: skip
+    command.add_argument("--limit", type=whole, default=LIST_LIMIT, metavar="N", help=f"at most so many ({LIST_LIMIT})")
+
+    command = add("show", show, "one message, whatever became of it")
+    _add_message(command)
+
+    command = add("cancel", cancel, "cancel a message; or with --subject and no id, all that match")
+    command.add_argument("message_id", nargs="?")
+    _add_hints(command)
+    _add_range(command)
+    command.add_argument("--dry-run", action="store_true", help="with --subject: only count")
+
+    command = add("reschedule", reschedule, "give a message another due time")
+    _add_message(command)
+    when = command.add_mutually_exclusive_group(required=True)
+    when.add_argument("--due", type=moment_of, metavar="ISO", help="the new due time, with its zone")
+    when.add_argument("--delay", type=delay_of, metavar="D", help="so long from now: 30s, 5m, 2h, 3d")
+
+    command = add("deliver", deliver, "let a message fall due now")
+    _add_message(command)
+
+    command = add("calendar", calendar, "how many messages are pending for which hour")
+    command.add_argument("subject", nargs="?", default="")
+    command.add_argument("--from", dest="begin", type=moment_of, metavar="ISO", help="due from here on")
+    command.add_argument("--to", dest="end", type=moment_of, metavar="ISO", help="due before this")
+
+
+def _add_range(command: Any) -> None:
+    command.add_argument("--from", dest="begin", type=moment_of, metavar="ISO", help="due from here on")
+    command.add_argument("--to", dest="end", type=moment_of, metavar="ISO", help="due before this")
+    command.add_argument("--match", metavar="K=V", action="append", default=[], help="only with this property")
+
+
+def _add_hints(command: Any) -> None:
+    command.add_argument("--subject", default="", help="its subject, if known")
+    command.add_argument("--was-due", type=moment_of, metavar="ISO", help="its due time, if known: it is found faster")
+
+
+def _add_message(command: Any) -> None:
+    command.add_argument("message_id")
+    _add_hints(command)
+
+
+def _with(arguments: argparse.Namespace, work: Callable[[DelayedMessages], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with DelayedMessages(arguments.meta) as messages:
+            return await work(messages)
+
+    return asyncio.run(run())
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _shown(message: DelayedMessage) -> dict[str, Any]:
+    inner = message.item.message
+    return {
+        "message_id": message.message_id,
+        "subject": message.subject,
+        "due_at": _iso(message.due_at),
+        "state": message.state,
+        "delay_group": message.delay_group,
+        "tags": list(inner.tags),
+        "properties": inner.properties,
+        "bytes": message.item.raw_bytes,
+    }
+
+
+def _say_problems(problems: dict[str, str] | Any) -> None:
+    for group, why in problems.items():
+        sys.stderr.write(f"qmq: delay group {group}: unknown, {why}\n")
+
+
+def _until(message: DelayedMessage) -> str:
+    left = message.due_at - datetime.now(UTC)
+    return f"in {timedelta(seconds=round(left.total_seconds()))}" if left > timedelta(0) else "due"
+
+
+def _print_messages(messages: list[DelayedMessage]) -> None:
+    rows: list[list[object]] = [["message id", "due at", "", "state", "group", "bytes"]]
+    rows += [
+        [
+            m.message_id,
+            _iso(m.due_at),
+            _until(m) if m.state in ("pending", "delivering") else "",
+            m.state,
+            m.delay_group,
+            m.item.raw_bytes,
+        ]
+        for m in messages
+    ]
+    table(rows)
+
+
+def show_list(arguments: argparse.Namespace) -> int:
+    """A subject's delayed messages."""
+    problems: dict[str, str] = {}
+    match = pairs_of(arguments.match, "--match")
+
+    async def work(messages: DelayedMessages) -> list[DelayedMessage]:
+        found = []
+        pages = messages.list(
+            arguments.subject, begin=arguments.begin, end=arguments.end, states=arguments.states, match=match,
+            problems=problems,
+        )  # fmt: skip
+        async for message in pages:
+            found.append(message)
+            if len(found) > arguments.limit:
+                break
+        return found
+
+    found = _with(arguments, work)
+    has_more, found = len(found) > arguments.limit, found[: arguments.limit]
+    if arguments.json:
+        answer = {"messages": [_shown(message) for message in found], "has_more": has_more, "unknown": problems}
+        print(json.dumps(answer, indent=2, ensure_ascii=False))
+    elif found:
+        _print_messages(found)
+        if has_more:
+            print(f"... more; go on with --from {_iso(found[-1].due_at)} or --limit")
+    else:
+        print(f"no delayed messages of {arguments.subject} in this range")
+    _say_problems(problems)
+    return FAILED if problems and not found else 0
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """One message; 0 when it is known."""
+    found = _with(arguments, lambda m: m.find(arguments.message_id, subject=arguments.subject, due=arguments.was_due))
+    if arguments.json:
+        answer = {"messages": [_shown(message) for message in found.messages], "unknown": dict(found.problems)}
+        print(json.dumps(answer, indent=2, ensure_ascii=False))
+    elif found.messages:
+        _print_messages(list(found.messages))
+        for key, value in found.messages[-1].item.message.properties.items():
+            print(f"  {key} = {value}")
+    else:
+        print(f"no delayed message {arguments.message_id} is known (delivered ones are known for a day)")
+    _say_problems(found.problems)
+    return 0 if found.messages else FAILED
+
+
+_SAY = {
+    Outcome.DONE: "done",
+    Outcome.UNCHANGED: "it was so already",
+    Outcome.TOO_LATE: "too late",
+    Outcome.NOT_FOUND: "no such message is known",
+}
+
+
+def _report(arguments: argparse.Namespace, change: DelayedChange) -> int:
+    is_done = change.outcome in (Outcome.DONE, Outcome.UNCHANGED)
+    due_at = None if change.due_ms < 0 else _iso(datetime.fromtimestamp(change.due_ms / 1000, UTC))
+    if arguments.json:
+        answer = {"message_id": change.message_id, "outcome": change.outcome, "state": change.state, "due_at": due_at}
+        print(json.dumps(answer))
+    else:
+        state = f": {change.state}, due {due_at}" if due_at else ""
+        print(f"{change.message_id}: {_SAY[change.outcome]}{state}")
+    return 0 if is_done else FAILED
+
+
+def cancel(arguments: argparse.Namespace) -> int:
+    """Cancel one message, or all that match; 0 when it is cancelled."""
+    if arguments.message_id:
+        if arguments.match or arguments.begin or arguments.end or arguments.dry_run:
+            raise SettingError(
+                "--match, --from, --to and --dry-run are for a bulk cancel: give --subject and no message id"
+            )
+        return _report(
+            arguments,
+            _with(
+                arguments, lambda m: m.cancel(arguments.message_id, subject=arguments.subject, due=arguments.was_due)
+            ),
+        )
+    if not arguments.subject:
+        raise SettingError("a message id is needed; or --subject to cancel all that match")
+    match = pairs_of(arguments.match, "--match")
+    done = _with(
+        arguments,
+        lambda m: m.cancel_matching(
+            arguments.subject, match=match, begin=arguments.begin, end=arguments.end, dry_run=arguments.dry_run
+        ),
+    )
+    if arguments.json:
+        print(
+            json.dumps(
+                {
+                    "subject": arguments.subject,
+                    "dry_run": arguments.dry_run,
+                    "matched": done.matched,
+                    "cancelled": done.cancelled,
+                    "too_late": done.too_late,
+                    "unknown": dict(done.problems),
+                }
+            )
+        )
+    elif arguments.dry_run:
+        print(f"{done.matched - done.too_late} messages would be cancelled; nothing was changed")
+    else:
+        print(f"{done.cancelled} messages cancelled, {done.too_late} were too late")
+    _say_problems(done.problems)
+    return FAILED if done.problems else 0
+
+
+def reschedule(arguments: argparse.Namespace) -> int:
+    """Move a message; 0 when it is due then."""
+    change = _with(
+        arguments,
+        lambda m: m.reschedule(
+            arguments.message_id, to=arguments.due, delay=arguments.delay, subject=arguments.subject,
+            due=arguments.was_due,
+        ),
+    )  # fmt: skip
+    return _report(arguments, change)
+
+
+def deliver(arguments: argparse.Namespace) -> int:
+    """Let a message fall due now; 0 when it is, or was."""
+    return _report(
+        arguments,
+        _with(arguments, lambda m: m.deliver(arguments.message_id, subject=arguments.subject, due=arguments.was_due)),
+    )
+
+
+def calendar(arguments: argparse.Namespace) -> int:
+    """Pending messages by hour."""
+    found = _with(arguments, lambda m: m.calendar(arguments.subject, begin=arguments.begin, end=arguments.end))
+    if arguments.json:
+        hours = [{"hour": _iso(hour), "pending": count} for hour, count in found.hours.items()]
+        print(json.dumps({"subject": arguments.subject, "hours": hours, "unknown": dict(found.problems)}, indent=2))
+    elif found.hours:
+        most = max(found.hours.values())
+        rows: list[list[object]] = [["hour (UTC)", "pending", ""]]
+        rows += [
+            [hour.strftime("%Y-%m-%d %H:00"), count, "#" * max(1, round(40 * count / most))]
+            for hour, count in found.hours.items()
+        ]
+        table(rows)
+    else:
+        print("no delayed messages are pending in this range")
+    _say_problems(found.problems)
+    return FAILED if found.problems else 0

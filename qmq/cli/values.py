@@ -1,0 +1,69 @@
+"""Values of the command line: numbers, times, durations, properties."""
+
+import argparse
+import re
+from datetime import datetime, timedelta
+
+from qmq.errors import SettingError
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "": 1.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|)")
+
+
+def whole(text: str) -> int:
+    """A whole number from 1 on."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+    return value
+
+
+def seconds(text: str) -> float:
+    """A number of seconds."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return value
+
+
+def delay_of(text: str) -> timedelta:
+    """A duration: 500ms, 30s, 5m, 2h, 3d, or parts of it in a row (1h30m); a bare number counts seconds."""
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration such as 500ms, 30s, 5m, 2h, 3d or 1h30m")
+    try:
+        return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+    except OverflowError:
+        raise argparse.ArgumentTypeError(f"{text!r} is longer than any calendar") from None
+
+
+def moment_of(text: str) -> datetime:
+    """An ISO time with its zone."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no ISO time such as 2026-12-24T18:00:00Z") from None
+    if moment.tzinfo is None:
+        raise argparse.ArgumentTypeError(f"{text!r} has no time zone: add Z or an offset")
+    return moment
+
+
+def pairs_of(texts: list[str], flag: str) -> dict[str, str]:
+    """KEY=VALUE arguments as a map.
+
+    Raises:
+        SettingError: one is not of that form.
+    """
+    found: dict[str, str] = {}
+    for pair in texts:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise SettingError(f"{flag} {pair}: KEY=VALUE is needed")
+        found[key] = value
+    return found

@@ -1,0 +1,437 @@
+"""Delayed messages from outside: find, list, cancel, move, deliver now, over all delay groups of a system."""
+
+import asyncio
+import heapq
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
+
+from qmq.client.config import DEFAULT_TIMEOUTS, Timeouts
+from qmq.client.message import Receipt
+from qmq.client.pool import Pool
+from qmq.errors import LocalProtocolError, ProtocolError, QmqError
+from qmq.net.discovery import http_get, meta_url
+from qmq.protocol.codes import Command, ResponseCode
+from qmq.protocol.delayed import (
+    PAGE_MAX,
+    CancelDelayedRequest,
+    CancelDelayedResponse,
+    ChangeDelayedRequest,
+    ChangeDelayedResponse,
+    DelayedCalendar,
+    DelayedCalendarRequest,
+    DelayedChange,
+    DelayedItem,
+    DelayedPage,
+    DelayedTarget,
+    FindDelayedRequest,
+    ListDelayedRequest,
+    Operation,
+    Outcome,
+)
+from qmq.protocol.extensions import Fields
+from qmq.protocol.frames import Frame
+
+if TYPE_CHECKING:
+    from typing import Self
+
+T = TypeVar("T")
+GROUPS_SECONDS = 5.0
+"""How long the metaserver's word on where the delay groups are is believed."""
+DUE_MS_MAX = 1 << 48
+"""A due time beyond this is a mistake (year 10889); the delay nodes' own limit is nearer."""
+ASK_SECONDS = 30.0
+
+
+def due_ms_of(delay: timedelta | None, due: datetime | None) -> int:
+    """A due time from how a user gives it: milliseconds since the epoch.
+
+    Raises:
+        LocalProtocolError: neither or both were given, the delay is negative, or the time has no zone.
+    """
+    if (delay is None) == (due is None):
+        raise LocalProtocolError("give either delay= or due=")
+    if delay is not None:
+        if not isinstance(delay, timedelta):
+            raise LocalProtocolError(f"delay={delay!r}: a timedelta is needed, such as timedelta(minutes=5)")
+        if delay < timedelta(0):
+            raise LocalProtocolError(f"delay={delay}: a delay can't be negative")
+        due_ms = time.time_ns() // 1_000_000 + delay // timedelta(milliseconds=1)
+    else:
+        if not isinstance(due, datetime) or due.tzinfo is None or due.utcoffset() is None:
+            raise LocalProtocolError(
+                f"due={due!r}: a datetime with a time zone is needed, such as datetime.now(UTC) + timedelta(hours=1)"
+            )
+        due_ms = (due - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+    if not 0 <= due_ms <= DUE_MS_MAX:
+        raise LocalProtocolError(f"due time {due_ms} ms: 0 to {DUE_MS_MAX} can be", code="delay.too_far")
+    return due_ms
+
+
+def moment(milliseconds: int) -> datetime:
+    """A time of the wire as a datetime in UTC."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedMessage:
+    """A delayed message as a delay group knows it."""
+
+    item: DelayedItem
+    delay_group: str
+
+    @property
+    def message_id(self) -> str:
+        return self.item.message.message_id
+
+    @property
+    def subject(self) -> str:
+        return self.item.message.subject
+
+    @property
+    def due_at(self) -> datetime:
+        return moment(self.item.due_ms)
+
+    @property
+    def state(self) -> str:
+        """A word of `qmq.protocol.delayed.DelayedState`."""
+        return str(self.item.state)
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """Which delay groups could not be asked, and why: an answer without them is not the whole truth."""
+
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar(Partial):
+    """Pending messages by hour of due time (its begin, UTC), over all delay groups that answered."""
+
+    hours: Mapping[datetime, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Partial):
+    """Copies of a message, over all delay groups that answered."""
+
+    messages: tuple[DelayedMessage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BulkCancel(Partial):
+    """What a bulk cancel came to; with a dry run `cancelled` is 0."""
+
+    matched: int = 0
+    cancelled: int = 0
+    too_late: int = 0
+
+
+class DelayedMessages:
+    """Questions and changes about delayed messages. Use it as `async with`.
+
+    Args:
+        url: the metaserver: `host:port`, or the whole URL of its address page.
+    """
+
+    def __init__(self, url: str, *, timeouts: Timeouts = DEFAULT_TIMEOUTS, pool: Pool | None = None) -> None:
+        self._meta_url = meta_url(url)
+        self._own_pool = pool is None
+        self._pool = pool or Pool(timeouts.connect)
+        self._groups: dict[str, str] = {}
+        self._groups_until = 0.0
+
+    async def __aenter__(self) -> "Self":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._own_pool:
+            await self._pool.close()
+
+    # --- questions -------------------------------------------------------------------------------------------------
+
+    async def find(self, message_id: str, *, subject: str = "", due: datetime | None = None) -> Found:
+        """All copies of a message id, whatever became of them; with its due time it is found fast."""
+        body = FindDelayedRequest(_target(message_id, subject, due)).encode(9)
+
+        async def ask(group: str) -> list[DelayedMessage]:
+            page = DelayedPage.decode((await self._call(group, Command.FIND_DELAYED, body)).body, 9)
+            return [DelayedMessage(item, group) for item in page.items]
+
+        answers, problems = await self._all(ask)
+        found = [message for answer in answers.values() for message in answer]
+        return Found(problems, tuple(sorted(found, key=lambda message: message.item.due_ms)))
+
+    async def list(
+        self,
+        subject: str,
+        *,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        states: Sequence[str] = (),
+        match: Mapping[str, str] | None = None,
+        problems: dict[str, str] | None = None,
+    ) -> AsyncIterator[DelayedMessage]:
+        """A subject's messages in the order of their due times, over all delay groups, page by page as they are asked for.
+
+        Args:
+            begin, end: due times, `end` not included.
+            states: words of `DelayedState`; default: pending, delivering and refused.
+            match: properties that must be equal.
+            problems: is filled with the delay groups that can't be asked; without it the first problem is raised.
+        """
+        from_ms, to_ms = _range(begin, end)
+
+        async def pages(group: str) -> AsyncIterator[tuple[int, int, DelayedMessage]]:
+            cursor, place = "", 0
+            while True:
+                query = ListDelayedRequest(subject, from_ms, to_ms, tuple(states), match or {}, PAGE_MAX, cursor)
+                page = DelayedPage.decode((await self._call(group, Command.LIST_DELAYED, query.encode(9))).body, 9)
+                for item in page.items:
+                    place += 1
+                    yield item.due_ms, place, DelayedMessage(item, group)
+                cursor = page.cursor
+                if not cursor:
+                    return
+
+        heap: list[tuple[int, str, int, DelayedMessage]] = []
+        sources = {group: pages(group) for group in await self.groups()}
+        for group in sources:
+            await _next(heap, sources, group, problems)
+        while heap:
+            _, group, _, message = heapq.heappop(heap)
+            yield message
+            await _next(heap, sources, group, problems)
+
+    async def calendar(
+        self, subject: str = "", *, begin: datetime | None = None, end: datetime | None = None
+    ) -> Calendar:
+        """How many messages are pending for which hour; of one subject, or of all."""
+        body = DelayedCalendarRequest(subject, *_range(begin, end)).encode(9)
+
+        async def ask(group: str) -> DelayedCalendar:
+            return DelayedCalendar.decode((await self._call(group, Command.DELAYED_CALENDAR, body)).body, 9)
+
+        answers, problems = await self._all(ask)
+        total: dict[int, int] = {}
+        for answer in answers.values():
+            for hour_ms, count in answer.hours:
+                total[hour_ms] = total.get(hour_ms, 0) + count
+        return Calendar(problems, {moment(hour_ms): total[hour_ms] for hour_ms in sorted(total)})
+
+    # --- changes ---------------------------------------------------------------------------------------------------
+
+    async def cancel(
+        self, message_id: str, *, subject: str = "", due: datetime | None = None, delay_group: str = ""
+    ) -> DelayedChange:
+        """Cancel a message: once this says `done` or `unchanged` it is never delivered.
+
+        Raises:
+            QmqError: a delay group can't be asked, so nobody knows; nothing was changed there.
+        """
+        return await self._change(Operation.CANCEL, -1, _target(message_id, subject, due), delay_group)
+
+    async def reschedule(
+        self,
+        message_id: str,
+        *,
+        to: datetime | None = None,
+        delay: timedelta | None = None,
+        subject: str = "",
+        due: datetime | None = None,
+        delay_group: str = "",
+    ) -> DelayedChange:
+        """Give a message another due time: `to`, or `delay` from now. `due` is the one it has, if known."""
+        to_ms = due_ms_of(delay, to)
+        return await self._change(Operation.RESCHEDULE, to_ms, _target(message_id, subject, due), delay_group)
+
+    async def deliver(
+        self, message_id: str, *, subject: str = "", due: datetime | None = None, delay_group: str = ""
+    ) -> DelayedChange:
+        """Let a message fall due now."""
+        return await self._change(Operation.DELIVER, -1, _target(message_id, subject, due), delay_group)
+
+    async def _change(
+        self, operation: Operation, due_ms: int, target: DelayedTarget, delay_group: str
+    ) -> DelayedChange:
+        body = ChangeDelayedRequest(operation, due_ms, (target,)).encode(9)
+
+        async def ask(group: str) -> DelayedChange:
+            frame = await self._call(group, Command.CHANGE_DELAYED, body)
+            return ChangeDelayedResponse.decode(frame.body, 9).changes[0]
+
+        if delay_group:
+            return await ask(delay_group)
+        answers, problems = await self._all(ask)
+        for outcome in (Outcome.TOO_LATE, Outcome.DONE, Outcome.UNCHANGED):
+            for change in answers.values():
+                if change.outcome is outcome:
+                    return change
+        if problems:
+            group, why = next(iter(problems.items()))
+            raise QmqError(f"{target.message_id} may be in delay group {group}, which can't be asked: {why}",
+                           code="delay.group_unreachable", retriable=True)  # fmt: skip
+        return DelayedChange(target.message_id, Outcome.NOT_FOUND, "", -1)
+
+    async def cancel_matching(
+        self,
+        subject: str,
+        *,
+        match: Mapping[str, str] | None = None,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        dry_run: bool = False,
+    ) -> BulkCancel:
+        """Cancel all pending messages of a subject in a range of due times, or those with these properties."""
+        from_ms, to_ms = _range(begin, end)
+
+        async def ask(group: str) -> CancelDelayedResponse:
+            matched = cancelled = too_late = 0
+            cursor = ""
+            while True:
+                query = ListDelayedRequest(subject, from_ms, to_ms, (), match or {}, PAGE_MAX, cursor)
+                body = CancelDelayedRequest(query, dry_run).encode(9)
+                step = CancelDelayedResponse.decode((await self._call(group, Command.CANCEL_DELAYED, body)).body, 9)
+                matched, cancelled = matched + step.matched, cancelled + step.cancelled
+                too_late, cursor = too_late + step.too_late, step.cursor
+                if not cursor:
+                    return CancelDelayedResponse(matched, cancelled, too_late, "")
+
+        answers, problems = await self._all(ask)
+        done = answers.values()
+        return BulkCancel(
+            problems, sum(a.matched for a in done), sum(a.cancelled for a in done), sum(a.too_late for a in done)
+        )
+
+    # --- delay groups ----------------------------------------------------------------------------------------------
+
+    async def groups(self) -> dict[str, str]:
+        """Delay groups and their masters' addresses, as the metaserver knows them.
+
+        Raises:
+            ConnectionLost: the metaserver can't be asked, and nothing was known before.
+        """
+        now = asyncio.get_running_loop().time()
+        if now < self._groups_until:
+            return self._groups
+        page = self._meta_url.rsplit("/meta/", 1)[0] + "/meta/cluster"
+        try:
+            status, body = await http_get(page, timeout_s=5.0)
+            known = json.loads(body)["broker_groups"] if status == 200 else []
+        except QmqError:
+            if not self._groups:
+                raise
+            return self._groups
+        self._groups = {
+            group["name"]: (group["master"] or {}).get("address", "") for group in known if group["kind"] == "delay"
+        }
+        self._groups_until = now + GROUPS_SECONDS
+        return self._groups
+
+    async def _call(self, group: str, command: Command, body: bytes) -> Frame:
+        address = (await self.groups()).get(group)
+        if address is None:
+            raise QmqError(f"the system has no delay group {group!r}", code="delay.group_unknown")
+        caller = await self._pool.get(address)
+        frame = await caller.call(command, body, timeout_s=ASK_SECONDS)
+        if frame.code == ResponseCode.PARAM_ERROR:
+            fields = Fields(frame.body)
+            raise QmqError(fields.text("message"), code=fields.text("code", "delay.error"))
+        if frame.code != ResponseCode.SUCCESS:
+            raise ProtocolError(f"delay group {group} answered code {frame.code}")
+        return frame
+
+    async def _all(self, ask: Callable[[str], Awaitable[T]]) -> tuple[dict[str, T], dict[str, str]]:
+        """Ask every delay group; what they answered, and why others could not be asked.
+
+        Raises:
+            QmqError: none could be asked.
+        """
+        names = list(await self.groups())
+        if not names:
+            raise QmqError(
+                "the system has no delay group; start one with `manage.py delay_node`", code="delay.no_group"
+            )
+        results = await asyncio.gather(*(ask(name) for name in names), return_exceptions=True)
+        answers: dict[str, T] = {}
+        problems: dict[str, str] = {}
+        for name, result in zip(names, results, strict=True):
+            if isinstance(result, QmqError):
+                problems[name] = str(result)
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                answers[name] = result
+        if not answers:
+            raise next(result for result in results if isinstance(result, QmqError))
+        return answers, problems
+
+
+def _target(message_id: str, subject: str, due: datetime | None) -> DelayedTarget:
+    return DelayedTarget(message_id, subject, -1 if due is None else due_ms_of(None, due))
+
+
+def _range(begin: datetime | None, end: datetime | None) -> tuple[int, int]:
+    return (
+        0 if begin is None else due_ms_of(None, begin),
+        DUE_MS_MAX if end is None else due_ms_of(None, end),
+    )
+
+
+async def _next(
+    heap: "list[tuple[int, str, int, DelayedMessage]]",
+    sources: dict[str, AsyncIterator[tuple[int, int, DelayedMessage]]],
+    group: str,
+    problems: dict[str, str] | None,
+) -> None:
+    try:
+        due_ms, place, message = await anext(sources[group])
+    except StopAsyncIteration:
+        return
+    except QmqError as error:
+        if problems is None:
+            raise
+        problems[group] = str(error)
+        return
+    heapq.heappush(heap, (due_ms, group, place, message))
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedReceipt(Receipt):
+    """The proof that a delayed message is on disk, and the handle to change it. `broker_group` is the delay group's name."""
+
+    due_ms: int
+    _messages: DelayedMessages = field(repr=False, compare=False)
+
+    @property
+    def due_at(self) -> datetime:
+        """When it was to be delivered; a later `reschedule` does not change this value."""
+        return moment(self.due_ms)
+
+    @property
+    def _known(self) -> DelayedTarget:
+        return DelayedTarget(self.message_id, self.subject, self.due_ms)
+
+    async def cancel(self) -> DelayedChange:
+        """Cancel it: once this says `done` or `unchanged` it is never delivered; `too_late` says that it went out."""
+        return await self._messages._change(Operation.CANCEL, -1, self._known, self.broker_group)
+
+    async def reschedule(self, *, delay: timedelta | None = None, due: datetime | None = None) -> DelayedChange:
+        """Give it another due time."""
+        to_ms = due_ms_of(delay, due)
+        return await self._messages._change(Operation.RESCHEDULE, to_ms, self._known, self.broker_group)
+
+    async def deliver(self) -> DelayedChange:
+        """Let it fall due now."""
+        return await self._messages._change(Operation.DELIVER, -1, self._known, self.broker_group)
