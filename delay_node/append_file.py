@@ -10,6 +10,9 @@ from qmq.errors import LogError
 from qmq.log.disk import Disk
 from qmq.log.index import HandleCache
 
+ROOM_BYTES_MIN = 256
+"""First room for what waits to be written."""
+
 
 class AppendFile:
     """Bytes [0, end); those below `written_end` are in the file.
@@ -19,18 +22,15 @@ class AppendFile:
         end: how much of the file counts; what stands behind is from before a crash and is written anew.
     """
 
-    __slots__ = ("_handles", "_parts", "path")
+    __slots__ = ("_handles", "_parts", "end", "path")
 
     def __init__(self, handles: HandleCache, path: Callable[[], str], end: int = 0) -> None:
         self._handles = handles
         self.path = path
-        self._parts: tuple[int, bytearray | None, bytearray | None] = (end, None, None)
-        """(bytes in the file, those being written, those that came since)."""
-
-    @property
-    def end(self) -> int:
-        written, taken, tail = self._parts
-        return written + (len(taken) if taken else 0) + (len(tail) if tail else 0)
+        self.end = end
+        """Bytes in all."""
+        self._parts: tuple[int, memoryview | None, bytearray | None] = (end, None, None)
+        """(bytes in the file, those being written, room for those that came since, of which the first are used)."""
 
     @property
     def written_end(self) -> int:
@@ -44,10 +44,17 @@ class AppendFile:
     def append(self, data: bytes | bytearray | memoryview) -> None:
         """Add bytes at the end."""
         written, taken, tail = self._parts
-        if tail is None:
-            self._parts = (written, taken, bytearray(data))
-        else:
-            tail += data
+        used = self.end - written - (len(taken) if taken is not None else 0)
+        size = len(data)
+        if tail is None or used + size > len(tail):
+            # By half, and not by bytearray's own eighth: that would copy each byte eight times over.
+            room = bytearray(max(used + size, used + (used >> 1), ROOM_BYTES_MIN))
+            if used and tail is not None:
+                room[:used] = memoryview(tail)[:used]
+            self._parts = (written, taken, room)
+            tail = room
+        tail[used : used + size] = data
+        self.end += size
 
     def read(self, begin: int, end: int) -> bytes:
         """Bytes [begin, end), zeros where the file is shorter than it should be: such entries fail their check.
@@ -56,7 +63,7 @@ class AppendFile:
             LogError: the disk could not give them.
         """
         written, taken, tail = self._parts
-        parts: list[bytes | bytearray] = []
+        parts: list[bytes | bytearray | memoryview] = []
         if begin < written:
             stop = min(end, written)
             try:
@@ -68,7 +75,7 @@ class AppendFile:
             parts.append(data.ljust(stop - begin, b"\0"))
         at = written
         for piece in (taken, tail):
-            if piece:
+            if piece is not None:
                 parts.append(piece[max(0, begin - at) : max(0, end - at)])
                 at += len(piece)
         return bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
@@ -76,14 +83,16 @@ class AppendFile:
     def take(self) -> bool:
         """Set aside what is in memory, to be written; whether there is anything."""
         written, taken, tail = self._parts
-        if tail:
-            self._parts = (written, taken + tail if taken else tail, None)
+        used = self.end - written - (len(taken) if taken is not None else 0)
+        if tail is not None and used:
+            fresh = memoryview(tail)[:used]
+            self._parts = (written, fresh if taken is None else memoryview(bytes(taken) + bytes(fresh)), None)
         return self._parts[1] is not None
 
     def write(self, disk: Disk) -> None:
         """Write and sync what was set aside; in another thread. Raises OSError; it can be tried again."""
         written, taken, _ = self._parts
-        if not taken:
+        if taken is None:
             return
         path = self.path()
         try:
@@ -99,7 +108,7 @@ class AppendFile:
     def written(self) -> None:
         """What was set aside is in the file now."""
         written, taken, tail = self._parts
-        if taken:
+        if taken is not None:
             self._parts = (written + len(taken), None, tail)
 
     def forget(self) -> None:

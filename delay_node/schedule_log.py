@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from delay_node.append_file import AppendFile
 from delay_node.records import HOUR_MS
+from qmq.errors import LogError
 from qmq.protocol.scan import CRC_BYTES
 
 INDEX = np.dtype(
@@ -112,19 +113,30 @@ class Entry:
 class ScheduleLog:
     """The two files of one hour."""
 
-    __slots__ = ("data", "index", "next_number", "next_place")
+    __slots__ = ("count", "data", "index", "next_number", "next_place")
 
     def __init__(self, data: AppendFile, index: AppendFile) -> None:
         self.data = data
         self.index = index
-        self.next_number = index.end // INDEX_BYTES
+        self.count = index.end // INDEX_BYTES
+        """Messages in it, gone ones included."""
+        self.next_number = self.count
         """Number of the next message; above `count` while messages wait to be synced."""
         self.next_place = data.end
 
-    @property
-    def count(self) -> int:
-        """Messages in it, gone ones included."""
-        return self.index.end // INDEX_BYTES
+    def append(self, index: bytes, data: bytes | memoryview, number: int) -> None:
+        """Add messages, the first of which has this number. Entries are as `make_index` made them.
+
+        Raises:
+            LogError: another number comes next.
+        """
+        if self.count != number:
+            raise LogError(
+                f"the schedule of an hour holds {self.count} messages where number {number} should come next"
+            )
+        self.count = number + len(index) // INDEX_BYTES
+        self.index.append(index)
+        self.data.append(data)
 
     def read_index(self, begin: int, end: int) -> IndexArray:
         """Index entries [begin, end); from any thread. Raises LogError."""

@@ -32,7 +32,7 @@ from delay_node.records import (
     number_of,
     ref_of,
 )
-from delay_node.schedule_log import Entry, id_digests, lost_index, make_index
+from delay_node.schedule_log import INDEX, INDEX_BYTES, Entry, id_digests, lost_index, make_index
 from delay_node.wheel import Wheel
 from qmq.errors import LogError, QmqError
 from qmq.log.disk import Disk
@@ -75,15 +75,20 @@ class StoreCounters:
 
 
 @dataclass(slots=True)
-class Piece:
-    """Stretch of a record that goes to one hour."""
+class Placement:
+    """A record's messages sorted by hour, ready to go there once synced. Hour i gets messages [firsts[i], ends[i])."""
 
-    hour: Hour
+    hours: list[Hour]
+    firsts: list[int]
+    ends: list[int]
+    numbers: list[int]
+    """First number in each hour."""
     index: bytes
     slices: list[memoryview]
+    """The entries, one slice a message; of a single hour, neighbours as one."""
     dues_ms: list[int]
-    first_number: int
     ids: NDArray[np.uint32]
+    data_bytes: int
 
 
 Effect = Callable[[], None]
@@ -156,25 +161,26 @@ class DelayStore:
         """
         begins = np.array(run.raw_begins, dtype=np.int64)
         sizes = np.array(run.raw_sizes(), dtype=np.int64) + CRC_BYTES
-        pieces, numbers = self._cut(data, begins, sizes, dues, self.subject(run.subject), None)
+        placement, numbers = self._sort(data, begins, sizes, dues, self.subject(run.subject), None)
         head = encode_scheduled_head(run.subject, received_at_ms, dues.tolist(), numbers)
         try:
             offset = self.log.append(RecordKind.SCHEDULED, head, data[run.begin : run.end])
         except LogError:
-            _give_back(pieces)
+            _give_back(placement)
             raise
-        self._effects.append((offset, lambda: self._place(pieces)))
+        self._effects.append((offset, lambda: self._place(placement)))
         return offset
 
     def replay_scheduled(self, record: Scheduled, begins: list[int], sizes: list[int]) -> int:
         """A SCHEDULED record met in recovery; how many of its messages were not in the schedule yet."""
         dues = np.array(record.dues_ms, dtype=np.int64)
         raw_begins, raw_sizes = np.array(begins, dtype=np.int64), np.array(sizes, dtype=np.int64) + CRC_BYTES
-        pieces, _ = self._cut(record.entries, raw_begins, raw_sizes, dues, self.subject(record.subject), record.numbers)
-        self._place(pieces)
-        return sum(len(piece.dues_ms) for piece in pieces)
+        subject = self.subject(record.subject)
+        placement, _ = self._sort(record.entries, raw_begins, raw_sizes, dues, subject, record.numbers)
+        self._place(placement)
+        return len(placement.dues_ms)
 
-    def _cut(
+    def _sort(
         self,
         data: memoryview,
         begins: NDArray[np.int64],
@@ -182,46 +188,60 @@ class DelayStore:
         dues: NDArray[np.int64],
         subject: int,
         given: Sequence[int] | None,
-    ) -> tuple[list[Piece], list[int]]:
+    ) -> tuple[Placement, list[int]]:
         """Sort a record's messages by hour. Numbers are those `given` (replay), or the next of each hour.
 
-        Cost: a few numpy calls a record, and a handful of steps for each hour in it.
+        Cost: some twenty numpy calls a record, one CRC a message, and a handful of steps for each hour in it.
         """
         ids = id_digests(data, begins)
         hours = dues // HOUR_MS
-        numbers = np.empty(len(dues), dtype=np.int64)
-        pieces: list[Piece] = []
-        if len(hours) == 1 or (hours == hours[0]).all():
-            groups = [np.arange(len(hours))]
-        else:
-            order = np.argsort(hours, kind="stable")
-            groups = np.split(order, np.flatnonzero(np.diff(hours[order])) + 1)
+        order = np.argsort(hours, kind="stable") if (hours != hours[0]).any() else np.arange(len(hours))
+        numbers = np.empty(len(hours), dtype=np.int64)
+        if given is not None:
+            order, numbers = self._unknown(order, hours, np.array(given, dtype=np.int64))
+            if not len(order):
+                return Placement([], [], [], [], b"", [], [], ids[:0], 0), []
+        begins, sizes, dues, ids, hours = begins[order], sizes[order], dues[order], ids[order], hours[order]
+        firsts = np.concatenate(([0], np.flatnonzero(np.diff(hours)) + 1))
+        counts = np.diff(firsts, append=len(hours))
+        known = self.hours
+        targets = [known.get(number) or self.hour(number) for number in hours[firsts].tolist()]
+        if self.finished:
+            self.finished.difference_update(hour.number for hour in targets)
+        schedules = [hour.schedule for hour in targets]
         if given is None:
-            for members in groups:
-                hour = self.hour(int(hours[members[0]]))
-                if hour.schedule.next_number + len(members) > NUMBER_MAX:
-                    raise LimitReached(f"the hour of due time holds {NUMBER_MAX} messages, its limit")
-        for members in groups:
-            hour = self.hour(int(hours[members[0]]))
-            schedule = hour.schedule
-            if given is None:
-                mine = np.arange(schedule.next_number, schedule.next_number + len(members))
-            else:
-                mine = np.array([given[i] for i in members.tolist()], dtype=np.int64)
-                members, mine = members[mine >= schedule.next_number], mine[mine >= schedule.next_number]
-                if not len(mine):
-                    continue
-                self._fill(hour, int(mine[0]))
-            numbers[members] = mine
-            member_sizes = sizes[members]
-            ends = np.cumsum(member_sizes) + schedule.next_place
-            index = make_index(ends - member_sizes, dues[members], member_sizes, ids[members], subject)
-            first = int(mine[0])
-            schedule.next_number = first + len(members)
-            schedule.next_place = int(ends[-1])
-            slices = _slices(data, begins[members] - CRC_BYTES, member_sizes)
-            pieces.append(Piece(hour, index.tobytes(), slices, dues[members].tolist(), first, ids[members]))
-        return pieces, numbers.tolist()
+            next_numbers = np.array([schedule.next_number for schedule in schedules])
+            if (next_numbers + counts > NUMBER_MAX).any():
+                raise LimitReached(f"the hour of due time holds {NUMBER_MAX} messages, its limit")
+            numbers[order] = np.arange(len(hours)) + np.repeat(next_numbers - firsts, counts)
+        else:
+            next_numbers = numbers[order][firsts]
+            for hour, number in zip(targets, next_numbers.tolist(), strict=True):
+                self._fill(hour, number)
+        ends = np.cumsum(sizes)
+        bases = np.array([schedule.next_place for schedule in schedules]) - (ends - sizes)[firsts]
+        index = make_index(ends - sizes + np.repeat(bases, counts), dues, sizes, ids, subject).tobytes()
+        cut = _neighbours if len(targets) == 1 else _each
+        stops = firsts + counts
+        next_places = bases + ends[stops - 1]
+        for schedule, number, place in zip(
+            schedules, (next_numbers + counts).tolist(), next_places.tolist(), strict=True
+        ):
+            schedule.next_number = number
+            schedule.next_place = place
+        placement = Placement(
+            targets, firsts.tolist(), stops.tolist(), next_numbers.tolist(), index,
+            cut(data, begins - CRC_BYTES, sizes), dues.tolist(), ids, int(ends[-1]),
+        )  # fmt: skip
+        return placement, numbers.tolist()
+
+    def _unknown(
+        self, order: NDArray[np.int64], hours: NDArray[np.int64], numbers: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """In replay: without the messages that their hours hold already, as after a salvage."""
+        known = {n: self.hour(n).schedule.next_number for n in set(hours.tolist())}
+        have = np.array([known[n] for n in hours.tolist()])
+        return order[numbers[order] >= have[order]], numbers
 
     def _fill(self, hour: Hour, number: int) -> None:
         """In replay: numbers that damage of the log took stand empty, so that the others keep theirs."""
@@ -230,39 +250,42 @@ class DelayStore:
             return
         logger.error("hour %d: %d messages from number %d on are lost to damage of the log", hour.number, missing,
                      hour.schedule.next_number)  # fmt: skip
-        hour.schedule.index.append(lost_index(missing))
+        hour.schedule.append(lost_index(missing), b"", hour.schedule.count)
         hour.schedule.next_number = number
         self.dirty.add(hour)
 
-    def _place(self, pieces: list[Piece]) -> None:
+    def _place(self, placement: Placement) -> None:
         """A synced record's messages go to their hours, near ones to the wheel."""
-        for piece in pieces:
-            hour = piece.hour
-            if hour.schedule.count != piece.first_number:
-                raise LogError(
-                    f"hour {hour.number} holds {hour.schedule.count} messages where number {piece.first_number} comes next"
-                )
-            for part in piece.slices:
-                hour.schedule.data.append(part)
-                self.unwritten_bytes += len(part)
-                self.counters.scheduled_bytes += len(part)
-            hour.schedule.index.append(piece.index)
-            self.unwritten_bytes += len(piece.index)
-            self.counters.scheduled += len(piece.dues_ms)
-            self.dirty.add(hour)
-            if hour.begin_ms < self.near_before_ms and not hour.is_near:
-                self._come_near(hour, len(piece.dues_ms))
-            if hour.states is not None:
-                hour.states += bytes(len(piece.dues_ms))
-            if hour.ids is not None:
-                hour.ids.tail.extend(piece.ids.tolist())
-            if hour.is_near:
-                add, number = self.wheel.add, piece.first_number
-                for due_ms in piece.dues_ms:
-                    add(due_ms, number)
-                    number += 1
-                if self.on_near is not None:
-                    self.on_near(min(piece.dues_ms))
+        index, slices, near_before = placement.index, placement.slices, self.near_before_ms // HOUR_MS
+        is_one = len(placement.hours) == 1
+        groups = zip(placement.hours, placement.firsts, placement.ends, placement.numbers, strict=True)
+        for hour, first, end, number in groups:
+            data = (
+                slices[first] if end == first + 1 and not is_one else b"".join(slices if is_one else slices[first:end])
+            )
+            hour.schedule.append(index[first * INDEX_BYTES : end * INDEX_BYTES], data, number)
+            if hour.number <= near_before or hour.states is not None or hour.ids is not None:
+                self._place_near(hour, placement.dues_ms[first:end], placement.ids[first:end], number)
+        self.dirty.update(placement.hours)
+        self.counters.scheduled += len(placement.dues_ms)
+        self.counters.scheduled_bytes += placement.data_bytes
+        self.unwritten_bytes += placement.data_bytes + len(index)
+
+    def _place_near(self, hour: Hour, dues_ms: list[int], ids: NDArray[np.uint32], number: int) -> None:
+        """Messages that were just placed in an hour of which more is in memory than counters."""
+        if hour.begin_ms < self.near_before_ms and not hour.is_near:
+            self._come_near(hour, len(dues_ms))
+        if hour.states is not None:
+            hour.states += bytes(len(dues_ms))
+        if hour.ids is not None:
+            hour.ids.tail.extend(ids.tolist())
+        if hour.is_near:
+            add = self.wheel.add
+            for due_ms in dues_ms:
+                add(due_ms, number)
+                number += 1
+            if self.on_near is not None:
+                self.on_near(min(dues_ms))
 
     def _come_near(self, hour: Hour, just_added: int) -> None:
         """A message fell into a near hour that is not in the wheel. A new hour simply begins there; an older one is loaded."""
@@ -328,11 +351,11 @@ class DelayStore:
             raise LimitReached(f"the hour of due time holds {NUMBER_MAX} messages, its limit")
         number = hour.schedule.next_number
         data = memoryview(entry)
-        piece = self._moved_piece(data, due_ms, subject, None)
+        placement = self._moved(data, due_ms, subject, None)
         try:
             offset = self.log.append(RecordKind.MOVED, encode_moved_head(at_ms, ref, due_ms, number), data)
         except LogError:
-            _give_back(piece)
+            _give_back(placement)
             raise
         old = self.hours[hour_of(ref)]
         assert old.states is not None
@@ -342,20 +365,20 @@ class DelayStore:
 
         def effect() -> None:
             self._note(old, [number_of(ref)], RecordKind.MOVED, at_ms, was_refused, hour.number)
-            self._place(piece)
+            self._place(placement)
 
         self._effects.append((offset, effect))
         return ref_of(hour.number, number), offset
 
-    def _moved_piece(self, data: memoryview, due_ms: int, subject: int, given: Sequence[int] | None) -> list[Piece]:
+    def _moved(self, data: memoryview, due_ms: int, subject: int, given: Sequence[int] | None) -> Placement:
         begins, sizes = np.array([CRC_BYTES]), np.array([len(data)])
-        return self._cut(data, begins, sizes, np.array([due_ms], dtype=np.int64), subject, given)[0]
+        return self._sort(data, begins, sizes, np.array([due_ms], dtype=np.int64), subject, given)[0]
 
     def replay_moved(self, record: Moved, subject_name: str) -> None:
         """A MOVED record met in recovery."""
         self._note(self.hour(hour_of(record.ref)), [number_of(record.ref)], RecordKind.MOVED, record.at_ms, 0,
                    record.due_ms // HOUR_MS)  # fmt: skip
-        self._place(self._moved_piece(record.entry, record.due_ms, self.subject(subject_name), [record.number]))
+        self._place(self._moved(record.entry, record.due_ms, self.subject(subject_name), [record.number]))
 
     def replay_action(self, record: Action) -> None:
         """An action met in recovery."""
@@ -541,14 +564,21 @@ class DelayStore:
         self.loaders.shutdown(wait=True, cancel_futures=True)
 
 
-def _give_back(pieces: list[Piece]) -> None:
+def _give_back(placement: Placement) -> None:
     """A record that the log refused: its numbers and places are free again."""
-    for piece in pieces:
-        piece.hour.schedule.next_number = piece.first_number
-        piece.hour.schedule.next_place -= sum(map(len, piece.slices))
+    sizes = np.frombuffer(placement.index, dtype=INDEX)["size"]
+    for i, hour in enumerate(placement.hours):
+        hour.schedule.next_number = placement.numbers[i]
+        hour.schedule.next_place -= int(sizes[placement.firsts[i] : placement.ends[i]].sum())
 
 
-def _slices(data: memoryview, begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[memoryview]:
+def _each(data: memoryview, begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[memoryview]:
+    """The entries' bytes, one slice a message."""
+    ends = (begins + sizes).tolist()
+    return [data[begin:end] for begin, end in zip(begins.tolist(), ends, strict=True)]
+
+
+def _neighbours(data: memoryview, begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[memoryview]:
     """The entries' bytes, neighbours as one slice."""
     ends = begins + sizes
     breaks = np.flatnonzero(begins[1:] != ends[:-1]) + 1

@@ -7,15 +7,19 @@ frame was meant to be sent (its slot at `--rate`, else when it was handed to the
 import argparse
 import asyncio
 import json
+import random
 import selectors
 import socket
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from qmq.cli.pages import cluster
+from qmq.cli.values import delay_of
 from qmq.client.config import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
+from qmq.client.message import delayed_message
 from qmq.client.routing import READABLE, WRITABLE, usable
 from qmq.client.session import MetaSession
 from qmq.errors import QmqError, SettingError
@@ -29,6 +33,8 @@ from qmq.protocol.scan import walk_raws
 WINDOW_MESSAGES = 4_000
 """Unanswered messages per connection when --window is not given."""
 RECEIVE_BYTES = 1 << 20
+DELAY_FRAMES = 64
+"""Different frames of delayed messages, sent in turn: so many times the batch are the due times drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +59,12 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Add this file's commands."""
     bench = commands.add_parser("bench", help="measure sends and pulls")
     kinds = bench.add_subparsers(dest="kind", required=True)
-    for kind, run in (("produce", bench_produce), ("consume", bench_consume)):
-        command = kinds.add_parser(kind, parents=[shared], help=f"{kind} as fast as it goes")
+    for kind, run, text in (
+        ("produce", bench_produce, "send as fast as it goes"),
+        ("delay", bench_delay, "send delayed messages as fast as it goes"),
+        ("consume", bench_consume, "pull and ack as fast as it goes"),
+    ):
+        command = kinds.add_parser(kind, parents=[shared], help=text)
         command.add_argument("subject")
         command.add_argument("--count", type=int, required=True, metavar="N", help="messages in all")
         command.add_argument("--size", type=int, default=128, metavar="B", help="bytes of property `data`")
@@ -63,7 +73,13 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
         command.add_argument("--window", type=int, metavar="FRAMES", help="unanswered frames per connection")
         command.add_argument("--rate", type=float, metavar="MSGS", help="messages a second in all; default: no limit")
         command.add_argument("--broker-group", metavar="G", help="only this broker group")
-        command.add_argument("--group", default="bench", metavar="G", help="consumer group (consume)")
+        if kind == "consume":
+            command.add_argument("--group", default="bench", metavar="G", help="consumer group")
+        if kind == "delay":
+            command.add_argument(
+                "--due-from", type=delay_of, required=True, metavar="D", help="due at least so long ahead"
+            )
+            command.add_argument("--due-to", type=delay_of, required=True, metavar="D", help="and at most so long")
         command.set_defaults(run=run)
 
 
@@ -88,7 +104,7 @@ def _addresses(arguments: argparse.Namespace, client_type: ClientType) -> list[t
             routes = await session.wait_routes(arguments.subject, client_type, group)
         finally:
             await session.close()
-        states = WRITABLE if client_type is ClientType.PRODUCER else READABLE
+        states = READABLE if client_type is ClientType.CONSUMER else WRITABLE
         found = []
         for item in usable(routes, states):
             if arguments.broker_group in (None, item.name):
@@ -158,8 +174,8 @@ class _Line:
     stray: int = 0
 
 
-def encode_batch(subject: str, size: int, batch: int) -> bytes:
-    """The body of a SEND with `batch` messages whose property `data` has `size` bytes."""
+def encode_batch(subject: str, size: int, batch: int, dues_ms: Sequence[int] = ()) -> bytes:
+    """The body of a SEND with `batch` messages whose property `data` has `size` bytes; delayed when due times are given."""
     now_ms = int(time.time() * 1000)
     properties = {
         KEY_CREATED: str(now_ms),
@@ -168,29 +184,52 @@ def encode_batch(subject: str, size: int, batch: int) -> bytes:
         "data": "x" * size,
     }
     stamp = time.strftime("%y%m%d.%H%M%S")
-    return b"".join(
-        encode_entry(Message(subject, f"{stamp}.127.0.0.1.1.{100_000 + i}", properties, (), 0, now_ms, now_ms))
-        for i in range(batch)
+    messages = (
+        Message(subject, f"{stamp}.127.0.0.1.1.{100_000 + i}", properties, (), 0, now_ms, now_ms) for i in range(batch)
     )
+    if dues_ms:
+        messages = (delayed_message(message, due_ms) for message, due_ms in zip(messages, dues_ms, strict=True))
+    return b"".join(encode_entry(message) for message in messages)
 
 
 def bench_produce(arguments: argparse.Namespace) -> int:
     """Send batches and count their answers."""
     _check(arguments)
-    addresses = _addresses(arguments, ClientType.PRODUCER)
     batch = min(arguments.batch, arguments.count)
     body = encode_batch(arguments.subject, arguments.size, batch)
-    frame = encode_request(Command.SEND_MESSAGE, 1, body)
+    return _produce("produce", arguments, ClientType.PRODUCER, [body])
+
+
+def bench_delay(arguments: argparse.Namespace) -> int:
+    """Send batches of delayed messages, due times drawn evenly from the range, and count their answers."""
+    _check(arguments)
+    if arguments.due_to < arguments.due_from:
+        raise SettingError("--due-to is before --due-from")
+    batch = min(arguments.batch, arguments.count)
+    now_ms, rng = time.time_ns() // 1_000_000, random.Random(arguments.count)
+    first, last = (now_ms + int(delay.total_seconds() * 1000) for delay in (arguments.due_from, arguments.due_to))
+    frames = min(DELAY_FRAMES, max(1, arguments.count // batch))
+    bodies = [
+        encode_batch(arguments.subject, arguments.size, batch, [rng.randint(first, last) for _ in range(batch)])
+        for _ in range(frames)
+    ]
+    return _produce("delay", arguments, ClientType.DELAY_PRODUCER, bodies)
+
+
+def _produce(what: str, arguments: argparse.Namespace, client_type: ClientType, bodies: list[bytes]) -> int:
+    """Send encoded batches in turn."""
+    addresses = _addresses(arguments, client_type)
+    batch = min(arguments.batch, arguments.count)
+    frames = [encode_request(Command.SEND_MESSAGE, 1, body) for body in bodies]
     window = arguments.window or max(2, WINDOW_MESSAGES // batch)
     total = max(1, arguments.count // batch)
     places = [address for address in addresses for _ in range(arguments.connections)]
     lines = [_Line(_connect(place), total // len(places) + (i < total % len(places))) for i, place in enumerate(places)]
     interval = None if arguments.rate is None else batch * len(lines) / arguments.rate
-    seconds, latencies = _drive(lines, frame, window, interval)
+    seconds, latencies = _drive(lines, frames, window, interval)
     messages = sum(line.answered for line in lines) * batch
-    result = _result(
-        "produce", messages, seconds, messages * len(body) // batch, latencies, arguments, len(lines), window
-    )
+    size = messages * len(bodies[0]) // batch
+    result = _result(what, messages, seconds, size, latencies, arguments, len(lines), window)
     return _report(arguments, result)
 
 
@@ -204,7 +243,7 @@ def _connect(address: tuple[str, int]) -> socket.socket:
     return sock
 
 
-def _drive(lines: list[_Line], frame: bytes, window: int, interval: float | None) -> tuple[float, list[float]]:
+def _drive(lines: list[_Line], frames: list[bytes], window: int, interval: float | None) -> tuple[float, list[float]]:
     """Send on all lines until each has its answers: (seconds, latencies).
 
     `interval`: seconds between frames of one line; None: as fast as the window lets.
@@ -229,7 +268,7 @@ def _drive(lines: list[_Line], frame: bytes, window: int, interval: float | None
                     if slot > now:
                         soonest = slot if soonest is None else min(soonest, slot)
                         break
-                    line.out = memoryview(frame)
+                    line.out = memoryview(frames[line.sent % len(frames)])
                     line.sent += 1
                     times.append(slot)
                 try:
