@@ -7,10 +7,10 @@ STAMP := $(VENV)/.stamp-$(shell cat requirements.lock pyproject.toml 2>/dev/null
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test lint bench faults fuzz lock
+.PHONY: help setup up test lint bench bench-delay faults fuzz lock
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: $(STAMP) ## make .venv with everything in it
 
@@ -36,6 +36,9 @@ test: lint ## lint and all tests: make test ARGS="-k word"
 
 bench: setup ## measure on this machine, print a table
 	$(BIN)/python -m benchmarks.load $(ARGS)
+
+bench-delay: setup ## measure the delay node: lateness, ten million pending
+	$(BIN)/python -m benchmarks.delay $(ARGS)
 
 faults: setup ## the whole fault suite
 	QMQ_FAULTS=full $(BIN)/python -m pytest tests/fault $(ARGS)
