@@ -185,9 +185,9 @@ def read_hour(hour: Hour, count: int, dispatch_count: int, *, for_wheel: bool) -
 
 
 def _by_second(first_second: int, parts: list[NDArray[np.uint64]]) -> list[tuple[int, "array[int]"]]:
-    if not parts:
+    keys = np.concatenate(parts) if parts else np.empty(0, dtype=np.uint64)
+    if not len(keys):
         return []
-    keys = np.concatenate(parts)
     keys.sort()
     shift = np.uint64(NUMBER_BITS + 10)
     of_second = keys >> shift

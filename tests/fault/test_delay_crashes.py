@@ -1,0 +1,201 @@
+"""F4, F7, F8, F10 of the fault table on the delay node's store, over a disk in memory; and what only a delay node has.
+
+Short by default; `make faults` (QMQ_FAULTS=full) runs them whole. A failing case prints its seed.
+"""
+
+import contextlib
+import os
+import random
+
+import pytest
+
+from delay_node import recovery
+from delay_node.hour import read_hour
+from delay_node.records import RecordKind, State
+from delay_node.recovery import CHECKPOINT_NAME
+from delay_node.store import DelayStore
+from qmq.errors import LogError
+from tests.support.delay_driver import DelayDriver
+from tests.support.memory_disk import MemoryDisk, SimulatedCrash
+
+FULL = os.environ.get("QMQ_FAULTS") == "full"
+STEPS = 250
+
+
+def run_until_crash(seed: int, crash_at: int | None, steps: int = STEPS) -> DelayDriver:
+    """The scenario of a seed, ended at a disk operation."""
+    driver = DelayDriver(MemoryDisk(), seed)
+    driver.disk.crash_at = crash_at
+    with contextlib.suppress(SimulatedCrash):
+        driver.run(steps)
+    return driver
+
+
+@pytest.mark.parametrize("seed", range(6 if FULL else 2))
+def test_f4_a_kill_at_any_disk_operation_breaks_no_promise(seed: int) -> None:
+    total = run_until_crash(seed, None).disk.steps
+    assert total > 100
+    for crash_at in range(1, total, 1 if FULL else max(1, total // 60)):
+        driver = run_until_crash(seed, crash_at)
+        driver.check(driver.disk.after_kill())
+
+
+@pytest.mark.parametrize("seed", range(6 if FULL else 2))
+def test_f7_a_power_cut_at_any_disk_operation_keeps_everything_synced(seed: int) -> None:
+    total = run_until_crash(seed, None).disk.steps
+    cuts = random.Random(seed).sample(range(1, total), min(total - 1, 200 if FULL else 30))
+    for crash_at in sorted(cuts):
+        driver = run_until_crash(seed, crash_at)
+        driver.check(driver.disk.after_power_cut())
+
+
+def test_f8_every_legal_state_after_a_power_cut_recovers() -> None:
+    states, seed, wanted = 0, 0, 5_000 if FULL else 300
+    while states < wanted:
+        total = run_until_crash(seed, None, 80).disk.steps
+        for crash_at in sorted(random.Random(seed).sample(range(1, total), min(total - 1, 20))):
+            driver = run_until_crash(seed, crash_at, 80)
+            for state in driver.disk.crash_states(10, seed):
+                driver.check(state)
+                states += 1
+        seed += 1
+
+
+@pytest.mark.parametrize("seed", range(10 if FULL else 3))
+def test_a_crash_after_a_crash_goes_on_where_the_first_ended(seed: int) -> None:
+    driver = run_until_crash(seed, None)
+    for round_ in range(4):
+        driver.commit()
+        disk = driver.disk.after_kill() if round_ % 2 else driver.disk.after_power_cut()
+        driver.check(disk)
+        driver.disk = disk
+        driver.store = driver._open(disk)
+        driver.checkpoints = recovery.DelayCheckpoints(driver.store)
+        driver._floor = 0
+        driver.run(80)
+    driver.commit()
+    driver.check(driver.disk.after_power_cut())
+
+
+@pytest.mark.parametrize("lost", ["the newest", "all"])
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_checkpoints_cost_time_and_no_message(seed: int, lost: str) -> None:
+    driver = run_until_crash(seed, None)
+    driver.commit()
+    for _ in range(3):
+        driver.checkpoint()
+        driver.run(30)
+        driver.commit()
+    disk = driver.disk.after_kill()
+    checkpoints = sorted(path for path in disk.names if f"/checkpoint/{CHECKPOINT_NAME}" in path)
+    assert len(checkpoints) == 2
+    for path in checkpoints[-1:] if lost == "the newest" else checkpoints:
+        disk.names[path].content[60] ^= 1
+    store = driver.check(disk)
+    assert store.subject_names
+
+
+def test_f10_flipped_bits_of_schedule_files_are_said_and_never_delivered() -> None:
+    rng = random.Random(5)
+    driver = run_until_crash(3, None, 400)
+    driver.commit()
+    driver.checkpoint()
+    good = {copy.ref: copy for copy in driver.copies}
+    for _ in range(400 if FULL else 60):
+        disk = driver.disk.after_kill()
+        path = rng.choice([p for p in disk.names if "/schedule/" in p or "/dispatch/" in p])
+        inode = disk.names[path]
+        if not inode.content:
+            continue
+        inode.content[rng.randrange(len(inode.content))] ^= 1 << rng.randrange(8)
+        store = driver._open(disk)
+        unreadable = lost = damaged = 0
+        for hour in store.hours.values():
+            opened = read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=True)
+            lost, damaged = lost + opened.lost, damaged + opened.damaged
+            for number, state in enumerate(opened.states):
+                ref = hour.number << 32 | number
+                (entry,) = store.read_now([ref])
+                if entry.data is None:
+                    unreadable += 1
+                elif state != State.LOST:
+                    assert entry.due_ms == good[ref].due_ms, "a changed index entry was believed"
+        assert unreadable <= 1
+        assert lost <= 1
+        assert damaged <= 1
+        if "/schedule/" in path:
+            assert unreadable == 1, f"{path}: a flipped bit was not noticed"
+        else:
+            assert damaged == 1, f"{path}: a flipped bit was not noticed"
+
+
+def test_a_message_log_damaged_in_the_middle_keeps_the_numbers_of_the_others() -> None:
+    """What damage takes from the log must not shift the numbers of later messages: actions name them."""
+    driver = DelayDriver(MemoryDisk(), 11, segment_bytes=1 << 20)
+    ends = []
+    for _ in range(30):
+        driver.send("orders", 3)
+        driver.commit()
+        ends.append(driver.store.log.written_end)
+    driver.decide(RecordKind.CANCELLED, State.PENDING)
+    driver.commit()
+    disk = driver.disk.after_kill()
+    (path,) = [p for p in disk.names if "/log/" in p][:1]
+    disk.names[path].content[ends[9] + 100] ^= 0x40
+    store = driver._open(disk)
+    assert store.log.damaged
+    for hour in store.hours.values():
+        opened = read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=True)
+        for number in range(hour.schedule.count):
+            copy = driver.by_ref[hour.number << 32 | number]
+            (entry,) = store.read_now([copy.ref])
+            if entry.data is not None:
+                assert entry.due_ms == copy.due_ms
+                assert opened.states[number] == copy.decided, "an action met another message"
+
+
+# --- the suite is worth what it catches ------------------------------------------------------------------------------
+
+
+def some_crashes() -> None:
+    for seed in range(2):
+        total = run_until_crash(seed, None).disk.steps
+        for crash_at in sorted(random.Random(seed).sample(range(1, total), 40)):
+            driver = run_until_crash(seed, crash_at)
+            driver.check(driver.disk.after_power_cut())
+
+
+def test_a_checkpoint_saved_before_its_files_are_synced_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("delay_node.append_file.AppendFile.write", lambda self, disk: None)
+    with pytest.raises((AssertionError, LogError)):
+        some_crashes()
+
+
+def test_a_cancel_that_is_not_in_the_log_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    act = DelayStore.act
+
+    def forgetful(self: DelayStore, kind: object, refs: list[int], at_ms: int) -> int:
+        if kind is RecordKind.CANCELLED:
+            for ref in refs:
+                states = self.hours[ref >> 32].states
+                assert states is not None
+                states[ref & 0xFFFFFFFF] = State.CANCELLED
+            return -1
+        return act(self, kind, refs, at_ms)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(DelayStore, "act", forgetful)
+    with pytest.raises(AssertionError):
+        some_crashes()
+
+
+def test_a_log_that_is_cut_too_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = DelayDriver.checkpoint
+
+    def hasty(self: DelayDriver) -> None:
+        self._floor = self.store.log.written_end
+        self.store.log.drop_before(self._floor)
+        checkpoint(self)
+
+    monkeypatch.setattr(DelayDriver, "checkpoint", hasty)
+    with pytest.raises((AssertionError, LogError)):
+        some_crashes()
