@@ -89,11 +89,15 @@ class AppendFile:
             self._parts = (written, fresh if taken is None else memoryview(bytes(taken) + bytes(fresh)), None)
         return self._parts[1] is not None
 
-    def write(self, disk: Disk) -> None:
-        """Write and sync what was set aside; in another thread. Raises OSError; it can be tried again."""
+    def write(self, disk: Disk) -> str | None:
+        """Write what was set aside; in another thread, which syncs the file afterwards: its path, None for nothing to write.
+
+        Raises:
+            OSError: it can be tried again.
+        """
         written, taken, _ = self._parts
         if taken is None:
-            return
+            return None
         path = self.path()
         try:
             file = disk.open(path, writable=True)
@@ -101,9 +105,9 @@ class AppendFile:
             file = disk.create(path, 0)
         try:
             file.pwritev([taken], written)
-            file.datasync()
         finally:
             file.close()
+        return path
 
     def written(self) -> None:
         """What was set aside is in the file now."""

@@ -44,6 +44,8 @@ LANE_MESSAGES = 4_000
 """Messages of one subject with their bytes in memory."""
 READY_BYTES_MAX = 64 << 20
 """Bytes of due messages in memory over all lanes; above it only refs are kept."""
+LATE_AFTER_MS = 1_000
+"""A message this much overdue counts as late; late ones go in the order of their due times."""
 LATE_SHARE = 0.75
 """Of a batch, at most this much is overdue backlog while fresh messages wait."""
 SEND_SECONDS = 5.0
@@ -284,11 +286,13 @@ class Delivery:
             lane = self._lane(entry)
             if lane is None:
                 continue
-            if entry.data is None or lane.is_parked or lane.ready >= LANE_MESSAGES:
+            is_late = entry.due_ms < now_ms - LATE_AFTER_MS
+            if entry.data is None or lane.is_parked or lane.ready >= LANE_MESSAGES or (is_late and lane.late):
                 lane.late.extend([entry.ref])
-            else:
-                lane.fresh.append(Item(entry.ref, entry.due_ms, entry.subject, entry.data))
-                self._ready_bytes += len(entry.data)
+                continue
+            queue = lane.old if is_late else lane.fresh
+            queue.append(Item(entry.ref, entry.due_ms, entry.subject, entry.data))
+            self._ready_bytes += len(entry.data)
         return len(due) == FETCH_MESSAGES
 
     def _is_waiting(self, ref: int) -> bool:

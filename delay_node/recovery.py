@@ -23,7 +23,7 @@ from qmq.daemon.checkpointing import CheckpointDraft
 from qmq.errors import LogError
 from qmq.log.checkpoint import Checkpoint, CheckpointStore
 from qmq.log.disk import Disk
-from qmq.log.index import HandleCache
+from qmq.log.index import HandleCache, sync_files
 from qmq.log.log import SegmentedLog
 from qmq.log.record import Position, iter_records
 from qmq.log.recovery import Commit, Damage
@@ -293,11 +293,8 @@ class DelayCheckpoints:
     def save(self, draft: DelayDraft) -> None:
         """Make a draft durable; from any one thread. Raises OSError."""
         store = self._store
-        for hour in draft.hours:
-            for file in hour.files:
-                file.write(store.disk)
-        for folder in ("schedule", "dispatch"):
-            store.disk.sync_dir(f"{store.root}/{folder}")
+        written = [file.write(store.disk) for hour in draft.hours for file in hour.files]
+        sync_files(store.disk, [path for path in written if path is not None])
         self._files.save(draft.state, draft.position, draft.synced_to)
 
     def saved(self, draft: DelayDraft) -> None:

@@ -16,6 +16,8 @@ SEGMENT_ENTRIES = 1 << 20
 OPEN_FILES_MAX = 256
 """Index files open at a time, over all indexes of a node."""
 _NAME_DIGITS = 20
+SYNC_ONE_BY_ONE_MAX = 500
+"""Above this many files the whole file system is synced at once: a sync of one small file costs 0.5 ms."""
 
 
 class HandleCache:
@@ -213,6 +215,8 @@ class DenseIndex:
 
 def sync_files(disk: Disk, paths: list[str]) -> None:
     """Make files and their folders durable; from a thread that may wait. Files deleted meanwhile are passed over."""
+    if len(paths) > SYNC_ONE_BY_ONE_MAX and disk.sync_file_system(paths[0].rsplit("/", 1)[0]):
+        return
     folders = set()
     for path in paths:
         try:

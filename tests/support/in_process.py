@@ -15,7 +15,7 @@ from delay_node.options import DelayOptions
 from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
-from qmq.clock import Clock
+from qmq.clock import Clock, SystemClock
 from qmq.daemon.node import Node
 from qmq.log.disk import Disk
 from qmq.net.caller import Caller
@@ -244,7 +244,7 @@ class SmallSystem:
 
 @asynccontextmanager
 async def small_system(
-    folder: Path, *, groups: int = 1, clock: Clock | None = None, **settings: Any
+    folder: Path, *, groups: int = 1, clock: Clock | None = None, with_delay: bool = True, **settings: Any
 ) -> AsyncIterator[SmallSystem]:
     """A whole system; `settings` are the delay node's."""
     meta = Metaserver(MetaOptions(data_dir=str(folder / "meta"), http_port=0, tcp_port=0), MemoryRepository())
@@ -255,8 +255,9 @@ async def small_system(
             for number in range(1, groups + 1):
                 await system.start_broker(f"g{number}")
             stack.push_async_callback(_close_brokers, system)
-            await system.start_delay()
-            stack.push_async_callback(_close_delay, system)
+            if with_delay:
+                await system.start_delay()
+                stack.push_async_callback(_close_delay, system)
             yield system
     finally:
         await meta.close()
@@ -269,6 +270,20 @@ async def _close_brokers(system: SmallSystem) -> None:
 
 async def _close_delay(system: SmallSystem) -> None:
     await system.delay.close()
+
+
+class ShiftedClock:
+    """The machine's clocks, the wall clock set wrong by `offset_ms`."""
+
+    def __init__(self, offset_ms: int = 0) -> None:
+        self._clock = SystemClock()
+        self.offset_ms = offset_ms
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+    def wall_ms(self) -> int:
+        return self._clock.wall_ms() + self.offset_ms
 
 
 def now_ms() -> int:

@@ -162,6 +162,16 @@ class MemoryDisk:
                 keep.append(op)
         self._name_ops = keep
 
+    def sync_file_system(self, path: str) -> bool:
+        self.step("sync", path)
+        if not self.lies_about_sync:
+            for inode in self.names.values():
+                inode.synced = bytes(inode.content)
+                inode.pending.clear()
+            self.durable_names = dict(self.names)
+            self._name_ops.clear()
+        return True
+
     @property
     def used_bytes(self) -> int:
         return sum(len(inode.content) for inode in self.names.values())

@@ -1,0 +1,256 @@
+"""F26, F34, F35, F36 of the fault table, on a delay node in this process; F33 and the kills are in test_kill.py.
+
+Short by default; `make faults` (QMQ_FAULTS=full) takes the table's own numbers.
+"""
+
+import asyncio
+import os
+import random
+from pathlib import Path
+
+import aiohttp
+
+from qmq.protocol.delayed import DelayedTarget, Operation, Outcome
+from tests.support.in_process import (
+    Client,
+    ShiftedClock,
+    SmallSystem,
+    connected,
+    delayed,
+    now_ms,
+    small_system,
+)
+from tests.support.waiting import eventually_async
+
+FULL = os.environ.get("QMQ_FAULTS") == "full"
+HOUR = 3_600_000
+DAY = 24 * HOUR
+
+
+async def send_all(client: Client, dues: list[int], subject: str = "orders", first: int = 0) -> None:
+    """Messages m<first>, m<first+1>, ... with these due times."""
+    for at in range(0, len(dues), 500):
+        part = [delayed(first + at + i, due, subject) for i, due in enumerate(dues[at : at + 500])]
+        assert await client.send(*part) == {}
+
+
+async def all_stored(system: SmallSystem, count: int, subject: str = "orders", within_s: float = 60.0) -> None:
+    """Wait until the brokers hold so many."""
+
+    def look() -> bool:
+        stored = sum(
+            b.store.subjects[subject].visible_end for b in system.brokers.values() if subject in b.store.subjects
+        )
+        return stored >= count
+
+    await eventually_async(look, within_s, f"{count} messages of {subject}")
+
+
+# --- F34 ------------------------------------------------------------------------------------------------------------
+
+
+async def test_f34_down_for_hours_or_a_month_all_overdue_come_oldest_first(tmp_path: Path) -> None:
+    for name, days in (("hours", 3 / 24), ("month", 30)):
+        clock, rng, count = ShiftedClock(), random.Random(34), 3_000
+        async with small_system(tmp_path / name, clock=clock) as system:
+            begin = now_ms() + 60_000
+            dues = [begin + rng.randrange(round(days * DAY)) for _ in range(count)]
+            async with connected(system.delay) as client:
+                await send_all(client, dues)
+                await client.change(Operation.CANCEL, DelayedTarget("m7"), DelayedTarget("m11"))
+            await system.delay.close()
+            clock.offset_ms = round(days * DAY) + 2 * HOUR
+            await system.start_delay()
+            await all_stored(system, count - 2)
+            stored = system.stored("orders")
+            assert [item.time_ms for item in stored] == sorted(item.time_ms for item in stored), "oldest first"
+            assert {item.message_id for item in stored} == {f"m{i}" for i in range(count)} - {"m7", "m11"}
+            await eventually_async(lambda: system.delay.store.pending == 0)
+
+
+async def test_past_hours_are_removed_when_nothing_is_left_in_them(tmp_path: Path) -> None:
+    clock = ShiftedClock()
+    async with small_system(tmp_path, clock=clock, keep_hours=1.0, checkpoint_seconds=1.0) as system:
+        async with connected(system.delay) as client:
+            await send_all(client, [now_ms() + 100, now_ms() + 5 * HOUR, now_ms() + 40 * DAY])
+        await all_stored(system, 1)
+        await system.delay.close()
+        clock.offset_ms = 8 * HOUR
+        await system.start_delay()
+        await all_stored(system, 2)
+        async with connected(system.delay) as client:
+            # Checkpoints are made when something was written.
+            await send_all(client, [clock.wall_ms()], first=10)
+            folder = tmp_path / "d1/schedule"
+            await eventually_async(lambda: len(list(folder.glob("*.index"))) == 2, 20, "the past hours' files are gone")
+            assert system.delay.store.pending == 1
+            assert len((await client.find("m2")).items) == 1
+
+
+# --- F35 ------------------------------------------------------------------------------------------------------------
+
+
+async def test_f35_all_brokers_down_while_messages_fall_due(tmp_path: Path) -> None:
+    count = 100_000 if FULL else 10_000
+    async with small_system(tmp_path, groups=1) as system, connected(system.delay) as client:
+        port = system.brokers["g1"].server.address[1]
+        await send_all(client, [now_ms()], "orders")
+        await all_stored(system, 1)
+        await system.brokers["g1"].close()
+        rng, begin = random.Random(35), now_ms() + 200
+        dues = [begin + rng.randrange(1_500) for _ in range(count)]
+        await send_all(client, dues, first=1)
+        await eventually_async(lambda: system.delay.delivery.overdue == count, 60, "everything is overdue and held")
+        assert system.delay.delivery.problems()[0]["waiting"] == count
+        assert system.delay.delivery.memory_bytes < 64 * count, "held as bare refs"
+        # What is overdue and was never on its way can still be cancelled.
+        (change,) = await client.change(Operation.CANCEL, DelayedTarget("m5"))
+        assert change.outcome is Outcome.DONE
+        await system.start_broker("g1", port)
+        await eventually_async(lambda: system.brokers["g1"].store.subjects["orders"].visible_end > 1, 30)
+        fresh = [now_ms() + i for i in range(20)]
+        await send_all(client, fresh, first=1_000_000)
+        await all_stored(system, count + 20)
+        stored = [item.message_id for item in system.stored("orders")][1:]
+        backlog = [int(m[1:]) for m in stored if int(m[1:]) < 1_000_000]
+        assert len(set(backlog)) == len(backlog) == count - 1
+        assert [dues[n - 1] for n in backlog] == sorted(dues[n - 1] for n in backlog), "in due order"
+        if FULL:
+            assert stored.index("m1000019") < len(stored) - 100, "fresh messages were not made to wait for the backlog"
+
+
+async def test_one_subject_s_trouble_is_nobody_else_s(tmp_path: Path) -> None:
+    async with small_system(tmp_path, groups=1) as system, connected(system.delay) as client:
+        route = system.delay.session.routes
+        system.delay.session.routes = lambda subject, kind: () if subject == "bad" else route(subject, kind)  # type: ignore[method-assign]
+        await send_all(client, [now_ms()] * 5_000, "bad")
+        await send_all(client, [now_ms() + 100] * 50, "good")
+        await all_stored(system, 50, "good", 10)
+        assert system.delay.delivery.overdue == 5_000
+        system.delay.session.routes = route  # type: ignore[method-assign]
+        await all_stored(system, 5_000, "bad", 10)
+
+
+async def test_a_broker_that_fails_in_the_middle_is_worked_around(tmp_path: Path) -> None:
+    async with small_system(tmp_path, groups=2) as system, connected(system.delay) as client:
+        count = 4_000
+        rng, begin = random.Random(3), now_ms() + 300
+        await send_all(client, [begin + rng.randrange(1_500) for _ in range(count)])
+        await eventually_async(lambda: len(system.stored("orders")) > 200, 10)
+        before = system.stored("orders")
+        gone = system.brokers.pop("g1")
+        await gone.close()
+        kept = {item.message_id for item in before}
+        await eventually_async(lambda: system.delay.store.pending == 0, 30, "everything went to the other group")
+        there = {item.message_id for item in system.stored("orders")}
+        system.brokers["g1"] = gone
+        everything = there | kept | {item.message_id for item in _stored_of(gone)}
+        assert everything == {f"m{i}" for i in range(count)}
+
+
+def _stored_of(broker: object) -> list[object]:
+    from broker_node.broker import Broker
+    from qmq.protocol.messages import decode_raws
+
+    assert isinstance(broker, Broker)
+    subject = broker.store.subjects["orders"]
+    raws = broker.store.message_log.read_raws(subject.consume_log.index.read(0, subject.visible_end), cached_only=False)
+    return [decode_raws(raw)[0] for raw in raws if raw is not None]
+
+
+# --- F36 ------------------------------------------------------------------------------------------------------------
+
+
+async def test_f36_of_a_cancel_and_a_delivery_exactly_one_wins_and_both_are_told(tmp_path: Path) -> None:
+    count = 100_000 if FULL else 8_000
+    async with small_system(tmp_path, groups=1) as system, connected(system.delay) as client:
+        rng = random.Random(36)
+        span = count // 4  # ms: four thousand a second
+        begin = now_ms() + 500 + count // 20
+        dues = [begin + rng.randrange(span) for _ in range(count)]
+        await send_all(client, dues)
+        told: dict[str, Outcome] = {}
+
+        async def cancel(chosen: list[int]) -> None:
+            targets = [DelayedTarget(f"m{n}", "orders", dues[n]) for n in chosen]
+            for change in await client.change(Operation.CANCEL, *targets):
+                told[change.message_id] = change.outcome
+
+        # Each cancel is sent around its message's due time, a hair before or after.
+        order = sorted(range(count), key=lambda n: dues[n] + rng.randrange(-8, 9))
+        tasks = []
+        for at in range(0, count, 20):
+            chosen = order[at : at + 20]
+            wait = (dues[chosen[0]] - now_ms()) / 1000
+            if wait > 0:
+                await asyncio.sleep(wait)
+            tasks.append(asyncio.create_task(cancel(chosen)))
+            while sum(not task.done() for task in tasks[-60:]) > 40:  # noqa: ASYNC110 - the node answers 64 at a time
+                await asyncio.sleep(0.001)
+        await asyncio.gather(*tasks)
+        await eventually_async(lambda: system.delay.store.pending == 0, 60)
+        stored = system.counts("orders")
+        outcomes = {outcome: sum(o is outcome for o in told.values()) for outcome in set(told.values())}
+        assert set(outcomes) == {Outcome.DONE, Outcome.TOO_LATE}, outcomes
+        assert min(outcomes.values()) > count // 100, f"no real race: {outcomes}"
+        for n in range(count):
+            expected = 0 if told[f"m{n}"] is Outcome.DONE else 1
+            assert stored[f"m{n}"] == expected, f"m{n}: {told[f'm{n}']}, stored {stored[f'm{n}']} times"
+
+
+# --- F26 ------------------------------------------------------------------------------------------------------------
+
+
+async def test_f26_a_forward_step_delivers_nothing_early_until_it_is_confirmed(tmp_path: Path) -> None:
+    clock = ShiftedClock()
+    async with small_system(tmp_path, clock=clock) as system, connected(system.delay) as client:
+        await send_all(client, [now_ms() + 30 * 60_000, now_ms() + 700])
+        clock.offset_ms = HOUR
+        await all_stored(system, 1)
+        assert [item.message_id for item in system.stored("orders")] == ["m1"], "on time by the clock it had, not early"
+        await eventually_async(lambda: system.delay.clock_alarm is not None)
+        assert "ahead" in system.delay.health()
+        await send_all(client, [clock.wall_ms() + 500], first=2)  # a producer whose clock stepped, too
+        await asyncio.sleep(0)
+        host, port = system.delay.admin.address
+        async with aiohttp.ClientSession() as http:
+            async with http.post(f"http://{host}:{port}/clock/confirm", data="x") as answer:
+                assert answer.status == 415
+            async with http.post(f"http://{host}:{port}/clock/confirm", json={}) as answer:
+                assert (await answer.json())["confirmed"]
+        await all_stored(system, 3)
+        assert system.delay.clock_alarm is None
+        assert system.delay.health() == ""
+        assert system.counts("orders") == {"m0": 1, "m1": 1, "m2": 1}
+
+
+async def test_f26_a_step_forward_that_comes_back_is_as_if_it_never_was(tmp_path: Path) -> None:
+    clock = ShiftedClock()
+    async with small_system(tmp_path, clock=clock) as system, connected(system.delay) as client:
+        await send_all(client, [now_ms() + 1_000 + i for i in range(50)])
+        for offset in (HOUR, 0, 30_000, 0, HOUR, 0):
+            clock.offset_ms = offset
+            await asyncio.sleep(0.1)
+        assert not system.stored("orders")
+        await all_stored(system, 50)
+        assert now_ms() >= max(item.time_ms for item in system.stored("orders"))
+        assert set(system.counts("orders").values()) == {1}
+
+
+async def test_f26_a_backward_step_lets_messages_wait_and_delivers_nothing_twice(tmp_path: Path) -> None:
+    clock = ShiftedClock(HOUR)  # an hour ahead, and nobody knows
+    async with small_system(tmp_path, clock=clock) as system, connected(system.delay) as client:
+        await send_all(client, [clock.wall_ms()] * 20)
+        await all_stored(system, 20)
+        begin = clock.wall_ms()
+        await send_all(client, [begin + 200 - HOUR, begin + 400], first=100)  # the first is due only by the right clock
+        clock.offset_ms = 0
+        await all_stored(system, 21)
+        await asyncio.sleep(0.5)
+        counts = system.counts("orders")
+        assert len(counts) == 21
+        assert set(counts.values()) == {1}
+        assert "m101" not in counts, "not due by the corrected clock"
+        (change,) = await client.change(Operation.DELIVER, DelayedTarget("m101"))
+        assert change.outcome is Outcome.DONE
+        await all_stored(system, 22)
