@@ -1,0 +1,178 @@
+"""kill -9 of a real delay node while messages fall due; the brokers run in this process, so that what they hold is known."""
+
+import asyncio
+import os
+import random
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from qmq.errors import QmqError
+from qmq.net.caller import Caller
+from qmq.protocol.delayed import DelayedTarget, Operation, Outcome
+from tests.support.in_process import Client, SmallSystem, delayed, now_ms, small_system
+from tests.support.processes import Process, free_port
+from tests.support.waiting import eventually_async
+
+FULL = os.environ.get("QMQ_FAULTS") == "full"
+KILLS = 20
+
+
+def delay_process(system: SmallSystem, *flags: str) -> tuple[Process, int]:
+    """A delay node of the system as a process of its own, and its port."""
+    port, admin = free_port(), free_port()
+    command = [
+        sys.executable, "-m", "delay_node", "--data-dir", str(system.folder / "d1"), "--port", str(port),
+        "--admin-port", str(admin), "--meta", system.meta_url, "--checkpoint-seconds", "1", *flags,
+    ]  # fmt: skip
+    return Process("d1", command, system.folder, f"http://127.0.0.1:{admin}/readyz"), port
+
+
+async def start(process: Process) -> None:
+    """Start it while this loop goes on: the metaserver it registers with is here."""
+    process.start(wait=False)
+    await asyncio.to_thread(process.wait_ready)
+
+
+@asynccontextmanager
+async def client_of(port: int) -> AsyncIterator[Client]:
+    caller = Caller("127.0.0.1", port)
+    await caller.connect()
+    try:
+        yield Client(caller)
+    finally:
+        await caller.close()
+
+
+@pytest.mark.slow
+async def test_twenty_kills_lose_nothing_deliver_nothing_early_and_nothing_cancelled(tmp_path: Path) -> None:
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    dues: dict[str, int] = {}
+    acknowledged: set[str] = set()
+    cancelled: dict[str, Outcome] = {}
+    recorded: dict[str, int] = {}
+    """Message id -> how often the brokers held it when the delay node said, durably, that it was delivered."""
+    early: list[str] = []
+    stop = asyncio.Event()
+
+    async with small_system(tmp_path, groups=2, with_delay=False) as system:
+        process, port = delay_process(system)
+        await start(process)
+
+        async def produce() -> None:
+            number = 0
+            while not stop.is_set():
+                try:
+                    async with client_of(port) as client:
+                        while not stop.is_set():
+                            now = now_ms()
+                            batch = [delayed(number + i, now + rng.randrange(1_500)) for i in range(40)]
+                            number += 40
+                            dues.update((item.message_id, item.time_ms) for item in batch)
+                            assert await client.send(*batch) == {}
+                            acknowledged.update(item.message_id for item in batch)
+                            await asyncio.sleep(0.01)
+                except (QmqError, OSError):
+                    await asyncio.sleep(0.05)
+
+        async def cancel_and_look() -> None:
+            while not stop.is_set():
+                try:
+                    async with client_of(port) as client:
+                        while not stop.is_set():
+                            known = list(acknowledged - cancelled.keys())
+                            chosen = rng.sample(known, min(5, len(known)))
+                            targets = [DelayedTarget(m, "orders", dues[m]) for m in chosen]
+                            for change in await client.change(Operation.CANCEL, *targets):
+                                cancelled[change.message_id] = change.outcome
+                            await look(client, rng.sample(known, min(3, len(known))))
+                            await asyncio.sleep(0.02)
+                except (QmqError, OSError):
+                    await asyncio.sleep(0.05)
+
+        async def look(client: Client, chosen: list[str]) -> None:
+            """Which of these are recorded as delivered for good."""
+            done = [m for m in chosen if "delivered" in [i.state for i in (await client.find(m, due_ms=dues[m])).items]]
+            # A change is answered when everything decided before it is on disk, the deliveries just seen as well.
+            await client.change(Operation.CANCEL, DelayedTarget("nobody", due_ms=now_ms()))
+            counts = system.counts("orders")
+            for message_id in done:
+                recorded.setdefault(message_id, counts[message_id])
+
+        async def watch() -> None:
+            seen: set[str] = set()
+            while not stop.is_set():
+                now = now_ms()
+                for item in system.stored("orders"):
+                    if item.message_id not in seen:
+                        seen.add(item.message_id)
+                        if item.time_ms > now:
+                            early.append(item.message_id)
+                await asyncio.sleep(0.05)
+
+        tasks = [asyncio.create_task(work()) for work in (produce, cancel_and_look, watch)]
+        try:
+            for _ in range(KILLS):
+                await asyncio.sleep(rng.uniform(0.05, 0.6))
+                process.kill()
+                await start(process)
+            stop.set()
+            await asyncio.gather(*tasks)
+            gone = {m for m, outcome in cancelled.items() if outcome in (Outcome.DONE, Outcome.UNCHANGED)}
+            expected = acknowledged - gone
+            await eventually_async(lambda: expected <= set(system.counts("orders")), 30, "everything acknowledged came")
+            async with client_of(port) as client:
+                await eventually_async(lambda: True)
+                left = [m for m in expected if "pending" in [i.state for i in (await client.find(m)).items]][:5]
+            assert not left
+        finally:
+            stop.set()
+            process.stop()
+        counts = system.counts("orders")
+        assert not early, f"seed {seed}: {len(early)} messages came early"
+        assert len(acknowledged) > 1_000, "too little happened to mean something"
+        assert len(gone) > 50, "too little was cancelled to mean something"
+        wrong = sorted(m for m in gone if counts[m])
+        assert not wrong, f"seed {seed}: cancelled and delivered: {wrong[:5]}"
+        assert len(recorded) > 20
+        again = {m: (n, counts[m]) for m, n in recorded.items() if counts[m] != n}
+        assert not again, f"seed {seed}: recorded as delivered, and sent again: {list(again.items())[:5]}"
+        doubled = sum(count > 1 for count in counts.values())
+        print(f"{len(acknowledged)} acknowledged, {len(gone)} cancelled, {doubled} delivered more than once")
+
+
+async def test_f33_a_kill_around_a_burst_in_one_second(tmp_path: Path) -> None:
+    count = 50_000 if FULL else 10_000
+    rng = random.Random(33)
+    async with small_system(tmp_path, groups=2, with_delay=False) as system:
+        process, port = delay_process(system)
+        await start(process)
+        try:
+            second = (now_ms() // 1000 + 4 + count // 20_000) * 1000
+            dues = [second + rng.randrange(1_000) for _ in range(count)]
+            async with client_of(port) as client:
+                for at in range(0, count, 500):
+                    part = [delayed(at + i, due) for i, due in enumerate(dues[at : at + 500])]
+                    assert await client.send(*part) == {}
+                gone = set(rng.sample(range(count), count // 50))
+                for at in range(0, len(gone), 500):
+                    chosen = sorted(gone)[at : at + 500]
+                    changes = await client.change(
+                        Operation.CANCEL, *[DelayedTarget(f"m{n}", "orders", dues[n]) for n in chosen]
+                    )
+                    assert {change.outcome for change in changes} == {Outcome.DONE}
+            assert now_ms() < second, "the machine was too slow to prepare"
+            await eventually_async(lambda: len(system.stored("orders")) > count // 10, 30)
+            assert now_ms() >= second
+            process.kill()
+            await start(process)
+            expected = {f"m{n}" for n in range(count) if n not in gone}
+            await eventually_async(lambda: set(system.counts("orders")) >= expected, 60)
+            assert set(system.counts("orders")) == expected, "each at least once, none that was cancelled"
+        finally:
+            process.stop()
