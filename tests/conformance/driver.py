@@ -26,7 +26,8 @@ def missing_tools() -> str:
 def build(version: str) -> Path:
     """Compile the driver against a release of the client; the folder with its classes and libraries."""
     target = PROJECT / "target" / version
-    if not (target / "built").exists():
+    built = target / "built"
+    if not built.exists() or built.stat().st_mtime < max(path.stat().st_mtime for path in PROJECT.rglob("*.java")):
         done = subprocess.run(
             [
                 "mvn", "-q", "-B", f"-Dqmq.version={version}", "compile", "dependency:copy-dependencies",
@@ -35,7 +36,7 @@ def build(version: str) -> Path:
             cwd=PROJECT, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"mvn failed:\n{done.stdout[-3000:]}\n{done.stderr[-1000:]}"
-        (target / "built").touch()
+        built.touch()
     return target
 
 

@@ -8,14 +8,17 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.util.Date;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
 import qunar.tc.qmq.Message;
 import qunar.tc.qmq.MessageSendStateListener;
+import qunar.tc.qmq.NeedRetryException;
 import qunar.tc.qmq.PullConsumer;
 import qunar.tc.qmq.SubscribeParam;
 import qunar.tc.qmq.TagType;
@@ -92,6 +95,9 @@ public final class Driver {
             for (JsonElement tag : array(command, "tags")) {
                 message.addTag(tag.getAsString());
             }
+            if (command.has("delayMs")) {
+                message.setDelayTime(command.get("delayMs").getAsLong(), TimeUnit.MILLISECONDS);
+            }
             if (command.has("maxRetry")) {
                 message.setMaxRetryNum(command.get("maxRetry").getAsInt());
             }
@@ -122,6 +128,7 @@ public final class Driver {
     private static void listen(JsonObject command) {
         final int failures = command.has("fail") ? command.get("fail").getAsInt() : 0;
         final String name = command.has("name") ? command.get("name").getAsString() : "";
+        final long retryInMs = command.has("retryInMs") ? command.get("retryInMs").getAsLong() : 0;
         final long slow = command.has("slowMs") ? command.get("slowMs").getAsLong() : 0;
         Set<String> tags = new HashSet<>();
         for (JsonElement tag : array(command, "tags")) {
@@ -142,6 +149,9 @@ public final class Driver {
                     Thread.currentThread().interrupt();
                 }
             }
+            if (retryInMs > 0 && message.times() == 1) {
+                throw new NeedRetryException(new Date(System.currentTimeMillis() + retryInMs), "told to come later");
+            }
             if (message.times() <= failures) {
                 throw new IllegalStateException("told to fail");
             }
@@ -157,6 +167,7 @@ public final class Driver {
         facts.addProperty("id", message.getMessageId());
         facts.addProperty("subject", message.getSubject());
         facts.addProperty("times", message.times());
+        facts.addProperty("atMs", System.currentTimeMillis());
         facts.addProperty("number", message.getStringProperty("number"));
         facts.addProperty("data", message.getStringProperty("data"));
         String large = message.getLargeString("large");
