@@ -1,7 +1,7 @@
 """Due messages to live broker groups: late ones first, fresh ones never starved, nobody's trouble anybody else's.
 
 A message's way: the wheel gives its ref when it is due; a thread reads it; it waits in the *lane* of its subject, with its
-bytes while the lane moves, as a bare ref (eight bytes) while no broker group of the subject can be used; batches of several
+bytes while the lane moves, as due time and ref (sixteen bytes) while no broker group of the subject can be used; batches of several
 lanes go to one broker group as they came from the producer. Before a batch leaves, its messages are *claimed* in the log:
 from then on they may have been delivered, so a cancel is told that it came too late, after a crash as well. What the broker
 stored is recorded as delivered. What it surely did not store is pending again; what nobody knows stays claimed and is sent
@@ -17,8 +17,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from delay_node.late_queue import LateQueue
 from delay_node.records import RecordKind, State, hour_of
-from delay_node.ref_queue import RefQueue
 from delay_node.schedule_log import Entry, message_id_of
 from delay_node.store import DelayStore
 from delay_node.trusted_clock import TrustedClock
@@ -78,14 +78,14 @@ class Item:
 class Lane:
     """Due messages of one subject, in due order: `old` and `fresh` with their bytes, `late` without.
 
-    `returned` holds (due time, ref) of those whose batch failed while the lane was parked; they belong before `late`.
+    `returned` holds (due time, ref) of those whose batch failed while the lane was parked, in no order.
     """
 
     subject: int
     name: str
     old: deque[Item] = field(default_factory=deque)
     fresh: deque[Item] = field(default_factory=deque)
-    late: RefQueue = field(default_factory=RefQueue)
+    late: LateQueue = field(default_factory=LateQueue)
     returned: list[tuple[int, int]] = field(default_factory=list)
     parked_until: float = 0.0
     is_parked: bool = False
@@ -288,7 +288,7 @@ class Delivery:
                 continue
             is_late = entry.due_ms < now_ms - LATE_AFTER_MS
             if entry.data is None or lane.is_parked or lane.ready >= LANE_MESSAGES or (is_late and lane.late):
-                lane.late.extend([entry.ref])
+                lane.late.add([(entry.due_ms, entry.ref)])
                 continue
             queue = lane.old if is_late else lane.fresh
             queue.append(Item(entry.ref, entry.due_ms, entry.subject, entry.data))
@@ -324,7 +324,7 @@ class Delivery:
                 del self.lanes[lane.subject], self._moving[lane.subject]
                 continue
             if lane.returned:
-                lane.late.put_back([ref for _, ref in sorted(lane.returned)])
+                lane.late.add(sorted(lane.returned))
                 lane.returned.clear()
             if not lane.late or len(lane.old) >= FETCH_MESSAGES // 2:
                 continue
@@ -332,12 +332,12 @@ class Delivery:
                 continue
             if not self._routes(lane):
                 continue
-            refs = [ref for ref in lane.late.take(FETCH_MESSAGES) if self._is_waiting(ref)]
+            late = [(due_ms, ref) for due_ms, ref in lane.late.take(FETCH_MESSAGES) if self._is_waiting(ref)]
             try:
-                entries = await self._store.read(refs)
+                entries = await self._store.read([ref for _, ref in late])
             except LogError as error:
-                logger.error("%d late messages of %s can't be read: %s", len(refs), lane.name, error)
-                lane.late.put_back(refs)
+                logger.error("%d late messages of %s can't be read: %s", len(late), lane.name, error)
+                lane.late.add(late)
                 self._park(lane, asyncio.get_running_loop().time() + READ_RETRY_SECONDS, str(error))
                 continue
             for entry in entries:
@@ -355,7 +355,7 @@ class Delivery:
         lane.problem = problem
         self._moving.pop(lane.subject, None)
         lane.returned += [(item.due_ms, item.ref) for item in lane.old]
-        lane.late.extend([item.ref for item in lane.fresh])
+        lane.late.add([(item.due_ms, item.ref) for item in lane.fresh])
         self._ready_bytes -= sum(len(item.data) for queue in (lane.old, lane.fresh) for item in queue)
         lane.old.clear()
         lane.fresh.clear()

@@ -374,7 +374,8 @@ class DelayedMessages:
             else:
                 answers[name] = result
         if not answers:
-            raise next(result for result in results if isinstance(result, QmqError))
+            name, first = next((n, r) for n, r in zip(names, results, strict=True) if isinstance(r, QmqError))
+            raise QmqError(f"delay group {name}: {first}", code=first.code, retriable=first.retriable) from first
         return answers, problems
 
 
@@ -401,7 +402,7 @@ async def _next(
         return
     except QmqError as error:
         if problems is None:
-            raise
+            raise QmqError(f"delay group {group}: {error}", code=error.code, retriable=error.retriable) from error
         problems[group] = str(error)
         return
     heapq.heappush(heap, (due_ms, group, place, message))

@@ -102,7 +102,7 @@ async def test_f35_all_brokers_down_while_messages_fall_due(tmp_path: Path) -> N
         await send_all(client, dues, first=1)
         await eventually_async(lambda: system.delay.delivery.overdue == count, 60, "everything is overdue and held")
         assert system.delay.delivery.problems()[0]["waiting"] == count
-        assert system.delay.delivery.memory_bytes < 64 * count, "held as bare refs"
+        assert system.delay.delivery.memory_bytes < 64 * count, "held without their bytes"
         # What is overdue and was never on its way can still be cancelled.
         (change,) = await client.change(Operation.CANCEL, DelayedTarget("m5"))
         assert change.outcome is Outcome.DONE
