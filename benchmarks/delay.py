@@ -112,6 +112,53 @@ async def lateness(system: System, rate: int, seconds: int, kept_ms: int = 6_000
     )
 
 
+def drain(folder: Path, count: int) -> str:
+    """All brokers down while messages fall due: how fast the backlog goes once they are back."""
+    system = System(folder, groups=2)
+    node = system.add_delay("d1")
+    try:
+        system.start()
+        for _ in range(2):
+            fill_for_drain(system, 1)  # the route is known before the brokers go
+        while pending(system)["pending"]:
+            time.sleep(0.05)
+        for broker in system.brokers.values():
+            broker.stop()
+        fill_for_drain(system, count)
+        while pending(system)["overdue"] < count:
+            time.sleep(0.05)
+        memory = resident_mib(node)
+        for broker in system.brokers.values():
+            broker.start()
+        began, before = None, 0
+        while left := pending(system)["pending"]:
+            if began is None and left < count:
+                began, before = time.monotonic(), left
+            time.sleep(0.01)
+        assert began is not None
+        seconds = time.monotonic() - began
+        return f"| {count:,} overdue, two brokers back | {before / seconds:,.0f}/s | resident {memory:.0f} MiB before |"
+    finally:
+        system.stop()
+
+
+def fill_for_drain(system: System, count: int) -> None:
+    """Messages that fall due at once, straight to the delay node."""
+
+    async def send() -> None:
+        caller = Caller("127.0.0.1", system.ports["d1"][0])
+        await caller.connect()
+        now_ms = time.time_ns() // 1_000_000
+        for at in range(0, count, 500):
+            size = min(500, count - at)
+            body = encode_batch("drain", 128, size, [now_ms + 2_000 + at // 100] * size)
+            frame = await caller.call(Command.SEND_MESSAGE, body, timeout_s=10)
+            assert frame.code == ResponseCode.SUCCESS
+        await caller.close()
+
+    asyncio.run(send())
+
+
 # --- many pending ---------------------------------------------------------------------------------------------------
 
 
@@ -176,7 +223,7 @@ def main() -> None:
     parser.add_argument("--folder", help="where to write; default: a temporary folder")
     parser.add_argument("--count", type=int, default=10_000_000, help="pending messages")
     parser.add_argument("--seconds", type=int, default=60, help="how long messages fall due")
-    parser.add_argument("--only", choices=("lateness", "pending"), help="one part")
+    parser.add_argument("--only", choices=("lateness", "drain", "pending"), help="one part")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="qmq-bench-", dir=arguments.folder))
     try:
@@ -184,7 +231,7 @@ def main() -> None:
         print(
             f"Machine: {os.cpu_count()} cores, Python {platform.python_version()}; disk {rates.sequential_mb_per_s:.0f} MB/s\n"
         )
-        if arguments.only != "pending":
+        if arguments.only in (None, "lateness"):
             print("| due | came | early | p50 ms | p99 ms | p99.9 ms | most ms |\n|---|---|---|---|---|---|---|")
             (folder / "lateness").mkdir()
             system = System(folder / "lateness", groups=2)
@@ -195,7 +242,11 @@ def main() -> None:
                     print(asyncio.run(lateness(system, rate, arguments.seconds, 8_000 + rate)), flush=True)
             finally:
                 system.stop()
-        if arguments.only != "lateness":
+        if arguments.only in (None, "drain"):
+            (folder / "drain").mkdir()
+            print("\n| what | drained | |\n|---|---|---|")
+            print(drain(folder / "drain", 200_000), flush=True)
+        if arguments.only in (None, "pending"):
             print(
                 "\n| due | pending | sends/s | p99 ms | in the wheel | bytes each, wheel and states | resident MiB"
                 " | resident bytes a message, after the first step | |\n|---|---|---|---|---|---|---|---|---|"

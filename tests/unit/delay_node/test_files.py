@@ -1,0 +1,172 @@
+"""Formats: records of the log, schedule and dispatch entries, files that grow."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from delay_node.append_file import AppendFile
+from delay_node.dispatch_log import DispatchLog
+from delay_node.records import (
+    Action,
+    Moved,
+    RecordKind,
+    Scheduled,
+    decode_record,
+    encode_action,
+    encode_moved_head,
+    encode_scheduled_head,
+)
+from delay_node.schedule_log import INDEX_BYTES, checks_of, hour_name, hour_number, make_index
+from qmq.errors import LogError
+from qmq.log.disk import SystemDisk
+from qmq.log.index import HandleCache
+from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message, decode_entries, encode_entry, redate_entry
+from qmq.protocol.scan import scan_batch
+
+times = st.integers(0, (1 << 62) - 1)
+refs = st.integers(0, (1 << 64) - 1)
+
+
+@given(st.text(min_size=1, max_size=30), times, st.lists(st.tuples(times, st.integers(0, (1 << 32) - 1)), max_size=9))
+def test_scheduled_records_come_back(subject: str, at_ms: int, places: list[tuple[int, int]]) -> None:
+    try:
+        subject.encode()
+    except UnicodeEncodeError:
+        return
+    dues, numbers = [due for due, _ in places], [number for _, number in places]
+    payload = encode_scheduled_head(subject, at_ms, dues, numbers) + b"entries"
+    record = decode_record(0, RecordKind.SCHEDULED, memoryview(payload))
+    assert isinstance(record, Scheduled)
+    assert (record.subject, record.received_at_ms) == (subject, at_ms)
+    assert (list(record.dues_ms), list(record.numbers), bytes(record.entries)) == (dues, numbers, b"entries")
+
+
+@given(times, st.lists(refs, max_size=20))
+def test_actions_and_moves_come_back(at_ms: int, some: list[int]) -> None:
+    for kind in (RecordKind.CLAIMED, RecordKind.DELIVERED, RecordKind.CANCELLED, RecordKind.REFUSED):
+        record = decode_record(0, kind, memoryview(encode_action(at_ms, some)))
+        assert record == Action(kind, at_ms, tuple(some))
+    for ref in some:
+        moved = decode_record(0, RecordKind.MOVED, memoryview(encode_moved_head(at_ms, ref, 5, 7) + b"entry"))
+        assert isinstance(moved, Moved)
+        assert (moved.at_ms, moved.ref, moved.due_ms, moved.number, bytes(moved.entry)) == (at_ms, ref, 5, 7, b"entry")
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"), [(9, b""), (1, b"\0"), (2, b"\0" * 11), (5, b"x"), (3, b"\0" * 8 + b"\0\0\0\x05")]
+)
+def test_what_is_no_record_says_so(kind: int, payload: bytes) -> None:
+    with pytest.raises(LogError, match="log offset 77"):
+        decode_record(77, kind, memoryview(payload))
+
+
+def test_any_flipped_bit_of_an_index_entry_is_noticed() -> None:
+    rng = random.Random(2)
+    count = 50
+    entries = make_index(
+        np.array([rng.randrange(1 << 40) for _ in range(count)]),
+        np.array([rng.randrange(1 << 45) for _ in range(count)]),
+        np.array([rng.randrange(1 << 20) for _ in range(count)]),
+        np.array([rng.randrange(1 << 32) for _ in range(count)], dtype=np.uint32),
+        rng.randrange(1 << 20),
+    )
+    assert (entries["check"] == checks_of(entries)).all()
+    raw = bytearray(entries.tobytes())
+    for bit in range(8 * INDEX_BYTES):
+        for at in (0, 17, count - 1):
+            flipped = bytearray(raw)
+            flipped[at * INDEX_BYTES + bit // 8] ^= 1 << bit % 8
+            found = np.frombuffer(bytes(flipped), dtype=entries.dtype)
+            assert np.flatnonzero(found["check"] != checks_of(found)).tolist() == [at]
+    empty = np.frombuffer(bytes(INDEX_BYTES), dtype=entries.dtype)
+    assert empty["check"][0] != checks_of(empty)[0], "zeros are no entry"
+
+
+def test_hours_have_names_and_names_hours() -> None:
+    assert hour_name(0) == "1970010100"
+    assert hour_name(498_681) == "2026112109"
+    for hour in (0, 498_681, 500_000, 700_000):
+        assert hour_number(hour_name(hour)) == hour
+    assert hour_number("2026112199") is None
+    assert hour_number("lost+found") is None
+
+
+def test_a_file_that_grows_reads_the_same_before_during_and_after_a_write(tmp_path: Path) -> None:
+    disk, rng, expected = SystemDisk(), random.Random(4), bytearray()
+    file = AppendFile(HandleCache(disk), lambda: str(tmp_path / "file"))
+
+    def same() -> None:
+        assert file.end == len(expected)
+        for _ in range(5):
+            begin = rng.randrange(len(expected) + 1)
+            end = rng.randrange(begin, len(expected) + 1)
+            assert file.read(begin, end) == expected[begin:end]
+
+    for _ in range(60):
+        for _ in range(rng.randrange(5)):
+            data = rng.randbytes(rng.randrange(900))
+            file.append(data)
+            expected += data
+            same()
+        if rng.random() < 0.5:
+            file.take()
+            same()
+            file.append(b"more")
+            expected += b"more"
+            same()
+            if rng.random() < 0.7:
+                assert file.write(disk) in (str(tmp_path / "file"), None)
+                same()
+                file.written()
+                same()
+    again = AppendFile(HandleCache(disk), lambda: str(tmp_path / "file"), file.written_end)
+    assert again.read(0, again.end) == expected[: again.end]
+
+
+def test_the_dispatch_log_tells_damage_from_entries(tmp_path: Path) -> None:
+    disk = SystemDisk()
+    log = DispatchLog(AppendFile(HandleCache(disk), lambda: str(tmp_path / "log")))
+    log.append([1, 2, 3], 3, 1_000)
+    log.append([2], 5, 2_000, to_hour=99)
+    entries, bad = log.read(0, log.count)
+    assert entries["number"].tolist() == [1, 2, 3, 2]
+    assert entries["to_hour"].tolist() == [0, 0, 0, 99]
+    assert bad == 0
+    log.file.take()
+    log.file.write(disk)
+    log.file.written()
+    content = bytearray((tmp_path / "log").read_bytes())
+    content[30] ^= 4
+    (tmp_path / "log").write_bytes(content)
+    entries, bad = log.read(0, log.count)
+    assert entries["number"].tolist() == [1, 3, 2]
+    assert bad == 1
+
+
+@given(
+    st.dictionaries(st.text("abc#", min_size=1, max_size=5), st.text("xyzä", max_size=9), max_size=5),
+    st.lists(st.text("tag", min_size=1, max_size=4), max_size=3),
+    st.integers(0, 10**14),
+    st.booleans(),
+)
+def test_another_due_time_changes_nothing_else(
+    properties: dict[str, str], tags: list[str], due_ms: int, has_property: bool
+) -> None:
+    base = {"qmq_createTime": "1700000000000", **properties}
+    if has_property:
+        base = {**base, KEY_SCHEDULE: "1700000000500", "after": "it"}
+    entry = encode_entry(Message("orders", "m1", base, tuple(tags), FLAG_DELAY, 17, 1_700_000_000_500))
+    moved = redate_entry(entry, due_ms)
+    (before,), (after,) = decode_entries(entry), decode_entries(moved)
+    assert after.time_ms == due_ms
+    assert after.properties == ({**base, KEY_SCHEDULE: str(due_ms)} if has_property else base)
+    assert (after.tags, after.flag, after.message_id, after.created_at_ms) == (
+        before.tags, before.flag, before.message_id, before.created_at_ms,
+    )  # fmt: skip
+    runs, failures = scan_batch(moved)
+    assert len(runs) == 1
+    assert not failures
