@@ -21,20 +21,21 @@ from tests.support.processes import PROJECT, answers
 from tests.support.waiting import eventually
 
 README = (PROJECT / "README.md").read_text()
+PORTS = 9
 BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.S)
 
 
 def port_base() -> int:
-    """The first of seven free ports in a row."""
+    """The first of so many free ports in a row as a system takes."""
     for base in range(24000, 30000, 10):
         try:
-            for port in range(base, base + 7):
+            for port in range(base, base + PORTS):
                 with socket.socket() as probe:
                     probe.bind(("127.0.0.1", port))
         except OSError:
             continue
         return base
-    raise AssertionError("no seven free ports in a row")
+    raise AssertionError(f"no {PORTS} free ports in a row")
 
 
 class Up:
