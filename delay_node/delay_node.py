@@ -196,7 +196,7 @@ class DelayNode(Node):
         """Hours long past with nothing left to do: their files go with the next checkpoint."""
         now_ms = self.trusted.now_ms()
         keep_ms = round(self.options.keep_hours * 3_600_000)
-        for hour in self.store.hours.values():
+        for hour in self.store.hours_before(now_ms):
             is_settled = hour.pending == 0 and not hour.refused and hour.schedule.next_number == hour.schedule.count
             if not is_settled or hour.end_ms >= now_ms or hour.opening is not None:
                 continue

@@ -113,6 +113,7 @@ def open_store(disk: Disk, root: str, *, segment_bytes: int, handles: HandleCach
     for hour in list(store.hours.values()):
         if is_salvaged or hour.refused:
             _recount(hour)
+    store.recount()
     if checkpoint is not None:
         _remove_strays(store)
     offset = start.offset if start is not None else store.log.begin
@@ -312,10 +313,7 @@ class DelayCheckpoints:
 
     def _remove(self, hour: Hour) -> None:
         store = self._store
-        del store.hours[hour.number]
-        store.finished.discard(hour.number)
-        store.dirty.discard(hour)
-        hour.close()
+        store.forget(hour)
         for file in hour.files:
             file.forget()
             remove_if_there(store.disk, file)

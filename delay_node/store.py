@@ -7,6 +7,7 @@ when its record is synced, in the order of the log, so that a replay leads to th
 
 import asyncio
 import logging
+from bisect import bisect_left, insort
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -119,6 +120,12 @@ class DelayStore:
     """Told the due time of a message that was added to the wheel."""
     near_before_ms: int = 0
     """Hours that begin before this belong into the wheel."""
+    order: list[int] = field(default_factory=list)
+    """Numbers of the hours, ascending: what is near or past is found without looking at years of hours."""
+    pending: int = 0
+    """Messages waiting for delivery, over all hours."""
+    refused: int = 0
+    """Messages put aside because the brokers refuse them."""
     _effects: deque[tuple[int, Effect]] = field(default_factory=deque)
     _open_far: "OrderedDict[int, Hour]" = field(default_factory=OrderedDict)
     readers: ThreadPoolExecutor = field(
@@ -135,8 +142,27 @@ class DelayStore:
         hour = self.hours.get(number)
         if hour is None:
             hour = self.hours[number] = Hour(self.handles, self.root, number)
+            insort(self.order, number)
         self.finished.discard(number)
         return hour
+
+    def forget(self, hour: Hour) -> None:
+        """An hour is finished, and its files are about to go."""
+        del self.hours[hour.number]
+        self.order.remove(hour.number)
+        self.finished.discard(hour.number)
+        self.dirty.discard(hour)
+        hour.close()
+
+    def recount(self) -> None:
+        """Take the totals from the hours' counters; at the end of recovery."""
+        self.order = sorted(self.hours)
+        self.pending = sum(hour.pending for hour in self.hours.values())
+        self.refused = sum(hour.refused for hour in self.hours.values())
+
+    def hours_before(self, moment_ms: int) -> list[Hour]:
+        """Hours that begin before a time, oldest first."""
+        return [self.hours[number] for number in self.order[: bisect_left(self.order, -(-moment_ms // HOUR_MS))]]
 
     def subject(self, name: str) -> int:
         """The number of a subject on this node, given when new.
@@ -268,6 +294,7 @@ class DelayStore:
                 self._place_near(hour, placement.dues_ms[first:end], placement.ids[first:end], number)
         self.dirty.update(placement.hours)
         self.counters.scheduled += len(placement.dues_ms)
+        self.pending += len(placement.dues_ms)
         self.counters.scheduled_bytes += placement.data_bytes
         self.unwritten_bytes += placement.data_bytes + len(index)
 
@@ -398,7 +425,9 @@ class DelayStore:
         counters, count = self.counters, len(numbers)
         if State(kind) in GONE:
             hour.gone += count
+            self.pending -= count - was_refused
         hour.refused -= was_refused
+        self.refused -= was_refused
         match kind:
             case RecordKind.CLAIMED:
                 counters.claimed += count
@@ -411,6 +440,8 @@ class DelayStore:
             case RecordKind.REFUSED:
                 counters.refused += count
                 hour.refused += count
+                self.refused += count
+                self.pending -= count
 
     def completed(self, synced_end: int) -> None:
         """Everything below `synced_end` is on disk: let its effects follow."""
@@ -422,8 +453,7 @@ class DelayStore:
 
     def to_load(self, before_ms: int) -> list[Hour]:
         """Hours with waiting messages that begin before a time and are not in the wheel, oldest first."""
-        near = [h for h in self.hours.values() if h.begin_ms < before_ms and not h.is_near and h.pending > 0]
-        return sorted(near, key=lambda hour: hour.number)
+        return [hour for hour in self.hours_before(before_ms) if not hour.is_near and hour.pending > 0]
 
     async def load(self, hour: Hour) -> None:
         """Bring an hour's waiting messages into the wheel.
@@ -484,6 +514,7 @@ class DelayStore:
             hour.moved = opened.moved | hour.moved
         if opened.lost > hour.lost:
             self.counters.lost += opened.lost - hour.lost
+            self.pending -= opened.lost - hour.lost
             hour.lost = opened.lost
             logger.error("hour %d: %d schedule entries fail their check; their messages can't be found", hour.number,
                          opened.lost)  # fmt: skip
@@ -545,18 +576,6 @@ class DelayStore:
     def subject_name(self, number: int) -> str:
         """The name behind a number in an index entry."""
         return self.subject_names[number] if 0 <= number < len(self.subject_names) else ""
-
-    # --- numbers ---------------------------------------------------------------------------------------------------
-
-    @property
-    def pending(self) -> int:
-        """Messages waiting for delivery, over all hours."""
-        return sum(hour.pending for hour in self.hours.values())
-
-    @property
-    def refused(self) -> int:
-        """Messages put aside because the brokers refuse them."""
-        return sum(hour.refused for hour in self.hours.values())
 
     def close(self) -> None:
         """End the reading threads."""

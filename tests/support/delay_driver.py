@@ -146,12 +146,14 @@ class DelayDriver:
             self.by_ref[fresh.ref] = fresh
 
     def commit(self) -> None:
-        """Write what is pending; then it is promised."""
+        """Write what is pending; then it is promised, and the totals are those of the hours."""
         log = self.store.log
         while (commit := log.take()) is not None:
             log.write(commit)
             log.complete(commit)
             self.store.completed(log.synced_end)
+        assert self.store.pending == sum(hour.pending for hour in self.store.hours.values())
+        assert self.store.refused == sum(hour.refused for hour in self.store.hours.values())
         for copy in self.copies:
             copy.is_promised = True
             copy.promised = copy.decided
@@ -195,6 +197,10 @@ class DelayDriver:
             gone = sum(state in (State.DELIVERED, State.CANCELLED, State.MOVED) for state in opened.states)
             assert hour.gone == gone, "the counters say what the files say"
             assert hour.refused == opened.states.count(State.REFUSED)
+        states = [state for _, _, state in found.values()]
+        assert store.pending == sum(state in (State.PENDING, State.CLAIMED) for state in states)
+        assert store.refused == states.count(State.REFUSED)
+        assert store.order == sorted(store.hours)
         for ref, (message_id, due_ms, _) in found.items():
             copy = self.by_ref.get(ref)
             assert copy is not None, f"{ref} was never scheduled"

@@ -1,0 +1,276 @@
+"""What a delay node does at its limits, and with brokers that refuse, stall or answer rubbish."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from delay_node import delivery, handlers, store
+from qmq.clock import SystemClock
+from qmq.net.server import Connection, FrameServer
+from qmq.protocol.codes import BrokerGroupState, Command, ResponseCode, SendResult
+from qmq.protocol.commands import BrokerGroupRoute, SendFailure, encode_send_response
+from qmq.protocol.delayed import DelayedTarget, FindDelayedRequest, ListDelayedRequest, Operation, Outcome
+from qmq.protocol.extensions import Fields
+from qmq.protocol.frames import Frame
+from qmq.protocol.messages import decode_entries
+from tests.support.in_process import SmallSystem, connected, delayed, now_ms, small_system
+from tests.support.waiting import eventually_async
+
+HOUR = 3_600_000
+DAY = 24 * HOUR
+
+
+class OddBroker:
+    """Stores nothing; answers each SEND as it is told."""
+
+    def __init__(self) -> None:
+        self.server = FrameServer("127.0.0.1", 0, self.handle, clock=SystemClock())
+        self.got: Counter[str] = Counter()
+        self.order: list[str] = []
+        self.refused: dict[str, SendResult] = {}
+        self.unreadable: set[str] = set()
+        self.code = ResponseCode.SUCCESS
+        self.is_silent = False
+
+    def handle(self, connection: Connection, frame: Frame) -> None:
+        """One SEND."""
+        ids = [message.message_id for message in decode_entries(frame.body)]
+        if self.is_silent:
+            self.got.update(ids)
+            connection.drop(frame)
+            return
+        if self.unreadable & set(ids):
+            connection.reply(frame, ResponseCode.BROKER_ERROR)
+            return
+        if self.code != ResponseCode.SUCCESS:
+            connection.reply(frame, self.code)
+            return
+        failures = [SendFailure(m, self.refused[m], "told to") for m in ids if m in self.refused]
+        stored = [m for m in ids if m not in self.refused]
+        self.got.update(stored)
+        self.order += stored
+        connection.reply(frame, ResponseCode.SUCCESS, encode_send_response(failures))
+
+
+@asynccontextmanager
+async def odd(tmp_path: Path, **settings: float) -> AsyncIterator[tuple[SmallSystem, OddBroker]]:
+    """A delay node whose every subject is served by an odd broker."""
+    broker = OddBroker()
+    await broker.server.start()
+    async with small_system(tmp_path, groups=0, **settings) as system:
+        lead_to(system, broker)
+        try:
+            yield system, broker
+        finally:
+            await broker.server.close(0)
+
+
+def lead_to(system: SmallSystem, *brokers: OddBroker) -> None:
+    """Let all subjects be served by these."""
+    routes = tuple(
+        BrokerGroupRoute(f"odd{i}", "{}:{}".format(*broker.server.address), 0, BrokerGroupState.READ_WRITE)
+        for i, broker in enumerate(brokers)
+    )
+    system.delay.session.routes = lambda subject, kind: routes  # type: ignore[method-assign]
+
+
+async def test_a_message_that_brokers_refuse_is_put_aside_and_can_be_freed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "REFUSAL_PAUSE_SECONDS", 0.02)
+    async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
+        broker.refused = {"m3": SendResult.BLOCK, "m5": SendResult.SUBJECT_NOT_ASSIGNED}
+        await client.send(*[delayed(i, now_ms()) for i in range(10)])
+        await eventually_async(lambda: system.delay.store.refused == 2)
+        assert set(broker.got) == {f"m{i}" for i in range(10)} - {"m3", "m5"}
+        assert set(broker.got.values()) == {1}, "its neighbours went once"
+        assert system.delay.store.pending == 0
+        page = await client.listed(ListDelayedRequest("orders", 0, now_ms() + DAY, states=("refused",)))
+        assert {item.message.message_id for item in page.items} == {"m3", "m5"}
+        assert system.delay.describe()["put_aside"] == 2
+
+        # It is still known after a restart, and an operator decides.
+        await system.delay.close()
+        await system.start_delay()
+        lead_to(system, broker)
+        broker.refused = {}
+        async with connected(system.delay) as again:
+            assert system.delay.store.refused == 2
+            (freed,) = await again.change(Operation.DELIVER, DelayedTarget("m3"))
+            (gone,) = await again.change(Operation.CANCEL, DelayedTarget("m5"))
+            assert (freed.outcome, gone.outcome) == (Outcome.DONE, Outcome.DONE)
+            await eventually_async(lambda: broker.got["m3"] == 1)
+            await eventually_async(lambda: system.delay.store.pending == system.delay.store.refused == 0)
+        assert broker.got["m5"] == 0
+
+
+async def test_a_message_that_spoils_a_batch_is_found_by_halving(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "REFUSAL_PAUSE_SECONDS", 0.01)
+    async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
+        broker.unreadable = {"m37"}
+        await client.send(*[delayed(i, now_ms() + 100) for i in range(100)])
+        await eventually_async(lambda: system.delay.store.refused == 1, 20)
+        assert set(broker.got) == {f"m{i}" for i in range(100)} - {"m37"}
+        assert set(broker.got.values()) == {1}
+
+
+@pytest.mark.parametrize("result", [SendResult.BROKER_BUSY, SendResult.STORE_ERROR, SendResult.BROKER_READ_ONLY])
+async def test_what_passes_is_tried_again_and_can_be_cancelled_meanwhile(tmp_path: Path, result: SendResult) -> None:
+    async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
+        broker.refused = {f"m{i}": result for i in range(4)}
+        await client.send(*[delayed(i, now_ms()) for i in range(5)])
+        await eventually_async(lambda: broker.got["m4"] == 1 and system.delay.delivery.overdue == 4)
+        # None of the four is on its way now, and the broker said that it has none of them.
+        outcome = Outcome.TOO_LATE
+        while outcome is Outcome.TOO_LATE:  # a try may just be under way
+            (change,) = await client.change(Operation.CANCEL, DelayedTarget("m2"))
+            outcome = change.outcome
+        assert outcome is Outcome.DONE
+        broker.refused = {}
+        await eventually_async(lambda: system.delay.store.pending == 0)
+        assert broker.got == {"m0": 1, "m1": 1, "m3": 1, "m4": 1}
+
+
+async def test_what_may_have_arrived_is_sent_again_and_can_t_be_cancelled(tmp_path: Path) -> None:
+    async with odd(tmp_path, send_seconds=0.3) as (system, broker), connected(system.delay) as client:
+        broker.is_silent = True
+        await client.send(delayed(1, now_ms()))
+        await eventually_async(lambda: broker.got["m1"] >= 1)
+        (change,) = await client.change(Operation.CANCEL, DelayedTarget("m1"))
+        assert (change.outcome, change.state) == (Outcome.TOO_LATE, "delivering")
+        await eventually_async(lambda: broker.got["m1"] >= 2, 10, "it is sent again")
+        (change,) = await client.change(Operation.CANCEL, DelayedTarget("m1"))
+        assert change.outcome is Outcome.TOO_LATE, "still: the first try may have arrived"
+
+        # Even a crash does not make it forget that it may be out: the claim is on disk.
+        await system.delay.close()
+        await system.start_delay(send_seconds=0.3)
+        async with connected(system.delay) as again:
+            (change,) = await again.change(Operation.CANCEL, DelayedTarget("m1"))
+            assert (change.outcome, change.state) == (Outcome.TOO_LATE, "delivering")
+        lead_to(system, broker)
+        broker.is_silent = False
+        before = broker.got["m1"]
+        await eventually_async(lambda: broker.got["m1"] == before + 1)
+        await eventually_async(lambda: system.delay.store.pending == 0)
+
+
+async def test_a_group_that_answers_errors_is_left_for_another(tmp_path: Path) -> None:
+    other = OddBroker()
+    await other.server.start()
+    async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
+        lead_to(system, broker, other)
+        broker.code = ResponseCode.BROKER_REJECT
+        await client.send(*[delayed(i, now_ms() + i) for i in range(300)])
+        await eventually_async(lambda: system.delay.store.pending == 0)
+        assert not broker.got
+        assert other.got == {f"m{i}": 1 for i in range(300)}
+    await other.server.close(0)
+
+
+async def test_a_subject_too_many_is_refused_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "SUBJECTS_MAX", 2)
+    async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
+        await client.send(delayed(1, now_ms(), "a"))
+        await client.send(delayed(2, now_ms(), "b"))
+        frame = await client.raw(Command.SEND_MESSAGE, b"".join(_entry(3, "c")))
+        assert frame.code == ResponseCode.BROKER_ERROR
+        await client.send(delayed(4, now_ms(), "a"))
+        await eventually_async(lambda: set(broker.got) == {"m1", "m2", "m4"})
+
+
+def _entry(number: int, subject: str) -> list[bytes]:
+    from qmq.protocol.messages import encode_entry
+
+    return [encode_entry(delayed(number, now_ms(), subject))]
+
+
+async def test_questions_beyond_the_limit_are_answered_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers, "QUERIES_MAX", 3)
+    async with odd(tmp_path) as (system, _), connected(system.delay) as client:
+        hold = asyncio.Event()
+        find = system.delay.pending.find
+
+        async def slow(target: DelayedTarget) -> list[object]:
+            await hold.wait()
+            return await find(target)  # type: ignore[return-value]
+
+        monkeypatch.setattr(system.delay.pending, "find", slow)
+        body = FindDelayedRequest(DelayedTarget("m1")).encode(9)
+        asked = [client.caller.call_soon(Command.FIND_DELAYED, body) for _ in range(4)]
+        busy = await asyncio.wait_for(asked[3], 5)
+        assert busy.code == ResponseCode.PARAM_ERROR
+        assert Fields(busy.body).text("code") == "delay.busy"
+        hold.set()
+        assert [(await frame).code for frame in asked[:3]] == [ResponseCode.SUCCESS] * 3
+        assert (await client.find("m1")).items == ()
+
+
+async def test_sends_are_answered_busy_while_the_schedule_can_t_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with odd(tmp_path, checkpoint_bytes=1 << 20) as (system, _), connected(system.delay) as client:
+        hold = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        save = type(system.delay.checkpoints._writer).save
+
+        def slow(self: object, draft: object) -> None:
+            asyncio.run_coroutine_threadsafe(hold.wait(), loop).result(30)
+            save(self, draft)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(type(system.delay.checkpoints._writer), "save", slow)
+        number, refused = 0, {}
+        while not refused:
+            batch = [delayed(number + i, now_ms() + DAY, data="x" * 900) for i in range(200)]
+            refused = await client.send(*batch)
+            number += 200
+            assert number < 20_000, "the limit does not hold"
+        assert {failure.result for failure in refused.values()} == {SendResult.BROKER_BUSY}
+        assert len(refused) == 200, "whole or not at all"
+        hold.set()
+        await eventually_async(lambda: system.delay.checkpoints.saved > 0)
+        assert await client.send(delayed(number, now_ms() + DAY)) == {}
+        assert system.delay.store.pending == number - 200 + 1
+
+
+async def test_far_hours_that_were_looked_into_are_let_go_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "OPEN_FAR_ENTRIES_MAX", 30)
+    async with odd(tmp_path) as (system, _), connected(system.delay) as client:
+        begin = (now_ms() + 2 * DAY) // HOUR * HOUR
+        await client.send(*[delayed(i, begin + i // 10 * HOUR + i) for i in range(100)])
+        for i in range(0, 100, 3):
+            (change,) = await client.change(Operation.CANCEL, DelayedTarget(f"m{i}", due_ms=begin + i // 10 * HOUR + i))
+            assert change.outcome is Outcome.DONE
+        open_hours = [hour for hour in system.delay.store.hours.values() if hour.states is not None]
+        assert sum(hour.schedule.count for hour in open_hours) <= 30
+        page = await client.listed(ListDelayedRequest("orders", 0, begin + 30 * DAY, limit=200))
+        assert {item.message.message_id for item in page.items} == {f"m{i}" for i in range(100) if i % 3}
+        assert system.delay.store.pending == 66
+
+
+async def test_many_bytes_of_due_messages_are_not_held_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "LANE_MESSAGES", 50)
+    monkeypatch.setattr(delivery, "FETCH_MESSAGES", 40)
+    monkeypatch.setattr(delivery, "READY_BYTES_MAX", 64 << 10)
+    async with odd(tmp_path, send_seconds=0.5) as (system, broker), connected(system.delay) as client:
+        broker.is_silent = True
+        due = now_ms() + 200
+        await client.send(*[delayed(i, due + i, data="x" * 1_000) for i in range(1_000)])
+        await eventually_async(lambda: system.delay.delivery.overdue + 500 * system.delay.delivery.sending >= 1_000, 10)
+        assert system.delay.delivery._ready_bytes < 4 * (64 << 10)
+        broker.is_silent = False
+        await eventually_async(lambda: system.delay.store.pending == 0, 30)
+        assert set(broker.got) == {f"m{i}" for i in range(1_000)}
+        assert system.delay.delivery._ready_bytes == 0, "what was counted in was counted out"
