@@ -32,10 +32,22 @@ def messages(output: str) -> list[str]:
 
 def test_two_consumers_of_a_group_take_every_line_exactly_once(system: System, lines: tuple[Path, list[str]]) -> None:
     path, expected = lines
+    # Both are there before the first line: one alone is through with a file in less time than the other takes to start.
+    consumers = [system.qmq_soon("consume", "logs", "readers", "--timeout", "12") for _ in range(2)]
+
+    def both_wait() -> bool:
+        found = [
+            group
+            for name in system.brokers
+            for subject in system.admin(name, "/stats?subject=logs")["subjects"]
+            for group in subject["groups"]
+        ]
+        return len(found) == 2 and all(len(group["consumers"]) == 2 for group in found)
+
+    eventually(both_wait, 10, "both consumers pull from both brokers")
     produced = system.qmq("produce", "logs", "--file", str(path), "--json")
     assert produced.returncode == 0, produced.stderr
     assert json.loads(produced.stdout)["sent"] == len(expected)
-    consumers = [system.qmq_soon("consume", "logs", "readers", "--timeout", "8") for _ in range(2)]
     results = [consumer.finish() for consumer in consumers]
     assert [code for code, _ in results] == [0, 0]
     outputs = [output for _, output in results]
@@ -48,9 +60,10 @@ def test_two_consumers_of_a_group_take_every_line_exactly_once(system: System, l
 
 def test_a_consumer_added_in_a_backlog_takes_part_at_once(system: System, lines: tuple[Path, list[str]]) -> None:
     path, expected = lines
-    for _ in range(2):
+    # Long enough that two consumers are not through with it before a third has started.
+    for _ in range(6):
         assert system.qmq("produce", "logs", "--file", str(path)).returncode == 0
-    expected = expected * 2
+    expected = expected * 6
     first = [system.qmq_soon("consume", "logs", "readers", "--timeout", "30") for _ in range(2)]
     for consumer in first:
         eventually(consumer.output, 20, "a first line")

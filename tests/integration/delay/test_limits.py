@@ -1,6 +1,7 @@
 """What a delay node does at its limits, and with brokers that refuse, stall or answer rubbish."""
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ import pytest
 
 from delay_node import delivery, handlers, store
 from qmq.clock import SystemClock
+from qmq.log.commit import SealedCommit
 from qmq.net.server import Connection, FrameServer
 from qmq.protocol.codes import BrokerGroupState, Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, encode_send_response
@@ -274,3 +276,35 @@ async def test_many_bytes_of_due_messages_are_not_held_in_memory(
         await eventually_async(lambda: system.delay.store.pending == 0, 30)
         assert set(broker.got) == {f"m{i}" for i in range(1_000)}
         assert system.delay.delivery._ready_bytes == 0, "what was counted in was counted out"
+
+
+async def test_nothing_is_answered_and_nothing_leaves_before_it_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
+        await client.send(delayed(1, now_ms() + DAY), delayed(2, now_ms() + DAY))
+        log = system.delay.store.log
+        write, hold = log.write, threading.Event()
+
+        def held(commit: SealedCommit, *, sync: bool = True) -> None:
+            if not commit.is_seal:
+                assert hold.wait(20)
+            write(commit, sync=sync)
+
+        monkeypatch.setattr(log, "write", held)
+        cancel = asyncio.create_task(client.change(Operation.CANCEL, DelayedTarget("m1")))
+        await eventually_async(lambda: log.has_pending or system.delay.committer.waiting)
+        again = asyncio.create_task(client.change(Operation.CANCEL, DelayedTarget("m1")))
+        deliver = asyncio.create_task(client.change(Operation.DELIVER, DelayedTarget("m2")))
+        send = asyncio.create_task(client.send(delayed(3, now_ms())))
+        try:
+            await eventually_async(lambda: system.delay.committer.waiting >= 4)
+            await asyncio.sleep(0.2)
+            assert not any(task.done() for task in (cancel, again, deliver, send)), "an answer before its sync"
+            assert not broker.got, "a delivery before its claim was synced"
+        finally:
+            hold.set()
+        assert [(await cancel)[0].outcome, (await again)[0].outcome] == [Outcome.DONE, Outcome.UNCHANGED]
+        assert (await deliver)[0].outcome is Outcome.DONE
+        assert await send == {}
+        await eventually_async(lambda: broker.got == {"m2": 1, "m3": 1})
