@@ -17,6 +17,9 @@ from qmq.log.record import Position
 
 logger = logging.getLogger("qmq.checkpoint")
 
+RETRY_SECONDS = 1.0
+"""After a checkpoint that could not be written."""
+
 
 @dataclass(frozen=True, slots=True)
 class CheckpointDraft:
@@ -79,6 +82,7 @@ class Checkpointing(Generic[D]):
         self.last_position = log.position
         self._offsets = (loaded_offset, loaded_offset)
         self._last_at = clock.monotonic()
+        self._not_before = clock.monotonic()
         self.saved = 0
         self.failures = 0
         self.last_seconds = 0.0
@@ -90,11 +94,11 @@ class Checkpointing(Generic[D]):
 
     def maybe(self) -> None:
         """Called at the end of a commit: begin a checkpoint when enough was written, or enough time has passed."""
-        written = self._log.position.offset - self.last_position.offset
-        due = written >= self._bytes_between or (
-            written > 0 and self._clock.monotonic() - self._last_at >= self._seconds
-        )
-        if due and self._task is None:
+        if self._task is not None:
+            return
+        written, now = self._log.position.offset - self.last_position.offset, self._clock.monotonic()
+        due = written >= self._bytes_between or (written > 0 and now - self._last_at >= self._seconds)
+        if due and now >= self._not_before:
             self._task = asyncio.get_running_loop().create_task(self._make())
             self._task.add_done_callback(self._made)
 
@@ -103,8 +107,9 @@ class Checkpointing(Generic[D]):
         self._last_at = self._clock.monotonic()
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            # A full disk, say: the old checkpoints are whole, the next attempt comes with its time.
+            # A full disk, say: the old checkpoints are whole, and it is tried again.
             self.failures += 1
+            self._not_before = self._last_at + RETRY_SECONDS
             logger.error("a checkpoint could not be written: %s", error)
 
     async def _make(self) -> None:

@@ -4,6 +4,7 @@ Short by default; `make faults` (QMQ_FAULTS=full) runs them whole. A failing cas
 """
 
 import contextlib
+import errno
 import os
 import random
 
@@ -74,6 +75,30 @@ def test_a_crash_after_a_crash_goes_on_where_the_first_ended(seed: int) -> None:
         driver._floor = 0
         driver.run(80)
     driver.commit()
+    driver.check(driver.disk.after_power_cut())
+
+
+@pytest.mark.parametrize("where", ["/schedule/", "/dispatch/", "/checkpoint/"])
+@pytest.mark.parametrize("what", ["create", "write", "sync"])
+def test_f14_a_checkpoint_that_can_t_be_written_is_made_up_for_later(where: str, what: str) -> None:
+    driver = DelayDriver(MemoryDisk(), 14)
+    failed = 0
+    for round_ in range(12):
+        driver.run(12)
+        driver.commit()
+        if round_ % 2 == 0:
+            driver.disk.fail = lambda w, path: (
+                OSError(errno.ENOSPC, "no space") if w == what and where in path else None
+            )
+        try:
+            driver.checkpoint()
+        except OSError:
+            failed += 1
+            driver.check(driver.disk.after_kill())
+            driver.check(driver.disk.after_power_cut())
+        driver.disk.fail = None
+    assert failed
+    driver.checkpoint()
     driver.check(driver.disk.after_power_cut())
 
 

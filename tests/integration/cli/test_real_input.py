@@ -64,7 +64,7 @@ def test_a_consumer_added_in_a_backlog_takes_part_at_once(system: System, lines:
     for _ in range(6):
         assert system.qmq("produce", "logs", "--file", str(path)).returncode == 0
     expected = expected * 6
-    first = [system.qmq_soon("consume", "logs", "readers", "--timeout", "30") for _ in range(2)]
+    first = [system.qmq_soon("consume", "logs", "readers", "--timeout", "15") for _ in range(2)]
     for consumer in first:
         eventually(consumer.output, 20, "a first line")
     third = system.qmq_soon("consume", "logs", "readers", "--count", "200", "--timeout", "20")

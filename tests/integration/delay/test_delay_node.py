@@ -7,7 +7,7 @@ from qmq.protocol.codes import Command, ResponseCode, SendResult
 from qmq.protocol.delayed import ChangeDelayedRequest, DelayedTarget, ListDelayedRequest, Operation, Outcome
 from qmq.protocol.extensions import Fields
 from qmq.protocol.messages import KEY_SCHEDULE
-from tests.support.in_process import SmallSystem, connected, delayed, message, now_ms, small_system
+from tests.support.in_process import ShiftedClock, SmallSystem, connected, delayed, message, now_ms, small_system
 from tests.support.waiting import eventually_async
 
 HOUR = 3_600_000
@@ -209,3 +209,28 @@ async def test_a_node_without_brokers_keeps_everything(tmp_path: Path) -> None:
         await system.start_broker("g1")
         await arrived(system, 20)
         assert set((system.counts("orders")).values()) == {1}
+
+
+async def test_an_hour_is_loaded_before_it_begins_and_delivered_across_its_border(tmp_path: Path) -> None:
+    clock = ShiftedClock()
+    clock.offset_ms = HOUR - now_ms() % HOUR - 4_000  # four seconds to the full hour
+    async with small_system(tmp_path, clock=clock, load_ahead_minutes=0.02) as system:
+        border = (clock.wall_ms() // HOUR + 1) * HOUR
+        dues = [border - 300 + 40 * i for i in range(20)]
+        async with connected(system.delay) as client:
+            assert await client.send(*[delayed(i, due) for i, due in enumerate(dues)]) == {}
+            assert system.delay.store.wheel.count == sum(due < border for due in dues), "the next hour is far"
+            await client.change(Operation.CANCEL, DelayedTarget("m19", due_ms=dues[19]))
+            seen: dict[str, int] = {}
+
+            def look() -> bool:
+                for item in system.stored("orders"):
+                    seen.setdefault(item.message_id, clock.wall_ms())
+                return len(seen) == 19
+
+            await eventually_async(look, 15)
+            late = [seen[f"m{i}"] - due for i, due in enumerate(dues[:19])]
+            assert min(late) >= 0
+            assert max(late) < 1_000, "loaded in time"
+            await eventually_async(lambda: system.delay.store.pending == 0)
+            assert [item.message_id for item in system.stored("orders")] == [f"m{i}" for i in range(19)]
