@@ -287,7 +287,8 @@ class Delivery:
             if lane is None:
                 continue
             is_late = entry.due_ms < now_ms - LATE_AFTER_MS
-            if entry.data is None or lane.is_parked or lane.ready >= LANE_MESSAGES or (is_late and lane.late):
+            is_behind_others = is_late and (lane.late or lane.returned)
+            if entry.data is None or lane.is_parked or lane.ready >= LANE_MESSAGES or is_behind_others:
                 lane.late.add([(entry.due_ms, entry.ref)])
                 continue
             queue = lane.old if is_late else lane.fresh
