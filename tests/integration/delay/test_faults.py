@@ -52,7 +52,8 @@ async def all_stored(system: SmallSystem, count: int, subject: str = "orders", w
 async def test_f34_down_for_hours_or_a_month_all_overdue_come_oldest_first(tmp_path: Path) -> None:
     for name, days in (("hours", 3 / 24), ("month", 30)):
         clock, rng, count = ShiftedClock(), random.Random(34), 3_000
-        async with small_system(tmp_path / name, clock=clock) as system:
+        # A batch that is tried again because the machine stood still for a while would come out of order.
+        async with small_system(tmp_path / name, clock=clock, send_seconds=60.0) as system:
             begin = now_ms() + 60_000
             dues = [begin + rng.randrange(round(days * DAY)) for _ in range(count)]
             async with connected(system.delay) as client:
@@ -63,7 +64,11 @@ async def test_f34_down_for_hours_or_a_month_all_overdue_come_oldest_first(tmp_p
             await system.start_delay()
             await all_stored(system, count - 2)
             stored = system.stored("orders")
-            assert [item.time_ms for item in stored] == sorted(item.time_ms for item in stored), "oldest first"
+            dues_stored = [item.time_ms for item in stored]
+            early = [i for i in range(1, len(dues_stored)) if dues_stored[i] < dues_stored[i - 1]]
+            assert not early, (
+                f"oldest first; not so at {early[:10]} of {len(stored)}, {len(set(dues_stored))} different"
+            )
             assert {item.message_id for item in stored} == {f"m{i}" for i in range(count)} - {"m7", "m11"}
             await eventually_async(lambda: system.delay.store.pending == 0)
 
@@ -92,7 +97,7 @@ async def test_past_hours_are_removed_when_nothing_is_left_in_them(tmp_path: Pat
 
 async def test_f35_all_brokers_down_while_messages_fall_due(tmp_path: Path) -> None:
     count = 100_000 if FULL else 10_000
-    async with small_system(tmp_path, groups=1) as system, connected(system.delay) as client:
+    async with small_system(tmp_path, send_seconds=60.0) as system, connected(system.delay) as client:
         port = system.brokers["g1"].server.address[1]
         await send_all(client, [now_ms()], "orders")
         await all_stored(system, 1)
