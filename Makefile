@@ -41,7 +41,7 @@ bench-delay: setup ## measure the delay node: lateness, ten million pending
 	$(BIN)/python -m benchmarks.delay $(ARGS)
 
 faults: setup ## the whole fault suite
-	QMQ_FAULTS=full $(BIN)/python -m pytest tests/fault $(ARGS)
+	QMQ_FAULTS=full $(BIN)/python -m pytest tests/fault tests/integration/delay $(ARGS)
 
 fuzz: setup ## the codec, for long
 	FUZZ_CASES=1000000 $(BIN)/python -m pytest tests/fuzz $(ARGS)
