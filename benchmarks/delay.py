@@ -24,8 +24,10 @@ from qmq.protocol.commands import AckRequest, PullRequest, PullResponse
 from qmq.protocol.extensions import EnsureGroupRequest
 from qmq.protocol.messages import decode_raws
 from tests.support.processes import Process, System
+from tests.support.waiting import eventually
 
 MIB = 1 << 20
+WAIT_SECONDS = 120.0
 
 
 def resident_mib(process: Process) -> float:
@@ -120,22 +122,17 @@ def drain(folder: Path, count: int) -> str:
         system.start()
         for _ in range(2):
             fill_for_drain(system, 1)  # the route is known before the brokers go
-        while pending(system)["pending"]:
-            time.sleep(0.05)
+        eventually(lambda: pending(system)["pending"] == 0, WAIT_SECONDS, "the first messages are delivered")
         for broker in system.brokers.values():
             broker.stop()
         fill_for_drain(system, count)
-        while pending(system)["overdue"] < count:
-            time.sleep(0.05)
+        eventually(lambda: pending(system)["overdue"] >= count, WAIT_SECONDS, "everything is overdue")
         memory = resident_mib(node)
         for broker in system.brokers.values():
             broker.start()
-        began, before = None, 0
-        while left := pending(system)["pending"]:
-            if began is None and left < count:
-                began, before = time.monotonic(), left
-            time.sleep(0.01)
-        assert began is not None
+        before = eventually(lambda: (n := pending(system)["pending"]) < count and n, WAIT_SECONDS, "the backlog moves")
+        began = time.monotonic()
+        eventually(lambda: pending(system)["pending"] == 0, WAIT_SECONDS, "the backlog is gone")
         seconds = time.monotonic() - began
         return f"| {count:,} overdue, two brokers back | {before / seconds:,.0f}/s | resident {memory:.0f} MiB before |"
     finally:
@@ -203,8 +200,14 @@ def many(folder: Path, name: str, count: int, due_from: str, due_to: str, rate: 
         began = time.monotonic()
         node.start()
         serving = time.monotonic() - began
-        while (stats := pending(system))["is_loading"] or (stats["wheel"]["messages"] == 0 and name == "near"):
-            time.sleep(0.02)
+        is_near = name == "near"
+
+        def has_loaded() -> bool:
+            stats = pending(system)
+            return not stats["is_loading"] and (stats["wheel"]["messages"] > 0 or not is_near)
+
+        eventually(has_loaded, WAIT_SECONDS, "the near hours are loaded")
+        stats = pending(system)
         loaded = time.monotonic() - began
         print(
             f"| {name}, after kill -9 | {stats['pending']:,} | | | {stats['wheel']['messages']:,} | | {resident_mib(node):.0f}"

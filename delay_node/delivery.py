@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from delay_node.late_queue import LateQueue
 from delay_node.records import RecordKind, State, hour_of
 from delay_node.schedule_log import Entry, message_id_of
-from delay_node.store import DelayStore
+from delay_node.store import READ_BYTES_MAX, DelayStore
 from delay_node.trusted_clock import TrustedClock
 from qmq.client.config import Backoff
 from qmq.client.pool import Pool
@@ -56,7 +56,8 @@ REFUSALS_MAX = 5
 REFUSAL_PAUSE_SECONDS = 1.0
 """Before a refused message is tried again; doubled each time."""
 REFUSED_WAITING_MAX = 10_000
-"""Refused messages that wait for another try; further ones are put aside at once."""
+REFUSED_BYTES_MAX = 32 << 20
+"""Refused messages that wait for another try, and their bytes; further ones are put aside at once."""
 READ_RETRY_SECONDS = 1.0
 
 BACKOFF = Backoff()
@@ -165,6 +166,7 @@ class Delivery:
         self._in_flight: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._ready_bytes = 0
+        self._refused_bytes = 0
         self._wake = asyncio.Event()
         self._is_stopping = False
         self._failure: BaseException | None = None
@@ -200,7 +202,7 @@ class Delivery:
     @property
     def memory_bytes(self) -> int:
         """Memory of due messages."""
-        return self._ready_bytes + sum(lane.late.memory_bytes for lane in self.lanes.values())
+        return self._ready_bytes + self._refused_bytes + sum(lane.late.memory_bytes for lane in self.lanes.values())
 
     @property
     def sending(self) -> int:
@@ -275,7 +277,7 @@ class Delivery:
         if not refs:
             return len(due) == FETCH_MESSAGES
         try:
-            entries = await self._store.read(refs, with_data=self._ready_bytes < READY_BYTES_MAX)
+            entries = await self._store.read(refs, min(READ_BYTES_MAX, max(0, READY_BYTES_MAX - self._ready_bytes)))
         except LogError as error:
             logger.error("%d due messages can't be read, tried again in %g s: %s", len(due), READ_RETRY_SECONDS, error)
             for due_ms, ref in due:
@@ -329,8 +331,8 @@ class Delivery:
                 lane.returned.clear()
             if not lane.late or len(lane.old) >= FETCH_MESSAGES // 2:
                 continue
-            if self._ready_bytes >= READY_BYTES_MAX and lane.old:
-                continue
+            if self._ready_bytes >= READY_BYTES_MAX:
+                return
             if not self._routes(lane):
                 continue
             late = [(due_ms, ref) for due_ms, ref in lane.late.take(FETCH_MESSAGES) if self._is_waiting(ref)]
@@ -341,9 +343,11 @@ class Delivery:
                 lane.late.add(late)
                 self._park(lane, asyncio.get_running_loop().time() + READ_RETRY_SECONDS, str(error))
                 continue
+            lane.late.add([(entry.due_ms, entry.ref) for entry in entries if entry.is_unread])
             for entry in entries:
                 if entry.data is None:
-                    self._unreadable(entry.ref)
+                    if not entry.is_unread:
+                        self._unreadable(entry.ref)
                 else:
                     lane.old.append(Item(entry.ref, entry.due_ms, entry.subject, entry.data))
                     self._ready_bytes += len(entry.data)
@@ -374,6 +378,7 @@ class Delivery:
                 self._moving[lane.subject] = lane
         while self._refused and self._refused[0][0] <= now:
             item = heapq.heappop(self._refused)[2]
+            self._refused_bytes -= len(item.data)
             lane = self._lane_of(item.subject)
             if lane.is_parked:
                 lane.returned.append((item.due_ms, item.ref))
@@ -545,7 +550,9 @@ class Delivery:
         self.counters.refusals += 1
         item.refusals += 1
         self._store.release([item.ref])
-        if item.refusals < REFUSALS_MAX and len(self._refused) < REFUSED_WAITING_MAX:
+        has_room = len(self._refused) < REFUSED_WAITING_MAX and self._refused_bytes < REFUSED_BYTES_MAX
+        if item.refusals < REFUSALS_MAX and has_room:
+            self._refused_bytes += len(item.data)
             at = now + REFUSAL_PAUSE_SECONDS * 2 ** (item.refusals - 1)
             heapq.heappush(self._refused, (at, next(self._tie), item))
             return

@@ -181,12 +181,14 @@ class Handlers:
 
         task = asyncio.get_running_loop().create_task(answer())
         self._queries.add(task)
-        task.add_done_callback(self._queried)
 
-    def _queried(self, task: "asyncio.Task[None]") -> None:
-        self._queries.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            logger.error("a question failed in an unforeseen way", exc_info=task.exception())
+        def ended(done: "asyncio.Task[None]") -> None:
+            self._queries.discard(done)
+            if not done.cancelled() and done.exception() is not None:
+                logger.error("a question failed in an unforeseen way", exc_info=done.exception())
+                connection.reply(frame, ResponseCode.BROKER_ERROR)
+
+        task.add_done_callback(ended)
 
     async def _find(self, frame: Frame) -> bytes:
         request = FindDelayedRequest.decode(frame.body, frame.version)

@@ -39,6 +39,8 @@ SCAN_MESSAGES = 2_000
 SCAN_HOURS = 500
 """Hours looked through for one page."""
 PAGE_BYTES = 4 << 20
+FOUND_BYTES_MAX = 64 << 20
+"""Bytes of the messages that one question or change is about."""
 CALENDAR_HOURS_MAX = 24 * 366 * 2 + 48
 CALENDAR_CACHE_HOURS = 20_000
 TIME_MAX_MS = 1 << 48
@@ -141,11 +143,16 @@ class PendingMessages:
         self, targets: Sequence[DelayedTarget], refs: list[list[int]], found: list[dict[int, Entry]]
     ) -> None:
         """Read candidates, all targets' at once, and keep those that are what was asked for."""
-        entries = iter(await self._store.read([ref for candidates in refs for ref in candidates]))
+        entries = iter(await self._store.read([ref for candidates in refs for ref in candidates], FOUND_BYTES_MAX))
         for i, candidates in enumerate(refs):
             target = targets[i]
             for _ in candidates:
                 entry = next(entries)
+                if entry.is_unread:
+                    raise BadQuery(
+                        f"the messages asked for have more than {FOUND_BYTES_MAX} bytes together; ask for fewer at a time",
+                        code="delay.too_much",
+                    )
                 if entry.data is None or message_id_of(entry.data) != target.message_id:
                     continue
                 if target.subject and self._store.subject_name(entry.subject) != target.subject:
@@ -166,7 +173,7 @@ class PendingMessages:
                         refs[i].append(ref_of(hour.number, n))
             return refs
 
-        return await asyncio.get_running_loop().run_in_executor(self._store.loaders, scan)
+        return await asyncio.get_running_loop().run_in_executor(self._store.scanners, scan)
 
     async def _open_all(self, entries: Sequence[Entry]) -> list[Entry]:
         """Have all hours of these open at one moment; without those whose hour was removed meanwhile."""
@@ -204,10 +211,12 @@ class PendingMessages:
             looked += 1
             places = await self._scan(hour, subject, begin, query.to_ms, wanted, after)
             while places:
-                part, places = places[:SCAN_MESSAGES], places[SCAN_MESSAGES:]
-                entries = await self._store.read([ref_of(number, n) for _, n in part])
+                entries = await self._store.read([ref_of(number, n) for _, n in places[:SCAN_MESSAGES]])
                 await self._store.open(hour)
-                for (due_ms, n), entry in zip(part, entries, strict=True):
+                # What was too much for one read begins the next.
+                read = next((i for i, entry in enumerate(entries) if entry.is_unread), len(entries))
+                part, places = places[:read], places[read:]
+                for (due_ms, n), entry in zip(part, entries[:read], strict=True):
                     scanned += 1
                     state = self._store.state(entry.ref)
                     if state in wanted and entry.data is not None:
@@ -250,7 +259,7 @@ class PendingMessages:
             most = SCAN_MESSAGES + 1
             return list(zip(dues[:most].tolist(), numbers[:most].tolist(), strict=True))
 
-        return await asyncio.get_running_loop().run_in_executor(self._store.loaders, scan)
+        return await asyncio.get_running_loop().run_in_executor(self._store.scanners, scan)
 
     # --- change ----------------------------------------------------------------------------------------------------
 
@@ -376,7 +385,7 @@ class PendingMessages:
             numbers, counts = np.unique(subjects, return_counts=True)
             return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
 
-        counts = await asyncio.get_running_loop().run_in_executor(self._store.loaders, count)
+        counts = await asyncio.get_running_loop().run_in_executor(self._store.scanners, count)
         self._calendar[hour.number] = (version, counts)
         self._calendar.move_to_end(hour.number)
         if len(self._calendar) > CALENDAR_CACHE_HOURS:

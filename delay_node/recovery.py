@@ -18,7 +18,7 @@ from delay_node.dispatch_log import DISPATCH_BYTES
 from delay_node.hour import LOAD_ENTRIES, Hour
 from delay_node.records import GONE, Action, Moved, Scheduled, State, decode_record
 from delay_node.schedule_log import INDEX_BYTES, checks_of, hour_number
-from delay_node.store import DelayStore
+from delay_node.store import UNBOUNDED, DelayStore
 from qmq.daemon.checkpointing import CheckpointDraft
 from qmq.errors import LogError
 from qmq.log.checkpoint import Checkpoint, CheckpointStore
@@ -176,7 +176,7 @@ def _learn_subjects(hour: Hour, subjects: dict[int, str]) -> None:
         index = hour.schedule.read_index(begin, min(begin + LOAD_ENTRIES, hour.schedule.count))
         numbers, firsts = np.unique(index["subject"], return_index=True)
         for number, first in zip(numbers.tolist(), firsts.tolist(), strict=True):
-            (entry,) = hour.schedule.read_entries(hour.number, [begin + first])
+            entry = hour.schedule.read_entry(hour.number, begin + first, UNBOUNDED)
             if number not in subjects and entry.data is not None:
                 subjects[number] = decode_raw(entry.data, CRC_BYTES)[0].subject
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delay_node.append_file import AppendFile
-from delay_node.records import HOUR_MS
+from delay_node.records import HOUR_MS, ref_of
 from qmq.errors import LogError
 from qmq.protocol.scan import CRC_BYTES
 
@@ -102,12 +102,13 @@ def flags_and_times(data: memoryview, raw_begins: NDArray[np.int64]) -> tuple[ND
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A scheduled message read back. `data` is None when its bytes fail their checks."""
+    """A scheduled message read back. `data` is None when its bytes fail their checks, or with `is_unread` were left out."""
 
     ref: int
     due_ms: int
     subject: int
     data: bytes | None
+    is_unread: bool = False
 
 
 class ScheduleLog:
@@ -142,27 +143,21 @@ class ScheduleLog:
         """Index entries [begin, end); from any thread. Raises LogError."""
         return np.frombuffer(self.index.read(begin * INDEX_BYTES, end * INDEX_BYTES), dtype=INDEX)
 
-    def read_entries(self, hour: int, numbers: list[int], with_data: bool = True) -> list[Entry]:
-        """Messages by number; from any thread.
+    def read_entry(self, hour: int, number: int, bytes_max: int) -> Entry:
+        """A message by number, its body only when it has at most `bytes_max` bytes; from any thread.
 
         Raises:
-            LogError: the disk could not give them.
+            LogError: the disk could not give it.
         """
-        found = []
-        for number in numbers:
-            index = self.read_index(number, number + 1)
-            ref = hour << 32 | number
-            if len(index) != 1 or index["check"][0] != checks_of(index)[0]:
-                found.append(Entry(ref, -1, -1, None))
-                continue
-            place, due_ms, size, _, subject, _ = index[0].item()
-            data = None
-            if with_data:
-                data = self.data.read(place, place + size)
-                if not is_whole(data):
-                    data = None
-            found.append(Entry(ref, due_ms, subject, data))
-        return found
+        index = self.read_index(number, number + 1)
+        ref = ref_of(hour, number)
+        if len(index) != 1 or index["check"][0] != checks_of(index)[0]:
+            return Entry(ref, -1, -1, None)
+        place, due_ms, size, _, subject, _ = index[0].item()
+        if size > bytes_max:
+            return Entry(ref, due_ms, subject, None, is_unread=True)
+        data = self.data.read(place, place + size)
+        return Entry(ref, due_ms, subject, data if is_whole(data) else None)
 
 
 def is_whole(entry: bytes | memoryview) -> bool:

@@ -49,6 +49,9 @@ SUBJECTS_MAX = 200_000
 """Subjects that a node tells apart; a further one is refused."""
 OPEN_FAR_ENTRIES_MAX = 4_000_000
 """Messages of far hours whose states and ids are kept in memory after somebody looked for one; the longest unused go first."""
+READ_BYTES_MAX = 8 << 20
+"""Bodies of one read; what is left over is read by the next."""
+UNBOUNDED = 1 << 62
 ACTION_REFS_MAX = 10_000
 """Messages of one action's record."""
 
@@ -131,6 +134,10 @@ class DelayStore:
     readers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(max_workers=2, thread_name_prefix="delay-read")
     )
+    scanners: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(max_workers=1, thread_name_prefix="delay-scan")
+    )
+    """Questions read whole hours here, apart from `loaders`: delivery waits for those."""
     loaders: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(max_workers=1, thread_name_prefix="delay-load")
     )
@@ -498,7 +505,8 @@ class DelayStore:
             hour.states = bytearray(count)
         try:
             work = loop.run_in_executor(
-                self.loaders, lambda: read_hour(hour, count, dispatch_count, for_wheel=for_wheel)
+                self.loaders if for_wheel else self.scanners,
+                lambda: read_hour(hour, count, dispatch_count, for_wheel=for_wheel),
             )
             opened = await work
         except BaseException:
@@ -525,6 +533,9 @@ class DelayStore:
         return opened
 
     def _close_unused(self) -> None:
+        if self._effects:
+            # A decision that the dispatch log does not hold yet lives in the states alone.
+            return
         total = sum(hour.schedule.count for hour in self._open_far.values())
         while total > OPEN_FAR_ENTRIES_MAX and len(self._open_far) > 1:
             _, hour = self._open_far.popitem(last=False)
@@ -543,7 +554,7 @@ class DelayStore:
             hour.ids_making = loop.create_future()
             try:
                 count = hour.schedule.count
-                made = await loop.run_in_executor(self.loaders, read_ids, hour, count)
+                made = await loop.run_in_executor(self.scanners, read_ids, hour, count)
                 # What came meanwhile is only in the index file, or in memory on its way there.
                 late = hour.schedule.read_index(count, hour.schedule.count)["id"]
                 made.tail.extend(late.tolist())
@@ -554,24 +565,34 @@ class DelayStore:
             await self.open(hour)
         return hour.ids
 
-    async def read(self, refs: Sequence[int], with_data: bool = True) -> list[Entry]:
-        """Messages by ref, in a thread. Unreadable ones come back without data. Raises LogError."""
+    async def read(self, refs: Sequence[int], bytes_max: int = READ_BYTES_MAX) -> list[Entry]:
+        """As `read_now`, in a thread."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.readers, self.read_now, refs, with_data)
+        return await loop.run_in_executor(self.readers, self.read_now, refs, bytes_max)
 
-    def read_now(self, refs: Sequence[int], with_data: bool = True) -> list[Entry]:
-        """Messages by ref; from any thread. Raises LogError."""
-        by_hour: dict[int, list[int]] = {}
+    def read_now(self, refs: Sequence[int], bytes_max: int = READ_BYTES_MAX) -> list[Entry]:
+        """Messages by ref; from any thread. Unreadable ones come back without data.
+
+        Bodies are read up to `bytes_max` in all, at least one unless it is 0; the rest comes back marked `is_unread`.
+
+        Raises:
+            LogError: the disk could not give them.
+        """
+        found: list[Entry] = []
+        left, has_read = bytes_max, False
         for ref in refs:
-            by_hour.setdefault(hour_of(ref), []).append(number_of(ref))
-        found: dict[int, Entry] = {}
-        for number, numbers in by_hour.items():
-            hour = self.hours.get(number)
+            hour = self.hours.get(hour_of(ref))
             if hour is None:
+                found.append(Entry(ref, -1, -1, None))
                 continue
-            for entry in hour.schedule.read_entries(number, numbers, with_data):
-                found[entry.ref] = entry
-        return [found.get(ref) or Entry(ref, -1, -1, None) for ref in refs]
+            room = left if has_read or not bytes_max else UNBOUNDED
+            entry = hour.schedule.read_entry(hour.number, number_of(ref), room)
+            if entry.data is not None:
+                left, has_read = max(0, left - len(entry.data)), True
+            elif entry.is_unread:
+                left = 0  # nothing behind it either: messages stay in their order
+            found.append(entry)
+        return found
 
     def subject_name(self, number: int) -> str:
         """The name behind a number in an index entry."""
@@ -580,6 +601,7 @@ class DelayStore:
     def close(self) -> None:
         """End the reading threads."""
         self.readers.shutdown(wait=True, cancel_futures=True)
+        self.scanners.shutdown(wait=True, cancel_futures=True)
         self.loaders.shutdown(wait=True, cancel_futures=True)
 
 

@@ -9,13 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from delay_node import delivery, handlers, store
+from delay_node import delivery, handlers, pending, store
+from delay_node.records import RecordKind
+from delay_node.schedule_log import Entry
 from qmq.clock import SystemClock
 from qmq.log.commit import SealedCommit
 from qmq.net.server import Connection, FrameServer
 from qmq.protocol.codes import BrokerGroupState, Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, encode_send_response
-from qmq.protocol.delayed import DelayedTarget, FindDelayedRequest, ListDelayedRequest, Operation, Outcome
+from qmq.protocol.delayed import (
+    ChangeDelayedRequest,
+    DelayedTarget,
+    FindDelayedRequest,
+    ListDelayedRequest,
+    Operation,
+    Outcome,
+)
 from qmq.protocol.extensions import Fields
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import decode_entries
@@ -308,3 +317,81 @@ async def test_nothing_is_answered_and_nothing_leaves_before_it_is_on_disk(
         assert (await deliver)[0].outcome is Outcome.DONE
         assert await send == {}
         await eventually_async(lambda: broker.got == {"m2": 1, "m3": 1})
+
+
+async def test_large_messages_are_read_a_few_at_a_time_and_all_delivered_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size, most = 30_000, 100_000
+    for module in (store, delivery):
+        monkeypatch.setattr(module, "READ_BYTES_MAX", most)
+    monkeypatch.setattr(delivery, "READY_BYTES_MAX", 2 * most)
+    monkeypatch.setattr(pending, "FOUND_BYTES_MAX", most)
+    reads: list[int] = []
+    read_now = store.DelayStore.read_now
+
+    def watched(self: store.DelayStore, refs: list[int], bytes_max: int = most) -> list[Entry]:
+        entries = read_now(self, refs, min(bytes_max, most))
+        reads.append(sum(len(entry.data) for entry in entries if entry.data is not None))
+        return entries
+
+    monkeypatch.setattr(store.DelayStore, "read_now", watched)
+    async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
+        broker.is_silent = True
+        due = now_ms() + DAY
+        await client.send(*[delayed(i, due + i, data="x" * size) for i in range(40)])
+        ids: list[str] = []
+        cursor = ""
+        while True:
+            page = await client.listed(ListDelayedRequest("orders", 0, due + DAY, limit=100, cursor=cursor))
+            ids += [item.message.message_id for item in page.items]
+            cursor = page.cursor
+            if not cursor:
+                break
+        assert ids == [f"m{i}" for i in range(40)]
+        targets = tuple(DelayedTarget(f"m{i}", due_ms=due + i) for i in range(10))
+        frame = await client.raw(Command.CHANGE_DELAYED, ChangeDelayedRequest(Operation.DELIVER, -1, targets).encode(9))
+        assert frame.code == ResponseCode.PARAM_ERROR
+        assert Fields(frame.body).text("code") == "delay.too_much"
+        broker.is_silent = False
+        soon = now_ms() + 300
+        for i in range(40):
+            (change,) = await client.change(
+                Operation.RESCHEDULE, DelayedTarget(f"m{i}", due_ms=due + i), due_ms=soon + i
+            )
+            assert change.outcome is Outcome.DONE
+        await eventually_async(lambda: system.delay.store.pending == 0, 20)
+        assert set(broker.got) == {f"m{i}" for i in range(40)}
+        assert max(reads) <= most + size + 1_000
+        assert system.delay.delivery._ready_bytes == 0
+
+
+async def test_an_hour_with_undecided_effects_is_not_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "OPEN_FAR_ENTRIES_MAX", 1)
+    async with odd(tmp_path) as (system, _), connected(system.delay) as client:
+        begin = (now_ms() + 2 * DAY) // HOUR * HOUR
+        await client.send(*[delayed(i, begin + i * HOUR) for i in range(3)])
+        kept = system.delay.store
+        hours = [kept.hours[begin // HOUR + i] for i in range(3)]
+        await kept.open(hours[0])
+        kept.act(RecordKind.CANCELLED, [hours[0].number << 32], now_ms())
+        await kept.open(hours[1])
+        await kept.open(hours[2])
+        assert hours[0].is_open, "its decision is nowhere but in memory"
+        (change,) = await client.change(Operation.DELIVER, DelayedTarget("m0", due_ms=begin))
+        assert (change.outcome, change.state) == (Outcome.TOO_LATE, "cancelled")
+        await kept.open(hours[1])
+        assert not hours[0].is_open
+
+
+async def test_a_question_that_meets_a_bug_of_ours_is_answered_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with odd(tmp_path) as (system, _), connected(system.delay) as client:
+
+        async def broken(target: DelayedTarget) -> list[object]:
+            raise KeyError("a bug")
+
+        monkeypatch.setattr(system.delay.pending, "find", broken)
+        frame = await client.raw(Command.FIND_DELAYED, FindDelayedRequest(DelayedTarget("m1")).encode(9))
+        assert frame.code == ResponseCode.BROKER_ERROR
