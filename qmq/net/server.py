@@ -5,6 +5,7 @@ the frame and answers later. Nothing is awaited and no task is made per frame.
 """
 
 import asyncio
+import errno
 import logging
 import socket
 from collections import Counter
@@ -19,6 +20,10 @@ from qmq.protocol.frames import FRAME_BYTES_MAX, HEADER_BYTES, Frame, FrameReade
 BACKLOG = 1024
 """Connections that the kernel keeps until they are accepted."""
 ACCEPTS_IN_A_ROW = 32
+"""New connections of one turn of the loop."""
+ACCEPT_RETRY_SECONDS = 1.0
+"""Until new connections are looked at again when there was no file descriptor, or no memory, for one."""
+OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 CHECK_SECONDS = 1.0
 """How often deadlines of connections are looked at."""
 
@@ -91,9 +96,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = transport
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
-        if not self._server.admit(self):
-            self.is_closed = True
-            transport.abort()
+        if self._server.is_closing:
+            self.abort()
             return
         transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_max)
 
@@ -287,7 +291,8 @@ class FrameServer:
         self.metrics = ServerMetrics()
         self.logger = logger or logging.getLogger("qmq.net")
         self.connections: set[Connection] = set()
-        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
+        self._joining: set[asyncio.Task[None]] = set()
         self._checker: asyncio.TimerHandle | None = None
         self.is_closing = False
         self._watch_answers: asyncio.Event | None = None
@@ -304,34 +309,69 @@ class FrameServer:
         except OSError as error:
             sock.close()
             raise OSError(error.errno, f"{self._host}:{self._port}: {error.strerror}") from error
-        # asyncio takes its backlog also as the number of accepts to try in a row, even while there are no file
-        # descriptors left; the kernel's queue may be longer.
-        self._server = await self.loop.create_server(lambda: Connection(self), sock=sock, backlog=ACCEPTS_IN_A_ROW)
+        sock.setblocking(False)
         sock.listen(BACKLOG)
+        self._listener = sock
+        self._listen()
         self._checker = self.loop.call_later(CHECK_SECONDS, self._check)
 
     @property
     def address(self) -> tuple[str, int]:
         """Where it listens; the real port after port 0."""
-        assert self._server is not None
-        host, port = self._server.sockets[0].getsockname()[:2]
+        assert self._listener is not None
+        host, port = self._listener.getsockname()[:2]
         return str(host), int(port)
 
-    def admit(self, connection: Connection) -> bool:
-        """Whether a new connection may stay."""
-        if self.is_closing or len(self.connections) >= self.limits.connections_max:
-            self.metrics.refused += 1
-            if self.metrics.refused % 1000 == 1:
-                self.logger.warning(
-                    "%s: refused, %d connections are the limit (connections_max)",
-                    connection.peer,
-                    len(self.connections),
-                )
-            return False
-        self.connections.add(connection)
-        self.metrics.connections_total += 1
-        self.metrics.connections = len(self.connections)
-        return True
+    def _listen(self) -> None:
+        if self._listener is not None and not self.is_closing:
+            self.loop.add_reader(self._listener.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        """Take who knocks, and close at once whom there is no room for.
+
+        asyncio's own server would hold each of those open for four turns of the loop: a burst of them would use up
+        the file descriptors that log and indexes count on.
+        """
+        assert self._listener is not None
+        for _ in range(ACCEPTS_IN_A_ROW):
+            try:
+                sock, address = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self.loop.call_exception_handler({"message": "a connection can't be accepted", "exception": error})
+                if error.errno in OUT_OF_RESOURCES:
+                    # The socket stays readable: without a pause this would spin.
+                    self.loop.remove_reader(self._listener.fileno())
+                    self.loop.call_later(ACCEPT_RETRY_SECONDS, self._listen)
+                return
+            if len(self.connections) >= self.limits.connections_max:
+                sock.close()
+                self._refused(f"{address[0]}:{address[1]}")
+                continue
+            sock.setblocking(False)
+            connection = Connection(self)
+            self.connections.add(connection)
+            self.metrics.connections_total += 1
+            self.metrics.connections = len(self.connections)
+            task = self.loop.create_task(self._join(connection, sock))
+            self._joining.add(task)
+            task.add_done_callback(self._joining.discard)
+
+    def _refused(self, peer: str) -> None:
+        self.metrics.refused += 1
+        if self.metrics.refused % 1000 == 1:
+            self.logger.warning(
+                "%s: refused, %d connections are the limit (connections_max)", peer, len(self.connections)
+            )
+
+    async def _join(self, connection: Connection, sock: socket.socket) -> None:
+        try:
+            await self.loop.connect_accepted_socket(lambda: connection, sock)
+        except OSError as error:
+            sock.close()
+            self.release(connection)
+            self.logger.warning("a new connection failed: %s", error)
 
     def release(self, connection: Connection) -> None:
         """A connection is gone."""
@@ -353,8 +393,9 @@ class FrameServer:
     def stop_listening(self) -> None:
         """Take no new connections."""
         self.is_closing = True
-        if self._server is not None:
-            self._server.close()
+        if self._listener is not None and self._listener.fileno() >= 0:
+            self.loop.remove_reader(self._listener.fileno())
+            self._listener.close()
 
     async def close(self, grace_seconds: float) -> int:
         """Take nothing new, wait for the answers under way, then close; how many connections had to be cut off."""
@@ -366,6 +407,8 @@ class FrameServer:
                 await self._watch_answers.wait()
         except TimeoutError:
             pass
+        for task in self._joining:
+            task.cancel()
         cut = 0
         for connection in list(self.connections):
             if connection.unanswered:
@@ -375,7 +418,5 @@ class FrameServer:
                 connection.finish()
         if self._checker is not None:
             self._checker.cancel()
-        if self._server is not None:
-            self._server.close()
         await asyncio.sleep(0)
         return cut
