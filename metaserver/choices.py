@@ -21,6 +21,15 @@ class GroupState(StrEnum):
     OFFLINE = "offline"
 
 
+class OperatorState(StrEnum):
+    """What an operator wants of a broker group; it can take away from what the group does, never add."""
+
+    NORMAL = "normal"
+    READ_ONLY = "read_only"
+    DRAINING = "draining"
+    """Takes nothing new, its subjects move away, and it may be removed when it is empty."""
+
+
 STATE_ON_WIRE = {
     GroupState.READ_WRITE: BrokerGroupState.READ_WRITE,
     GroupState.READ_ONLY: BrokerGroupState.READ_ONLY,

@@ -6,12 +6,12 @@ its own loop longer than a lease, nobody expires for one full expiry: its own si
 
 import logging
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState
+from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
 from metaserver.routing import SUBJECT_GROUPS_MIN, assign, is_usable
-from metaserver.snapshot import BrokerGroup, Metadata, Node, Route
+from metaserver.snapshot import BrokerGroup, Metadata, Node, Route, SubjectRule
 from qmq.clock import Clock
 from qmq.protocol.codes import BrokerRequestType, ClientType
 from qmq.protocol.commands import BrokerGroupRoute
@@ -46,8 +46,12 @@ class LiveGroup:
 
     @property
     def state(self) -> GroupState:
-        """What clients are told."""
-        return GroupState.OFFLINE if self.is_expired or self.node is None else self.reported
+        """What clients are told: what the master said of itself, less what an operator took away."""
+        if self.is_expired or self.node is None:
+            return GroupState.OFFLINE
+        if self.row.operator_state != OperatorState.NORMAL and self.reported is GroupState.READ_WRITE:
+            return GroupState.READ_ONLY
+        return self.reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,16 @@ class Registered:
     has_changed: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """What others had changed in the database."""
+
+    subjects: set[str]
+    """Whose routes are other ones now."""
+    broker_groups: set[str]
+    """Whose state operators changed."""
+
+
 class Directory:
     """The metaserver's memory."""
 
@@ -71,28 +85,46 @@ class Directory:
         self.groups: dict[str, LiveGroup] = {}
         self.nodes: dict[str, Node] = {}
         self.routes: dict[str, Route] = {}
+        self.rules: Mapping[str, SubjectRule] = {}
+        self.paused: frozenset[tuple[str, str, str]] = frozenset()
+        self._stored_groups: set[str] = set()
         self._subjects_of: dict[str, set[str]] = {}
         self._grace_until = clock.monotonic() + EXPIRY_SECONDS
         self._ticked_at = clock.monotonic()
 
-    def load(self, metadata: Metadata) -> None:
+    def load(self, metadata: Metadata) -> Reloaded:
         """Take what the database, or the last snapshot, holds; what is known live already stays."""
         now = self._clock.monotonic()
         for node in metadata.nodes:
             self.nodes.setdefault(node.node_id, node)
+        changed_groups, stored = set(), set()
         for row in metadata.broker_groups:
-            if row.name not in self.groups:
+            stored.add(row.name)
+            live = self.groups.get(row.name)
+            if live is None:
                 master = self.nodes.get(row.master)
                 self.groups[row.name] = LiveGroup(row, master, now, row.state, row.state is GroupState.OFFLINE)
+            elif live.row.operator_state != row.operator_state:
+                live.row = replace(live.row, operator_state=row.operator_state)
+                changed_groups.add(row.name)
+        for name in self._stored_groups - stored:
+            # An operator removed it. A node that still runs comes back with its next heartbeat.
+            if name in self.groups and self.groups[name].state is GroupState.OFFLINE:
+                del self.groups[name]
+        self._stored_groups = stored
+        changed_subjects = set()
         for route in metadata.routes:
             known = self.routes.get(route.subject)
             if known is None or known.version < route.version:
                 self.put_route(route)
+                changed_subjects.add(route.subject)
+        self.rules, self.paused = metadata.rules, metadata.paused
+        return Reloaded(changed_subjects, changed_groups)
 
     def metadata(self) -> Metadata:
         """Everything, to be kept."""
         rows = tuple(replace(live.row, state=live.state) for live in self.groups.values())
-        return Metadata(rows, tuple(self.nodes.values()), tuple(self.routes.values()))
+        return Metadata(rows, tuple(self.nodes.values()), tuple(self.routes.values()), self.rules, self.paused)
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 
@@ -188,6 +220,9 @@ class Directory:
 
     def put_route(self, route: Route) -> None:
         """Set a subject's route."""
+        known = self.routes.get(route.subject)
+        for group in known.broker_groups if known is not None else ():
+            self._subjects_of[group].discard(route.subject)
         self.routes[route.subject] = route
         for group in route.broker_groups:
             self._subjects_of.setdefault(group, set()).add(route.subject)
@@ -199,7 +234,7 @@ class Directory:
     def route_of(self, subject: str) -> tuple[Route | None, bool]:
         """A real subject's route, made or topped up when needed; whether it has to be stored."""
         route = self.routes.get(subject)
-        if route is not None and len(route.broker_groups) >= self._subject_groups_min:
+        if route is not None and len(route.broker_groups) - len(route.draining) >= self._subject_groups_min:
             return route, False
         live = {
             name
@@ -207,11 +242,13 @@ class Directory:
             if group.row.kind is GroupKind.BROKER and group.state is GroupState.READ_WRITE
         }
         current = route.broker_groups if route is not None else ()
-        chosen = assign(current, live, self._rng, minimum=self._subject_groups_min)
+        draining = route.draining if route is not None else ()
+        minimum = self._subject_groups_min + len(draining)
+        chosen = assign(current, live, self._rng, minimum=minimum)
         if chosen == current or (route is None and len(self.routes) >= SUBJECTS_MAX):
             return route, False
         created = route.created_at_ms if route is not None else self._clock.wall_ms()
-        fresh = Route(subject, chosen, (route.version if route is not None else 0) + 1, created)
+        fresh = Route(subject, chosen, (route.version if route is not None else 0) + 1, created, draining)
         self.put_route(fresh)
         return fresh, True
 
@@ -220,7 +257,11 @@ class Directory:
         if client_type == ClientType.DELAY_PRODUCER:
             return self.any_usable(client_type)
         route = self.routes.get(subject)
-        return self._usable(route.broker_groups if route is not None else (), client_type)
+        if route is None:
+            return ()
+        if client_type == ClientType.PRODUCER:
+            return self._usable([name for name in route.broker_groups if name not in route.draining], client_type)
+        return self._usable(route.broker_groups, client_type)
 
     def any_usable(self, client_type: int) -> tuple[BrokerGroupRoute, ...]:
         """A few groups that a client of this type can use, whatever the subject."""

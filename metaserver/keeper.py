@@ -36,15 +36,21 @@ class Keeper:
         self._known_clients: set[ClientSeen] = set()
         self._wake = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata")
+        self._loaded_changes: int | None = None
         self.problem = ""
         """Why the store is away; "" while it answers."""
         self.dropped_clients = 0
         self.failures = 0
 
     async def load(self) -> Metadata | None:
-        """Everything stored; None when the store is away."""
+        """Everything stored; None when nothing changed since the last time, or the store is away."""
         try:
+            changes = await self._in_thread(self._repository.changes)
+            if changes == self._loaded_changes:
+                self.problem = ""
+                return None
             metadata = await self._in_thread(self._repository.load)
+            self._loaded_changes = changes
         except Exception as error:  # noqa: BLE001 - whatever the database raises, the metaserver goes on
             self._failed(error)
             return None

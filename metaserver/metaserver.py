@@ -24,8 +24,8 @@ from qmq.net.server import FrameServer, ServerLimits
 logger = logging.getLogger("qmq.meta")
 
 TICK_SECONDS = 0.5
-RELOAD_SECONDS = 5.0
-"""How often the database is read again: other metaservers and operators change it. As in QMQ."""
+RELOAD_SECONDS = 1.0
+"""How often the database is asked whether other metaservers or operators changed anything; read again if so."""
 ROUTE_FILE_SECONDS = 5.0
 SUBJECTS_PER_PAGE = 1_000
 FRAME_BYTES_MAX = 1 << 20
@@ -123,6 +123,7 @@ class Metaserver:
 
     async def _reload(self) -> None:
         """Take up what others changed in the database, and keep the route file."""
+        save_at = 0.0
         while not self._stop.is_set():
             try:
                 async with asyncio.timeout(RELOAD_SECONDS):
@@ -133,14 +134,12 @@ class Metaserver:
                 return
             metadata = await self.keeper.load()
             if metadata is not None:
-                changed = {route.subject for route in metadata.routes if self._is_newer(route)}
-                self.directory.load(metadata)
-                self.handlers.routes_changed(changed)
-            self._save_route_file()
-
-    def _is_newer(self, route: Route) -> bool:
-        known = self.directory.routes.get(route.subject)
-        return known is None or known.version < route.version
+                reloaded = self.directory.load(metadata)
+                self.handlers.reloaded(reloaded)
+            now = self.clock.monotonic()
+            if now >= save_at:
+                save_at = now + ROUTE_FILE_SECONDS
+                self._save_route_file()
 
     def _save_route_file(self) -> None:
         metadata = self.directory.metadata()
@@ -181,6 +180,7 @@ class Metaserver:
             "name": row.name,
             "kind": str(row.kind),
             "state": str(live.state),
+            "operator_state": str(row.operator_state),
             "reason": live.reason,
             "epoch": row.epoch,
             "subjects": len(directory.subjects_of(row.name)),
@@ -219,6 +219,7 @@ class Metaserver:
         return {
             "subject": route.subject,
             "broker_groups": list(route.broker_groups),
+            "draining": list(route.draining),
             "route_version": route.version,
             "created_at_ms": route.created_at_ms,
         }

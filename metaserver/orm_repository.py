@@ -7,7 +7,7 @@ from django.db import close_old_connections, connection
 
 from metaserver import queries
 from metaserver.services import broker_groups, routes
-from metaserver.services.audit import METASERVER
+from metaserver.services.changes import METASERVER
 from metaserver.snapshot import BrokerGroup, ClientSeen, Metadata, Node, Route
 
 T = TypeVar("T")
@@ -26,6 +26,9 @@ class OrmRepository:
 
     def load(self) -> Metadata:
         return self._run(queries.metadata)
+
+    def changes(self) -> int:
+        return self._run(queries.changes)
 
     def save_route(self, route: Route) -> Route:
         reason = "first registration" if route.version == 1 else "topped up"

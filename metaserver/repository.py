@@ -12,6 +12,10 @@ class Repository(Protocol):
         """Everything."""
         ...
 
+    def changes(self) -> int:
+        """A number that every change raises: equal numbers, equal metadata."""
+        ...
+
     def save_route(self, route: Route) -> Route:
         """Store version n + 1 over version n (0: new); the route that is there afterwards, which may be another's."""
         ...
@@ -38,19 +42,25 @@ class MemoryRepository:
         self.nodes = {node.node_id: node for node in metadata.nodes}
         self.routes = {route.subject: route for route in metadata.routes}
         self.clients: set[ClientSeen] = set()
+        self._changes = 0
 
     def load(self) -> Metadata:
         return Metadata(tuple(self.groups.values()), tuple(self.nodes.values()), tuple(self.routes.values()))
+
+    def changes(self) -> int:
+        return self._changes
 
     def save_route(self, route: Route) -> Route:
         there = self.routes.get(route.subject)
         if there is not None and there.version != route.version - 1:
             return there
         self.routes[route.subject] = route
+        self._changes += 1
         return route
 
     def save_group(self, group: BrokerGroup, reason: str) -> None:
         self.groups[group.name] = group
+        self._changes += 1
 
     def save_node(self, node: Node) -> None:
         self.nodes[node.node_id] = node

@@ -3,9 +3,10 @@
 import json
 import os
 from dataclasses import asdict
+from typing import Any
 
-from metaserver.choices import GroupKind, GroupState
-from metaserver.snapshot import BrokerGroup, Metadata, Node, Route
+from metaserver.choices import GroupKind, GroupState, OperatorState
+from metaserver.snapshot import BrokerGroup, Metadata, Node, Route, SubjectRule
 
 
 def save(path: str, metadata: Metadata) -> None:
@@ -14,6 +15,8 @@ def save(path: str, metadata: Metadata) -> None:
         "broker_groups": [asdict(group) for group in metadata.broker_groups],
         "nodes": [asdict(node) for node in metadata.nodes],
         "routes": [asdict(route) for route in metadata.routes],
+        "rules": {subject: asdict(rule) for subject, rule in metadata.rules.items()},
+        "paused": sorted(metadata.paused),
     }
     temporary = f"{path}.tmp"
     with open(temporary, "w", encoding="utf-8") as file:
@@ -35,14 +38,29 @@ def load(path: str) -> Metadata | None:
                     "kind": GroupKind(group["kind"]),
                     "state": GroupState(group["state"]),
                     "in_sync": tuple(group["in_sync"]),
+                    "operator_state": OperatorState(group.get("operator_state", OperatorState.NORMAL)),
                 }
             )
             for group in content["broker_groups"]
         )
         nodes = tuple(Node(**node) for node in content["nodes"])
         routes = tuple(
-            Route(**{**route, "broker_groups": tuple(route["broker_groups"])}) for route in content["routes"]
+            Route(
+                **{
+                    **route,
+                    "broker_groups": tuple(route["broker_groups"]),
+                    "draining": tuple(route.get("draining", ())),
+                }
+            )
+            for route in content["routes"]
         )
+        rules = {subject: _rule(rule) for subject, rule in content.get("rules", {}).items()}
+        paused = frozenset((subject, group, consumer) for subject, group, consumer in content.get("paused", ()))
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return Metadata(groups, nodes, routes)
+    return Metadata(groups, nodes, routes, rules, paused)
+
+
+def _rule(fields: dict[str, Any]) -> SubjectRule:
+    allowed = fields.get("allowed_groups")
+    return SubjectRule(**{**fields, "allowed_groups": None if allowed is None else tuple(allowed)})

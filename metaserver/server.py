@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState
-from metaserver.directory import Directory, Registered
+from metaserver.directory import Directory, Registered, Reloaded
 from metaserver.keeper import Keeper
 from metaserver.snapshot import ClientSeen, Route
 from qmq.clock import Clock
@@ -223,6 +223,13 @@ class MetaHandlers:
         connection.push(
             encode_request(ResponseCode.SUCCESS, 0, body, flag=FLAG_RESPONSE, request_code=Command.CLIENT_REGISTER)
         )
+
+    def reloaded(self, reloaded: Reloaded) -> None:
+        """Tell the clients what operators, or other metaservers, changed."""
+        self.routes_changed(reloaded.subjects)
+        for name in reloaded.broker_groups:
+            logger.info("broker group %s is %s now", name, self._directory.groups[name].state)
+            self._group_changed(name)
 
     def route_stored(self, route: Route) -> None:
         """The database holds another route than ours: take it, tell the clients."""

@@ -1,8 +1,9 @@
 """The metadata as plain frozen values: what the database keeps, and what answers come from. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from metaserver.choices import GroupKind, GroupState
+from metaserver.choices import GroupKind, GroupState, OperatorState
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class BrokerGroup:
     """Node id."""
     in_sync: tuple[str, ...]
     in_sync_version: int = 0
+    operator_state: OperatorState = OperatorState.NORMAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class Route:
     broker_groups: tuple[str, ...]
     version: int
     created_at_ms: int
+    draining: tuple[str, ...] = ()
+    """Those of `broker_groups` that take no new messages of the subject and are read until they are empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +58,24 @@ class ClientSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class SubjectRule:
+    """What was decided about a subject that nodes enforce; None: no limit, or the node's default."""
+
+    is_archived: bool = False
+    messages_per_second: int | None = None
+    bytes_per_second: int | None = None
+    retention_hours: float | None = None
+    allowed_groups: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Metadata:
     """Everything a metaserver starts from."""
 
     broker_groups: tuple[BrokerGroup, ...] = ()
     nodes: tuple[Node, ...] = ()
     routes: tuple[Route, ...] = ()
-    read_only: frozenset[tuple[str, str]] = field(default_factory=frozenset)
-    """(subject or "*", broker group) that take no new messages."""
+    rules: Mapping[str, SubjectRule] = field(default_factory=dict)
+    """By subject; those without a rule are left out."""
+    paused: frozenset[tuple[str, str, str]] = field(default_factory=frozenset)
+    """(subject, consumer group, consumer id or "" for all) whose pulls are held."""

@@ -3,6 +3,18 @@
 from metaserver.models.audit import AuditEntry
 from metaserver.models.broker_groups import BrokerGroup, Node
 from metaserver.models.clients import ClientSeen
+from metaserver.models.ledger import Ledger
 from metaserver.models.subjects import ConsumerGroup, Subject, SubjectRoute
+from metaserver.models.teams import Team
 
-__all__ = ["AuditEntry", "BrokerGroup", "ClientSeen", "ConsumerGroup", "Node", "Subject", "SubjectRoute"]
+__all__ = [
+    "AuditEntry",
+    "BrokerGroup",
+    "ClientSeen",
+    "ConsumerGroup",
+    "Ledger",
+    "Node",
+    "Subject",
+    "SubjectRoute",
+    "Team",
+]

@@ -2,7 +2,7 @@
 
 from django.db import models
 
-from metaserver.choices import GroupKind, GroupState
+from metaserver.choices import GroupKind, GroupState, OperatorState
 
 
 class BrokerGroup(models.Model):
@@ -11,12 +11,21 @@ class BrokerGroup(models.Model):
     name = models.CharField(max_length=100, unique=True)
     kind = models.CharField(max_length=10, choices=[(k.value, k.value) for k in GroupKind], default=GroupKind.BROKER)
     state = models.CharField(max_length=12, choices=[(s.value, s.value) for s in GroupState])
+    operator_state = models.CharField(
+        max_length=12, choices=[(s.value, s.value) for s in OperatorState], default=OperatorState.NORMAL
+    )
+    """What an operator decided; `state` is what the group does."""
+    operator_reason = models.CharField(max_length=500, blank=True)
+    operator_since = models.DateTimeField(null=True)
     epoch = models.BigIntegerField(default=0)
     master = models.CharField(max_length=100, blank=True)
     in_sync = models.JSONField(default=list)
     in_sync_version = models.BigIntegerField(default=0)
     in_sync_min = models.PositiveSmallIntegerField(default=1)
     promotion_id = models.UUIDField(null=True)
+    description = models.CharField(max_length=500, blank=True)
+    version = models.BigIntegerField(default=1)
+    """Raised by each change of an operator."""
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -39,7 +48,7 @@ class Node(models.Model):
     log_end = models.BigIntegerField(default=0)
     """The highest synced log offset this node ever reported: one that comes back with less has lost data."""
     leased_at = models.DateTimeField(null=True)
-    """When the last lease that was stored was given; leases are judged in the metaserver's memory."""
+    """When the last lease that was stored was given; written every few seconds."""
 
     class Meta:
         ordering = ("node_id",)

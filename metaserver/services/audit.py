@@ -1,15 +1,51 @@
-"""One audit row, inside the caller's transaction."""
+"""One audit entry, inside the caller's transaction, chained to the one before it.
 
+The ledger's row is locked until the transaction ends. Lock order everywhere: the things that change, then the ledger.
+"""
+
+import json
+from datetime import datetime
+from hashlib import blake2b
 from typing import Any
 
-from metaserver.models import AuditEntry
+from django.db.models import F
+from django.utils import timezone
 
-METASERVER = "metaserver"
-"""The actor of what no person asked for."""
+from metaserver.models import AuditEntry, Ledger
+from metaserver.services.changes import Actor
+
+DIGEST_BYTES = 32
 
 
-def record(*, actor: str, action: str, target: str, reason: str = "", before: Any = None, after: Any = None) -> None:
+def record(
+    *,
+    actor: Actor,
+    action: str,
+    target: str,
+    reason: str = "",
+    before: Any = None,
+    after: Any = None,
+) -> None:
     """Note a change."""
-    AuditEntry.objects.create(
-        actor=actor, action=action, target=target[:300], reason=reason[:500], before=before, after=after
-    )
+    ledger = Ledger.objects.select_for_update().get(id=1)
+    values = {
+        "at": timezone.now(),
+        "actor": actor.name[:200],
+        "action": action,
+        "target": target[:300],
+        "reason": reason[:500],
+        "before": before,
+        "after": after,
+        "address": actor.address[:100],
+        "request_id": actor.request_id[:64],
+    }
+    digest = entry_digest(ledger.audit_digest, **values)
+    AuditEntry.objects.create(**values, digest=digest)
+    Ledger.objects.filter(id=1).update(changes=F("changes") + 1, audit_digest=digest, audit_count=F("audit_count") + 1)
+
+
+def entry_digest(previous: str, *, at: datetime, before: Any, after: Any, **texts: str) -> str:
+    """The digest of an entry: blake2b over the entry before's digest and everything this one says, as sorted JSON."""
+    entry = {**texts, "at": at.isoformat(timespec="microseconds"), "before": before, "after": after}
+    text = json.dumps([previous, entry], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()

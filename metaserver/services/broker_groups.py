@@ -1,15 +1,23 @@
-"""Broker groups and nodes as they register."""
+"""Broker groups and nodes as they register, and what operators decide about them."""
+
+from datetime import timedelta
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
 from metaserver import snapshot
-from metaserver.models import BrokerGroup, Node
+from metaserver.choices import GroupKind, GroupState, OperatorState
+from metaserver.models import BrokerGroup, Node, SubjectRoute
 from metaserver.services import audit
+from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotFound, changing, check_version
+from metaserver.services.subjects import description_problem
+
+# --- as nodes register -------------------------------------------------------------------------------------------------
 
 
 @transaction.atomic
-def save_group(group: snapshot.BrokerGroup, *, actor: str, reason: str) -> None:
+def save_group(group: snapshot.BrokerGroup, *, actor: Actor, reason: str) -> None:
     """Create or update a group's row; an older epoch never replaces a newer one."""
     after = {"state": str(group.state), "epoch": group.epoch, "master": group.master, "in_sync": list(group.in_sync)}
     row = BrokerGroup.objects.filter(name=group.name).first()
@@ -48,20 +56,190 @@ def save_node(node: snapshot.Node) -> None:
 
 
 @transaction.atomic
-def accept_log_loss(node_id: str, *, log_end: int, actor: str, reason: str) -> None:
+def expire_group(name: str, *, silent_since_seconds: float, actor: Actor, reason: str) -> bool:
+    """Mark a group offline whose stored lease ran out; False when somebody was faster or it was heard meanwhile."""
+    row = BrokerGroup.objects.select_for_update().filter(name=name).exclude(state=GroupState.OFFLINE).first()
+    if row is None:
+        return False
+    limit = timezone.now() - timedelta(seconds=silent_since_seconds)
+    if Node.objects.filter(broker_group=row, node_id=row.master, leased_at__gt=limit).exists():
+        return False
+    before, row.state = row.state, GroupState.OFFLINE
+    row.save(update_fields=["state", "updated_at"])
+    audit.record(
+        actor=actor,
+        action="broker_group.expire",
+        target=name,
+        reason=reason,
+        before={"state": before},
+        after={"state": str(GroupState.OFFLINE)},
+    )
+    return True
+
+
+# --- as operators decide -----------------------------------------------------------------------------------------------
+
+
+def described(row: BrokerGroup) -> dict[str, Any]:
+    """What an operator decided about a broker group."""
+    return {
+        "description": row.description,
+        "operator_state": row.operator_state,
+        "operator_reason": row.operator_reason,
+    }
+
+
+def announce_group(
+    name: str, kind: GroupKind, description: str = "", *, actor: Actor, reason: str = "", dry_run: bool = False
+) -> Change:
+    """Make a broker group known before its first node registers: it is offline until then.
+
+    Raises:
+        Conflict: there is such a group.
+    """
+    if not 1 <= len(name) <= 100 or any(c in name for c in "/\r\n\x00 "):
+        text = "1 to 100 characters without '/', blanks and line ends are needed"
+        raise ChangeRefused(
+            f"broker group {name[:80]!r}: {text}", code="broker_group.name_illegal", fields={"name": text}
+        )
+    text = description_problem(description)
+    if text:
+        raise ChangeRefused(f"description: {text}", code="broker_group.invalid", fields={"description": text})
+    with changing(dry_run=dry_run):
+        if BrokerGroup.objects.filter(name=name).exists():
+            raise Conflict(f"broker group {name!r} exists", code="broker_group.exists")
+        row = BrokerGroup.objects.create(name=name, kind=kind, state=GroupState.OFFLINE, description=description)
+        after = described(row) | {"kind": str(kind)}
+        audit.record(actor=actor, action="broker_group.announce", target=name, reason=reason, after=after)
+    note = f"Start a node with --group {name} --meta ...; the group is offline until it registers."
+    return Change(name, None, after, row.version, (note,))
+
+
+def describe_group(
+    name: str,
+    description: str,
+    *,
+    actor: Actor,
+    reason: str = "",
+    expected_version: int | None = None,
+    dry_run: bool = False,
+) -> Change:
+    """Describe a broker group anew."""
+    text = description_problem(description)
+    if text:
+        raise ChangeRefused(f"description: {text}", code="broker_group.invalid", fields={"description": text})
+    with changing(dry_run=dry_run):
+        row = locked(name)
+        check_version(f"broker group {name}", row.version, expected_version)
+        before = described(row)
+        row.description = description
+        return _save(row, before, actor=actor, action="broker_group.update", reason=reason)
+
+
+def set_operator_state(
+    name: str,
+    state: OperatorState,
+    *,
+    actor: Actor,
+    reason: str = "",
+    expected_version: int | None = None,
+    dry_run: bool = False,
+) -> Change:
+    """Make a group read only, drain it, or let it serve again.
+
+    Raises:
+        Conflict: no other live group of its kind could take over what is sent.
+    """
+    with changing(dry_run=dry_run):
+        row = locked(name)
+        check_version(f"broker group {name}", row.version, expected_version)
+        before = described(row)
+        notes: tuple[str, ...] = ()
+        if state != OperatorState.NORMAL:
+            others = BrokerGroup.objects.filter(
+                kind=row.kind, state=GroupState.READ_WRITE, operator_state=OperatorState.NORMAL
+            ).exclude(name=name)
+            if not others.exists():
+                raise Conflict(
+                    f"{name} is the only {row.kind} group that takes messages; sends would fail. Add another one first",
+                    code="broker_group.last_writable",
+                )
+        if state is OperatorState.DRAINING:
+            count = sum(name in groups for groups in SubjectRoute.objects.values_list("broker_groups", flat=True))
+            notes = (
+                f"{count} subjects move to other groups; what is stored here stays readable until it is consumed.",
+            )
+        if row.operator_state != state:
+            row.operator_state, row.operator_since = state, timezone.now()
+        row.operator_reason = reason[:500] if state != OperatorState.NORMAL else ""
+        return _save(row, before, actor=actor, action=f"broker_group.{state}", reason=reason, notes=notes)
+
+
+def remove_group(
+    name: str,
+    *,
+    actor: Actor,
+    reason: str = "",
+    expected_version: int | None = None,
+    dry_run: bool = False,
+) -> Change:
+    """Forget a group that serves no subject any more and is offline.
+
+    Raises:
+        Conflict: it still serves subjects, or a node of it runs.
+    """
+    with changing(dry_run=dry_run):
+        row = locked(name)
+        check_version(f"broker group {name}", row.version, expected_version)
+        served = [r.subject.name for r in SubjectRoute.objects.select_related("subject") if name in r.broker_groups]
+        if served:
+            more = f" and {len(served) - 3} more" if len(served) > 3 else ""
+            raise Conflict(
+                f"{name} still serves {', '.join(served[:3])}{more}; drain it and wait until it is empty",
+                code="broker_group.not_empty",
+            )
+        if row.state != GroupState.OFFLINE:
+            raise Conflict(f"a node of {name} runs ({row.master}); stop it first", code="broker_group.live")
+        before = described(row) | {"kind": row.kind}
+        Node.objects.filter(broker_group=row).delete()
+        row.delete()
+        audit.record(actor=actor, action="broker_group.remove", target=name, reason=reason, before=before)
+    return Change(name, before, None)
+
+
+def locked(name: str) -> BrokerGroup:
+    """A broker group's row, locked until the transaction ends. Raises NotFound."""
+    row = BrokerGroup.objects.select_for_update().filter(name=name).first()
+    if row is None:
+        raise NotFound(f"there is no broker group {name!r}", code="broker_group.unknown")
+    return row
+
+
+def _save(
+    row: BrokerGroup, before: dict[str, Any], *, actor: Actor, action: str, reason: str, notes: tuple[str, ...] = ()
+) -> Change:
+    after = described(row)
+    if before != after:
+        row.version += 1
+        row.save()
+        audit.record(actor=actor, action=action, target=row.name, reason=reason, before=before, after=after)
+    return Change(row.name, before, after, row.version, notes)
+
+
+def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dry_run: bool = False) -> Change:
     """An operator's decision: a node may serve although its log ends earlier than it had reported.
 
     Raises:
-        Node.DoesNotExist: there is no such node.
+        NotFound: there is no such node.
     """
-    node = Node.objects.get(node_id=node_id)
-    before = node.log_end
-    Node.objects.filter(node_id=node_id).update(log_end=log_end)
-    audit.record(
-        actor=actor,
-        action="node.accept_log_loss",
-        target=node_id,
-        reason=reason,
-        before={"log_end": before},
-        after={"log_end": log_end},
-    )
+    with changing(dry_run=dry_run):
+        row = Node.objects.select_for_update().filter(node_id=node_id).first()
+        if row is None:
+            raise NotFound(f"there is no node {node_id!r}", code="node.unknown")
+        before, after = {"log_end": row.log_end}, {"log_end": log_end}
+        if before != after:
+            Node.objects.filter(node_id=node_id).update(log_end=log_end)
+            audit.record(
+                actor=actor, action="node.accept_log_loss", target=node_id, reason=reason, before=before, after=after
+            )
+    return Change(node_id, before, after)

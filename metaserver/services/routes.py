@@ -1,40 +1,46 @@
 """Which broker groups serve a subject, and who was seen on it."""
 
+from collections.abc import Sequence
 from hashlib import blake2b
+from typing import Any
 
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from metaserver import snapshot
-from metaserver.models import ClientSeen, ConsumerGroup, Subject, SubjectRoute
+from metaserver.choices import GroupKind
+from metaserver.models import BrokerGroup, ClientSeen, ConsumerGroup, Subject, SubjectRoute
 from metaserver.services import audit
+from metaserver.services.changes import Actor, Change, Conflict, NotFound, Stale, changing, check_version
 from qmq.protocol.codes import ClientType
 
 
-def save_route(route: snapshot.Route, *, actor: str, reason: str) -> snapshot.Route:
+def save_route(route: snapshot.Route, *, actor: Actor, reason: str) -> snapshot.Route:
     """Store version n + 1 over version n; the route that is stored afterwards, which may be another's."""
     try:
         with transaction.atomic():
             subject, _ = Subject.objects.get_or_create(name=route.subject)
-            groups = list(route.broker_groups)
             before = SubjectRoute.objects.filter(subject=subject).first()
             if before is None:
                 SubjectRoute.objects.create(
-                    subject=subject, broker_groups=groups, version=route.version, created_at_ms=route.created_at_ms
+                    subject=subject,
+                    broker_groups=list(route.broker_groups),
+                    draining=list(route.draining),
+                    version=route.version,
+                    created_at_ms=route.created_at_ms,
                 )
+                said = None
             else:
-                changed = SubjectRoute.objects.filter(subject=subject, version=route.version - 1).update(
-                    broker_groups=groups, version=route.version, updated_at=timezone.now()
-                )
-                if not changed:
+                said = _said(before.broker_groups, before.draining, before.version)
+                if not _replace(subject, route):
                     return _stored(route.subject)
             audit.record(
                 actor=actor,
                 action="route.set",
                 target=route.subject,
                 reason=reason,
-                before=None if before is None else {"broker_groups": before.broker_groups, "version": before.version},
-                after={"broker_groups": groups, "version": route.version},
+                before=said,
+                after=_said(list(route.broker_groups), list(route.draining), route.version),
             )
             return route
     except IntegrityError:
@@ -42,9 +48,77 @@ def save_route(route: snapshot.Route, *, actor: str, reason: str) -> snapshot.Ro
         return _stored(route.subject)
 
 
+def _replace(subject: Subject, route: snapshot.Route) -> bool:
+    """Compare-and-set on the version."""
+    since = timezone.now() if route.draining else None
+    return bool(
+        SubjectRoute.objects.filter(subject=subject, version=route.version - 1).update(
+            broker_groups=list(route.broker_groups),
+            draining=list(route.draining),
+            draining_since=since,
+            version=route.version,
+            updated_at=timezone.now(),
+        )
+    )
+
+
+def _said(groups: list[str], draining: list[str], version: int) -> dict[str, Any]:
+    return {"broker_groups": groups, "draining": draining, "version": version}
+
+
+def place(
+    subject: str,
+    broker_groups: Sequence[str],
+    draining: Sequence[str],
+    *,
+    actor: Actor,
+    reason: str,
+    expected_version: int | None = None,
+    dry_run: bool = False,
+) -> Change:
+    """Say which groups serve a subject; those in `draining` (a part of them) take nothing new and are read until empty.
+
+    Raises:
+        NotFound: the subject has no route yet: none of its clients came so far.
+        Conflict: no group would take new messages, a group is unknown, or one that may still hold messages is left out.
+    """
+    with changing(dry_run=dry_run):
+        row = SubjectRoute.objects.select_for_update(of=("self",)).select_related("subject")
+        there = row.filter(subject__name=subject).first()
+        if there is None:
+            raise NotFound(f"subject {subject!r} is served by no broker group yet", code="route.unknown")
+        check_version(f"the route of {subject}", there.version, expected_version)
+        known = {g.name: g for g in BrokerGroup.objects.filter(name__in=broker_groups, kind=GroupKind.BROKER)}
+        unknown = [name for name in broker_groups if name not in known]
+        if unknown:
+            raise Conflict(f"there is no broker group {unknown[0]!r}", code="broker_group.unknown")
+        taking = [name for name in broker_groups if name not in draining]
+        if not taking:
+            raise Conflict(f"no broker group would take new messages of {subject}", code="route.not_writable")
+        lost = [name for name in there.broker_groups if name not in broker_groups and name not in there.draining]
+        if lost:
+            raise Conflict(
+                f"{lost[0]} may hold messages of {subject}: let it drain first, then take it away",
+                code="route.not_drained",
+            )
+        before = _said(there.broker_groups, there.draining, there.version)
+        if (there.broker_groups, there.draining) == (list(broker_groups), list(draining)):
+            return Change(subject, before, before, there.version)
+        route = snapshot.Route(
+            subject, tuple(broker_groups), there.version + 1, there.created_at_ms, draining=tuple(draining)
+        )
+        if not _replace(there.subject, route):
+            raise Stale(f"the route of {subject} was changed meanwhile", code="change.stale")
+        after = _said(list(broker_groups), list(draining), route.version)
+        audit.record(actor=actor, action="route.place", target=subject, reason=reason, before=before, after=after)
+        return Change(subject, before, after, route.version)
+
+
 def _stored(subject: str) -> snapshot.Route:
     row = SubjectRoute.objects.select_related("subject").get(subject__name=subject)
-    return snapshot.Route(subject, tuple(row.broker_groups), row.version, row.created_at_ms)
+    return snapshot.Route(
+        subject, tuple(row.broker_groups), row.version, row.created_at_ms, draining=tuple(row.draining)
+    )
 
 
 @transaction.atomic

@@ -1,0 +1,18 @@
+"""Teams: who owns a subject. Which users belong to one is the console's."""
+
+from django.db import models
+
+
+class Team(models.Model):
+    """People who share the ownership of subjects."""
+
+    name = models.CharField(max_length=60, unique=True)
+    description = models.CharField(max_length=500, blank=True)
+    version = models.BigIntegerField(default=1)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,82 @@
+"""What every change has in common: who asks, in which transaction, as a dry run or not, and why it may be refused."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+
+from qmq.errors import QmqError
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who changes something: a user's, a token's or a process's name, where the request came from, and its id."""
+
+    name: str
+    address: str = ""
+    request_id: str = ""
+
+
+METASERVER = Actor("metaserver")
+"""The actor of what no person asked for."""
+
+
+class ChangeRefused(QmqError):
+    """A change that can't be made as asked. `fields` says what is wrong with which value."""
+
+    code = "change.invalid"
+
+    def __init__(self, message: str, *, code: str | None = None, fields: Mapping[str, str] | None = None) -> None:
+        super().__init__(message, code=code)
+        self.fields = dict(fields or {})
+
+
+class NotFound(ChangeRefused):
+    """What was to be changed does not exist."""
+
+    code = "change.not_found"
+
+
+class Conflict(ChangeRefused):
+    """The thing's state does not allow the change now."""
+
+    code = "change.conflict"
+
+
+class Stale(ChangeRefused):
+    """The thing was changed by somebody else since it was read."""
+
+    code = "change.stale"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a change did, or in a dry run would do. Equal `before` and `after`: nothing."""
+
+    target: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    version: int = 0
+    notes: tuple[str, ...] = field(default=())
+    """What whoever asked should know: what happens next, what it does not do."""
+
+    @property
+    def is_change(self) -> bool:
+        return self.before != self.after
+
+
+@contextmanager
+def changing(*, dry_run: bool) -> Iterator[None]:
+    """One transaction; a dry run does everything, constraints included, and takes it back."""
+    with transaction.atomic():
+        yield
+        if dry_run:
+            transaction.set_rollback(True)
+
+
+def check_version(target: str, version: int, expected: int | None) -> None:
+    """Raises Stale when the caller read another version than the one that is there; None: it does not care."""
+    if expected is not None and expected != version:
+        raise Stale(f"{target} has version {version}, not {expected}: somebody changed it meanwhile; read it again")

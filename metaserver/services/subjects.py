@@ -1,0 +1,218 @@
+"""Subjects: create, describe, limit, archive."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.utils import timezone
+
+from metaserver.models import Subject, SubjectRoute, Team
+from metaserver.services import audit
+from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotFound, changing, check_version
+from qmq.errors import IllegalName
+from qmq.protocol.names import check_group, check_subject, split_subject
+
+TAGS_MAX = 20
+TAG_CHARS_MAX = 50
+DESCRIPTION_CHARS_MAX = 500
+ALLOWED_GROUPS_MAX = 200
+RETENTION_HOURS_MAX = 24 * 366 * 2
+MESSAGES_PER_SECOND_MAX = 10_000_000
+BYTES_PER_SECOND_MAX = 100 << 30
+
+FIELDS = (
+    "description",
+    "owner",
+    "tags",
+    "messages_per_second",
+    "bytes_per_second",
+    "retention_hours",
+    "allowed_groups",
+)
+"""What an operator may set."""
+
+
+def described(row: Subject) -> dict[str, Any]:
+    """What an operator decided about a subject; the form of audit entries and plans."""
+    return {
+        "description": row.description,
+        "owner": row.owner.name if row.owner is not None else None,
+        "tags": row.tags,
+        "messages_per_second": row.messages_per_second,
+        "bytes_per_second": row.bytes_per_second,
+        "retention_hours": row.retention_hours,
+        "allowed_groups": row.allowed_groups,
+        "archived": row.archived_at is not None,
+    }
+
+
+def create_subject(
+    name: str, values: Mapping[str, Any], *, actor: Actor, reason: str = "", dry_run: bool = False
+) -> Change:
+    """Make a subject known before its first message. Broker groups are chosen when its first client comes.
+
+    Raises:
+        ChangeRefused: the name or a value is not allowed.
+        Conflict: there is such a subject.
+    """
+    _check_name(name)
+    with changing(dry_run=dry_run):
+        if Subject.objects.filter(name=name).exists():
+            raise Conflict(f"subject {name!r} exists", code="subject.exists")
+        row = Subject(name=name)
+        _set(row, values)
+        row.save()
+        after = described(row)
+        audit.record(actor=actor, action="subject.create", target=name, reason=reason, after=after)
+    return Change(name, None, after, row.version)
+
+
+def update_subject(
+    name: str,
+    values: Mapping[str, Any],
+    *,
+    actor: Actor,
+    reason: str = "",
+    expected_version: int | None = None,
+    dry_run: bool = False,
+) -> Change:
+    """Change what `values` names and nothing else. Setting what is there already changes nothing.
+
+    Raises:
+        NotFound, Stale, ChangeRefused.
+    """
+    with changing(dry_run=dry_run):
+        row = locked(name)
+        check_version(f"subject {name}", row.version, expected_version)
+        before = described(row)
+        _set(row, values)
+        return _save(row, before, actor=actor, action="subject.update", reason=reason)
+
+
+def set_archived(
+    name: str,
+    archived: bool,
+    *,
+    actor: Actor,
+    reason: str = "",
+    expected_version: int | None = None,
+    dry_run: bool = False,
+) -> Change:
+    """Archive a subject: it takes no new messages; what it holds can be read until retention takes it. Or take it back."""
+    with changing(dry_run=dry_run):
+        row = locked(name)
+        check_version(f"subject {name}", row.version, expected_version)
+        before = described(row)
+        if archived != (row.archived_at is not None):
+            row.archived_at = timezone.now() if archived else None
+        action = "subject.archive" if archived else "subject.restore"
+        notes = ("Sends are refused from now on; messages that are stored can still be read.",) if archived else ()
+        return _save(row, before, actor=actor, action=action, reason=reason, notes=notes)
+
+
+def locked(name: str) -> Subject:
+    """A subject's row, locked until the transaction ends. Raises NotFound."""
+    row = Subject.objects.select_for_update(of=("self",)).select_related("owner").filter(name=name).first()
+    if row is None:
+        raise NotFound(f"there is no subject {name!r}", code="subject.unknown")
+    return row
+
+
+def has_route(name: str) -> bool:
+    """Whether broker groups serve the subject."""
+    return SubjectRoute.objects.filter(subject__name=name).exists()
+
+
+def _save(
+    row: Subject, before: dict[str, Any], *, actor: Actor, action: str, reason: str, notes: tuple[str, ...] = ()
+) -> Change:
+    after = described(row)
+    if before != after:
+        row.version += 1
+        row.save()
+        audit.record(actor=actor, action=action, target=row.name, reason=reason, before=before, after=after)
+    return Change(row.name, before, after, row.version, notes)
+
+
+def _check_name(name: str) -> None:
+    try:
+        check_subject(name)
+    except IllegalName as error:
+        raise ChangeRefused(str(error), code=error.code, fields={"name": str(error)}) from error
+    if split_subject(name).kind != "real" or name.startswith("%"):
+        text = "a name may not begin with '%': retry and dead-letter subjects do, and they come by themselves"
+        raise ChangeRefused(text, code="subject.name_illegal", fields={"name": text})
+
+
+def _set(row: Subject, values: Mapping[str, Any]) -> None:
+    wrong: dict[str, str] = {}
+    for key, value in values.items():
+        if key not in FIELDS:
+            wrong[key] = f"unknown; known are {', '.join(FIELDS)}"
+        elif key == "owner":
+            if value is None:
+                row.owner = None
+            elif (team := Team.objects.filter(name=value).first()) is not None:
+                row.owner = team
+            else:
+                wrong[key] = f"there is no team {value!r}"
+        else:
+            text = _CHECKS[key](value)
+            if text:
+                wrong[key] = text
+            else:
+                setattr(row, key, sorted(set(value)) if isinstance(value, list) else value)
+    if wrong:
+        raise ChangeRefused(
+            "; ".join(f"{key}: {text}" for key, text in wrong.items()), code="subject.invalid", fields=wrong
+        )
+
+
+def description_problem(value: Any) -> str:
+    """Why this is no description, or ""."""
+    if not isinstance(value, str) or len(value) > DESCRIPTION_CHARS_MAX:
+        return f"text of up to {DESCRIPTION_CHARS_MAX} characters is needed"
+    return "" if "\x00" not in value else "a NUL character can't be stored"
+
+
+def tags_problem(value: Any) -> str:
+    """Why this is no list of tags, or ""."""
+    if not isinstance(value, list) or len(value) > TAGS_MAX:
+        return f"a list of up to {TAGS_MAX} words is needed"
+    for tag in value:
+        if not isinstance(tag, str) or not tag or len(tag) > TAG_CHARS_MAX or "\x00" in tag:
+            return f"{str(tag)[:80]!r} is no tag: 1 to {TAG_CHARS_MAX} characters are needed"
+    return ""
+
+
+def _groups_problem(value: Any) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, list) or len(value) > ALLOWED_GROUPS_MAX:
+        return f"null (any group) or a list of up to {ALLOWED_GROUPS_MAX} consumer groups is needed"
+    for group in value:
+        try:
+            if not isinstance(group, str):
+                return f"{group!r} is no consumer group's name"
+            check_group(group)
+        except IllegalName as error:
+            return str(error)
+    return ""
+
+
+def _number_problem(value: Any, most: int, unit: str, *, whole: bool = True) -> str:
+    if value is None:
+        return ""
+    is_number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if not is_number or not 0 < value <= most:
+        return f"{value!r}: null (no limit) or a number above 0 and up to {most} {unit} is needed"
+    return ""
+
+
+_CHECKS: dict[str, Callable[[Any], str]] = {
+    "description": description_problem,
+    "tags": tags_problem,
+    "allowed_groups": _groups_problem,
+    "messages_per_second": lambda value: _number_problem(value, MESSAGES_PER_SECOND_MAX, "messages a second"),
+    "bytes_per_second": lambda value: _number_problem(value, BYTES_PER_SECOND_MAX, "bytes a second"),
+    "retention_hours": lambda value: _number_problem(value, RETENTION_HOURS_MAX, "hours", whole=False),
+}
