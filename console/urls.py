@@ -1,7 +1,16 @@
-"""The console's addresses. The pages come with the console itself; until then it says how the system is."""
+"""The console's addresses. The API is named by its text: the console imports nothing of it."""
 
-from django.urls import path
+from django.urls import include, path
 
 from console.views import healthz, start_page
 
-urlpatterns = [path("", start_page), path("healthz", healthz)]
+urlpatterns = [
+    path("", start_page),
+    path("healthz", healthz),
+    path("api/v1/", include("api.urls")),
+    path("accounts/", include("allauth.urls")),
+    path("_allauth/", include("allauth.headless.urls")),
+]
+handler400 = "api.problems.bad_request"
+handler404 = "api.problems.not_found"
+handler500 = "api.problems.failed"

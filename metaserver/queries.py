@@ -1,10 +1,23 @@
 """The read side of the metadata."""
 
-from django.db.models import Q
+from collections.abc import Iterable
+
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from metaserver import snapshot
 from metaserver.choices import GroupKind, GroupState, OperatorState
-from metaserver.models import BrokerGroup, ConsumerGroup, Ledger, Node, Subject, SubjectRoute
+from metaserver.models import (
+    AuditEntry,
+    BrokerGroup,
+    ClientSeen,
+    ConsumerGroup,
+    Ledger,
+    Node,
+    Subject,
+    SubjectRoute,
+    Team,
+)
 
 
 def metadata() -> snapshot.Metadata:
@@ -62,3 +75,60 @@ def _paused() -> frozenset[tuple[str, str, str]]:
             found.add((row.subject.name, row.name, ""))
         found.update((row.subject.name, row.name, consumer) for consumer in row.paused_consumers)
     return frozenset(found)
+
+
+# --- for the API ------------------------------------------------------------------------------------------------------
+
+
+def subjects() -> QuerySet[Subject]:
+    """Subjects with owner, route and the count of their consumer groups: one query a page."""
+    groups = ConsumerGroup.objects.filter(subject=OuterRef("pk")).order_by().values("subject")
+    counted = groups.annotate(count=Count("pk")).values("count")
+    return Subject.objects.select_related("owner", "route").annotate(
+        consumer_group_count=Coalesce(Subquery(counted), 0)
+    )
+
+
+def consumer_groups() -> QuerySet[ConsumerGroup]:
+    """Consumer groups with their subject and its owner."""
+    return ConsumerGroup.objects.select_related("subject__owner")
+
+
+def broker_groups() -> QuerySet[BrokerGroup]:
+    """Broker groups with their nodes: two queries a page."""
+    return BrokerGroup.objects.prefetch_related("nodes")
+
+
+def nodes() -> QuerySet[Node]:
+    """Nodes with their group."""
+    return Node.objects.select_related("broker_group")
+
+
+def clients() -> QuerySet[ClientSeen]:
+    """Clients that registered."""
+    return ClientSeen.objects.all()
+
+
+def audit_entries() -> QuerySet[AuditEntry]:
+    """The audit log, newest first."""
+    return AuditEntry.objects.all()
+
+
+def teams() -> QuerySet[Team]:
+    """Teams with the count of their subjects."""
+    return Team.objects.annotate(subject_count=Count("subjects"))
+
+
+def owner_of(subject: str) -> str | None:
+    """The team that owns a subject; None: nobody, or there is no such subject."""
+    return Subject.objects.filter(name=subject).values_list("owner__name", flat=True).first()
+
+
+def owners_of(names: Iterable[str]) -> dict[str, str | None]:
+    """The same for many."""
+    return dict(Subject.objects.filter(name__in=set(names)).values_list("name", "owner__name"))
+
+
+def routes() -> QuerySet[SubjectRoute]:
+    """Routes with their subject."""
+    return SubjectRoute.objects.select_related("subject")

@@ -114,6 +114,37 @@ def place(
         return Change(subject, before, after, route.version)
 
 
+def move(
+    subject: str,
+    targets: Sequence[str],
+    *,
+    actor: Actor,
+    reason: str,
+    expected_version: int | None = None,
+    dry_run: bool = False,
+) -> Change:
+    """Let these groups take a subject's messages. Groups it leaves drain: nothing new, read until they are empty.
+
+    Raises: as `place`.
+    """
+    there = SubjectRoute.objects.filter(subject__name=subject).first()
+    if there is None:
+        raise NotFound(f"subject {subject!r} is served by no broker group yet", code="route.unknown")
+    left = [name for name in there.broker_groups if name not in targets]
+    wanted = list(dict.fromkeys(targets))
+    kept = [name for name in there.broker_groups if name in wanted]
+    fresh = [name for name in wanted if name not in kept]
+    return place(
+        subject,
+        [*kept, *fresh, *left],
+        left,
+        actor=actor,
+        reason=reason,
+        expected_version=there.version if expected_version is None else expected_version,
+        dry_run=dry_run,
+    )
+
+
 def _stored(subject: str) -> snapshot.Route:
     row = SubjectRoute.objects.select_related("subject").get(subject__name=subject)
     return snapshot.Route(

@@ -1,0 +1,69 @@
+"""Who sends a request: a session of the browser (with CSRF), or a machine's token."""
+
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from rest_framework import authentication, exceptions
+from rest_framework.request import Request
+
+from console.accounts.principals import principal_of
+from console.accounts.roles import Principal
+from console.accounts.tokens import find_token
+
+SCHEME = "Bearer"
+
+
+def address_of(request: Any) -> str:
+    """Where a request came from: the other end of the connection. Behind a proxy the server replaces it by what the
+    proxy says (uvicorn's --proxy-headers), never we by what anybody says."""
+    return str(request.META.get("REMOTE_ADDR", ""))
+
+
+class TokenAuthentication(authentication.BaseAuthentication):
+    """`Authorization: Bearer qmq_...`. `request.auth` is the principal."""
+
+    def authenticate(self, request: Request) -> tuple[Any, Principal] | None:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != SCHEME.lower():
+            return None
+        row = find_token(token.strip(), address_of(request))
+        if row is None:
+            raise exceptions.AuthenticationFailed("the token is unknown, expired or revoked", "token.invalid")
+        return row.owner, principal_of(row.owner, row)
+
+    def authenticate_header(self, request: Request) -> str:
+        return SCHEME
+
+
+class SessionAuthentication(authentication.SessionAuthentication):
+    """Django's session; changes need the CSRF token."""
+
+    def authenticate(self, request: Request) -> tuple[Any, Principal] | None:
+        user = getattr(request._request, "user", None)
+        if user is None or not user.is_active or user.is_anonymous:
+            return None
+        self.enforce_csrf(request)
+        return user, principal_of(user)
+
+    def authenticate_header(self, request: Request) -> str:
+        return SCHEME
+
+
+class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """The token in the OpenAPI file."""
+
+    target_class = TokenAuthentication
+    name = "token"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer"}
+
+
+class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """The session in the OpenAPI file."""
+
+    target_class = SessionAuthentication
+    name = "session"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "apiKey", "in": "cookie", "name": "qmq_session"}

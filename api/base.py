@@ -1,0 +1,170 @@
+"""What every view stands on: rights, actors, versions (ETag, If-Match), dry runs, idempotency, bounded query values."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from rest_framework import exceptions
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from api import idempotency
+from api.authentication import address_of
+from api.pagination import CursorPages
+from api.permissions import missing
+from api.problems import Problem
+from console.accounts.roles import Principal, Right
+from console.models import IdempotencyKey
+from console.requests import current_id
+from metaserver.services.changes import Actor, Change
+
+_ETAG = re.compile(r'(?:W/)?"v(\d{1,18})"')
+REASON_CHARS_MAX = 500
+
+
+class ApiView(GenericAPIView):  # type: ignore[type-arg]
+    """A view that names the right each method takes."""
+
+    rights: ClassVar[Mapping[str, Right]] = {}
+    pagination_class = CursorPages
+    page_ordering: ClassVar[str | tuple[str, ...]] = ()
+    filter_backends: Any = []
+    _idempotency: IdempotencyKey | None = None
+
+    # --- who asks ------------------------------------------------------------------------------------------------------
+
+    @property
+    def principal(self) -> Principal:
+        """Who asks."""
+        principal = self.request.auth
+        assert isinstance(principal, Principal)
+        return principal
+
+    @property
+    def actor(self) -> Actor:
+        """Who asks, for the audit log."""
+        return Actor(self.principal.name, address_of(self.request), current_id.get())
+
+    def require(self, right: Right, owner: str | None = None) -> None:
+        """Raises 403 unless the caller may use this right on a subject of this owner (None: nobody's)."""
+        if not self.principal.may(right, owner):
+            raise exceptions.PermissionDenied(missing(self.principal, right, owner), "access.denied")
+
+    # --- what is asked ---------------------------------------------------------------------------------------------------
+
+    @property
+    def dry_run(self) -> bool:
+        """`?dry_run=true`: say what would happen, do nothing."""
+        return self.flag("dry_run")
+
+    def flag(self, name: str) -> bool:
+        """A truth value of the query, false when absent."""
+        text = self.request.query_params.get(name, "false")
+        if text not in ("true", "false", "1", "0"):
+            raise Problem(
+                400, "request.invalid", f"{name}: {text[:40]!r}; true or false is needed", {name: "true or false"}
+            )
+        return text in ("true", "1")
+
+    def whole(
+        self, name: str, default: int | None = None, *, minimum: int = 0, maximum: int = (1 << 63) - 1
+    ) -> int | None:
+        """A whole number of the query."""
+        text = self.request.query_params.get(name)
+        if text is None or text == "":
+            return default
+        if not re.fullmatch(r"-?[0-9]{1,19}", text) or not minimum <= int(text) <= maximum:
+            what = f"a whole number from {minimum} to {maximum} is needed"
+            raise Problem(400, "request.invalid", f"{name}: {text[:40]!r}; {what}", {name: what})
+        return int(text)
+
+    def moment_ms(self, name: str, default: int | None = None) -> int | None:
+        """An RFC 3339 time of the query (with zone) as milliseconds since the epoch."""
+        text = self.request.query_params.get(name)
+        if text is None or text == "":
+            return default
+        return moment_ms(name, text)
+
+    @property
+    def reason(self) -> str:
+        """The `reason` of the body, for the audit log."""
+        body = self.request.data
+        text = body.get("reason", "") if isinstance(body, dict) else ""
+        if not isinstance(text, str) or len(text) > REASON_CHARS_MAX or "\x00" in text:
+            what = f"text of up to {REASON_CHARS_MAX} characters is needed"
+            raise Problem(400, "request.invalid", f"reason: {what}", {"reason": what})
+        return text
+
+    @property
+    def expected_version(self) -> int | None:
+        """The version of `If-Match`; None when the caller does not care.
+
+        Raises 400 for something that is none of our ETags.
+        """
+        given = self.request.headers.get("If-Match")
+        if given is None or given.strip() == "*":
+            return None
+        found = _ETAG.fullmatch(given.strip())
+        if found is None:
+            raise Problem(400, "request.if_match_illegal", f'If-Match: {given[:60]!r}; an ETag like "v12" is needed')
+        return int(found.group(1))
+
+    # --- what is answered ------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def tagged(body: Any, version: int, status: int = 200) -> Response:
+        """An answer with its version as ETag."""
+        return Response(body, status=status, headers={"ETag": f'"v{version}"'})
+
+    def changed(self, change: Change, status: int = 200) -> Response:
+        """The answer to a change, or to its dry run."""
+        body = {
+            "target": change.target,
+            "dry_run": self.dry_run,
+            "is_change": change.is_change,
+            "before": change.before,
+            "after": change.after,
+            "version": str(change.version),
+            "notes": list(change.notes),
+        }
+        return self.tagged(body, change.version, 200 if self.dry_run else status)
+
+    # --- idempotency -----------------------------------------------------------------------------------------------------
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        self._idempotency = idempotency.claim(request)
+
+    def handle_exception(self, exc: Exception) -> Response:
+        if isinstance(exc, idempotency.Replayed):
+            return exc.response
+        return super().handle_exception(exc)
+
+    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
+        final = super().finalize_response(request, response, *args, **kwargs)
+        if self._idempotency is not None:
+            row, self._idempotency = self._idempotency, None
+            idempotency.settle(row, response)
+        final.headers.setdefault("Cache-Control", "no-store")
+        return final
+
+
+def moment_ms(name: str, text: str) -> int:
+    """An RFC 3339 time with its zone as milliseconds since the epoch; raises 400."""
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            raise ValueError
+        return int(moment.timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
+        what = "a time with its zone like 2026-01-31T12:00:00Z is needed"
+        raise Problem(400, "request.invalid", f"{name}: {text[:40]!r}; {what}", {name: what}) from error
+
+
+def iso(ms: int | None) -> str | None:
+    """Milliseconds since the epoch as an RFC 3339 time in UTC."""
+    if ms is None:
+        return None
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,34 @@
+"""Asks the table of rights. Every view names the right of each of its methods; one that names none answers nobody."""
+
+from typing import TYPE_CHECKING
+
+from rest_framework import exceptions, permissions
+from rest_framework.request import Request
+
+from console.accounts.roles import Principal, Right
+
+if TYPE_CHECKING:
+    from rest_framework.views import APIView
+
+
+class HasRight(permissions.BasePermission):
+    """The caller has the right of this method at all; whose subject it is, is asked once the subject is known."""
+
+    def has_permission(self, request: Request, view: "APIView") -> bool:
+        principal = request.auth
+        right = getattr(view, "rights", {}).get(request.method)
+        if not isinstance(principal, Principal):
+            raise exceptions.NotAuthenticated
+        if right is None:
+            return False
+        if not principal.has(right):
+            raise exceptions.PermissionDenied(missing(principal, right), "access.denied")
+        return True
+
+
+def missing(principal: Principal, right: Right, owner: str | None = None) -> str:
+    """What to say to whoever lacks a right."""
+    if principal.has(right) and owner is not None:
+        return f"the subject belongs to team {owner}; {principal.name} is not in it"
+    what = "the token's scopes do" if principal.scopes is not None else f"role {principal.role} does"
+    return f"{what} not include {right}"

@@ -1,0 +1,151 @@
+"""Every error as application/problem+json (RFC 9457) with a stable dotted `code`."""
+
+import logging
+from typing import Any
+
+from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
+from django.core.exceptions import RequestDataTooBig
+from django.db import DatabaseError
+from django.http import Http404, HttpRequest, JsonResponse
+from rest_framework import exceptions, status
+from rest_framework.response import Response
+
+from console.requests import current_id
+from metaserver.services.changes import ChangeRefused, Conflict, NotFound, Stale
+from qmq.errors import CallTimeout, ConnectionLost, QmqError
+
+logger = logging.getLogger("qmq.api")
+MEDIA_TYPE = "application/problem+json"
+
+_STATUS: tuple[tuple[type[QmqError], int], ...] = (
+    (NotFound, status.HTTP_404_NOT_FOUND),
+    (Stale, status.HTTP_412_PRECONDITION_FAILED),
+    (Conflict, status.HTTP_409_CONFLICT),
+    (ChangeRefused, status.HTTP_400_BAD_REQUEST),
+    (ConnectionLost, status.HTTP_503_SERVICE_UNAVAILABLE),
+    (CallTimeout, status.HTTP_503_SERVICE_UNAVAILABLE),
+)
+_TITLES = {
+    400: "The request can't be understood or is not allowed as it is",
+    401: "Sign in, or send a valid token",
+    403: "Not allowed",
+    404: "There is no such thing",
+    405: "Not possible here",
+    406: "Only JSON is answered",
+    409: "Not possible in the present state",
+    412: "Somebody changed it meanwhile",
+    413: "Too large",
+    415: "JSON is needed",
+    428: "A precondition is needed",
+    429: "Too many requests",
+    500: "A mistake of ours",
+    503: "A part of the system can't be reached",
+}
+
+
+class Problem(exceptions.APIException):
+    """A problem with its status, code and sentence."""
+
+    def __init__(self, status_code: int, code: str, detail: str, fields: dict[str, str] | None = None) -> None:
+        super().__init__(detail, code)
+        self.status_code = status_code
+        self.fields = fields or {}
+
+
+def problem(status_code: int, code: str, detail: str, fields: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The body."""
+    return {
+        "type": f"urn:qmq:problem:{code}",
+        "title": _TITLES.get(status_code, "The request failed"),
+        "status": status_code,
+        "code": code,
+        "detail": detail,
+        "fields": fields or {},
+        "request_id": current_id.get(),
+    }
+
+
+def _respond(
+    status_code: int,
+    code: str,
+    detail: str,
+    fields: dict[str, Any] | None = None,
+    headers: dict[str, str] | None = None,
+) -> Response:
+    answer = problem(status_code, code, detail, fields)
+    return Response(answer, status=status_code, headers=headers, content_type=MEDIA_TYPE)
+
+
+def handle(error: Exception, context: dict[str, Any]) -> Response | None:
+    """REST framework's exception handler."""
+    if isinstance(error, QmqError):
+        for kind, status_code in _STATUS:
+            if isinstance(error, kind):
+                return _respond(status_code, error.code, str(error), getattr(error, "fields", None))
+        status_code = 503 if error.retriable else 400
+        return _respond(status_code, error.code, str(error))
+    if isinstance(error, Http404):
+        return _respond(404, "request.not_found", "there is nothing at this address")
+    if isinstance(error, DjangoPermissionDenied):
+        return _respond(403, "access.denied", "not allowed")
+    if isinstance(error, RequestDataTooBig):
+        return _respond(413, "request.too_large", str(error))
+    if isinstance(error, DatabaseError):
+        logger.exception("the database failed")
+        return _respond(
+            503, "database.away", f"the database does not answer; request {current_id.get()} has the reason"
+        )
+    if isinstance(error, exceptions.ValidationError):
+        fields = _flat(error.detail)
+        text = "; ".join(f"{key}: {value}" if key else value for key, value in fields.items())
+        return _respond(400, "request.invalid", text, fields)
+    if isinstance(error, exceptions.APIException):
+        headers = {}
+        if getattr(error, "auth_header", None):
+            headers["WWW-Authenticate"] = str(error.auth_header)  # type: ignore[attr-defined]
+        if getattr(error, "wait", None):
+            headers["Retry-After"] = str(int(error.wait) + 1)  # type: ignore[attr-defined]
+        code = error.get_codes()
+        text = code if isinstance(code, str) and "." in code else f"request.{error.default_code}"
+        return _respond(error.status_code, text, str(error.detail), getattr(error, "fields", None), headers)
+    return None
+
+
+def _flat(detail: Any, path: str = "") -> dict[str, str]:
+    """A serializer's nested errors by dotted field name."""
+    if isinstance(detail, dict):
+        found: dict[str, str] = {}
+        for key, value in detail.items():
+            name = "" if key == "non_field_errors" else str(key)
+            found |= _flat(value, f"{path}.{name}".strip("."))
+        return found
+    if isinstance(detail, list):
+        if any(isinstance(item, dict) for item in detail):
+            found = {}
+            for number, item in enumerate(detail):
+                found |= _flat(item, f"{path}.{number}".strip("."))
+            return found
+        return {path: " ".join(str(item) for item in detail)}
+    return {path: str(detail)}
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
+    """Django's own 404, outside any view."""
+    body = problem(404, "request.not_found", f"there is nothing at {request.path}")
+    return JsonResponse(body, status=404, content_type=MEDIA_TYPE)
+
+
+def failed(request: HttpRequest) -> JsonResponse:
+    """Django's own 500: an id, and nothing of what happened."""
+    body = problem(500, "server.error", f"request {current_id.get()} failed; the log has the reason under this id")
+    return JsonResponse(body, status=500, content_type=MEDIA_TYPE)
+
+
+def bad_request(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
+    """Django's own 400: a host name that is not ours, a suspicious request."""
+    return JsonResponse(problem(400, "request.bad", "the request is refused"), status=400, content_type=MEDIA_TYPE)
+
+
+def csrf_refused(request: HttpRequest, reason: str = "") -> JsonResponse:
+    """A change from a browser without the token that only our pages have."""
+    return JsonResponse(problem(403, "access.csrf", f"CSRF: {reason}"), status=403, content_type=MEDIA_TYPE)

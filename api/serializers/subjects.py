@@ -1,0 +1,71 @@
+"""The shape of subjects. What values mean is checked by the services."""
+
+from rest_framework import serializers
+
+
+class SubjectValues(serializers.Serializer):  # type: ignore[type-arg]
+    """What an operator may set. Null: no limit, or the node's default."""
+
+    description = serializers.CharField(required=False, allow_blank=True, max_length=500)
+    owner = serializers.CharField(required=False, allow_null=True, max_length=60, help_text="a team")
+    tags = serializers.ListField(child=serializers.CharField(max_length=50), required=False, max_length=20)
+    messages_per_second = serializers.IntegerField(
+        required=False, allow_null=True, min_value=1, max_value=10_000_000, help_text="on each broker group"
+    )
+    bytes_per_second = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=100 << 30)
+    retention_hours = serializers.FloatField(required=False, allow_null=True, min_value=0.001, max_value=24 * 366 * 2)
+    allowed_groups = serializers.ListField(
+        child=serializers.CharField(max_length=200), required=False, allow_null=True, max_length=200,
+        help_text="consumer groups that may pull; null: any",
+    )  # fmt: skip
+
+
+class SubjectChange(SubjectValues):
+    """A change of a subject; what is left out stays."""
+
+    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+
+
+class NewSubject(SubjectChange):
+    """A subject to make."""
+
+    name = serializers.CharField(max_length=100, help_text="no '/', white space or line ends")
+
+
+class Reason(serializers.Serializer):  # type: ignore[type-arg]
+    """Why, for the audit log."""
+
+    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+
+
+class Route(serializers.Serializer):  # type: ignore[type-arg]
+    """Which broker groups serve a subject."""
+
+    broker_groups = serializers.ListField(child=serializers.CharField())
+    draining = serializers.ListField(
+        child=serializers.CharField(), help_text="those that take nothing new and are read until empty"
+    )
+    draining_since = serializers.DateTimeField(allow_null=True)
+    version = serializers.CharField()
+
+
+class SubjectRow(SubjectValues):
+    """A subject of a list."""
+
+    name = serializers.CharField()
+    is_archived = serializers.BooleanField()
+    archived_at = serializers.DateTimeField(allow_null=True)
+    consumer_groups = serializers.IntegerField()
+    broker_groups = serializers.ListField(child=serializers.CharField())
+    draining = serializers.ListField(child=serializers.CharField())
+    may_change = serializers.BooleanField(help_text="whether the caller may change it")
+    version = serializers.CharField()
+    created_at = serializers.DateTimeField()
+    updated_at = serializers.DateTimeField()
+
+
+class Placement(serializers.Serializer):  # type: ignore[type-arg]
+    """Where a subject shall be: the groups that take its messages. Those left out drain and then go."""
+
+    broker_groups = serializers.ListField(child=serializers.CharField(max_length=100), min_length=1, max_length=50)
+    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)

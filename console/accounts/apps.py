@@ -1,0 +1,11 @@
+"""The accounts as a Django app."""
+
+from django.apps import AppConfig
+
+
+class AccountsConfig(AppConfig):
+    """Users, teams, tokens, roles."""
+
+    name = "console.accounts"
+    label = "accounts"
+    default_auto_field = "django.db.models.BigAutoField"

@@ -1,0 +1,42 @@
+"""Users, their teams, and tokens of machines."""
+
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+
+from console.accounts.roles import Role
+
+
+class User(AbstractUser):
+    """A person."""
+
+    role = models.CharField(max_length=10, choices=[(r.value, r.value) for r in Role], default=Role.VIEWER)
+    teams = models.ManyToManyField("metaserver.Team", blank=True, related_name="members")
+    language = models.CharField(max_length=10, blank=True)
+    version = models.BigIntegerField(default=1)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta(AbstractUser.Meta):
+        swappable = "AUTH_USER_MODEL"
+        ordering = ("username",)
+
+
+class ApiToken(models.Model):
+    """A machine's right to ask, in a user's name. The token itself is shown once and kept as a digest."""
+
+    name = models.CharField(max_length=100)
+    owner = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
+    prefix = models.CharField(max_length=12, unique=True)
+    """The token's first characters: they find the row and tell tokens apart."""
+    digest = models.CharField(max_length=64)
+    scopes = models.JSONField(default=list)
+    expires_at = models.DateTimeField()
+    created_at = models.DateTimeField(auto_now_add=True)
+    revoked_at = models.DateTimeField(null=True)
+    last_used_at = models.DateTimeField(null=True)
+    last_used_from = models.CharField(max_length=100, blank=True)
+
+    class Meta:
+        ordering = ("-id",)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}...)"

@@ -1,0 +1,106 @@
+"""Who may do what: the one table. Pure: plain values in, a verdict out; the API, the websockets and the CLI ask it alike.
+
+A right concerns either the whole system or one subject. For a right that concerns a subject, an operator may use it on
+subjects of his own teams and on those that nobody owns; an administrator on all.
+"""
+
+from collections.abc import Set
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """What a user is, in the whole system."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+class Right(StrEnum):
+    """What may be done."""
+
+    READ = "read"
+    """Numbers, names and settings: lists, details, lag, alerts, tasks, analytics."""
+    READ_MESSAGES = "read_messages"
+    """What messages say: browse, search, tail, trace, dead letters, delayed messages with their properties."""
+    SEND = "send"
+    """Produce a message, replay dead letters."""
+    CHANGE_SUBJECTS = "change_subjects"
+    """Create, describe, limit, archive subjects; provisioning."""
+    CHANGE_GROUPS = "change_groups"
+    """Pause, resume, reset consumer groups; delete dead letters."""
+    CHANGE_DELAYED = "change_delayed"
+    """Cancel, move, deliver delayed messages."""
+    CHANGE_ALERTS = "change_alerts"
+    """Rules, silences, acknowledgements."""
+    CHANGE_CLUSTER = "change_cluster"
+    """Broker groups and nodes, placement, alert channels, control loops."""
+    READ_AUDIT = "read_audit"
+    CHANGE_ACCOUNTS = "change_accounts"
+    """Users, teams, roles, other people's tokens."""
+    OWN_ACCOUNT = "own_account"
+    """One's own profile, sessions and tokens."""
+
+
+_VIEWER = frozenset({Right.READ, Right.OWN_ACCOUNT})
+_OPERATOR = _VIEWER | {
+    Right.READ_MESSAGES,
+    Right.SEND,
+    Right.CHANGE_SUBJECTS,
+    Right.CHANGE_GROUPS,
+    Right.CHANGE_DELAYED,
+    Right.CHANGE_ALERTS,
+}
+RIGHTS_OF: dict[Role, frozenset[Right]] = {
+    Role.VIEWER: _VIEWER,
+    Role.OPERATOR: _OPERATOR,
+    Role.ADMIN: frozenset(Right),
+}
+OF_A_SUBJECT = frozenset(
+    {Right.READ_MESSAGES, Right.SEND, Right.CHANGE_SUBJECTS, Right.CHANGE_GROUPS, Right.CHANGE_DELAYED}
+)
+"""Rights that depend on who owns the subject."""
+
+
+class Scope(StrEnum):
+    """What a token may be used for, at most; its owner's role bounds it too."""
+
+    READ = "read"
+    MESSAGES = "messages"
+    OPERATE = "operate"
+    ADMIN = "admin"
+
+
+RIGHTS_OF_SCOPE: dict[Scope, frozenset[Right]] = {
+    Scope.READ: frozenset({Right.READ}),
+    Scope.MESSAGES: frozenset({Right.READ, Right.READ_MESSAGES, Right.SEND}),
+    Scope.OPERATE: _OPERATOR - {Right.OWN_ACCOUNT},
+    Scope.ADMIN: frozenset(Right) - {Right.OWN_ACCOUNT, Right.CHANGE_ACCOUNTS},
+}
+"""No token changes accounts or makes tokens: that takes a person with a session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks. `scopes` is None for a session and what the token was given for a token."""
+
+    name: str
+    role: Role
+    teams: Set[str] = frozenset()
+    scopes: frozenset[Scope] | None = None
+
+    def has(self, right: Right) -> bool:
+        """Whether the right is given at all, whatever the subject."""
+        if right not in RIGHTS_OF[self.role]:
+            return False
+        return self.scopes is None or any(right in RIGHTS_OF_SCOPE[scope] for scope in self.scopes)
+
+    def may(self, right: Right, owner: str | None = None) -> bool:
+        """Whether the right holds on a subject of this owner (a team; None: nobody's). For rights of the whole
+        system the owner is not looked at."""
+        if not self.has(right):
+            return False
+        if right not in OF_A_SUBJECT or self.role is Role.ADMIN or owner is None:
+            return True
+        return owner in self.teams
