@@ -30,6 +30,17 @@ class OperatorState(StrEnum):
     """Takes nothing new, its subjects move away, and it may be removed when it is empty."""
 
 
+class Phase(StrEnum):
+    """Where a broker group stands that comes to, or leaves, a subject. Without a phase it is read and written."""
+
+    JOINING = "joining"
+    """Read already, not written yet: its consumer groups are made ready first, so that none misses a message."""
+    LEAVING = "leaving"
+    """Still written, until every joining group is; then it drains."""
+    DRAINING = "draining"
+    """Takes nothing new of the subject, is read until it is empty, and then goes."""
+
+
 STATE_ON_WIRE = {
     GroupState.READ_WRITE: BrokerGroupState.READ_WRITE,
     GroupState.READ_ONLY: BrokerGroupState.READ_ONLY,

@@ -232,23 +232,27 @@ class Directory:
         return self._subjects_of.get(broker_group, set())
 
     def route_of(self, subject: str) -> tuple[Route | None, bool]:
-        """A real subject's route, made or topped up when needed; whether it has to be stored."""
+        """A real subject's route, made when it has none; whether it has to be stored.
+
+        A route none of whose groups takes messages gets one that does, at once: sends would wait otherwise. Where it
+        is only fewer than should be, the rebalance adds one with care for those who read.
+        """
         route = self.routes.get(subject)
-        if route is not None and len(route.broker_groups) - len(route.draining) >= self._subject_groups_min:
-            return route, False
         live = {
             name
             for name, group in self.groups.items()
             if group.row.kind is GroupKind.BROKER and group.state is GroupState.READ_WRITE
         }
+        if route is not None and (live.intersection(route.writable) or not live):
+            return route, False
         current = route.broker_groups if route is not None else ()
-        draining = route.draining if route is not None else ()
-        minimum = self._subject_groups_min + len(draining)
+        minimum = self._subject_groups_min if route is None else len(current) + 1
         chosen = assign(current, live, self._rng, minimum=minimum)
         if chosen == current or (route is None and len(self.routes) >= SUBJECTS_MAX):
             return route, False
         created = route.created_at_ms if route is not None else self._clock.wall_ms()
-        fresh = Route(subject, chosen, (route.version if route is not None else 0) + 1, created, draining)
+        phases = route.phases if route is not None else {}
+        fresh = Route(subject, chosen, (route.version if route is not None else 0) + 1, created, phases)
         self.put_route(fresh)
         return fresh, True
 
@@ -260,7 +264,7 @@ class Directory:
         if route is None:
             return ()
         if client_type == ClientType.PRODUCER:
-            return self._usable([name for name in route.broker_groups if name not in route.draining], client_type)
+            return self._usable(route.writable, client_type)
         return self._usable(route.broker_groups, client_type)
 
     def any_usable(self, client_type: int) -> tuple[BrokerGroupRoute, ...]:

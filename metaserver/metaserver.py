@@ -219,7 +219,7 @@ class Metaserver:
         return {
             "subject": route.subject,
             "broker_groups": list(route.broker_groups),
-            "draining": list(route.draining),
+            "phases": {name: str(phase) for name, phase in route.phases.items()},
             "route_version": route.version,
             "created_at_ms": route.created_at_ms,
         }

@@ -6,7 +6,7 @@ from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from metaserver import snapshot
-from metaserver.choices import GroupKind, GroupState, OperatorState
+from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.models import (
     AuditEntry,
     BrokerGroup,
@@ -42,10 +42,17 @@ def metadata() -> snapshot.Metadata:
         for row in Node.objects.select_related("broker_group")
     )
     routes = tuple(
-        snapshot.Route(row.subject.name, tuple(row.broker_groups), row.version, row.created_at_ms, tuple(row.draining))
+        snapshot.Route(
+            row.subject.name, tuple(row.broker_groups), row.version, row.created_at_ms, phases_of(row.phases)
+        )
         for row in SubjectRoute.objects.select_related("subject").iterator()
     )
     return snapshot.Metadata(groups, nodes, routes, _rules(), _paused())
+
+
+def phases_of(stored: dict[str, str]) -> dict[str, Phase]:
+    """A route's phases as the database keeps them."""
+    return {name: Phase(phase) for name, phase in stored.items()}
 
 
 def changes() -> int:

@@ -5,7 +5,7 @@ import os
 from dataclasses import asdict
 from typing import Any
 
-from metaserver.choices import GroupKind, GroupState, OperatorState
+from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.snapshot import BrokerGroup, Metadata, Node, Route, SubjectRule
 
 
@@ -49,7 +49,7 @@ def load(path: str) -> Metadata | None:
                 **{
                     **route,
                     "broker_groups": tuple(route["broker_groups"]),
-                    "draining": tuple(route.get("draining", ())),
+                    "phases": {name: Phase(phase) for name, phase in route.get("phases", {}).items()},
                 }
             )
             for route in content["routes"]

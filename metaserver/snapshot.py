@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from metaserver.choices import GroupKind, GroupState, OperatorState
+from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,18 @@ class Route:
     broker_groups: tuple[str, ...]
     version: int
     created_at_ms: int
-    draining: tuple[str, ...] = ()
-    """Those of `broker_groups` that take no new messages of the subject and are read until they are empty."""
+    phases: Mapping[str, Phase] = field(default_factory=dict)
+    """Of those of `broker_groups` that come or go."""
+
+    @property
+    def writable(self) -> tuple[str, ...]:
+        """The groups that producers are told."""
+        return tuple(name for name in self.broker_groups if self.phases.get(name) in (None, Phase.LEAVING))
+
+    @property
+    def staying(self) -> tuple[str, ...]:
+        """The groups that serve the subject once every move is done."""
+        return tuple(name for name in self.broker_groups if self.phases.get(name) in (None, Phase.JOINING))
 
 
 @dataclass(frozen=True, slots=True)

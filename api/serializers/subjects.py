@@ -2,6 +2,8 @@
 
 from rest_framework import serializers
 
+from metaserver.choices import Phase
+
 
 class SubjectValues(serializers.Serializer):  # type: ignore[type-arg]
     """What an operator may set. Null: no limit, or the node's default."""
@@ -38,14 +40,20 @@ class Reason(serializers.Serializer):  # type: ignore[type-arg]
     reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
 
+def Phases() -> serializers.DictField:
+    """Broker group -> phase."""
+    return serializers.DictField(
+        child=serializers.ChoiceField(choices=[phase.value for phase in Phase]),
+        help_text="of broker groups that come or go: joining is read but not written yet, leaving is written until"
+        " all have joined, draining takes nothing new and is read until it is empty",
+    )
+
+
 class Route(serializers.Serializer):  # type: ignore[type-arg]
     """Which broker groups serve a subject."""
 
     broker_groups = serializers.ListField(child=serializers.CharField())
-    draining = serializers.ListField(
-        child=serializers.CharField(), help_text="those that take nothing new and are read until empty"
-    )
-    draining_since = serializers.DateTimeField(allow_null=True)
+    phases = Phases()
     version = serializers.CharField()
 
 
@@ -57,7 +65,7 @@ class SubjectRow(SubjectValues):
     archived_at = serializers.DateTimeField(allow_null=True)
     consumer_groups = serializers.IntegerField()
     broker_groups = serializers.ListField(child=serializers.CharField())
-    draining = serializers.ListField(child=serializers.CharField())
+    phases = Phases()
     may_change = serializers.BooleanField(help_text="whether the caller may change it")
     version = serializers.CharField()
     created_at = serializers.DateTimeField()

@@ -47,7 +47,7 @@ def row(subject: Any, principal: Principal) -> dict[str, Any]:
         "archived_at": subject.archived_at,
         "consumer_groups": subject.consumer_group_count,
         "broker_groups": route.broker_groups if route is not None else [],
-        "draining": route.draining if route is not None else [],
+        "phases": route.phases if route is not None else {},
         "may_change": principal.may(Right.CHANGE_SUBJECTS, owner),
         "version": str(subject.version),
         "created_at": subject.created_at,
@@ -182,8 +182,7 @@ class PlacementView(OneSubjectView):
             raise NotFound(f"subject {subject!r} is served by no broker group yet", code="route.unknown")
         body = {
             "broker_groups": route.broker_groups,
-            "draining": route.draining,
-            "draining_since": route.draining_since,
+            "phases": route.phases,
             "version": str(route.version),
         }
         return self.tagged(body, route.version)

@@ -169,13 +169,13 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='subjectroute',
-            name='draining',
-            field=models.JSONField(default=list),
+            name='has_phases',
+            field=models.BooleanField(db_index=True, default=False),
         ),
         migrations.AddField(
             model_name='subjectroute',
-            name='draining_since',
-            field=models.DateTimeField(null=True),
+            name='phases',
+            field=models.JSONField(default=dict),
         ),
         migrations.AlterField(
             model_name='auditentry',

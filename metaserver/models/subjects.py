@@ -38,9 +38,9 @@ class SubjectRoute(models.Model):
 
     subject = models.OneToOneField(Subject, on_delete=models.CASCADE, related_name="route")
     broker_groups = models.JSONField(default=list)
-    draining = models.JSONField(default=list)
-    """Those of `broker_groups` that take no new messages of the subject and are read until empty."""
-    draining_since = models.DateTimeField(null=True)
+    phases = models.JSONField(default=dict)
+    """Broker group -> Phase, of those that come or go."""
+    has_phases = models.BooleanField(default=False, db_index=True)
     version = models.BigIntegerField(default=0)
     created_at_ms = models.BigIntegerField(default=0)
     updated_at = models.DateTimeField(auto_now=True)

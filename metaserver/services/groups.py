@@ -109,8 +109,8 @@ def set_paused(
 
 def locked(subject: str, group: str) -> ConsumerGroup:
     """A group's row, locked until the transaction ends. Raises NotFound."""
-    rows = ConsumerGroup.objects.select_for_update(of=("self",)).select_related("subject")
-    row = rows.filter(subject__name=subject, name=group).first()
+    key = ConsumerGroup.objects.filter(subject__name=subject, name=group).values_list("pk", flat=True).first()
+    row = None if key is None else ConsumerGroup.objects.select_for_update().filter(pk=key).first()
     if row is None:
         raise NotFound(f"subject {subject!r} has no consumer group {group!r}", code="consumer_group.unknown")
     return row

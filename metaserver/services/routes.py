@@ -1,14 +1,15 @@
 """Which broker groups serve a subject, and who was seen on it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
-from metaserver import snapshot
-from metaserver.choices import GroupKind
+from metaserver import queries, snapshot
+from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.models import BrokerGroup, ClientSeen, ConsumerGroup, Subject, SubjectRoute
 from metaserver.services import audit
 from metaserver.services.changes import Actor, Change, Conflict, NotFound, Stale, changing, check_version
@@ -20,98 +21,26 @@ def save_route(route: snapshot.Route, *, actor: Actor, reason: str) -> snapshot.
     try:
         with transaction.atomic():
             subject, _ = Subject.objects.get_or_create(name=route.subject)
-            before = SubjectRoute.objects.filter(subject=subject).first()
-            if before is None:
+            row = SubjectRoute.objects.filter(subject=subject).first()
+            if row is None:
                 SubjectRoute.objects.create(
                     subject=subject,
                     broker_groups=list(route.broker_groups),
-                    draining=list(route.draining),
                     version=route.version,
                     created_at_ms=route.created_at_ms,
                 )
-                said = None
+                before = None
             else:
-                said = _said(before.broker_groups, before.draining, before.version)
-                if not _replace(subject, route):
+                before = _said(_snapshot(row, route.subject))
+                if not _replace(row, route):
                     return _stored(route.subject)
             audit.record(
-                actor=actor,
-                action="route.set",
-                target=route.subject,
-                reason=reason,
-                before=said,
-                after=_said(list(route.broker_groups), list(route.draining), route.version),
+                actor=actor, action="route.set", target=route.subject, reason=reason, before=before, after=_said(route)
             )
             return route
     except IntegrityError:
         # Another metaserver made the subject at the same moment.
         return _stored(route.subject)
-
-
-def _replace(subject: Subject, route: snapshot.Route) -> bool:
-    """Compare-and-set on the version."""
-    since = timezone.now() if route.draining else None
-    return bool(
-        SubjectRoute.objects.filter(subject=subject, version=route.version - 1).update(
-            broker_groups=list(route.broker_groups),
-            draining=list(route.draining),
-            draining_since=since,
-            version=route.version,
-            updated_at=timezone.now(),
-        )
-    )
-
-
-def _said(groups: list[str], draining: list[str], version: int) -> dict[str, Any]:
-    return {"broker_groups": groups, "draining": draining, "version": version}
-
-
-def place(
-    subject: str,
-    broker_groups: Sequence[str],
-    draining: Sequence[str],
-    *,
-    actor: Actor,
-    reason: str,
-    expected_version: int | None = None,
-    dry_run: bool = False,
-) -> Change:
-    """Say which groups serve a subject; those in `draining` (a part of them) take nothing new and are read until empty.
-
-    Raises:
-        NotFound: the subject has no route yet: none of its clients came so far.
-        Conflict: no group would take new messages, a group is unknown, or one that may still hold messages is left out.
-    """
-    with changing(dry_run=dry_run):
-        row = SubjectRoute.objects.select_for_update(of=("self",)).select_related("subject")
-        there = row.filter(subject__name=subject).first()
-        if there is None:
-            raise NotFound(f"subject {subject!r} is served by no broker group yet", code="route.unknown")
-        check_version(f"the route of {subject}", there.version, expected_version)
-        known = {g.name: g for g in BrokerGroup.objects.filter(name__in=broker_groups, kind=GroupKind.BROKER)}
-        unknown = [name for name in broker_groups if name not in known]
-        if unknown:
-            raise Conflict(f"there is no broker group {unknown[0]!r}", code="broker_group.unknown")
-        taking = [name for name in broker_groups if name not in draining]
-        if not taking:
-            raise Conflict(f"no broker group would take new messages of {subject}", code="route.not_writable")
-        lost = [name for name in there.broker_groups if name not in broker_groups and name not in there.draining]
-        if lost:
-            raise Conflict(
-                f"{lost[0]} may hold messages of {subject}: let it drain first, then take it away",
-                code="route.not_drained",
-            )
-        before = _said(there.broker_groups, there.draining, there.version)
-        if (there.broker_groups, there.draining) == (list(broker_groups), list(draining)):
-            return Change(subject, before, before, there.version)
-        route = snapshot.Route(
-            subject, tuple(broker_groups), there.version + 1, there.created_at_ms, draining=tuple(draining)
-        )
-        if not _replace(there.subject, route):
-            raise Stale(f"the route of {subject} was changed meanwhile", code="change.stale")
-        after = _said(list(broker_groups), list(draining), route.version)
-        audit.record(actor=actor, action="route.place", target=subject, reason=reason, before=before, after=after)
-        return Change(subject, before, after, route.version)
 
 
 def move(
@@ -123,33 +52,116 @@ def move(
     expected_version: int | None = None,
     dry_run: bool = False,
 ) -> Change:
-    """Let these groups take a subject's messages. Groups it leaves drain: nothing new, read until they are empty.
+    """Let these broker groups serve a subject, and no others once the others are empty.
 
-    Raises: as `place`.
+    New ones join first: they are read, and written when every consumer group is ready there. Then the others drain:
+    nothing new, read until empty. The control loop does each step (`metaserver.rebalance.advance`).
+
+    Raises:
+        NotFound: the subject has no route yet: none of its clients came so far.
+        Conflict: a broker group is unknown, or no target takes messages.
     """
-    there = SubjectRoute.objects.filter(subject__name=subject).first()
-    if there is None:
+    with changing(dry_run=dry_run):
+        row, there = _locked(subject)
+        check_version(f"the route of {subject}", there.version, expected_version)
+        wanted = tuple(dict.fromkeys(targets))
+        rows = BrokerGroup.objects.filter(name__in=wanted, kind=GroupKind.BROKER)
+        known = {group.name: group for group in rows}
+        for name in wanted:
+            if name not in known and name not in there.broker_groups:
+                raise Conflict(f"there is no broker group {name!r}", code="broker_group.unknown")
+        taking = [
+            name
+            for name, group in known.items()
+            if group.state == GroupState.READ_WRITE and group.operator_state == OperatorState.NORMAL
+        ]
+        if not taking:
+            raise Conflict(
+                f"none of {', '.join(wanted)} takes messages now: {subject} could not be sent to",
+                code="route.not_writable",
+            )
+        phases: dict[str, Phase | None] = {}
+        for name in (*there.broker_groups, *(name for name in wanted if name not in there.broker_groups)):
+            phase = there.phases.get(name)
+            if name not in there.broker_groups:
+                phases[name] = Phase.JOINING
+            elif name not in wanted:
+                # One that is not written yet may hold nothing; it goes by the same door as all.
+                phases[name] = Phase.DRAINING if phase in (Phase.JOINING, Phase.DRAINING) else Phase.LEAVING
+            elif phase in (Phase.JOINING, Phase.DRAINING):
+                # Consumer groups may have come meanwhile that never read here.
+                phases[name] = Phase.JOINING
+            else:
+                phases[name] = None
+        groups = tuple(phases)
+        kept = {name: phase for name, phase in phases.items() if phase is not None}
+        return _change(row, there, replace(there, broker_groups=groups, phases=kept), "route.move", actor, reason)
+
+
+def step(
+    route: snapshot.Route, *, actor: Actor, reason: str, action: str = "route.step", dry_run: bool = False
+) -> Change:
+    """Store the next step of a move, over the version the route carries.
+
+    Raises:
+        NotFound: the subject has no route any more.
+        Stale: somebody changed the route meanwhile.
+    """
+    with changing(dry_run=dry_run):
+        row, there = _locked(route.subject)
+        check_version(f"the route of {route.subject}", there.version, route.version)
+        return _change(row, there, route, action, actor, reason)
+
+
+def _change(
+    row: SubjectRoute, there: snapshot.Route, wanted: snapshot.Route, action: str, actor: Actor, reason: str
+) -> Change:
+    before, after = _said(there), _said(wanted)
+    if before == after:
+        return Change(there.subject, before, before, there.version)
+    route = replace(wanted, version=there.version + 1)
+    if not _replace(row, route):
+        raise Stale(f"the route of {there.subject} was changed meanwhile")
+    audit.record(actor=actor, action=action, target=there.subject, reason=reason, before=before, after=after)
+    return Change(there.subject, before, after, route.version)
+
+
+def _locked(subject: str) -> tuple[SubjectRoute, snapshot.Route]:
+    key = SubjectRoute.objects.filter(subject__name=subject).values_list("pk", flat=True).first()
+    row = None if key is None else SubjectRoute.objects.select_for_update().filter(pk=key).first()
+    if row is None:
         raise NotFound(f"subject {subject!r} is served by no broker group yet", code="route.unknown")
-    left = [name for name in there.broker_groups if name not in targets]
-    wanted = list(dict.fromkeys(targets))
-    kept = [name for name in there.broker_groups if name in wanted]
-    fresh = [name for name in wanted if name not in kept]
-    return place(
-        subject,
-        [*kept, *fresh, *left],
-        left,
-        actor=actor,
-        reason=reason,
-        expected_version=there.version if expected_version is None else expected_version,
-        dry_run=dry_run,
+    return row, _snapshot(row, subject)
+
+
+def _replace(row: SubjectRoute, route: snapshot.Route) -> bool:
+    """Compare-and-set on the version."""
+    return bool(
+        SubjectRoute.objects.filter(pk=row.pk, version=route.version - 1).update(
+            broker_groups=list(route.broker_groups),
+            phases={name: str(phase) for name, phase in route.phases.items()},
+            has_phases=bool(route.phases),
+            version=route.version,
+            updated_at=timezone.now(),
+        )
+    )
+
+
+def _said(route: snapshot.Route) -> dict[str, Any]:
+    return {
+        "broker_groups": list(route.broker_groups),
+        "phases": {name: str(phase) for name, phase in sorted(route.phases.items())},
+    }
+
+
+def _snapshot(row: SubjectRoute, subject: str) -> snapshot.Route:
+    return snapshot.Route(
+        subject, tuple(row.broker_groups), row.version, row.created_at_ms, queries.phases_of(row.phases)
     )
 
 
 def _stored(subject: str) -> snapshot.Route:
-    row = SubjectRoute.objects.select_related("subject").get(subject__name=subject)
-    return snapshot.Route(
-        subject, tuple(row.broker_groups), row.version, row.created_at_ms, draining=tuple(row.draining)
-    )
+    return _snapshot(SubjectRoute.objects.get(subject__name=subject), subject)
 
 
 @transaction.atomic

@@ -111,7 +111,7 @@ def set_archived(
 
 def locked(name: str) -> Subject:
     """A subject's row, locked until the transaction ends. Raises NotFound."""
-    row = Subject.objects.select_for_update(of=("self",)).select_related("owner").filter(name=name).first()
+    row = Subject.objects.select_for_update().filter(name=name).first()
     if row is None:
         raise NotFound(f"there is no subject {name!r}", code="subject.unknown")
     return row

@@ -1,0 +1,136 @@
+"""Where subjects should be: the plan of a rebalance, and the steps of a move. Pure: routes, groups, loads in; routes out.
+
+Rules: a subject is served by at least `minimum` groups that take messages, where as many live; groups that were added
+take a share, until no group has more than its part of the subjects plus a tolerance; a group that drains keeps none.
+
+A subject moves in steps (`Phase`): the new group is read by consumers before producers hear of it, the old one drains
+only when the new one is written, and it goes when it is empty. While a subject moves it is left alone.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from metaserver.choices import Phase
+from metaserver.snapshot import Route
+
+TOLERANCE = 0.2
+"""A group may serve this much more than its part before subjects move away from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A route that is wanted, over the version it carries, and why."""
+
+    route: Route
+    reason: str
+
+
+def advance(route: Route, *, ready: Collection[str], empty: Collection[str]) -> Move | None:
+    """The next step of a route that moves; None when it has to wait.
+
+    Args:
+        ready: joining groups where every consumer group can read.
+        empty: draining groups that refuse what is sent and hold nothing unread.
+    """
+    phases = dict(route.phases)
+    opened = [name for name, phase in phases.items() if phase is Phase.JOINING and name in ready]
+    if opened:
+        for name in opened:
+            del phases[name]
+        return Move(replace(route, phases=phases), f"{', '.join(opened)} is ready to be written")
+    is_joining = Phase.JOINING in phases.values()
+    stays = [name for name in route.broker_groups if phases.get(name) is None]
+    leaving = [name for name, phase in phases.items() if phase is Phase.LEAVING]
+    if leaving and not is_joining and stays:
+        for name in leaving:
+            phases[name] = Phase.DRAINING
+        return Move(replace(route, phases=phases), f"{', '.join(leaving)} takes nothing new from now on")
+    gone = [name for name, phase in phases.items() if phase is Phase.DRAINING and name in empty]
+    if gone and stays:
+        groups = tuple(name for name in route.broker_groups if name not in gone)
+        left = {name: phase for name, phase in phases.items() if name not in gone}
+        return Move(replace(route, broker_groups=groups, phases=left), f"{', '.join(gone)} is empty")
+    return None
+
+
+def plan(
+    routes: Collection[Route],
+    taking: Collection[str],
+    leaving: Collection[str],
+    *,
+    minimum: int,
+    most: int,
+    weights: Mapping[str, float] | None = None,
+) -> list[Move]:
+    """At most `most` moves, the most urgent first.
+
+    Args:
+        taking: broker groups that live and take messages.
+        leaving: broker groups that an operator drains.
+        minimum: groups a subject should be written to.
+        weights: a subject's load (say, messages a second); without, each subject counts one.
+    """
+    taking_set, leaving_set = set(taking), set(leaving)
+    if not taking_set:
+        return []
+    weight = {route.subject: 1.0 + (weights or {}).get(route.subject, 0.0) for route in routes}
+    load = dict.fromkeys(taking_set, 0.0)
+    for route in routes:
+        for name in route.staying:
+            if name in load:
+                load[name] += weight[route.subject]
+    by_name = sorted((route for route in routes if not route.phases), key=lambda route: route.subject)
+    moves: list[Move] = []
+    moved: set[str] = set()
+
+    def lightest(exclude: Collection[str]) -> str | None:
+        candidates = sorted((load[name], name) for name in taking_set if name not in exclude)
+        return candidates[0][1] if candidates else None
+
+    def settle(route: Route, joining: list[str], leaving: list[str], reason: str) -> None:
+        for name in joining:
+            load[name] += weight[route.subject]
+        for name in leaving:
+            if name in load:
+                load[name] -= weight[route.subject]
+        phases = dict.fromkeys(joining, Phase.JOINING) | dict.fromkeys(leaving, Phase.LEAVING)
+        moved.add(route.subject)
+        moves.append(Move(replace(route, broker_groups=(*route.broker_groups, *joining), phases=phases), reason))
+
+    for route in by_name:
+        if len(moves) >= most:
+            return moves
+        drained = [name for name in route.broker_groups if name in leaving_set]
+        taken = [name for name in route.broker_groups if name in taking_set]
+        joining: list[str] = []
+        reasons = [f"{name} drains" for name in drained]
+        while len(taken) < min(minimum, len(taking_set)):
+            fresh = lightest((*route.broker_groups, *joining))
+            if fresh is None:
+                break
+            joining.append(fresh)
+            reasons.append(f"{fresh} joins: {len(taken)} of {minimum} groups took messages")
+            taken.append(fresh)
+        # Where nobody could take over what is sent, the subject stays where it is.
+        if taken and reasons:
+            settle(route, joining, drained, "; ".join(reasons))
+
+    target = sum(load.values()) / len(taking_set)
+    while len(moves) < most:
+        heaviest = max(sorted(load), key=lambda name: load[name])
+        found = None
+        if load[heaviest] > target * (1 + TOLERANCE):
+            for route in by_name:
+                if route.subject in moved or heaviest not in route.broker_groups:
+                    continue
+                fresh = lightest(route.broker_groups)
+                # A move that would only swap who has too much is none.
+                if fresh is not None and load[fresh] + weight[route.subject] < load[heaviest]:
+                    found = (route, fresh)
+                    break
+        if found is None:
+            return moves
+        route, name = found
+        why = f"{heaviest} serves {load[heaviest]:.0f} of load where {target:.0f} is its part; {name} serves {load[name]:.0f}"
+        settle(route, [name], [heaviest], why)
+    return moves
