@@ -45,7 +45,7 @@ class BrokerAdmin:
             json_routes={
                 "/stats": self._stats,
                 "/subjects/{subject:[^/]+}/messages": self._messages,
-                "/subjects/{subject:[^/]+}/messages/{sequence:[0-9]{{1,19}}}/trace": self._trace,
+                "/subjects/{subject:[^/]+}/messages/{sequence:[0-9]{1,19}}/trace": self._trace,
                 "/subjects/{subject:[^/]+}/search": self._search,
                 **self._groups.routes(),
             },
