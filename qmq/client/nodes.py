@@ -4,9 +4,10 @@ Every answer is a JSON object, bounded in size; what can't be had raises a `QmqE
 """
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from qmq.errors import ConnectionLost, QmqError, SettingError
 from qmq.net.discovery import http_get, http_post_json
@@ -16,6 +17,11 @@ ANSWER_BYTES_MAX = 32 << 20
 TIMEOUT_SECONDS = 5.0
 STATUS_NOT_SERVING = 503
 """What health pages answer with when something is wrong, and busy nodes."""
+
+_ADDRESS = re.compile(
+    r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])"
+    r":(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+)
 
 
 class NodeRefused(QmqError):
@@ -47,12 +53,7 @@ class NodeAdmin:
     def __init__(
         self, admin_address: str, timeout_seconds: float = TIMEOUT_SECONDS, bytes_max: int = ANSWER_BYTES_MAX
     ) -> None:
-        parts = urlsplit(f"http://{admin_address}")
-        try:
-            port = parts.port
-        except ValueError as error:
-            raise SettingError(f"{admin_address!r} is no admin address: {error}") from error
-        if not parts.hostname or not port or parts.netloc != admin_address or "@" in admin_address:
+        if not _ADDRESS.fullmatch(admin_address):
             raise SettingError(f"{admin_address!r} is no admin address: host:port is needed")
         self.admin_address = admin_address
         self._timeout_seconds = timeout_seconds

@@ -125,7 +125,7 @@ async def test_search_counts_messages_that_fail_their_checks(tmp_path: Path) -> 
 
 
 async def test_only_so_many_searches_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with asked(tmp_path) as (broker, client, admin):
+    async with asked(tmp_path) as (_broker, client, admin):
         await client.send(message(0))
         monkeypatch.setattr(search, "SCANS_MAX", 0)
         for asking in (admin.search("orders"), admin.trace("orders", 0)):
@@ -161,7 +161,7 @@ async def holds(work: Coroutine[Any, Any, None]) -> list[float]:
 @pytest.mark.parametrize("what", ["nothing found", "a full answer"])
 async def test_a_full_search_leaves_the_event_loop_free(tmp_path: Path, what: str) -> None:
     """20,000 messages are looked at; clients wait for a slice's bookkeeping and the answer's JSON, not for the search."""
-    async with asked(tmp_path) as (broker, client, admin):
+    async with asked(tmp_path) as (_broker, client, admin):
         for begin in range(0, 20_000, 500):
             await client.send(*(message(n, size=2000 if n >= 19_500 else 300) for n in range(begin, begin + 500)))
         wanted = {"number": "nothing"} if what == "nothing found" else {"qmq_createTime": "1700000000000"}
