@@ -13,7 +13,7 @@ from qmq.errors import ConnectionLost, QmqError, SettingError
 from qmq.net.discovery import http_get, http_post_json
 
 ANSWER_BYTES_MAX = 32 << 20
-"""Most bytes of one answer; a page of the message browser, the largest, stays below a quarter of it."""
+"""Most bytes of one answer; a page of the message browser holds 4 MiB of messages before JSON escapes what is in them."""
 TIMEOUT_SECONDS = 5.0
 STATUS_NOT_SERVING = 503
 """What health pages answer with when something is wrong, and busy nodes."""

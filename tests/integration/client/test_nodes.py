@@ -1,6 +1,7 @@
 """`NodeAdmin` against nodes, and against what is no node: bounded, and every failure a named error."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from qmq.client.nodes import NodeAdmin, NodeRefused
 from qmq.errors import ConnectionLost, SettingError
 from tests.support.in_process import connected, message, running_broker, small_system
+from tests.support.processes import PROJECT
 
 
 @asynccontextmanager
@@ -39,6 +41,18 @@ async def test_pages_of_both_kinds_of_node(tmp_path: Path) -> None:
             stats = await admin.stats()
             assert stats["node_id"] == node.node_id
             assert kind in stats
+
+
+async def test_every_page_of_both_kinds_of_node_is_documented(tmp_path: Path) -> None:
+    page = (PROJECT / "docs/reference/admin.md").read_text()
+    documented = set(re.findall(r"(GET|POST) (/[^ ,|]*)", page))
+    served = set()
+    async with small_system(tmp_path) as system:
+        for node in (system.brokers["g1"], system.delay):
+            for route in node.admin._runner.app.router.routes():
+                if route.method != "HEAD" and route.resource is not None:
+                    served.add((route.method, route.resource.canonical))
+    assert documented == served
 
 
 async def test_stats_go_on_page_by_page(tmp_path: Path) -> None:
