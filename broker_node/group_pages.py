@@ -19,7 +19,7 @@ from qmq.protocol.names import check_group, retry_subject
 if TYPE_CHECKING:
     from broker_node.broker import Broker
 
-MEMBERS_MAX = 1_000
+MEMBERS_MAX = 500
 """Most members of one answer; the rest comes with `after`."""
 DURABLE_SECONDS_MAX = 10.0
 """How long a change waits for the disk before it is answered that its outcome is unknown."""
