@@ -92,6 +92,18 @@ async def test_search_stops_at_its_limits_and_goes_on_where_it_stopped(
         with pytest.raises(NodeRefused, match="at most 20000") as caught:
             await admin.search("orders", scan_limit=20_001)
         assert (caught.value.status, caught.value.code) == (400, "parameter.wrong")
+        monkeypatch.setattr(search, "FOUND_MESSAGES_MAX", 6)
+        page = await admin.search("orders", limit=400)
+        assert (sequences(page), page["next_sequence"]) == ([0, 1, 2, 3, 4, 5], 6)
+
+
+async def test_a_search_looks_at_2000_messages_unless_told_otherwise(tmp_path: Path) -> None:
+    async with asked(tmp_path) as (_, client, admin):
+        for begin in range(0, 2100, 700):
+            await client.send(*(message(n) for n in range(begin, begin + 700)))
+        page = await admin.search("orders", message_id="m2050")
+        assert (sequences(page), page["scanned"], page["next_sequence"]) == ([], 2000, 2000)
+        assert sequences(await admin.search("orders", message_id="m2050", sequence=2000)) == [2050]
 
 
 async def test_search_answers_no_more_bytes_than_its_limit_and_loses_no_message_by_it(
@@ -348,11 +360,15 @@ async def test_a_trace_reads_no_more_history_and_no_more_retries_than_its_limits
         assert (await group_trace(admin, 11))["state"] == "acked"
         far = await group_trace(admin, 0)
         assert (far["state"], far["why"]) == (None, "more than 10 actions of the group ago")
-        monkeypatch.setattr(trace, "LINK_SCAN_MAX", 5)
+        await client.send(*(message(2, RETRY) for _ in range(3)))
         monkeypatch.setattr(trace, "HISTORY_ENTRIES_MAX", 1000)
+        monkeypatch.setattr(trace, "LINKS_MAX", 2)
+        many = await group_trace(admin, 2)
+        assert ([link["sequence"] for link in many["retries"]], many["links_complete"]) == ([11, 12], False)
+        monkeypatch.setattr(trace, "LINK_SCAN_MAX", 5)
         cut = await group_trace(admin, 1)
         assert (cut["state"], cut["links_complete"]) == ("acked", False)
-        assert "up to sequence 5 of 11" in cut["links_why"]
+        assert "up to sequence 5 of 14" in cut["links_why"]
         for n in range(4):
             await client.begin(group=f"h{n}")
         monkeypatch.setattr(trace, "TRACE_GROUPS_MAX", 2)
