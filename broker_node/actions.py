@@ -8,6 +8,7 @@ is an u16 length and UTF-8. Sequences are half-open ranges. Layouts are for ever
     ACK       head · i64 begin · i64 end                    pull sequences
     OFFLINE   head                                          the consumer's state is dropped
     START     head · i64 next_sequence · u8 how             the group begins, or is set, here
+    FORGET    head                                          the group is removed with all its state
 
     head      str subject · str group · str consumer · i64 at_ms · u8 broadcast
 """
@@ -29,6 +30,7 @@ class RecordKind(IntEnum):
     ACK = 3
     OFFLINE = 4
     START = 5
+    FORGET = 6
 
 
 class Origin(IntEnum):
@@ -119,6 +121,11 @@ class Start(Action):
     reason: int
 
 
+@dataclass(frozen=True, slots=True)
+class Forget(Action):
+    """The group is removed with its position, consumers and history; a later pull begins it anew."""
+
+
 _U16 = Struct(">H")
 _HEAD_TAIL = Struct(">qB")
 _PULL = Struct(">qqqI")
@@ -171,6 +178,8 @@ def encode_action(action: Action) -> tuple[RecordKind, bytes]:
             return RecordKind.OFFLINE, head
         case Start():
             return RecordKind.START, head + _START.pack(action.next_sequence, action.reason)
+        case Forget():
+            return RecordKind.FORGET, head
         case _:
             raise TypeError(f"not an action of the log: {action!r}")
 
@@ -202,6 +211,8 @@ def decode_action(kind: int, payload: memoryview) -> Action:
                 return Offline(subject, group, consumer_id, at_ms, broadcast)
             case RecordKind.START:
                 return Start(subject, group, consumer_id, at_ms, broadcast, *_START.unpack_from(payload, at))
+            case RecordKind.FORGET:
+                return Forget(subject, group, consumer_id, at_ms, broadcast)
     except (StructError, UnicodeDecodeError) as error:
         raise LogError(f"a record of kind {kind} can't be read: {error}", code="log.record_unreadable") from error
     raise LogError(

@@ -1,12 +1,22 @@
-"""The broker's own pages of its admin HTTP server: /stats and the message browser."""
+"""The broker's own pages of its admin HTTP server: /stats, the message browser, search, traces, groups.
 
+All pages are listed in docs/reference/admin.md.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
 from broker_node.browse import browse, find_id
+from broker_node.group_pages import GroupPages
+from broker_node.search import CRITERIA_MAX, SCAN_MESSAGES, SCAN_MESSAGES_MAX, ScanTurns, TooManyScans, Wanted, scan
 from broker_node.stats import STATS_SUBJECTS_MAX, subject_stats
+from broker_node.subject import Subject
+from broker_node.trace import trace
 from qmq.daemon.admin_http import AdminHttp, BadRequest, Params, number
+from qmq.errors import LocalProtocolError, LogError
 
 if TYPE_CHECKING:
     from broker_node.broker import Broker
@@ -20,6 +30,8 @@ class BrokerAdmin:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
+        self._groups = GroupPages(broker)
+        self._turns = ScanTurns()
 
     def server(self) -> AdminHttp:
         """The HTTP server, not started."""
@@ -32,8 +44,12 @@ class BrokerAdmin:
             registry=broker.metrics.registry,
             json_routes={
                 "/stats": self._stats,
-                "/subjects/{subject:.+}/messages": self._messages,
+                "/subjects/{subject:[^/]+}/messages": self._messages,
+                "/subjects/{subject:[^/]+}/messages/{sequence:[0-9]{1,19}}/trace": self._trace,
+                "/subjects/{subject:[^/]+}/search": self._search,
+                **self._groups.routes(),
             },
+            json_posts=self._groups.posts(),
         )
 
     async def _stats(self, request: web.Request) -> dict[str, Any]:
@@ -49,12 +65,15 @@ class BrokerAdmin:
         answer["next_after"] = page[-1].name if len(names) > len(page) and page else None
         return answer
 
-    async def _messages(self, request: web.Request) -> dict[str, Any]:
-        store = self._broker.store
+    def _subject(self, request: web.Request) -> Subject:
         name = request.match_info["subject"]
-        subject = store.subjects.get(name)
+        subject = self._broker.store.subjects.get(name)
         if subject is None:
             raise BadRequest(404, "subject.unknown", f"this node has no subject {name!r}")
+        return subject
+
+    async def _messages(self, request: web.Request) -> dict[str, Any]:
+        store, subject = self._broker.store, self._subject(request)
         limit = number(request, "limit", PAGE_MESSAGES, minimum=1) or PAGE_MESSAGES
         sequence = number(request, "sequence", 0) or 0
         message_id = request.query.get("message_id")
@@ -63,3 +82,67 @@ class BrokerAdmin:
         if "from_time" in request.query:
             sequence = subject.consume_log.find_time(Params(request.query).moment_ms("from_time"))
         return browse(store, subject, sequence, limit)
+
+    async def _search(self, request: web.Request) -> dict[str, Any]:
+        store, subject = self._broker.store, self._subject(request)
+        query, params = request.query, Params(request.query)
+        pairs = [text.partition("=") for text in query.getall("property", [])]
+        if len(pairs) > CRITERIA_MAX or not all(key and equals for key, equals, _ in pairs):
+            raise BadRequest(400, "parameter.wrong", f"property: at most {CRITERIA_MAX}, each as name=value")
+        wanted = Wanted(
+            query.get("message_id", ""), query.get("tag", ""), tuple((key, value) for key, _, value in pairs)
+        )
+        limit = number(request, "limit", PAGE_MESSAGES, minimum=1) or PAGE_MESSAGES
+        scan_limit = number(request, "scan_limit", SCAN_MESSAGES, minimum=1) or SCAN_MESSAGES
+        if scan_limit > SCAN_MESSAGES_MAX:
+            raise BadRequest(
+                400, "parameter.wrong", f"scan_limit is {scan_limit}: at most {SCAN_MESSAGES_MAX} is possible"
+            )
+        begin = number(request, "sequence", 0) or 0
+        end = subject.visible_end
+        until = number(request, "until_sequence")
+        end = end if until is None else min(end, until)
+        if "from_time" in query:
+            begin = max(begin, subject.consume_log.find_time(params.moment_ms("from_time")))
+        if "to_time" in query:
+            end = min(end, subject.consume_log.find_time(params.moment_ms("to_time")))
+        with self._turn():
+            done = await scan(store, subject, wanted, begin, end, limit=limit, scan_limit=scan_limit)
+        return {
+            "subject": subject.name,
+            "begin_sequence": done.begin,
+            "end_sequence": done.end,
+            "messages": done.messages,
+            "scanned": done.reached - done.begin,
+            "unreadable": done.unreadable,
+            "next_sequence": done.next_sequence,
+        }
+
+    async def _trace(self, request: web.Request) -> dict[str, Any]:
+        subject, sequence = self._subject(request), int(request.match_info["sequence"])
+        group = request.query.get("group")
+        if sequence >= subject.visible_end:
+            raise BadRequest(
+                404,
+                "message.unknown",
+                f"subject {subject.name} ends at sequence {subject.visible_end}: {sequence} is not stored",
+            )
+        if group is not None and group not in subject.groups:
+            raise BadRequest(404, "group.unknown", f"this node knows no group {group!r} of subject {subject.name!r}")
+        with self._turn():
+            return await trace(
+                self._broker.store, subject, sequence, only_group=group, after=request.query.get("after", "")
+            )
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """A turn to scan, and the errors of a scan as HTTP's."""
+        try:
+            with self._turns.take():
+                yield
+        except TooManyScans as error:
+            raise BadRequest(503, error.code, str(error)) from error
+        except LocalProtocolError as error:
+            raise BadRequest(400, error.code, str(error)) from error
+        except LogError as error:
+            raise BadRequest(500, error.code, str(error)) from error

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from broker_node.consume_log import Entry
 from broker_node.reader import read_messages
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
@@ -56,21 +57,23 @@ def _page(subject: Subject, messages: list[dict[str, Any]], next_sequence: int |
 
 def _decoded(store: MessageStore, subject: Subject, begin: int, end: int) -> list[dict[str, Any]]:
     raws = read_messages(store, subject, begin, end, cached_only=False, bytes_max=BROWSE_BYTES_MAX)
-    messages: list[dict[str, Any]] = []
-    for sequence, (entry, raw) in enumerate(zip(subject.consume_log.entries(begin, end), raws, strict=False), begin):
-        place = {"sequence": sequence, "log_offset": entry.log_offset, "bytes": entry.size}
-        if raw is None:
-            messages.append({**place, "withheld": True, "reason": "the stored bytes fail their checks"})
-            continue
-        message, _ = decode_raw(raw)
-        messages.append(
-            {
-                **place,
-                "message_id": message.message_id,
-                "stored_at_ms": entry.stored_at_ms,
-                "created_at_ms": message.created_at_ms,
-                "tags": sorted(message.tags),
-                "properties": message.properties,
-            }
-        )
-    return messages
+    entries = subject.consume_log.entries(begin, end)
+    return [
+        shown(sequence, entry, raw) for sequence, (entry, raw) in enumerate(zip(entries, raws, strict=False), begin)
+    ]
+
+
+def shown(sequence: int, entry: Entry, raw: memoryview | None) -> dict[str, Any]:
+    """A message as JSON; one whose bytes fail their checks (`raw` None) says so. For any thread."""
+    place = {"sequence": sequence, "log_offset": entry.log_offset, "bytes": entry.size}
+    if raw is None:
+        return {**place, "withheld": True, "reason": "the stored bytes fail their checks"}
+    message, _ = decode_raw(raw)
+    return {
+        **place,
+        "message_id": message.message_id,
+        "stored_at_ms": entry.stored_at_ms,
+        "created_at_ms": message.created_at_ms,
+        "tags": sorted(message.tags),
+        "properties": message.properties,
+    }

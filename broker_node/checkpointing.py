@@ -6,12 +6,14 @@ from broker_node.recovery import CHECKPOINT_NAME, encode_state
 from broker_node.store import MessageStore
 from qmq.daemon.checkpointing import CheckpointDraft
 from qmq.log.checkpoint import CheckpointStore
-from qmq.log.index import sync_files
+from qmq.log.index import DenseIndex, sync_files
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerDraft(CheckpointDraft):
     index_files: list[str]
+    forgotten: list[tuple[tuple[str, str], DenseIndex]]
+    """Histories that this state does not count on any more."""
 
 
 class BrokerCheckpoints:
@@ -38,7 +40,8 @@ class BrokerCheckpoints:
         store.dirty_indexes.clear()
         log = store.log
         state = encode_state(store)
-        return BrokerDraft(state, log.position, log.known_synced_to, log.appended_end, list(self._owed))
+        forgotten = list(store.forgotten.items())
+        return BrokerDraft(state, log.position, log.known_synced_to, log.appended_end, list(self._owed), forgotten)
 
     def save(self, draft: BrokerDraft) -> None:
         """Make a draft durable; from any one thread. Raises OSError."""
@@ -48,3 +51,5 @@ class BrokerCheckpoints:
     def saved(self, draft: BrokerDraft) -> None:
         """Back on the store's thread: what the draft synced is not owed any more."""
         self._owed.difference_update(draft.index_files)
+        for key, history in draft.forgotten:
+            self._store.remove_history(key, history)

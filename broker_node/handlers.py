@@ -7,9 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from broker_node.actions import StartReason
+from broker_node.addresses import ConsumerAddresses
 from broker_node.delivery import Delivered, Delivery
 from broker_node.long_poll import LongPolls, ParkedPull
 from broker_node.message_log import ColdRead
+from broker_node.reset import set_position
 from broker_node.store import LimitReached, MessageStore
 from broker_node.subject import Subject
 from qmq.clock import Clock
@@ -79,6 +81,7 @@ class Handlers:
         self._refuse_sends = refuse_sends
         self.polls = LongPolls(clock, on_expired=self._expired, on_due=self.wake)
         self.counters = HandlerCounters()
+        self.addresses = ConsumerAddresses()
         self._cold: set[asyncio.Future[None]] = set()
         self._is_stopping = False
         self._table: dict[int, Callable[[Connection, Frame], None]] = {
@@ -184,6 +187,7 @@ class Handlers:
         check_subject(request.subject)
         check_group(request.group)
         check_consumer_id(request.consumer_id)
+        self.addresses.note(request.consumer_id, connection)
         if request.limit <= 0 or request.pull_last >= PULL_SEQUENCE_MAX:
             raise ProtocolError(f"a pull of {request.limit} messages after {request.pull_last} can't be served")
         deadline = self._clock.monotonic() + min(request.timeout_ms / 1000, HOLD_SECONDS_MAX)
@@ -336,31 +340,16 @@ class Handlers:
         check_subject(request.subject)
         check_group(request.group)
         subject = self._store.subject(request.subject)
-        self._store.adjust_begin(subject)
-        group = subject.groups.get(request.group)
-        created = group is None
+        group, created = subject.groups.get(request.group), False
         if group is None or not request.only_if_new:
-            position = self._start_position(subject, request)
-            reason = StartReason.ENSURED if created else StartReason.RESET
-            group = self._store.start_group(subject, request.group, "", position, request.broadcast, reason)
+            group, created = set_position(
+                self._store, subject, request.group, request.start, request.value, request.broadcast
+            )
         body = EnsureGroupResponse(created, group.progress.next_sequence).encode(frame.version)
         self._committer.when_synced(
             group.progress.applied_at, lambda: connection.reply(frame, ResponseCode.SUCCESS, body)
         )
         self.wake(subject.name)
-
-    @staticmethod
-    def _start_position(subject: Subject, request: EnsureGroupRequest) -> int:
-        match request.start:
-            case "earliest":
-                return subject.begin
-            case "latest":
-                return subject.visible_end
-            case "time":
-                return subject.consume_log.find_time(request.value)
-            case "sequence":
-                return min(max(request.value, subject.begin), subject.visible_end)
-        raise ProtocolError(f"a group can't start at {request.start!r}: earliest, latest, time or sequence")
 
     def _leave_group(self, connection: Connection, frame: Frame) -> None:
         request = LeaveGroupRequest.decode(frame.body, frame.version)

@@ -9,7 +9,7 @@ import json
 import logging
 from dataclasses import dataclass
 
-from broker_node.actions import MessagesHead, Pull, Start, decode_action
+from broker_node.actions import Forget, MessagesHead, Pull, Start, decode_action
 from broker_node.consume_log import ConsumeLog, encode_withheld
 from broker_node.message_log import MessageLog, visit_records
 from broker_node.store import MessageStore, StoreLimits, StorePaths
@@ -94,6 +94,8 @@ class Replay:
         subject = self._store.subject(action.subject)
         group = subject.groups.get(action.group)
         if group is None:
+            if isinstance(action, Forget):
+                return
             begin = action.next_sequence if isinstance(action, Start) else subject.visible_end
             begin = action.from_sequence if isinstance(action, Pull) else begin
             group = self._store.new_group(subject, action.group, begin, action.broadcast)

@@ -47,9 +47,10 @@ def subject_stats(store: MessageStore, rates: RateTable, subject: Subject, lease
     return stats
 
 
-def _group_stats(
-    store: MessageStore, rates: RateTable, subject: Subject, group: Group, sent: float | None, lease_seconds: float
+def group_numbers(
+    store: MessageStore, rates: RateTable, subject: Subject, group: Group, sent: float | None
 ) -> dict[str, Any]:
+    """One group without its consumers; `sent` is the subject's messages per second."""
     progress = group.progress
     lag = lag_of(subject.visible_end, progress.next_sequence, subject.begin, progress.in_flight)
     acked = rates.per_second(f"acked\n{subject.name}\n{progress.group}")
@@ -78,6 +79,14 @@ def _group_stats(
         stats["drain_seconds"] = drain_seconds(lag.total, acked, sent)
     else:
         stats["reason"] = NOT_LONG_ENOUGH
+    return stats
+
+
+def _group_stats(
+    store: MessageStore, rates: RateTable, subject: Subject, group: Group, sent: float | None, lease_seconds: float
+) -> dict[str, Any]:
+    progress = group.progress
+    stats = group_numbers(store, rates, subject, group, sent)
     now = store.clock.monotonic()
     stats["consumers"] = [
         {

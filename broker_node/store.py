@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from broker_node.actions import Action, Origin, Start, StartReason
+from broker_node.actions import Action, Forget, Origin, Start, StartReason
 from broker_node.consume_log import ENTRY_BYTES, ConsumeLog, encode_run
 from broker_node.message_log import MessageLog
 from broker_node.progress import GroupProgress
@@ -116,6 +116,8 @@ class MessageStore:
     """Segment base -> store time of the newest message in it; what retention goes by."""
     touched: set[Subject] = field(default_factory=set)
     """Subjects that something happened to since rates were last sampled."""
+    forgotten: dict[tuple[str, str], DenseIndex] = field(default_factory=dict)
+    """(subject, group) -> history of groups removed since the last checkpoint."""
     _segment: SegmentInfo | None = None
     known_tails: dict[int, Position] = field(default_factory=dict)
     """Last commits of the log's segments that a checkpoint remembered."""
@@ -166,8 +168,11 @@ class MessageStore:
                 " (groups_per_subject_max)"
             )
         progress = GroupProgress(subject.name, name, next_sequence, broadcast)
-        history = self.open_history(subject.name, name)
-        history.start_at(0)
+        # A group forgotten lately goes on with its old history: the last checkpoint counts on those files.
+        history = self.forgotten.pop((subject.name, name), None)
+        if history is None:
+            history = self.open_history(subject.name, name)
+            history.start_at(0)
         group = subject.groups[name] = Group(progress, history)
         return group
 
@@ -202,11 +207,38 @@ class MessageStore:
 
     def apply(self, subject: Subject, group: Group, action: Action, offset: int, seen_at: float) -> None:
         """Change the group's state by an action of the log; used live and in recovery."""
+        if isinstance(action, Forget):
+            self._forget(subject, group, offset)
+            return
         if group.progress.apply(action, offset, seen_at):
             group.history.append(encode_progress(action, group.progress))
             self.dirty_indexes.add(group.history)
             self.touched.add(subject)
             subject.changed()
+
+    def forget_group(self, subject: Subject, group: Group) -> int:
+        """Remove a group with all its state, durably with the next commit; returns the record's log offset."""
+        progress = group.progress
+        return self.act(
+            subject, group, Forget(subject.name, progress.group, "", self.clock.wall_ms(), progress.broadcast)
+        )
+
+    def _forget(self, subject: Subject, group: Group, offset: int) -> None:
+        progress = group.progress
+        if offset <= progress.applied_at:
+            return
+        progress.applied_at = offset
+        del subject.groups[progress.group]
+        self.dirty_indexes.discard(group.history)
+        # Its files stay until a checkpoint without the group is saved: one that counts on them may be the newest now.
+        self.forgotten[subject.name, progress.group] = group.history
+        subject.changed()
+
+    def remove_history(self, key: tuple[str, str], history: DenseIndex) -> None:
+        """Delete the files of a forgotten group's history, unless a new group has the name."""
+        if self.forgotten.get(key) is history:
+            del self.forgotten[key]
+            history.start_at(0)
 
     def completed(self, synced_end: int) -> list[Subject]:
         """Make everything below `synced_end` visible; the subjects that got messages."""

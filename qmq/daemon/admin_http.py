@@ -15,6 +15,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 REQUEST_BYTES_MAX = 64 << 10
+MOMENT_DIGITS_MAX = 20
+"""Longest number that is taken for a time in milliseconds."""
 logger = logging.getLogger("qmq.admin")
 
 JsonHandler = Callable[[web.Request], Awaitable[Any]]
@@ -72,7 +74,7 @@ class Params:
         if value is None:
             raise BadRequest(400, "parameter.missing", f"{name} is needed: milliseconds, or an ISO time with its zone")
         text = str(value)
-        if text.removeprefix("-").isdigit():
+        if text.removeprefix("-").isdecimal() and len(text) <= MOMENT_DIGITS_MAX:
             return int(text)
         try:
             moment = datetime.fromisoformat(text)

@@ -1,4 +1,4 @@
-"""Where the metaserver is: GET its address page (`docs/reference/wire.md`, section 1), and other small GETs."""
+"""Where the metaserver is: GET its address page (`docs/reference/wire.md`, section 1), and other small requests."""
 
 import asyncio
 from urllib.parse import urlsplit
@@ -8,6 +8,10 @@ from qmq.errors import ConnectionLost, SettingError
 ADDRESS_PATH = "/meta/address"
 DEFAULT_META_URL = f"http://127.0.0.1:8080{ADDRESS_PATH}"
 ANSWER_BYTES_MAX = 64 << 20
+"""Most bytes of an answer's body."""
+HEAD_BYTES_MAX = 64 << 10
+"""Most bytes of an answer's head."""
+READ_BYTES = 1 << 20
 
 
 def meta_url(text: str) -> str:
@@ -29,34 +33,61 @@ def meta_url(text: str) -> str:
     return f"http://{host}:{port or 80}{path}"
 
 
-async def http_get(url: str, *, timeout_s: float) -> tuple[int, bytes]:
+async def http_get(url: str, *, timeout_s: float, bytes_max: int = ANSWER_BYTES_MAX) -> tuple[int, bytes]:
     """A plain GET: (status, body).
 
     Raises:
-        ConnectionLost: nobody answers there in time, or not in HTTP.
+        ConnectionLost: nobody answers there in time, not in HTTP, or with more than `bytes_max` bytes.
     """
+    return await _http(url, "GET", "", b"", timeout_s, bytes_max)
+
+
+async def http_post_json(
+    url: str, body: bytes, *, timeout_s: float, bytes_max: int = ANSWER_BYTES_MAX
+) -> tuple[int, bytes]:
+    """A POST of a JSON object: (status, body).
+
+    Raises:
+        ConnectionLost: as `http_get`; whether the request took effect is unknown then.
+    """
+    fields = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    return await _http(url, "POST", fields, body, timeout_s, bytes_max)
+
+
+async def _http(url: str, method: str, fields: str, body: bytes, timeout_s: float, bytes_max: int) -> tuple[int, bytes]:
     parts = urlsplit(url)
-    target = parts.path + (f"?{parts.query}" if parts.query else "")
-    request = f"GET {target} HTTP/1.0\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n"
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    request = f"{method} {target} HTTP/1.0\r\nHost: {parts.netloc}\r\nConnection: close\r\n{fields}\r\n"
     writer = None
+    pieces: list[bytes] = []
+    room = bytes_max + HEAD_BYTES_MAX
     try:
         async with asyncio.timeout(timeout_s):
             reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
-            writer.write(request.encode())
-            answer = await reader.read(ANSWER_BYTES_MAX)
-            while not reader.at_eof() and len(answer) < ANSWER_BYTES_MAX:
-                answer += await reader.read(ANSWER_BYTES_MAX - len(answer))
+            writer.write(request.encode() + body)
+            while room >= 0 and (piece := await reader.read(READ_BYTES)):
+                pieces.append(piece)
+                room -= len(piece)
     except (OSError, TimeoutError) as error:
         reason = str(error) or f"no answer in {timeout_s:g} s"
         raise ConnectionLost(f"{url} can't be reached: {reason}", code="net.unreachable") from error
     finally:
         if writer is not None:
             writer.close()
-    head, _, body = answer.partition(b"\r\n\r\n")
+    head, _, answer = b"".join(pieces).partition(b"\r\n\r\n")
     words = head.split(b" ", 2)
     if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
         raise ConnectionLost(f"{url} does not answer in HTTP")
-    return int(words[1]), body
+    if len(answer) > bytes_max or room < 0:
+        raise ConnectionLost(
+            f"{url} answers with more than {bytes_max} bytes", code="net.answer_too_large", retriable=False
+        )
+    lengths = [
+        line.split(b":", 1)[1].strip() for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")
+    ]
+    if lengths and lengths[0].isdigit() and len(answer) < int(lengths[0]):
+        raise ConnectionLost(f"{url}: the connection ended after {len(answer)} of {int(lengths[0])} bytes")
+    return int(words[1]), answer
 
 
 async def find_metaserver(url: str, *, timeout_s: float = 1.5) -> tuple[str, int]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from broker_node.actions import (
     Ack,
     Action,
+    Forget,
     MessagesHead,
     Offline,
     Pull,
@@ -33,6 +34,7 @@ heads = (names, names, names, numbers, st.booleans())
 actions = st.one_of(
     st.builds(Ack, *heads, numbers, numbers),
     st.builds(Offline, *heads),
+    st.builds(Forget, *heads),
     st.builds(Start, *heads, numbers, st.integers(0, 255)),
     st.builds(
         Pull, *heads, numbers, numbers, numbers,
@@ -119,6 +121,7 @@ def test_record_kinds_are_for_ever() -> None:
         "ACK": 3,
         "OFFLINE": 4,
         "START": 5,
+        "FORGET": 6,
     }
 
 

@@ -1,0 +1,42 @@
+"""Which connection a consumer last spoke on: what an operator looks for first."""
+
+from qmq.net.server import Connection
+
+ADDRESSES_MAX = 100_000
+"""Most consumer ids remembered; those beyond it have no address until others go."""
+
+
+class ConsumerAddresses:
+    """Open connections by consumer id. What is closed is forgotten at once."""
+
+    def __init__(self) -> None:
+        self._connections: dict[str, Connection] = {}
+        self._ids: dict[Connection, set[str]] = {}
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def note(self, consumer_id: str, connection: Connection) -> None:
+        """A consumer spoke on a connection."""
+        before = self._connections.get(consumer_id)
+        if before is connection or connection.is_closed:
+            return
+        if before is not None:
+            self._ids[before].discard(consumer_id)
+        elif len(self._connections) >= ADDRESSES_MAX:
+            return
+        ids = self._ids.get(connection)
+        if ids is None:
+            ids = self._ids[connection] = set()
+            connection.on_close(lambda: self._closed(connection))
+        ids.add(consumer_id)
+        self._connections[consumer_id] = connection
+
+    def find(self, consumer_id: str) -> str | None:
+        """`host:port` of the consumer's end; None when it has no open connection that is remembered."""
+        connection = self._connections.get(consumer_id)
+        return connection.peer if connection is not None and not connection.is_closed else None
+
+    def _closed(self, connection: Connection) -> None:
+        for consumer_id in self._ids.pop(connection, ()):
+            self._connections.pop(consumer_id, None)

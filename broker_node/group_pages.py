@@ -1,0 +1,226 @@
+"""One consumer group for the control plane: how it is, what a reset would do, reset, forget."""
+
+import asyncio
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from broker_node.progress import Consumer
+from broker_node.reset import STARTS, ResetPlan, plan_reset, set_position
+from broker_node.stats import group_numbers
+from broker_node.store import LimitReached
+from broker_node.subject import Group, Subject
+from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params, number
+from qmq.errors import IllegalName
+from qmq.lag import lag_of
+from qmq.protocol.names import check_group, retry_subject
+
+if TYPE_CHECKING:
+    from broker_node.broker import Broker
+
+MEMBERS_MAX = 500
+"""Most members of one answer; the rest comes with `after`."""
+DURABLE_SECONDS_MAX = 10.0
+"""How long a change waits for the disk before it is answered that its outcome is unknown."""
+SEQUENCE_MAX = 1 << 62
+TIME_MAX_MS = 1 << 48
+"""A later time is a mistake (year 10889)."""
+
+
+class GroupPages:
+    """Answers about one broker's groups."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._built_at = broker.clock.monotonic()
+        """Monotonic seconds; consumers that were restored from disk seem seen before it."""
+
+    def routes(self) -> dict[str, JsonHandler]:
+        """GET pages by path."""
+        group = "/subjects/{subject:[^/]+}/groups/{group:[^/]+}"
+        return {group: self._show, f"{group}/reset-preview": self._preview}
+
+    def posts(self) -> dict[str, JsonPost]:
+        """POST pages by path."""
+        group = "/subjects/{subject:[^/]+}/groups/{group:[^/]+}"
+        return {f"{group}/reset": self._reset, f"{group}/forget": self._forget}
+
+    # --- look ------------------------------------------------------------------------------------------------------
+
+    def _subject(self, request: web.Request) -> Subject:
+        name = request.match_info["subject"]
+        subject = self._broker.store.subjects.get(name)
+        if subject is None:
+            raise BadRequest(404, "subject.unknown", f"this node has no subject {name!r}")
+        self._broker.store.adjust_begin(subject)
+        return subject
+
+    def _group(self, subject: Subject, request: web.Request) -> Group:
+        name = request.match_info["group"]
+        group = subject.groups.get(name)
+        if group is None:
+            raise BadRequest(404, "group.unknown", f"this node knows no group {name!r} of subject {subject.name!r}")
+        return group
+
+    async def _show(self, request: web.Request) -> dict[str, Any]:
+        broker, subject = self._broker, self._subject(request)
+        group = self._group(subject, request)
+        limit = min(number(request, "limit", MEMBERS_MAX, minimum=1) or MEMBERS_MAX, MEMBERS_MAX)
+        after = request.query.get("after", "")
+        sent = broker.rates.per_second(f"sent\n{subject.name}")
+        names = sorted(name for name in group.progress.consumers if name > after)
+        page = names[:limit]
+        return {
+            "subject": subject.name,
+            "begin_sequence": subject.begin,
+            "end_sequence": subject.visible_end,
+            **group_numbers(broker.store, broker.rates, subject, group, sent),
+            "members_total": len(group.progress.consumers),
+            "members": [self._member(subject, group.progress.consumers[name]) for name in page],
+            "next_after": page[-1] if len(names) > len(page) else None,
+        }
+
+    def _member(self, subject: Subject, consumer: Consumer) -> dict[str, Any]:
+        broker, log = self._broker, consumer.log
+        reasons: dict[str, str] = {}
+        address = broker.handlers.addresses.find(consumer.consumer_id)
+        if address is None:
+            reasons["address"] = "it has no open connection that it pulled on"
+        seen: float | None = None
+        silent = broker.clock.monotonic() - consumer.seen_at
+        if consumer.seen_at < self._built_at:
+            reasons["last_seen_seconds"] = "not heard of since this node started"
+        else:
+            seen = round(silent, 3)
+        oldest, oldest_ms = log.oldest_sequence(), None
+        if oldest is None:
+            reasons["oldest_unacked_ms"] = "nothing is in flight"
+        elif oldest < subject.begin:
+            reasons["oldest_unacked_ms"] = "retention removed the oldest message in flight"
+        else:
+            stored_at_ms = subject.consume_log.stored_at_ms(oldest)
+            if stored_at_ms is None:
+                reasons["oldest_unacked_ms"] = "the oldest message in flight is withheld: its commit was damaged"
+            else:
+                oldest_ms = max(0, broker.clock.wall_ms() - stored_at_ms)
+        return {
+            "consumer_id": consumer.consumer_id,
+            "address": address,
+            "online": silent < broker.options.consumer_lease_seconds,
+            "last_seen_seconds": seen,
+            "in_flight": log.in_flight,
+            "oldest_unacked_ms": oldest_ms,
+            "pulled": log.pulled,
+            "acked": log.acked,
+            "reasons": reasons,
+        }
+
+    # --- reset -----------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _place(params: Params) -> tuple[str, int]:
+        start = params.text("to")
+        if start not in STARTS:
+            raise BadRequest(400, "parameter.wrong", f"to is {start!r}: one of {', '.join(STARTS)} is needed")
+        value, most = 0, 0
+        if start == "time":
+            value, most = params.moment_ms("value"), TIME_MAX_MS
+        elif start == "sequence":
+            value, most = params.whole("value", -1), SEQUENCE_MAX
+        if not 0 <= value <= most:
+            raise BadRequest(400, "parameter.wrong", f"value is {params.text('value')!r}: from 0 to {most} is possible")
+        return start, value
+
+    def _plan(self, request: web.Request, params: Params) -> tuple[Subject, str, int, ResetPlan]:
+        subject, name = self._subject(request), request.match_info["group"]
+        try:
+            check_group(name)
+        except IllegalName as error:
+            raise BadRequest(400, error.code, str(error)) from error
+        start, value = self._place(params)
+        return subject, start, value, plan_reset(self._broker.store, subject, name, start, value)
+
+    @staticmethod
+    def _shown(subject: Subject, name: str, plan: ResetPlan) -> dict[str, Any]:
+        stored = {"begin_sequence": subject.begin, "end_sequence": subject.visible_end}
+        return {"subject": subject.name, "group": name, **stored, **asdict(plan)}
+
+    async def _preview(self, request: web.Request) -> dict[str, Any]:
+        subject, _, _, plan = self._plan(request, Params(request.query))
+        return self._shown(subject, request.match_info["group"], plan)
+
+    async def _reset(self, request: web.Request, params: Params) -> dict[str, Any]:
+        broker, name = self._broker, request.match_info["group"]
+        subject, start, value, plan = self._plan(request, params)
+        known = subject.groups.get(name)
+        broadcast = known.progress.broadcast if known is not None else params.flag("broadcast")
+        answer = self._shown(subject, name, plan)
+        try:
+            group, _ = set_position(broker.store, subject, name, start, value, broadcast)
+        except LimitReached as error:
+            raise BadRequest(409, error.code, str(error)) from error
+        await self._durable(group.progress.applied_at)
+        broker.handlers.wake(subject.name)
+        return {**answer, "done": True}
+
+    async def _durable(self, offset: int) -> None:
+        """Wait until a record is on disk."""
+        synced = asyncio.get_running_loop().create_future()
+        self._broker.committer.when_synced(offset, lambda: None if synced.done() else synced.set_result(None))
+        try:
+            async with asyncio.timeout(DURABLE_SECONDS_MAX):
+                await synced
+        except TimeoutError as error:
+            raise BadRequest(
+                503,
+                "change.unknown",
+                f"the disk did not confirm it in {DURABLE_SECONDS_MAX:g} s: it may be done, look again",
+            ) from error
+
+    # --- forget ----------------------------------------------------------------------------------------------------
+
+    async def _forget(self, request: web.Request, params: Params) -> dict[str, Any]:
+        broker, subject = self._broker, self._subject(request)
+        group = self._group(subject, request)
+        name, forced = group.progress.group, params.flag("force")
+        if subject.is_retry:
+            raise BadRequest(
+                400,
+                "group.retry_position",
+                f"{subject.name} is a retry subject: a group that begins there anew would get all of it again",
+            )
+        reason = self._why_kept(subject, group)
+        if reason and not forced:
+            raise BadRequest(
+                409, "group.in_use", f"group {name} of {subject.name} {reason}; force removes it all the same"
+            )
+        next_sequence = group.progress.next_sequence
+        await self._durable(broker.store.forget_group(subject, group))
+        return {
+            "subject": subject.name,
+            "group": name,
+            "forgotten": True,
+            "next_sequence": next_sequence,
+            "forced_although": reason or None,
+        }
+
+    def _why_kept(self, subject: Subject, group: Group) -> str:
+        """Why a group should stay; "" when nobody would miss it."""
+        broker, progress = self._broker, group.progress
+        now, lease = broker.clock.monotonic(), broker.options.consumer_lease_seconds
+        members = sum(now - consumer.seen_at < lease for consumer in progress.consumers.values())
+        if members:
+            return f"has {members} members that were heard of in the last {lease:g} s"
+        lag = lag_of(subject.visible_end, progress.next_sequence, subject.begin, progress.in_flight)
+        if lag.total:
+            return f"has a lag of {lag.total} messages"
+        other = broker.store.subjects.get(retry_subject(subject.name, progress.group))
+        if other is not None and other is not subject:
+            broker.store.adjust_begin(other)
+            reader = other.groups.get(progress.group)
+            position = reader.progress.next_sequence if reader is not None else other.begin
+            waiting = lag_of(other.visible_end, position, other.begin, reader.progress.in_flight if reader else 0)
+            if waiting.total:
+                return f"has {waiting.total} messages in its retry subject"
+        return ""

@@ -1,0 +1,199 @@
+"""Ask broker and delay nodes on their admin ports (docs/reference/admin.md). Standard library only.
+
+Every answer is a JSON object, bounded in size; what can't be had raises a `QmqError` whose `code` is the node's own.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from qmq.errors import ConnectionLost, QmqError, SettingError
+from qmq.net.discovery import http_get, http_post_json
+
+ANSWER_BYTES_MAX = 32 << 20
+"""Most bytes of one answer; a page of the message browser holds 4 MiB of messages before JSON escapes what is in them."""
+TIMEOUT_SECONDS = 5.0
+STATUS_NOT_SERVING = 503
+"""What health pages answer with when something is wrong, and busy nodes."""
+
+_ADDRESS = re.compile(
+    r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])"
+    r":(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+)
+
+
+class NodeRefused(QmqError):
+    """A node answered with an error: `code` is the node's own, `status` is HTTP's.
+
+    `retriable` for 503: the node is busy, or a change's outcome is not known to it.
+    """
+
+    code = "node.refused"
+
+    def __init__(self, message: str, *, code: str, status: int) -> None:
+        super().__init__(message, code=code, retriable=status == STATUS_NOT_SERVING)
+        self.status = status
+
+
+class NodeAdmin:
+    """The admin pages of one node.
+
+    Args:
+        admin_address: `host:port`, as nodes register it with the metaserver.
+        timeout_seconds: for a whole request.
+        bytes_max: for an answer.
+
+    Every method raises:
+        ConnectionLost: nobody answers in time, not in JSON, or with too much (`net.answer_too_large`).
+        NodeRefused: the node says no.
+    """
+
+    def __init__(
+        self, admin_address: str, timeout_seconds: float = TIMEOUT_SECONDS, bytes_max: int = ANSWER_BYTES_MAX
+    ) -> None:
+        if not _ADDRESS.fullmatch(admin_address):
+            raise SettingError(f"{admin_address!r} is no admin address: host:port is needed")
+        self.admin_address = admin_address
+        self._timeout_seconds = timeout_seconds
+        self._bytes_max = bytes_max
+
+    # --- any node --------------------------------------------------------------------------------------------------
+
+    async def health(self) -> dict[str, Any]:
+        """`{"status": "ok"}`, or "failing" with the reason."""
+        return await self._state("/healthz")
+
+    async def readiness(self) -> dict[str, Any]:
+        """As `health`: whether the node serves."""
+        return await self._state("/readyz")
+
+    async def stats(self, subject: str | None = None, *, after: str = "", limit: int | None = None) -> dict[str, Any]:
+        """Numbers of the node; of a broker with its subjects after a name, page by page, or of one subject."""
+        return await self._get("/stats", {"subject": subject, "after": after or None, "limit": limit})
+
+    # --- messages of a broker node ---------------------------------------------------------------------------------
+
+    async def messages(
+        self,
+        subject: str,
+        *,
+        sequence: int | None = None,
+        from_time: int | str | None = None,
+        message_id: str | None = None,
+        limit: int | None = None,
+    ) -> dict[str, Any]:
+        """A page of messages from a sequence, a time (milliseconds, or ISO with its zone), or with an id."""
+        query = {"sequence": sequence, "from_time": from_time, "message_id": message_id, "limit": limit}
+        return await self._get(f"{_subject(subject)}/messages", query)
+
+    async def search(
+        self,
+        subject: str,
+        *,
+        properties: Mapping[str, str] | None = None,
+        tag: str | None = None,
+        message_id: str | None = None,
+        sequence: int | None = None,
+        until_sequence: int | None = None,
+        from_time: int | str | None = None,
+        to_time: int | str | None = None,
+        limit: int | None = None,
+        scan_limit: int | None = None,
+    ) -> dict[str, Any]:
+        """Messages that have all of this, in a window; go on at `next_sequence` until it is None."""
+        query = {
+            "property": [f"{key}={value}" for key, value in (properties or {}).items()],
+            "tag": tag,
+            "message_id": message_id,
+            "sequence": sequence,
+            "until_sequence": until_sequence,
+            "from_time": from_time,
+            "to_time": to_time,
+            "limit": limit,
+            "scan_limit": scan_limit,
+        }
+        return await self._get(f"{_subject(subject)}/search", query)
+
+    async def trace(
+        self, subject: str, sequence: int, *, group: str | None = None, after: str | None = None
+    ) -> dict[str, Any]:
+        """What became of a message in each group, or in one."""
+        return await self._get(f"{_subject(subject)}/messages/{sequence}/trace", {"group": group, "after": after})
+
+    # --- groups of a broker node -----------------------------------------------------------------------------------
+
+    async def group(
+        self, subject: str, group: str, *, after: str | None = None, limit: int | None = None
+    ) -> dict[str, Any]:
+        """A consumer group: position, lag, members."""
+        return await self._get(_group(subject, group), {"after": after, "limit": limit})
+
+    async def reset_preview(self, subject: str, group: str, to: str, value: int | str | None = None) -> dict[str, Any]:
+        """What `reset` would do; changes nothing."""
+        return await self._get(f"{_group(subject, group)}/reset-preview", {"to": to, "value": value})
+
+    async def reset(
+        self, subject: str, group: str, to: str, value: int | str | None = None, *, broadcast: bool = False
+    ) -> dict[str, Any]:
+        """Set a group's position: "earliest", "latest", "time" or "sequence"; on disk when it returns.
+
+        A group that is not there yet is made, for `broadcast` or not.
+        """
+        body = {"to": to, "broadcast": broadcast, **({"value": value} if value is not None else {})}
+        return await self._post(f"{_group(subject, group)}/reset", body)
+
+    async def forget(self, subject: str, group: str, *, force: bool = False) -> dict[str, Any]:
+        """Remove a group; without `force` only one without members and lag (else NodeRefused `group.in_use`)."""
+        return await self._post(f"{_group(subject, group)}/forget", {"force": force})
+
+    # --- inside ----------------------------------------------------------------------------------------------------
+
+    async def _get(self, path: str, query: Mapping[str, object]) -> dict[str, Any]:
+        status, answer = await self._ask(path, query)
+        return self._accepted(path, status, answer)
+
+    async def _post(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
+        data = json.dumps(body).encode()
+        url = f"http://{self.admin_address}{path}"
+        status, raw = await http_post_json(url, data, timeout_s=self._timeout_seconds, bytes_max=self._bytes_max)
+        return self._accepted(path, status, self._parsed(url, status, raw))
+
+    async def _state(self, path: str) -> dict[str, Any]:
+        status, answer = await self._ask(path, {})
+        return answer if "status" in answer else self._accepted(path, status, answer)
+
+    async def _ask(self, path: str, query: Mapping[str, object]) -> tuple[int, dict[str, Any]]:
+        given = {key: value for key, value in query.items() if value is not None}
+        # The parts of a path are quoted; a query may repeat a name.
+        words = urlencode(given, doseq=True)
+        url = f"http://{self.admin_address}{path}{'?' if words else ''}{words}"
+        status, raw = await http_get(url, timeout_s=self._timeout_seconds, bytes_max=self._bytes_max)
+        return status, self._parsed(url, status, raw)
+
+    @staticmethod
+    def _parsed(url: str, status: int, raw: bytes) -> dict[str, Any]:
+        try:
+            answer = json.loads(raw)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            if status >= 400:
+                raise NodeRefused(f"{url} answered {status}", code="node.refused", status=status)
+            raise ConnectionLost(f"{url} answered {status}, and no JSON object", code="node.not_json")
+        return answer
+
+    def _accepted(self, path: str, status: int, answer: dict[str, Any]) -> dict[str, Any]:
+        if status == 200:
+            return answer
+        text = str(answer.get("message") or answer.get("reason") or f"{self.admin_address}{path} answered {status}")
+        raise NodeRefused(text, code=str(answer.get("code") or "node.refused"), status=status)
+
+
+def _subject(name: str) -> str:
+    return f"/subjects/{quote(name, safe='')}"
+
+
+def _group(subject: str, name: str) -> str:
+    return f"{_subject(subject)}/groups/{quote(name, safe='')}"

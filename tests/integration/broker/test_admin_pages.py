@@ -1,0 +1,708 @@
+"""What the control plane asks a broker node: search, traces, groups, resets, forgetting; over its admin port."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_node import addresses, group_pages, search, trace
+from broker_node.broker import Broker
+from broker_node.progress_log import PROGRESS_ENTRY_BYTES
+from qmq.client.nodes import NodeAdmin, NodeRefused
+from qmq.clock import ManualClock
+from qmq.protocol.commands import TagFilter
+from qmq.protocol.messages import Message
+from tests.support.in_process import Client, connected, message, running_broker
+from tests.support.waiting import eventually_async
+
+START_MS = 1_700_000_000_000
+RETRY = "%RETRY%orders%g"
+DEAD = "%DEAD_RETRY%orders%g"
+
+
+def admin_of(broker: Broker) -> NodeAdmin:
+    return NodeAdmin("{}:{}".format(*broker.admin.address), timeout_seconds=20)
+
+
+@asynccontextmanager
+async def asked(folder: Path, **settings: Any) -> AsyncIterator[tuple[Broker, Client, NodeAdmin]]:
+    async with running_broker(folder, **settings) as broker, connected(broker) as client:
+        yield broker, client, admin_of(broker)
+
+
+def next_attempt(number: int, subject: str, attempt: int, pull_sequence: int) -> Message:
+    """What a client stores when it sends a message back."""
+    properties = {"qmq_times": str(attempt), "qmq_consumerGroupName": "g", "qmq_pullOffset": str(pull_sequence)}
+    plain = message(number, subject)
+    return Message(subject, plain.message_id, {**plain.properties, **properties}, (), 0, START_MS, START_MS)
+
+
+def sequences(page: dict[str, Any]) -> list[int]:
+    return [item["sequence"] for item in page["messages"]]
+
+
+async def group_trace(admin: NodeAdmin, sequence: int, group: str = "g", subject: str = "orders") -> dict[str, Any]:
+    (found,) = (await admin.trace(subject, sequence, group=group))["groups"]
+    assert isinstance(found, dict)
+    assert found["known"] == (found["state"] is not None)
+    return found
+
+
+# --- search ---------------------------------------------------------------------------------------------------------
+
+
+async def test_search_finds_by_property_tag_and_id_in_a_window_and_says_how_far_it_came(tmp_path: Path) -> None:
+    clock = ManualClock(START_MS)
+    async with asked(tmp_path, clock=clock) as (_, client, admin):
+        for n in range(10):
+            await client.send(message(n, tags=("even",) if n % 2 == 0 else ("odd", "late") if n > 6 else ()))
+            clock.advance(1)
+        await client.send(message(3))
+        found = await admin.search("orders", properties={"number": "3"})
+        assert sequences(found) == [3, 10]
+        assert (found["scanned"], found["next_sequence"], found["end_sequence"]) == (11, None, 11)
+        assert found["messages"][0]["properties"]["number"] == "3"
+        assert sequences(await admin.search("orders", tag="even")) == [0, 2, 4, 6, 8]
+        assert sequences(await admin.search("orders", tag="odd", properties={"number": "9"})) == [9]
+        assert sequences(await admin.search("orders", tag="even", properties={"number": "9"})) == []
+        assert sequences(await admin.search("orders", message_id="m7")) == [7]
+        assert sequences(await admin.search("orders", properties={"numbe": "3"})) == []
+        assert sequences(await admin.search("orders", properties={"number": "3", "qmq_createTime": "1"})) == []
+        window = await admin.search("orders", from_time=START_MS + 2000, to_time=START_MS + 5000)
+        assert sequences(window) == [2, 3, 4]
+        assert (window["begin_sequence"], window["end_sequence"]) == (2, 5)
+        assert sequences(await admin.search("orders", sequence=4, until_sequence=6)) == [4, 5]
+
+
+async def test_search_stops_at_its_limits_and_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "SLICE_MESSAGES", 3)
+    async with asked(tmp_path) as (_, client, admin):
+        await client.send(*(message(n, tags=("t",) if n % 5 == 0 else ()) for n in range(20)))
+        page = await admin.search("orders", tag="t", scan_limit=7)
+        assert (sequences(page), page["scanned"], page["next_sequence"]) == ([0, 5], 7, 7)
+        page = await admin.search("orders", tag="t", sequence=7, limit=2)
+        assert (sequences(page), page["scanned"], page["next_sequence"]) == ([10, 15], 9, 16)
+        page = await admin.search("orders", tag="t", sequence=16)
+        assert (sequences(page), page["scanned"], page["next_sequence"]) == ([], 4, None)
+        with pytest.raises(NodeRefused, match="at most 20000") as caught:
+            await admin.search("orders", scan_limit=20_001)
+        assert (caught.value.status, caught.value.code) == (400, "parameter.wrong")
+        monkeypatch.setattr(search, "FOUND_MESSAGES_MAX", 6)
+        page = await admin.search("orders", limit=400)
+        assert (sequences(page), page["next_sequence"]) == ([0, 1, 2, 3, 4, 5], 6)
+
+
+async def test_a_search_looks_at_2000_messages_unless_told_otherwise(tmp_path: Path) -> None:
+    async with asked(tmp_path) as (_, client, admin):
+        for begin in range(0, 2100, 700):
+            await client.send(*(message(n) for n in range(begin, begin + 700)))
+        page = await admin.search("orders", message_id="m2050")
+        assert (sequences(page), page["scanned"], page["next_sequence"]) == ([], 2000, 2000)
+        assert sequences(await admin.search("orders", message_id="m2050", sequence=2000)) == [2050]
+
+
+async def test_search_answers_no_more_bytes_than_its_limit_and_loses_no_message_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "FOUND_BYTES_MAX", 5_000)
+    monkeypatch.setattr(search, "SLICE_BYTES", 3_000)
+    async with asked(tmp_path) as (_, client, admin):
+        await client.send(*(message(n, size=size) for n, size in enumerate([2000, 2000, 2000, 9000, 10, 10, 4990])))
+        seen: list[list[int]] = []
+        at: int | None = 0
+        while at is not None:
+            page = await admin.search("orders", sequence=at)
+            seen.append(sequences(page))
+            at = page["next_sequence"]
+        assert seen == [[0, 1], [2], [3], [4, 5], [6]]
+        monkeypatch.setattr(search, "SCAN_BYTES_MAX", 3_000)
+        page = await admin.search("orders", properties={"number": "6"})
+        assert (sequences(page), page["next_sequence"]) == ([], 2)
+
+
+async def test_search_counts_messages_that_fail_their_checks(tmp_path: Path) -> None:
+    async with asked(tmp_path) as (broker, client, admin):
+        await client.send(*(message(n) for n in range(4)))
+        index = broker.store.subjects["orders"].consume_log.index
+        damaged = bytearray(index.read(2, 3))
+        damaged[-1] ^= 1
+        index.repair(2, bytes(damaged))
+        page = await admin.search("orders")
+        assert (sequences(page), page["unreadable"], page["scanned"]) == ([0, 1, 3], 1, 4)
+
+
+async def test_only_so_many_searches_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with asked(tmp_path) as (_broker, client, admin):
+        await client.send(message(0))
+        monkeypatch.setattr(search, "SCANS_MAX", 0)
+        for asking in (admin.search("orders"), admin.trace("orders", 0)):
+            with pytest.raises(NodeRefused) as caught:
+                await asking
+            assert (caught.value.status, caught.value.code, caught.value.retriable) == (503, "scan.busy", True)
+        monkeypatch.setattr(search, "SCANS_MAX", 1)
+        assert sequences(await admin.search("orders")) == [0]
+        assert sequences(await admin.search("orders")) == [0], "the turn was given back"
+
+
+async def holds(work: Coroutine[Any, Any, None]) -> list[float]:
+    """How long each turn of the event loop took while `work` went on, in seconds, ascending."""
+    loop = asyncio.get_running_loop()
+    held: list[float] = []
+    task = loop.create_task(work)
+    last = loop.time()
+
+    def turn() -> None:
+        nonlocal last
+        now = loop.time()
+        held.append(now - last)
+        last = now
+        if not task.done():
+            loop.call_soon(turn)
+
+    loop.call_soon(turn)
+    await task
+    return sorted(held)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["nothing found", "a full answer"])
+async def test_a_full_search_leaves_the_event_loop_free(tmp_path: Path, what: str) -> None:
+    """20,000 messages are looked at; clients wait for a slice's bookkeeping and the answer's JSON, not for the search."""
+    async with asked(tmp_path) as (_broker, client, admin):
+        for begin in range(0, 20_000, 500):
+            await client.send(*(message(n, size=2000 if n >= 19_500 else 300) for n in range(begin, begin + 500)))
+        wanted = {"number": "nothing"} if what == "nothing found" else {"qmq_createTime": "1700000000000"}
+        begin = 0 if what == "nothing found" else 19_500
+
+        async def searches() -> None:
+            page = await admin.search("orders", properties=wanted, sequence=begin, limit=500, scan_limit=20_000)
+            assert len(page["messages"]) == (0 if what == "nothing found" else 500)
+
+        # The best of three: a machine that stands still for a moment is not the search.
+        rounds = [await holds(searches()) for _ in range(3)]
+        worst = min(held[-1] for held in rounds)
+        print(f"{what}: the longest turn of each round, ms: {[round(held[-1] * 1000, 1) for held in rounds]}")
+        assert worst < 0.010
+
+
+# --- trace ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_trace_tells_who_has_a_message_since_when_and_when_it_was_acked(tmp_path: Path) -> None:
+    clock = ManualClock(START_MS)
+    async with asked(tmp_path, clock=clock) as (_, client, admin):
+        await client.begin()
+        await client.begin(group="other")
+        await client.send(*(message(n) for n in range(6)))
+        clock.advance(1)
+        await client.pull(consumer="a", limit=2)
+        clock.advance(1)
+        await client.pull(consumer="b", limit=2)
+        clock.advance(1)
+        await client.ack(0, 0, consumer="b")
+        waiting = await group_trace(admin, 5)
+        assert (waiting["state"], waiting["consumer_id"], waiting["pulled_at_ms"]) == ("waiting", None, None)
+        held = await group_trace(admin, 1)
+        assert (held["state"], held["consumer_id"], held["pull_sequence"]) == ("in_flight", "a", 1)
+        assert (held["pulled_at_ms"], held["acked_at_ms"]) == (START_MS + 1000, None)
+        acked = await group_trace(admin, 2)
+        assert (acked["state"], acked["consumer_id"], acked["pull_sequence"]) == ("acked", "b", 0)
+        assert (acked["pulled_at_ms"], acked["acked_at_ms"]) == (START_MS + 2000, START_MS + 3000)
+        assert (await group_trace(admin, 3))["state"] == "in_flight"
+        page = await admin.trace("orders", 2)
+        assert page["message"]["message_id"] == "m2"
+        assert {group["group"]: group["state"] for group in page["groups"]} == {"g": "acked", "other": "waiting"}
+    async with asked(tmp_path, clock=clock) as (_, _client, admin):
+        assert await group_trace(admin, 2) == acked, "a restart forgets nothing of it"
+        assert (await group_trace(admin, 1))["state"] == "in_flight"
+
+
+async def test_a_trace_shows_retries_dead_letters_and_what_became_of_them(tmp_path: Path) -> None:
+    clock = ManualClock(START_MS)
+    async with asked(tmp_path, clock=clock) as (_, client, admin):
+        await client.begin()
+        await client.send(*(message(n) for n in range(4)))
+        await client.pull()
+        # 0: sent back by its consumer, handled the second time. 1: jumped over. 2: given up. 3: done.
+        await client.send(next_attempt(0, RETRY, 2, 0))
+        await client.send(next_attempt(2, DEAD, 3, 2))
+        await client.ack(0, 0)
+        await client.ack(2, 3)
+        assert await client.pull(RETRY) == (0, ["m0", "m1"])
+        await client.ack(0, 0, RETRY)
+        first = await group_trace(admin, 0)
+        assert first["state"] == "retried"
+        (link,) = first["retries"]
+        assert (link["subject"], link["sequence"], link["attempt"], link["state"]) == (RETRY, 0, 2, "acked")
+        assert (link["stored_at_ms"], link["consumer_id"]) == (START_MS, "c1")
+        second = await group_trace(admin, 1)
+        assert second["state"] == "retried"
+        assert [(x["attempt"], x["state"]) for x in second["retries"]] == [(1, "in_flight")]
+        third = await group_trace(admin, 2)
+        assert (third["state"], third["retries"]) == ("dead", [])
+        assert [(x["subject"], x["state"]) for x in third["dead_letters"]] == [(DEAD, "dead")]
+        last = await group_trace(admin, 3)
+        assert (last["state"], last["retries"], last["dead_letters"]) == ("acked", [], [])
+        assert last["links_complete"]
+        attempt = await admin.trace(RETRY, 0)
+        assert attempt["original"] == {"subject": "orders", "message_id": "m0", "attempt": 2}
+        assert [(group["group"], group["state"]) for group in attempt["groups"]] == [("g", "acked")]
+
+
+async def test_a_retry_of_another_message_with_the_same_id_is_not_taken_for_its_own(tmp_path: Path) -> None:
+    async with asked(tmp_path) as (_, client, admin):
+        await client.begin()
+        await client.send(message(0), message(0))
+        await client.pull()
+        await client.send(next_attempt(0, RETRY, 2, 1))
+        await client.ack(0, 1)
+        assert (await group_trace(admin, 0))["state"] == "acked"
+        assert (await group_trace(admin, 1))["state"] == "retried"
+
+
+async def test_a_message_retried_in_one_round_and_done_in_the_next_after_a_reset_is_acked(tmp_path: Path) -> None:
+    clock = ManualClock(START_MS)
+    async with asked(tmp_path, clock=clock) as (_, client, admin):
+        await client.begin()
+        await client.send(message(0))
+        await client.pull()
+        await client.send(next_attempt(0, RETRY, 2, 0))
+        await client.ack(0, 0)
+        clock.advance(5)
+        await admin.reset("orders", "g", "earliest")
+        assert (await group_trace(admin, 0))["state"] == "waiting"
+        assert await client.pull(last=0) == (1, ["m0"])
+        assert (await group_trace(admin, 0))["state"] == "in_flight"
+        await client.ack(1, 1)
+        found = await group_trace(admin, 0)
+        assert (found["state"], found["pull_sequence"], found["pulled_at_ms"]) == ("acked", 1, START_MS + 5000)
+
+
+async def test_a_trace_tells_what_was_skipped_and_admits_what_a_filter_hides(tmp_path: Path) -> None:
+    async with asked(tmp_path) as (_, client, admin):
+        await client.send(*(message(n) for n in range(3)))
+        await client.begin(start="sequence", value=2)
+        assert (await group_trace(admin, 0))["state"] == "skipped", "the group began behind it"
+        await client.send(*(message(n, tags=("t",) if n in (4, 5) else ()) for n in range(3, 8)))
+        only = (TagFilter(1, ("t",)),)
+        assert await client.pull(filters=(TagFilter(1, ("none",)),), limit=50) == (-1, [])
+        left_out = await group_trace(admin, 4)
+        assert (left_out["state"], left_out["known"]) == ("skipped", True)
+        await admin.reset("orders", "g", "sequence", 3)
+        assert await client.pull(filters=only) == (0, ["m4", "m5"])
+        assert (await group_trace(admin, 4))["state"] == "in_flight", "a pull log knows each message"
+        await client.ack(0, 1)
+        for sequence in (3, 4):
+            hidden = await group_trace(admin, sequence)
+            assert (hidden["state"], hidden["known"]) == (None, False)
+            assert "took 2 of 5" in hidden["why"]
+        await admin.reset("orders", "g", "earliest")
+        await admin.reset("orders", "g", "latest")
+        assert (await group_trace(admin, 7))["state"] == "skipped"
+
+
+async def test_a_broadcast_trace_knows_each_message_in_spite_of_filters(tmp_path: Path) -> None:
+    async with asked(tmp_path) as (_, client, admin):
+        await client.begin(group="x", broadcast=True)
+        await client.send(*(message(n, tags=("t",) if n in (1, 2) else ()) for n in range(4)))
+        only = (TagFilter(1, ("t",)),)
+        assert await client.pull(group="x", consumer="x", broadcast=True, filters=only) == (1, ["m1", "m2"])
+        assert await client.ack(1, 1, group="x", consumer="x", broadcast=True) == 0
+        assert await client.pull(group="x", consumer="x", broadcast=True, filters=only, last=2) == (-1, [])
+        states = [(await group_trace(admin, n, "x"))["state"] for n in range(4)]
+        assert states == ["skipped", "acked", "in_flight", "skipped"]
+
+
+async def test_a_consumer_that_left_is_known_by_its_key_only_and_its_broadcast_leaves_no_ack(tmp_path: Path) -> None:
+    from qmq.protocol.codes import Command
+    from qmq.protocol.extensions import LeaveGroupRequest
+
+    async with asked(tmp_path) as (_, client, admin):
+        await client.begin()
+        await client.begin(group="x", broadcast=True)
+        await client.send(message(0), message(1))
+        await client.pull(consumer="a", limit=1)
+        await client.ack(0, 0, consumer="a")
+        here = await group_trace(admin, 0)
+        await client.pull(group="x", consumer="x", broadcast=True)
+        await client.pull(consumer="a", limit=1, last=0)
+        for group, consumer in (("g", "a"), ("x", "x")):
+            await client.raw(Command.LEAVE_GROUP, LeaveGroupRequest("orders", group, consumer).encode(9))
+        gone = await group_trace(admin, 0)
+        assert (gone["state"], gone["consumer_id"]) == ("acked", None)
+        assert gone["consumer_key"] == here["consumer_key"]
+        assert "key" in gone["why"]
+        assert (await group_trace(admin, 1))["state"] == "retried", "what it held went to the retry subject"
+        never = await group_trace(admin, 0, "x")
+        assert (never["state"], never["known"]) == (None, False)
+        assert "without an ack" in never["why"]
+
+
+async def test_a_trace_reads_no_more_history_and_no_more_retries_than_its_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asked(tmp_path) as (_, client, admin):
+        await client.begin()
+        await client.send(*(message(n) for n in range(12)))
+        for n in range(12):
+            await client.pull(limit=1, last=n - 1)
+            await client.ack(n, n)
+        await client.send(*(message(100 + n, RETRY) for n in range(10)), message(1, RETRY))
+        monkeypatch.setattr(trace, "HISTORY_SLICE", 3)
+        assert (await group_trace(admin, 0))["state"] == "acked", "slices meet without a gap"
+        assert (await group_trace(admin, 1))["state"] == "retried"
+        monkeypatch.setattr(trace, "HISTORY_ENTRIES_MAX", 10)
+        assert (await group_trace(admin, 11))["state"] == "acked"
+        far = await group_trace(admin, 0)
+        assert (far["state"], far["why"]) == (None, "more than 10 actions of the group ago")
+        await client.send(*(message(2, RETRY) for _ in range(3)))
+        monkeypatch.setattr(trace, "HISTORY_ENTRIES_MAX", 1000)
+        monkeypatch.setattr(trace, "LINKS_MAX", 2)
+        many = await group_trace(admin, 2)
+        assert ([link["sequence"] for link in many["retries"]], many["links_complete"]) == ([11, 12], False)
+        monkeypatch.setattr(trace, "LINK_SCAN_MAX", 5)
+        cut = await group_trace(admin, 1)
+        assert (cut["state"], cut["links_complete"]) == ("acked", False)
+        assert "up to sequence 5 of 14" in cut["links_why"]
+        for n in range(4):
+            await client.begin(group=f"h{n}")
+        monkeypatch.setattr(trace, "TRACE_GROUPS_MAX", 2)
+        names, after = [], ""
+        while after is not None:
+            page = await admin.trace("orders", 0, after=after)
+            names.append([group["group"] for group in page["groups"]])
+            after = page["next_after"]
+        assert names == [["g", "h0"], ["h1", "h2"], ["h3"]]
+
+
+async def test_a_damaged_history_makes_a_trace_unknown_not_wrong(tmp_path: Path) -> None:
+    async with asked(tmp_path) as (broker, client, admin):
+        await client.begin()
+        await client.send(*(message(n) for n in range(3)))
+        for n in range(3):
+            await client.pull(limit=1, last=n - 1)
+            await client.ack(n, n)
+        history = broker.store.subjects["orders"].groups["g"].history
+        entry = bytearray(history.read(3, 4))
+        assert len(entry) == PROGRESS_ENTRY_BYTES
+        entry[8] ^= 1
+        history.repair(3, bytes(entry))
+        damaged = await group_trace(admin, 0)
+        assert (damaged["state"], damaged["why"]) == (None, "an entry of the group's history is damaged")
+        assert (await group_trace(admin, 2))["state"] == "acked"
+
+
+async def test_a_message_that_retention_took_is_expired_for_who_never_pulled_it(tmp_path: Path) -> None:
+    clock = ManualClock(START_MS)
+    settings: dict[str, Any] = {"segment_bytes": 1 << 20, "retention_hours": 1.0, "checkpoint_bytes": 1 << 20}
+    async with asked(tmp_path, clock=clock, **settings) as (broker, client, admin):
+        await client.begin()
+        await client.begin(group="late")
+        for n in range(60):
+            await client.send(message(n, size=30_000), message(1000 + n, size=30_000))
+        await client.pull(limit=1)
+        await client.ack(0, 0)
+        clock.advance(2 * 3600)
+        await client.send(message(7777))
+        await eventually_async(
+            lambda: broker.checkpoints.saved > 0 and broker.checkpoints.last_position.offset > 2 << 20
+        )
+        broker._tick()
+        page = await admin.trace("orders", 0)
+        assert page["message"] is None
+        assert {group["group"]: group["state"] for group in page["groups"]} == {"g": "acked", "late": "expired"}
+        assert not page["groups"][0]["links_complete"]
+
+
+# --- groups ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_group_page_shows_its_members_and_says_what_it_can_not_measure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock(START_MS)
+    async with asked(tmp_path, clock=clock) as (broker, client, admin):
+        await client.begin()
+        await client.send(*(message(n) for n in range(6)))
+        clock.advance(2)
+        async with connected(broker) as second:
+            await client.pull(consumer="a", limit=3)
+            await second.pull(consumer="b", limit=1)
+            await second.ack(0, 0, consumer="b")
+            clock.advance(3)
+            page = await admin.group("orders", "g")
+            assert (page["backlog"], page["in_flight"], page["lag"], page["next_sequence"]) == (2, 3, 5, 4)
+            assert page["time_lag_seconds"] == 5.0
+            a, b = page["members"]
+            assert (a["consumer_id"], a["in_flight"], a["pulled"], a["acked"]) == ("a", 3, 3, 0)
+            assert (a["oldest_unacked_ms"], a["last_seen_seconds"], a["online"]) == (5000, 3.0, True)
+            peers = {connection.peer for connection in broker.server.connections}
+            assert {a["address"], b["address"]} == peers
+            assert (b["oldest_unacked_ms"], b["reasons"]) == (None, {"oldest_unacked_ms": "nothing is in flight"})
+        await eventually_async(lambda: len(broker.handlers.addresses) == 1)
+        b = (await admin.group("orders", "g"))["members"][1]
+        assert b["address"] is None
+        assert "no open connection" in b["reasons"]["address"]
+        monkeypatch.setattr(group_pages, "MEMBERS_MAX", 1)
+        page = await admin.group("orders", "g", limit=50)
+        assert ([m["consumer_id"] for m in page["members"]], page["next_after"], page["members_total"]) == (
+            ["a"],
+            "a",
+            2,
+        )
+        page = await admin.group("orders", "g", after="a")
+        assert ([m["consumer_id"] for m in page["members"]], page["next_after"]) == (["b"], None)
+    async with asked(tmp_path) as (_, _client, admin):
+        member = (await admin.group("orders", "g"))["members"][0]
+        assert member["last_seen_seconds"] is None
+        assert member["reasons"]["last_seen_seconds"] == "not heard of since this node started"
+
+
+async def test_addresses_are_bounded_and_follow_a_consumer_to_its_new_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(addresses, "ADDRESSES_MAX", 2)
+    async with asked(tmp_path) as (broker, client, _admin):
+        found = broker.handlers.addresses
+        for consumer in ("a", "b", "c"):
+            await client.pull(consumer=consumer)
+        assert len(found) == 2
+        assert found.find("c") is None
+        first = found.find("a")
+        async with connected(broker) as second:
+            await second.pull(consumer="a")
+            assert found.find("a") not in (None, first)
+        await eventually_async(lambda: found.find("a") is None)
+        assert found.find("b") == first
+
+
+@pytest.mark.parametrize(
+    ("to", "value", "expected"),
+    [
+        ("earliest", None, {"new_position": 0, "skipped": 0, "repeated": 4, "repeated_in_flight": 2}),
+        ("sequence", 3, {"new_position": 3, "skipped": 0, "repeated": 1, "repeated_in_flight": 1}),
+        ("sequence", 4, {"new_position": 4, "skipped": 0, "repeated": 0, "repeated_in_flight": 0}),
+        ("sequence", 99, {"new_position": 7, "skipped": 3, "repeated": 0, "repeated_in_flight": 0}),
+        ("latest", None, {"new_position": 7, "skipped": 3, "repeated": 0, "repeated_in_flight": 0}),
+        ("time", START_MS + 5000, {"new_position": 5, "skipped": 1, "repeated": 0, "repeated_in_flight": 0}),
+        ("time", "2023-11-14T22:13:21Z", {"new_position": 1, "skipped": 0, "repeated": 3, "repeated_in_flight": 2}),
+    ],
+)
+async def test_a_reset_does_what_its_preview_says_and_survives_a_restart(
+    tmp_path: Path, to: str, value: int | str | None, expected: dict[str, int]
+) -> None:
+    clock = ManualClock(START_MS)
+    async with asked(tmp_path, clock=clock) as (broker, client, admin):
+        await client.begin()
+        for n in range(7):
+            await client.send(message(n))
+            clock.advance(1)
+        await client.pull(limit=4)
+        await client.ack(0, 1)
+        preview = await admin.reset_preview("orders", "g", to, value)
+        assert preview.items() >= {**expected, "position": 4, "in_flight": 2, "exists": True}.items()
+        assert (await admin.group("orders", "g"))["next_sequence"] == 4, "a preview changes nothing"
+        assert await admin.reset("orders", "g", to, value) == {**preview, "done": True}
+        assert broker.store.log.synced_end == broker.store.log.written_end
+        assert (await admin.group("orders", "g"))["next_sequence"] == expected["new_position"]
+        assert await client.pull(last=3) == (
+            (4, [f"m{n}" for n in range(expected["new_position"], 7)]) if expected["new_position"] < 7 else (-1, [])
+        )
+        await admin.reset("orders", "g", to, value)
+    async with asked(tmp_path, clock=clock) as (_, _client, admin):
+        assert (await admin.group("orders", "g"))["next_sequence"] == expected["new_position"]
+
+
+async def test_a_reset_makes_a_group_that_is_not_there_and_wakes_a_waiting_pull(tmp_path: Path) -> None:
+    async with asked(tmp_path) as (broker, client, admin):
+        await client.send(message(0))
+        preview = await admin.reset_preview("orders", "new", "earliest")
+        assert (preview["exists"], preview["position"], preview["new_position"]) == (False, None, 0)
+        assert "new" not in broker.store.subjects["orders"].groups
+        assert (await admin.reset("orders", "new", "earliest"))["done"]
+        assert await client.pull(group="new") == (0, ["m0"])
+        async with connected(broker) as second:
+            waiting = asyncio.create_task(second.pull(group="new", consumer="w", timeout_ms=20_000))
+            await eventually_async(lambda: broker.handlers.polls.held == 1)
+            await admin.reset("orders", "new", "earliest")
+            assert await asyncio.wait_for(waiting, 5) == (0, ["m0"])
+
+
+async def test_a_change_that_the_disk_does_not_confirm_is_answered_as_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_pages, "DURABLE_SECONDS_MAX", 0.05)
+    async with asked(tmp_path) as (broker, client, admin):
+        await client.begin()
+        await client.send(message(0))
+        with monkeypatch.context() as patched:
+            patched.setattr(type(broker.committer), "when_synced", lambda *_: None)
+            with pytest.raises(NodeRefused) as caught:
+                await admin.reset("orders", "g", "latest")
+        assert (caught.value.status, caught.value.code, caught.value.retriable) == (503, "change.unknown", True)
+
+
+# --- forget ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_group_with_members_lag_or_retries_is_kept_and_one_that_nobody_misses_goes(tmp_path: Path) -> None:
+    clock = ManualClock(START_MS)
+    async with asked(tmp_path, clock=clock) as (broker, client, admin):
+        await client.begin()
+        await client.send(message(0))
+
+        async def why() -> str:
+            with pytest.raises(NodeRefused) as caught:
+                await admin.forget("orders", "g")
+            assert (caught.value.status, caught.value.code) == (409, "group.in_use")
+            return str(caught.value)
+
+        assert "lag of 1" in await why()
+        await client.pull()
+        assert "1 members" in await why()
+        await client.ack(0, 0)
+        assert "1 members" in await why()
+        clock.advance(200)
+        await client.send(message(1, RETRY))
+        assert "1 messages in its retry subject" in await why()
+        assert (await client.pull(RETRY))[1] == ["m1"]
+        await client.ack(0, 0, RETRY)
+        clock.advance(200)
+        done = await admin.forget("orders", "g")
+        assert (done["forgotten"], done["next_sequence"], done["forced_although"]) == (True, 1, None)
+        assert broker.store.subjects["orders"].groups == {}
+        with pytest.raises(NodeRefused) as caught:
+            await admin.group("orders", "g")
+        assert (caught.value.status, caught.value.code) == (404, "group.unknown")
+        with pytest.raises(NodeRefused) as caught:
+            await admin.forget(RETRY, "g", force=True)
+        assert caught.value.code == "group.retry_position"
+
+
+@pytest.mark.parametrize("checkpoint", ["before", "after", "both"])
+async def test_a_forgotten_group_stays_forgotten_over_a_restart_and_begins_anew(
+    tmp_path: Path, checkpoint: str
+) -> None:
+    folder = ""
+    async with asked(tmp_path) as (broker, client, admin):
+        await client.begin()
+        await client.begin(group="stays")
+        await client.send(*(message(n) for n in range(5)))
+        await client.pull(limit=3)
+        folder = broker.store.subjects["orders"].groups["g"].history._folder
+        if checkpoint in ("before", "both"):
+            await broker.checkpoints.finish()
+            assert broker.disk.list_dir(folder)
+        done = await admin.forget("orders", "g", force=True)
+        assert "1 members" in done["forced_although"]
+        if checkpoint in ("after", "both"):
+            await broker.checkpoints.finish()
+            assert broker.disk.list_dir(folder) == [], "its history goes once no checkpoint counts on it"
+        else:
+            # What a crash leaves: the checkpoint from before, and the log.
+            async def nothing() -> None: ...
+
+            broker.checkpoints.finish = nothing  # type: ignore[method-assign]
+    async with asked(tmp_path) as (broker, client, admin):
+        assert not broker.recovery.rebuilt
+        assert sorted(broker.store.subjects["orders"].groups) == ["stays"]
+        await client.send(message(0, "elsewhere"))
+        await broker.checkpoints.finish()
+        assert broker.disk.list_dir(folder) == []
+        assert await client.pull(last=2) == (-1, []), "a new group begins at the end"
+        await client.send(message(5))
+        assert await client.pull(last=2) == (3, ["m5"]), "numbers that may still be acked are not given out again"
+        assert (await group_trace(admin, 0))["state"] == "skipped"
+    async with asked(tmp_path) as (broker, client, _):
+        assert not broker.recovery.rebuilt
+        assert await client.pull(last=-1) == (3, ["m5"])
+
+
+async def test_a_group_that_comes_back_before_a_checkpoint_needs_no_rebuild_after_a_crash(tmp_path: Path) -> None:
+    async with asked(tmp_path) as (broker, client, admin):
+        await client.begin()
+        await client.send(*(message(n) for n in range(3)))
+        await client.pull()
+        await broker.checkpoints.finish()
+        await admin.forget("orders", "g", force=True)
+        await client.begin()
+        assert await client.pull(last=-1, limit=2) == (0, ["m0", "m1"])
+
+        async def nothing() -> None: ...
+
+        broker.checkpoints.finish = nothing  # type: ignore[method-assign]
+    async with asked(tmp_path) as (broker, client, _):
+        assert not broker.recovery.rebuilt
+        assert await client.pull(last=-1, limit=3) == (0, ["m0", "m1"])
+        assert broker.store.forgotten == {}
+
+
+# --- what is wrong, and odd names -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("/subjects/nobody/search", 404, "subject.unknown"),
+        ("/subjects/orders/search?property=novalue", 400, "parameter.wrong"),
+        ("/subjects/orders/search?property==v", 400, "parameter.wrong"),
+        ("/subjects/orders/search?" + "&".join(["property=a=b"] * 21), 400, "parameter.wrong"),
+        ("/subjects/orders/search?from_time=noon", 400, "parameter.wrong"),
+        ("/subjects/orders/search?from_time=" + "9" * 5000, 400, "parameter.wrong"),
+        ("/subjects/orders/search?sequence=-1", 400, "parameter.wrong"),
+        ("/subjects/orders/messages/1/trace", 404, "message.unknown"),
+        ("/subjects/orders/messages/0/trace?group=nobody", 404, "group.unknown"),
+        ("/subjects/orders/groups/nobody", 404, "group.unknown"),
+        ("/subjects/orders/groups/g/reset-preview", 400, "parameter.missing"),
+        ("/subjects/orders/groups/g/reset-preview?to=noon", 400, "parameter.wrong"),
+        ("/subjects/orders/groups/g/reset-preview?to=sequence", 400, "parameter.missing"),
+        ("/subjects/orders/groups/g/reset-preview?to=sequence&value=-5", 400, "parameter.wrong"),
+        ("/subjects/orders/groups/g/reset-preview?to=time&value=tomorrow", 400, "parameter.wrong"),
+        ("/subjects/orders/groups/g%0a/reset-preview?to=latest", 400, "group.name_illegal"),
+    ],
+)
+async def test_pages_say_what_is_wrong(tmp_path: Path, path: str, status: int, code: str) -> None:
+    async with asked(tmp_path) as (_, client, admin):
+        await client.send(message(0))
+        with pytest.raises(NodeRefused) as caught:
+            await admin._get(path, {})
+        assert (caught.value.status, caught.value.code) == (status, code)
+
+
+async def test_changes_are_json_posts_only(tmp_path: Path) -> None:
+    async with asked(tmp_path) as (_, client, admin):
+        await client.begin()
+        for path in ("reset", "forget"):
+            with pytest.raises(NodeRefused) as caught:
+                await admin._get(f"/subjects/orders/groups/g/{path}?to=latest", {})
+            assert caught.value.status == 405
+        with pytest.raises(NodeRefused) as caught:
+            await admin._post("/subjects/orders/groups/g/forget", {"force": "yes"})
+        assert caught.value.code == "parameter.wrong"
+
+
+@pytest.mark.parametrize(
+    ("subject", "group"),
+    [
+        ("orders", "messages"),
+        ("%RETRY%orders%g", "100%"),
+        ("a{b}?c#d&e=f", "g:{1}"),
+        ("订单", "消费组"),
+        ("a+b", "x y"),
+    ],
+)
+async def test_odd_names_reach_their_pages(tmp_path: Path, subject: str, group: str) -> None:
+    async with asked(tmp_path) as (_, client, admin):
+        await client.begin(subject, group)
+        await client.send(message(0, subject))
+        assert sequences(await admin.messages(subject)) == [0]
+        assert sequences(await admin.search(subject, properties={"number": "0"})) == [0]
+        assert (await admin.group(subject, group))["group"] == group
+        assert (await group_trace(admin, 0, group, subject))["state"] == "waiting"
+        assert (await admin.reset(subject, group, "latest"))["skipped"] == 1
+        assert (await admin.stats(subject))["subjects"][0]["groups"][0]["group"] == group
