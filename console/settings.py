@@ -195,8 +195,9 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_DEFAULT_QUEUE = "qmq"
 CELERY_TIMEZONE = "UTC"
-CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat")
-CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {}
+CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"
+"""In memory: what ran when is in the database, and there is no file to break."""
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 
 LOGGING: dict[str, Any] = {
     "version": 1,

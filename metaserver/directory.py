@@ -73,6 +73,8 @@ class Reloaded:
     """Whose routes are other ones now."""
     broker_groups: set[str]
     """Whose state operators changed."""
+    heard: tuple[BrokerGroup, ...] = ()
+    """Which the database has as offline, and we hear."""
 
 
 class Directory:
@@ -97,16 +99,19 @@ class Directory:
         now = self._clock.monotonic()
         for node in metadata.nodes:
             self.nodes.setdefault(node.node_id, node)
-        changed_groups, stored = set(), set()
+        changed_groups, stored, heard = set(), set(), []
         for row in metadata.broker_groups:
             stored.add(row.name)
             live = self.groups.get(row.name)
             if live is None:
                 master = self.nodes.get(row.master)
                 self.groups[row.name] = LiveGroup(row, master, now, row.state, row.state is GroupState.OFFLINE)
-            elif live.row.operator_state != row.operator_state:
+                continue
+            if live.row.operator_state != row.operator_state:
                 live.row = replace(live.row, operator_state=row.operator_state)
                 changed_groups.add(row.name)
+            if row.state is GroupState.OFFLINE and live.state is not GroupState.OFFLINE:
+                heard.append(live.row)
         for name in self._stored_groups - stored:
             # An operator removed it. A node that still runs comes back with its next heartbeat.
             if name in self.groups and self.groups[name].state is GroupState.OFFLINE:
@@ -119,7 +124,7 @@ class Directory:
                 self.put_route(route)
                 changed_subjects.add(route.subject)
         self.rules, self.paused = metadata.rules, metadata.paused
-        return Reloaded(changed_subjects, changed_groups)
+        return Reloaded(changed_subjects, changed_groups, tuple(heard))
 
     def metadata(self) -> Metadata:
         """Everything, to be kept."""

@@ -34,6 +34,7 @@ class Keeper:
         self._nodes: OrderedDict[str, Node] = OrderedDict()
         self._clients: OrderedDict[ClientSeen, None] = OrderedDict()
         self._known_clients: set[ClientSeen] = set()
+        self._beat: tuple[str, float] | None = None
         self._wake = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata")
         self._loaded_changes: int | None = None
@@ -81,6 +82,11 @@ class Keeper:
         self._nodes[node.node_id] = node
         self._wake.set()
 
+    def beat(self, name: str, steady_seconds: float) -> None:
+        """This metaserver lives and stores; written after everything that waits before it."""
+        self._beat = (name, steady_seconds)
+        self._wake.set()
+
     def client(self, client: ClientSeen) -> None:
         """A client registered."""
         if client in self._known_clients:
@@ -97,11 +103,15 @@ class Keeper:
         """Things not stored yet."""
         return len(self._routes) + len(self._groups) + len(self._nodes) + len(self._clients)
 
+    @property
+    def _has_work(self) -> bool:
+        return self._beat is not None or self.waiting > 0
+
     async def run(self, stop: asyncio.Event) -> None:
         """Write until `stop`; what is left then is tried once."""
         failed = 0
         while not stop.is_set():
-            if not self.waiting:
+            if not self._has_work:
                 self._wake.clear()
                 await _either(stop, self._wake, None)
                 continue
@@ -138,6 +148,9 @@ class Keeper:
                 await self._in_thread(lambda b=batch: self._repository.save_clients(b))  # type: ignore[misc]
                 for client in batch:
                     self._clients.pop(client, None)
+            if self._beat is not None:
+                beat, self._beat = self._beat, None
+                await self._in_thread(lambda b=beat: self._repository.beat(*b))  # type: ignore[misc]
         except Exception as error:  # noqa: BLE001 - as in `load`
             self._failed(error)
             return False

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from metaserver import route_file
-from metaserver.directory import Directory, LiveGroup
+from metaserver.directory import LEASE_SECONDS, Directory, LiveGroup
 from metaserver.keeper import Keeper
 from metaserver.options import MetaOptions
 from metaserver.repository import Repository
@@ -122,8 +122,10 @@ class Metaserver:
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
     async def _reload(self) -> None:
-        """Take up what others changed in the database, and keep the route file."""
+        """Take up what others changed in the database, say that we live, and keep the route file."""
         save_at = 0.0
+        looked_at = steady_since = self.clock.monotonic()
+        failures = self.keeper.failures
         while not self._stop.is_set():
             try:
                 async with asyncio.timeout(RELOAD_SECONDS):
@@ -137,6 +139,11 @@ class Metaserver:
                 reloaded = self.directory.load(metadata)
                 self.handlers.reloaded(reloaded)
             now = self.clock.monotonic()
+            if now - looked_at > LEASE_SECONDS or self.keeper.failures != failures:
+                # A pause of ours, or of the database: nobody was heard, or nothing was stored, in between.
+                steady_since, failures = now, self.keeper.failures
+            looked_at = now
+            self.keeper.beat(self.tcp_address, now - steady_since)
             if now >= save_at:
                 save_at = now + ROUTE_FILE_SECONDS
                 self._save_route_file()

@@ -40,5 +40,8 @@ class OrmRepository:
     def save_node(self, node: Node) -> None:
         self._run(lambda: broker_groups.save_node(node))
 
+    def beat(self, name: str, steady_seconds: float) -> None:
+        self._run(lambda: broker_groups.save_beat(name, steady_seconds))
+
     def save_clients(self, clients: list[ClientSeen]) -> None:
         self._run(lambda: routes.save_clients(clients))

@@ -1,6 +1,7 @@
 """The read side of the metadata."""
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
@@ -13,6 +14,7 @@ from metaserver.models import (
     ClientSeen,
     ConsumerGroup,
     Ledger,
+    MetaserverBeat,
     Node,
     Subject,
     SubjectRoute,
@@ -124,6 +126,57 @@ def audit_entries() -> QuerySet[AuditEntry]:
 def teams() -> QuerySet[Team]:
     """Teams with the count of their subjects."""
     return Team.objects.annotate(subject_count=Count("subjects"))
+
+
+def hearing_since(now: datetime, fresh_seconds: float) -> datetime | None:
+    """Since when some metaserver has heard nodes and stored it without a pause; None: none does at the moment."""
+    fresh = MetaserverBeat.objects.filter(seen_at__gt=now - timedelta(seconds=fresh_seconds))
+    return fresh.order_by("steady_since").values_list("steady_since", flat=True).first()
+
+
+def silent_groups(now: datetime, silent_seconds: float) -> list[tuple[str, datetime | None]]:
+    """(broker group, when its master's lease was last stored) of those that are not offline and were not heard for long."""
+    limit = now - timedelta(seconds=silent_seconds)
+    groups = BrokerGroup.objects.exclude(state=GroupState.OFFLINE).prefetch_related("nodes")
+    found = []
+    for group in groups:
+        leased = next((node.leased_at for node in group.nodes.all() if node.node_id == group.master), None)
+        if leased is None or leased < limit:
+            found.append((group.name, leased))
+    return found
+
+
+def route_snapshots(*, moving_only: bool = False) -> list[snapshot.Route]:
+    """Routes as plain values."""
+    rows = SubjectRoute.objects.select_related("subject")
+    if moving_only:
+        rows = rows.filter(has_phases=True)
+    return [
+        snapshot.Route(
+            row.subject.name, tuple(row.broker_groups), row.version, row.created_at_ms, phases_of(row.phases)
+        )
+        for row in rows.iterator()
+    ]
+
+
+def route_changed_at(subject: str) -> datetime | None:
+    """When a subject's route last changed."""
+    return SubjectRoute.objects.filter(subject__name=subject).values_list("updated_at", flat=True).first()
+
+
+def groups_by_subject(subjects: Iterable[str]) -> dict[str, list[str]]:
+    """The consumer groups known of these subjects."""
+    found: dict[str, list[str]] = {}
+    rows = ConsumerGroup.objects.filter(subject__name__in=set(subjects)).values_list("subject__name", "name")
+    for subject, group in rows:
+        found.setdefault(subject, []).append(group)
+    return found
+
+
+def masters() -> dict[str, Node]:
+    """Each broker group's master, where one has registered."""
+    rows = Node.objects.select_related("broker_group")
+    return {row.broker_group.name: row for row in rows if row.broker_group.master == row.node_id}
 
 
 def owner_of(subject: str) -> str | None:

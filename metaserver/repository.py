@@ -28,6 +28,10 @@ class Repository(Protocol):
         """Create or update a node."""
         ...
 
+    def beat(self, name: str, steady_seconds: float) -> None:
+        """This metaserver lives, and has run and stored without a pause for so long."""
+        ...
+
     def save_clients(self, clients: list[ClientSeen]) -> None:
         """Note that these clients registered."""
         ...
@@ -42,6 +46,7 @@ class MemoryRepository:
         self.nodes = {node.node_id: node for node in metadata.nodes}
         self.routes = {route.subject: route for route in metadata.routes}
         self.clients: set[ClientSeen] = set()
+        self.beats: dict[str, float] = {}
         self._changes = 0
 
     def load(self) -> Metadata:
@@ -64,6 +69,9 @@ class MemoryRepository:
 
     def save_node(self, node: Node) -> None:
         self.nodes[node.node_id] = node
+
+    def beat(self, name: str, steady_seconds: float) -> None:
+        self.beats[name] = steady_seconds
 
     def save_clients(self, clients: list[ClientSeen]) -> None:
         self.clients.update(clients)

@@ -36,7 +36,7 @@ INTERESTS_PER_CONNECTION_MAX = 10_000
 KEPT_REGISTRATIONS_MAX = 50_000
 """Registrations waiting for a usable group; beyond it an empty answer is given."""
 NAME_CHARS_MAX = 100
-NODE_STORE_SECONDS = 5.0
+NODE_STORE_SECONDS = 2.0
 """A node's heartbeats are stored this often at most, unless something changed."""
 QMQ_NODE_VERSION = "qmq"
 
@@ -227,6 +227,8 @@ class MetaHandlers:
     def reloaded(self, reloaded: Reloaded) -> None:
         """Tell the clients what operators, or other metaservers, changed."""
         self.routes_changed(reloaded.subjects)
+        for row in reloaded.heard:
+            self._keeper.group(row, "it is heard")
         for name in reloaded.broker_groups:
             logger.info("broker group %s is %s now", name, self._directory.groups[name].state)
             self._group_changed(name)

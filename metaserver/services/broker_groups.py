@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from metaserver import snapshot
 from metaserver.choices import GroupKind, GroupState, OperatorState
-from metaserver.models import BrokerGroup, Node, SubjectRoute
+from metaserver.models import BrokerGroup, MetaserverBeat, Node, SubjectRoute
 from metaserver.services import audit
 from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotFound, changing, check_version
 from metaserver.services.subjects import description_problem
@@ -55,13 +55,20 @@ def save_node(node: snapshot.Node) -> None:
     )
 
 
+def save_beat(metaserver: str, steady_seconds: float) -> None:
+    """A metaserver lives, and has run and stored without a pause for so long."""
+    now = timezone.now()
+    values = {"seen_at": now, "steady_since": now - timedelta(seconds=steady_seconds)}
+    MetaserverBeat.objects.update_or_create(name=metaserver[:200], defaults=values)
+
+
 @transaction.atomic
-def expire_group(name: str, *, silent_since_seconds: float, actor: Actor, reason: str) -> bool:
+def expire_group(name: str, *, silent_seconds: float, actor: Actor, reason: str) -> bool:
     """Mark a group offline whose stored lease ran out; False when somebody was faster or it was heard meanwhile."""
     row = BrokerGroup.objects.select_for_update().filter(name=name).exclude(state=GroupState.OFFLINE).first()
     if row is None:
         return False
-    limit = timezone.now() - timedelta(seconds=silent_since_seconds)
+    limit = timezone.now() - timedelta(seconds=silent_seconds)
     if Node.objects.filter(broker_group=row, node_id=row.master, leased_at__gt=limit).exists():
         return False
     before, row.state = row.state, GroupState.OFFLINE

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from hashlib import blake2b
 from typing import Any
 
@@ -197,3 +198,9 @@ def client_key(client: snapshot.ClientSeen) -> str:
     """What makes a sighting unique, as a short text."""
     text = "\n".join((client.subject, str(client.client_type), client.group, client.client_id))
     return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def forget_clients(keep: timedelta, most: int) -> int:
+    """Delete clients that were not seen for so long; how many. Their consumer groups stay."""
+    old = ClientSeen.objects.filter(last_seen_at__lt=timezone.now() - keep).values_list("pk", flat=True)[:most]
+    return ClientSeen.objects.filter(pk__in=list(old)).delete()[0]

@@ -1,0 +1,29 @@
+"""What is old goes: answers kept for repeated requests, ended sessions, clients not seen for long."""
+
+from datetime import timedelta
+
+from django.contrib.sessions.models import Session
+from django.utils import timezone
+
+from console.models import IdempotencyKey
+from console.tasks.loops import Context, Loop, register
+from metaserver.services import routes
+
+KEEP_ANSWERS = timedelta(hours=24)
+KEEP_CLIENTS = timedelta(days=7)
+ROWS_MAX = 5_000
+"""Rows of a kind deleted in one run."""
+
+
+def clean_up(context: Context) -> str:
+    """Delete what is old, a bounded number of rows at a time."""
+    now = timezone.now()
+    old = IdempotencyKey.objects.filter(created_at__lt=now - KEEP_ANSWERS).values_list("pk", flat=True)[:ROWS_MAX]
+    answers = IdempotencyKey.objects.filter(pk__in=list(old)).delete()[0]
+    ended = Session.objects.filter(expire_date__lt=now).values_list("pk", flat=True)[:ROWS_MAX]
+    sessions = Session.objects.filter(pk__in=list(ended)).delete()[0]
+    clients = routes.forget_clients(KEEP_CLIENTS, ROWS_MAX)
+    return f"{answers} kept answers, {sessions} sessions, {clients} clients deleted"
+
+
+CLEANUPS = register(Loop("cleanups", 600.0, 120.0, "deletes what nobody needs any more", clean_up))

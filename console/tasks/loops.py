@@ -1,0 +1,183 @@
+"""Control loops: who may act now, how long, and how it went.
+
+One acts at a time, however many workers and beats there are: the database says whose turn it is. A holder that died is
+replaced when its time is over; what it had begun is in the database, because every step a loop takes is a service call of
+its own, with compare-and-set where two could decide the same.
+"""
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import Error as DatabaseError
+from django.db.models import F, Q
+from django.utils import timezone
+
+from console.models import ControlLoop
+from metaserver.services import audit
+from metaserver.services.changes import Actor, Change, NotFound, changing
+
+logger = logging.getLogger("qmq.loops")
+
+EARLY = 0.5
+"""A loop that began less than this part of its interval ago is not begun again: two beats don't double the pace."""
+TEXT_CHARS_MAX = 500
+LATE_INTERVALS = 3
+"""A loop that has not succeeded for this many intervals (and at least LATE_SECONDS) counts as late."""
+LATE_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A control loop. `run(context)` does one bounded piece of work and says in a sentence what it did."""
+
+    name: str
+    every_seconds: float
+    limit_seconds: float
+    text: str
+    run: Callable[["Context"], str]
+
+
+@dataclass(slots=True)
+class Context:
+    """What a run is given: who acts, until when (monotonic seconds), and what the runs before remembered."""
+
+    actor: Actor
+    deadline: float
+    state: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def seconds_left(self) -> float:
+        """Until this run has to be over."""
+        return max(0.0, self.deadline - time.monotonic())
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Whether the loop ran, and a sentence."""
+
+    ran: bool
+    text: str
+
+
+LOOPS: dict[str, Loop] = {}
+
+
+def register(loop: Loop) -> Loop:
+    """Make a loop known."""
+    LOOPS[loop.name] = loop
+    return loop
+
+
+def claim(loop: Loop, holder: str, now: datetime) -> ControlLoop | None:
+    """Take the turn; None when somebody else has it, it is too early, or the loop is switched off."""
+    ControlLoop.objects.get_or_create(name=loop.name)
+    limit = timedelta(seconds=loop.limit_seconds)
+    # A turn that ends further away than any may was taken by a clock that ran ahead.
+    free = Q(held_until__isnull=True) | Q(held_until__lt=now) | Q(held_until__gt=now + 2 * limit)
+    early = now - timedelta(seconds=loop.every_seconds * EARLY)
+    due = Q(started_at__isnull=True) | Q(started_at__lt=early) | Q(started_at__gt=now + limit)
+    taken = ControlLoop.objects.filter(free, due, name=loop.name, is_enabled=True).update(
+        holder=holder, held_until=now + limit, started_at=now, runs=F("runs") + 1
+    )
+    return ControlLoop.objects.get(name=loop.name) if taken else None
+
+
+def run(name: str, *, holder: str | None = None) -> Outcome:
+    """Run a loop once if it is its turn. A failure is noted with the loop, logged, and never raised."""
+    loop = LOOPS[name]
+    holder = holder or f"{socket.gethostname()}:{os.getpid()}"
+    try:
+        row = claim(loop, holder, timezone.now())
+    except DatabaseError as error:
+        logger.warning("loop %s: the database does not answer: %s", name, error)
+        return Outcome(False, "the database does not answer")
+    if row is None:
+        return Outcome(False, "not its turn")
+    context = Context(Actor(f"loop {name}"), time.monotonic() + loop.limit_seconds, dict(row.state))
+    text = problem = ""
+    try:
+        text = loop.run(context)
+    except Exception as failure:
+        logger.exception("loop %s failed", name)
+        problem = f"{type(failure).__name__}: {failure}"
+    now = timezone.now()
+    changed: dict[str, Any] = {"finished_at": now, "held_until": None, "error": problem[:TEXT_CHARS_MAX]}
+    if problem:
+        changed["failures"] = F("failures") + 1
+    else:
+        changed |= {"succeeded_at": now, "result": text[:TEXT_CHARS_MAX], "state": context.state}
+    try:
+        # A turn that was lost meanwhile (it took too long) is not written over.
+        ControlLoop.objects.filter(name=name, holder=holder, started_at=row.started_at).update(**changed)
+    except DatabaseError as failure:
+        logger.warning("loop %s ran, but the database does not take its result: %s", name, failure)
+    return Outcome(True, problem or text)
+
+
+def set_enabled(name: str, enabled: bool, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Change:
+    """Switch a loop off or on.
+
+    Raises:
+        NotFound: there is no such loop.
+    """
+    if name not in LOOPS:
+        raise NotFound(f"there is no control loop {name!r}", code="task.unknown")
+    with changing(dry_run=dry_run):
+        ControlLoop.objects.get_or_create(name=name)
+        row = ControlLoop.objects.select_for_update().get(name=name)
+        before, after = {"is_enabled": row.is_enabled}, {"is_enabled": enabled}
+        if before != after:
+            ControlLoop.objects.filter(name=name).update(is_enabled=enabled)
+            action = "task.enable" if enabled else "task.disable"
+            audit.record(actor=actor, action=action, target=name, reason=reason, before=before, after=after)
+    return Change(name, before, after)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopState:
+    """How a loop is, for lists and alerts."""
+
+    loop: Loop
+    row: ControlLoop | None
+    is_late: bool
+    next_run_at: datetime | None
+
+
+def states(now: datetime | None = None) -> list[LoopState]:
+    """Every loop with its last run; one that never succeeded counts as late once it had time to."""
+    now = now or timezone.now()
+    rows = {row.name: row for row in ControlLoop.objects.all()}
+    found = []
+    for loop in sorted(LOOPS.values(), key=lambda item: item.name):
+        row = rows.get(loop.name)
+        allowed = timedelta(seconds=max(LATE_SECONDS, loop.every_seconds * LATE_INTERVALS))
+        last = row.succeeded_at if row is not None else None
+        is_enabled = row is None or row.is_enabled
+        is_late = is_enabled and (last is None or now - last > allowed)
+        started = row.started_at if row is not None else None
+        next_run = started + timedelta(seconds=loop.every_seconds) if started is not None and is_enabled else None
+        found.append(LoopState(loop, row, is_late, next_run))
+    return found
+
+
+def schedule() -> dict[str, dict[str, Any]]:
+    """Celery beat's schedule. A word to run that nobody took in time is thrown away; the next one comes."""
+    return {
+        loop.name: {
+            "task": "console.run_loop",
+            "schedule": loop.every_seconds,
+            "args": [loop.name],
+            "options": {
+                "expires": max(loop.every_seconds, 2.0),
+                "soft_time_limit": loop.limit_seconds,
+                "time_limit": loop.limit_seconds + 5,
+            },
+        }
+        for loop in LOOPS.values()
+    }

@@ -1,0 +1,235 @@
+"""Rebalancing: plans moves, and takes each move's next step when the nodes are ready for it.
+
+What makes a step safe is asked of the nodes each time, never remembered: a joining broker group is written only when
+every consumer group has its position there, a draining one goes only when it refuses what is sent, and everything it
+held was acknowledged, twice in a row.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from console.tasks.loops import Context, Loop, register
+from metaserver import queries
+from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
+from metaserver.rebalance import advance, plan
+from metaserver.services import routes
+from metaserver.services.changes import NotFound, Stale
+from metaserver.snapshot import Route
+from qmq.client.nodes import NodeAdmin
+from qmq.errors import QmqError
+from qmq.net.caller import Caller
+from qmq.protocol.codes import Command, ResponseCode
+from qmq.protocol.extensions import EnsureGroupRequest
+from qmq.protocol.names import retry_subject
+
+logger = logging.getLogger("qmq.loops.rebalance")
+
+GROUPS_PER_SUBJECT_MIN = 2
+MOVING_MAX = 50
+"""Subjects that move at a time."""
+JOIN_SECONDS = 5.0
+"""How long consumers are given to hear of a joining group before producers do."""
+NODE_SECONDS = 5.0
+NODES_AT_A_TIME = 10
+
+
+def rebalance(context: Context) -> str:
+    """Plan and begin moves."""
+    found = queries.route_snapshots()
+    moving = sum(bool(route.phases) for route in found)
+    if moving >= MOVING_MAX:
+        return f"{moving} subjects move, the most at a time"
+    groups = [group for group in queries.broker_groups() if group.kind == GroupKind.BROKER]
+    taking = [
+        group.name
+        for group in groups
+        if group.state == GroupState.READ_WRITE and group.operator_state == OperatorState.NORMAL
+    ]
+    leaving = [group.name for group in groups if group.operator_state == OperatorState.DRAINING]
+    moves = plan(found, taking, leaving, minimum=GROUPS_PER_SUBJECT_MIN, most=MOVING_MAX - moving)
+    begun = 0
+    for move in moves:
+        try:
+            routes.step(move.route, actor=context.actor, reason=move.reason, action="route.rebalance")
+            begun += 1
+        except (Stale, NotFound) as error:
+            logger.info("%s", error)
+    return f"{begun} moves begun, {moving} under way" if begun or moving else "every subject is where it should be"
+
+
+def take_steps(context: Context) -> str:
+    """Take the next step of each move that is ready for it."""
+    moving = queries.route_snapshots(moving_only=True)
+    if not moving:
+        context.state.clear()
+        return "nothing moves"
+    known = queries.groups_by_subject(route.subject for route in moving)
+    places = {name: Place(name, row.address, row.admin_address) for name, row in queries.masters().items()}
+    settled_before = timezone.now() - timedelta(seconds=JOIN_SECONDS)
+    old_enough = {
+        route.subject for route in moving if (at := queries.route_changed_at(route.subject)) and at <= settled_before
+    }
+    budget = min(context.seconds_left, 60.0) - 2.0
+    found = asyncio.run(_look(moving, known, places, old_enough, budget))
+    once = set(context.state.get("empty_once", []))
+    stepped = 0
+    waiting: list[str] = []
+    empty_now: list[str] = []
+    for route, sight in zip(moving, found, strict=True):
+        empty = set()
+        for name in sight.empty:
+            key = f"{route.subject}\n{route.version}\n{name}"
+            empty_now.append(key)
+            if key in once:
+                empty.add(name)
+        move = advance(route, ready=sight.ready, empty=empty)
+        if move is None:
+            waiting += sight.why
+            continue
+        try:
+            routes.step(move.route, actor=context.actor, reason=move.reason)
+            stepped += 1
+        except (Stale, NotFound) as error:
+            logger.info("%s", error)
+    context.state["empty_once"] = empty_now
+    said = f"; waiting: {'; '.join(waiting[:3])}" if waiting else ""
+    return f"{len(moving)} subjects move, {stepped} steps taken{said}"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a broker group's master is."""
+
+    name: str
+    address: str
+    admin_address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What the nodes say of a subject that moves."""
+
+    ready: tuple[str, ...]
+    empty: tuple[str, ...]
+    why: tuple[str, ...]
+    """What is waited for."""
+
+
+async def _look(
+    moving: list[Route],
+    known: dict[str, list[str]],
+    places: dict[str, Place],
+    old_enough: set[str],
+    seconds: float,
+) -> list[Sight]:
+    """Ask the nodes about every subject, a few at a time."""
+    gate = asyncio.Semaphore(NODES_AT_A_TIME)
+
+    async def one(route: Route) -> Sight:
+        async with gate:
+            return await _look_at(route, known.get(route.subject, []), places, route.subject in old_enough)
+
+    async with asyncio.timeout(max(1.0, seconds)):
+        return list(await asyncio.gather(*(one(route) for route in moving)))
+
+
+async def _look_at(route: Route, known: list[str], places: dict[str, Place], is_old_enough: bool) -> Sight:
+    ready, empty, why = [], [], []
+    for name, phase in route.phases.items():
+        place = places.get(name)
+        if place is None:
+            why.append(f"{name} has no node")
+            continue
+        try:
+            if phase is Phase.JOINING and is_old_enough:
+                await _make_ready(place, route, known, places)
+                ready.append(name)
+            elif phase is Phase.DRAINING:
+                reason = await _not_empty(place, route.subject, known)
+                if reason:
+                    why.append(f"{route.subject} on {name}: {reason}")
+                else:
+                    empty.append(name)
+        except (QmqError, OSError) as error:
+            why.append(f"{name}: {error}")
+    return Sight(tuple(ready), tuple(empty), tuple(why))
+
+
+async def _make_ready(place: Place, route: Route, known: list[str], places: dict[str, Place]) -> None:
+    """Give every consumer group a position on a joining broker group, at its end: nothing is written there yet.
+
+    The groups are those the database knows and those that the subject's other nodes know. Those that exist stay where
+    they are. Broadcast consumers have a position each, which their first pull makes.
+    """
+    groups = set(known)
+    for name in route.broker_groups:
+        other = places.get(name)
+        if other is not None and other.name != place.name and route.phases.get(name) is not Phase.JOINING:
+            stats = await _subject_stats(other, route.subject)
+            groups |= {group["group"] for group in (stats or {}).get("groups", []) if not group["broadcast"]}
+    host, _, port = place.address.rpartition(":")
+    caller = Caller(host, int(port))
+    await caller.connect()
+    try:
+        for group in sorted(groups):
+            for subject in (route.subject, retry_subject(route.subject, group)):
+                request = EnsureGroupRequest(subject, group, "latest", 0, only_if_new=True, broadcast=False)
+                frame = await caller.call(Command.ENSURE_GROUP, request.encode(9), timeout_s=NODE_SECONDS)
+                if frame.code != ResponseCode.SUCCESS:
+                    raise QmqError(f"{place.name} answered {frame.code} when group {group} of {subject} was made")
+    finally:
+        await caller.close()
+
+
+async def _not_empty(place: Place, subject: str, known: list[str]) -> str:
+    """Why a draining broker group can't go yet; "" when nothing is left to read there."""
+    stats = await _subject_stats(place, subject)
+    if stats is None:
+        return ""
+    if not stats["closed"]:
+        return "it has not heard yet that the subject drains"
+    groups = {group["group"] for group in stats["groups"]} | set(known)
+    for group in stats["groups"]:
+        reason = _unread(group)
+        if reason:
+            return reason
+    for name in sorted(groups):
+        retries = await _subject_stats(place, retry_subject(subject, name))
+        for group in (retries or {}).get("groups", []):
+            reason = _unread(group)
+            if reason:
+                return f"retries: {reason}"
+        if retries is not None and not retries["groups"] and retries["end_sequence"] > retries["begin_sequence"]:
+            return f"retries of {name} were never read"
+    return ""
+
+
+def _unread(group: dict[str, Any]) -> str:
+    if group["broadcast"] and not any(consumer["online"] for consumer in group["consumers"]):
+        # Its consumers are gone, and their positions with them.
+        return ""
+    return f"group {group['group']} has {group['lag']} messages to go" if group["lag"] else ""
+
+
+async def _subject_stats(place: Place, subject: str) -> dict[str, Any] | None:
+    """A subject's numbers on a node; None when the node has none of it."""
+    answer = await NodeAdmin(place.admin_address, NODE_SECONDS).stats(subject)
+    found: list[dict[str, Any]] = answer["subjects"]
+    return found[0] if found else None
+
+
+REBALANCE = register(
+    Loop(
+        "rebalance",
+        10.0,
+        60.0,
+        "gives each subject two live broker groups, new groups a share, draining ones none",
+        rebalance,
+    )
+)
+MOVES = register(Loop("moves", 2.0, 60.0, "takes the steps of subjects that move between broker groups", take_steps))
