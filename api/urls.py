@@ -3,7 +3,7 @@
 from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
-from api.views import subjects
+from api.views import broker_groups, groups, provisioning, subjects, tasks
 
 subject_urls = [
     path("subjects/", subjects.SubjectsView.as_view(), name="subjects"),
@@ -13,7 +13,35 @@ subject_urls = [
     path("subjects/<str:subject>/placement/", subjects.PlacementView.as_view(), name="subject-placement"),
 ]
 
+_group = "consumer-groups/<str:subject>/<str:group>/"
+group_urls = [
+    path("consumer-groups/", groups.GroupsView.as_view(), name="consumer-groups"),
+    path(_group, groups.GroupView.as_view(), name="consumer-group"),
+    path(f"{_group}pause/", groups.PauseView.as_view(), name="consumer-group-pause"),
+    path(f"{_group}resume/", groups.ResumeView.as_view(), name="consumer-group-resume"),
+    path(f"{_group}reset/", groups.ResetView.as_view(), name="consumer-group-reset"),
+]
+cluster_urls = [
+    path("broker-groups/", broker_groups.BrokerGroupsView.as_view(), name="broker-groups"),
+    path("broker-groups/<str:name>/", broker_groups.BrokerGroupView.as_view(), name="broker-group"),
+    path("broker-groups/<str:name>/read-only/", broker_groups.ReadOnlyView.as_view(), name="broker-group-read-only"),
+    path("broker-groups/<str:name>/drain/", broker_groups.DrainView.as_view(), name="broker-group-drain"),
+    path("broker-groups/<str:name>/writable/", broker_groups.WritableView.as_view(), name="broker-group-writable"),
+    path("nodes/", broker_groups.NodesView.as_view(), name="nodes"),
+    path("nodes/<str:node_id>/", broker_groups.NodeView.as_view(), name="node"),
+    path(
+        "nodes/<str:node_id>/accept-log-loss/", broker_groups.AcceptLogLossView.as_view(), name="node-accept-log-loss"
+    ),
+    path("tasks/", tasks.TasksView.as_view(), name="tasks"),
+    path("tasks/<str:name>/", tasks.TaskView.as_view(), name="task"),
+    path("tasks/<str:name>/disable/", tasks.SwitchTaskView.as_view(), name="task-disable"),
+    path("tasks/<str:name>/enable/", tasks.EnableTaskView.as_view(), name="task-enable"),
+    path("apply/", provisioning.ApplyView.as_view(), name="apply"),
+]
+
 urlpatterns = [
     path("openapi.yaml", SpectacularAPIView.as_view(), name="openapi"),
+    path("", include(group_urls)),
+    path("", include(cluster_urls)),
     path("", include(subject_urls)),
 ]

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from metaserver.repository import Repository
 from metaserver.snapshot import BrokerGroup, ClientSeen, Metadata, Node, Route
+from qmq.clock import Clock
 
 T = TypeVar("T")
 logger = logging.getLogger("qmq.meta.keeper")
@@ -20,20 +21,24 @@ logger = logging.getLogger("qmq.meta.keeper")
 WORK_MAX = 200_000
 """Things waiting to be written; further new client sightings are dropped (counted), routes and groups replace older ones."""
 CLIENTS_PER_WRITE = 500
+CLIENT_SECONDS = 300.0
+"""A client that is seen again and again is noted this often."""
 BACK_OFF_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 class Keeper:
     """Writes behind."""
 
-    def __init__(self, repository: Repository, on_route: Callable[[Route], None]) -> None:
+    def __init__(self, repository: Repository, on_route: Callable[[Route], None], clock: Clock) -> None:
+        self._clock = clock
         self._repository = repository
         self._on_route = on_route
         self._routes: OrderedDict[str, Route] = OrderedDict()
         self._groups: OrderedDict[str, tuple[BrokerGroup, str]] = OrderedDict()
         self._nodes: OrderedDict[str, Node] = OrderedDict()
         self._clients: OrderedDict[ClientSeen, None] = OrderedDict()
-        self._known_clients: set[ClientSeen] = set()
+        self._known_clients: dict[ClientSeen, float] = {}
+        """When each was last noted, in monotonic seconds."""
         self._beat: tuple[str, float] | None = None
         self._wake = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata")
@@ -89,12 +94,17 @@ class Keeper:
 
     def client(self, client: ClientSeen) -> None:
         """A client registered."""
-        if client in self._known_clients:
+        now = self._clock.monotonic()
+        noted = self._known_clients.get(client)
+        if noted is not None and now - noted < CLIENT_SECONDS:
             return
+        if noted is None and len(self._known_clients) >= WORK_MAX:
+            # Those that are not seen any more make room.
+            self._known_clients = {c: at for c, at in self._known_clients.items() if now - at < 2 * CLIENT_SECONDS}
         if len(self._clients) >= WORK_MAX or len(self._known_clients) >= WORK_MAX:
             self.dropped_clients += 1
             return
-        self._known_clients.add(client)
+        self._known_clients[client] = now
         self._clients[client] = None
         self._wake.set()
 

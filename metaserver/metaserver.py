@@ -56,7 +56,7 @@ class Metaserver:
         """Load what is known and listen. Raises OSError when an address is taken."""
         self._loop = asyncio.get_running_loop()
         os.makedirs(self.options.data_dir, exist_ok=True)
-        self.keeper = Keeper(self._repository, lambda route: self.handlers.route_stored(route))
+        self.keeper = Keeper(self._repository, lambda route: self.handlers.route_stored(route), self.clock)
         self.handlers = MetaHandlers(self.directory, self.keeper, self.clock)
         metadata = await self.keeper.load()
         if metadata is None:

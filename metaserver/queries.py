@@ -179,6 +179,15 @@ def masters() -> dict[str, Node]:
     return {row.broker_group.name: row for row in rows if row.broker_group.master == row.node_id}
 
 
+def served_by(broker_group: str) -> tuple[int, int]:
+    """(subjects that a broker group serves, how many of them come or go)."""
+    served = moving = 0
+    for groups, phases in SubjectRoute.objects.values_list("broker_groups", "phases").iterator():
+        served += broker_group in groups
+        moving += broker_group in phases
+    return served, moving
+
+
 def owner_of(subject: str) -> str | None:
     """The team that owns a subject; None: nobody, or there is no such subject."""
     return Subject.objects.filter(name=subject).values_list("owner__name", flat=True).first()

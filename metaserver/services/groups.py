@@ -107,6 +107,25 @@ def set_paused(
         return _save(row, before, actor=actor, action=action, reason=reason)
 
 
+def delete_group(
+    subject: str,
+    group: str,
+    *,
+    actor: Actor,
+    reason: str = "",
+    expected_version: int | None = None,
+    dry_run: bool = False,
+) -> Change:
+    """Forget a group's row; a consumer that comes again makes it again."""
+    with changing(dry_run=dry_run):
+        row = locked(subject, group)
+        check_version(f"consumer group {group} of {subject}", row.version, expected_version)
+        before, target = described(row), f"{subject}/{group}"
+        row.delete()
+        audit.record(actor=actor, action="consumer_group.delete", target=target, reason=reason, before=before)
+    return Change(target, before, None)
+
+
 def locked(subject: str, group: str) -> ConsumerGroup:
     """A group's row, locked until the transaction ends. Raises NotFound."""
     key = ConsumerGroup.objects.filter(subject__name=subject, name=group).values_list("pk", flat=True).first()

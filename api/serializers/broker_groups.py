@@ -1,0 +1,107 @@
+"""The shape of broker groups and nodes."""
+
+from rest_framework import serializers
+
+from metaserver.choices import GroupKind, GroupState, OperatorState
+
+
+class NodeRow(serializers.Serializer):  # type: ignore[type-arg]
+    """A node as it last registered."""
+
+    node_id = serializers.CharField()
+    broker_group = serializers.CharField()
+    kind = serializers.ChoiceField(choices=[k.value for k in GroupKind])
+    role = serializers.ChoiceField(choices=["master", "slave"])
+    is_master = serializers.BooleanField(help_text="whether its group goes by it")
+    address = serializers.CharField()
+    admin_address = serializers.CharField(allow_blank=True)
+    version = serializers.CharField(allow_blank=True)
+    log_end = serializers.CharField(help_text="the highest synced log offset it ever reported, in bytes")
+    leased_at = serializers.DateTimeField(allow_null=True)
+
+
+class NodeDetail(NodeRow):
+    """A node with its own numbers; null with a reason when it can't be asked."""
+
+    stats = serializers.DictField(allow_null=True, help_text="as GET /stats of the node, without subjects")
+    unknown_reason = serializers.CharField(allow_null=True)
+
+
+class BrokerGroupRow(serializers.Serializer):  # type: ignore[type-arg]
+    """A broker group or delay group."""
+
+    name = serializers.CharField()
+    kind = serializers.ChoiceField(choices=[k.value for k in GroupKind])
+    state = serializers.ChoiceField(choices=[s.value for s in GroupState], help_text="what clients are told")
+    reported_state = serializers.ChoiceField(choices=[s.value for s in GroupState], help_text="what its master does")
+    operator_state = serializers.ChoiceField(choices=[s.value for s in OperatorState])
+    operator_reason = serializers.CharField(allow_blank=True)
+    operator_since = serializers.DateTimeField(allow_null=True)
+    description = serializers.CharField(allow_blank=True)
+    epoch = serializers.CharField()
+    master = serializers.CharField(allow_blank=True)
+    in_sync = serializers.ListField(child=serializers.CharField())
+    in_sync_min = serializers.IntegerField()
+    nodes = NodeRow(many=True)
+    version = serializers.CharField()
+    created_at = serializers.DateTimeField()
+    updated_at = serializers.DateTimeField()
+
+
+class BrokerGroupDetail(BrokerGroupRow):
+    """A broker group with what it serves."""
+
+    subjects = serializers.IntegerField(help_text="that it serves, those that come or go included")
+    subjects_moving = serializers.IntegerField()
+    may_be_removed = serializers.BooleanField()
+
+
+class NewBrokerGroup(serializers.Serializer):  # type: ignore[type-arg]
+    """A broker group to make known before its first node registers."""
+
+    name = serializers.CharField(max_length=100)
+    kind = serializers.ChoiceField(choices=[k.value for k in GroupKind], default=GroupKind.BROKER.value)
+    description = serializers.CharField(required=False, allow_blank=True, max_length=500)
+    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+
+
+class BrokerGroupChange(serializers.Serializer):  # type: ignore[type-arg]
+    """A description."""
+
+    description = serializers.CharField(allow_blank=True, max_length=500)
+    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+
+
+class LogLoss(serializers.Serializer):  # type: ignore[type-arg]
+    """Accepting that a node's log ends earlier than it did."""
+
+    log_end = serializers.RegexField(
+        r"^[0-9]{1,18}$", help_text="where its log ends now: acknowledged bytes above are lost"
+    )
+    reason = serializers.CharField(max_length=500)
+
+
+class TaskRow(serializers.Serializer):  # type: ignore[type-arg]
+    """A control loop."""
+
+    name = serializers.CharField()
+    text = serializers.CharField(help_text="what it does")
+    every_seconds = serializers.FloatField()
+    is_enabled = serializers.BooleanField()
+    is_late = serializers.BooleanField(help_text="it has not succeeded for three intervals")
+    is_running = serializers.BooleanField()
+    holder = serializers.CharField(allow_blank=True, help_text="the worker that acts, or acted last")
+    started_at = serializers.DateTimeField(allow_null=True)
+    finished_at = serializers.DateTimeField(allow_null=True)
+    succeeded_at = serializers.DateTimeField(allow_null=True)
+    next_run_at = serializers.DateTimeField(allow_null=True)
+    result = serializers.CharField(allow_blank=True)
+    error = serializers.CharField(allow_blank=True, help_text="of the last run; empty when it succeeded")
+    runs = serializers.CharField()
+    failures = serializers.CharField()
+
+
+class Tasks(serializers.Serializer):  # type: ignore[type-arg]
+    """All control loops."""
+
+    results = TaskRow(many=True)

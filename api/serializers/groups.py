@@ -1,0 +1,129 @@
+"""The shape of consumer groups."""
+
+from rest_framework import serializers
+
+
+class GroupValues(serializers.Serializer):  # type: ignore[type-arg]
+    """What an operator may set."""
+
+    description = serializers.CharField(required=False, allow_blank=True, max_length=500)
+    tags = serializers.ListField(child=serializers.CharField(max_length=50), required=False, max_length=20)
+
+
+class GroupChange(GroupValues):
+    """A change; what is left out stays."""
+
+    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+
+
+class NewGroup(GroupChange):
+    """A group to make known."""
+
+    subject = serializers.CharField(max_length=100)
+    name = serializers.CharField(max_length=200)
+
+
+class GroupRow(GroupValues):
+    """A consumer group of a list."""
+
+    subject = serializers.CharField()
+    name = serializers.CharField()
+    owner = serializers.CharField(allow_null=True, help_text="team of the subject")
+    is_paused = serializers.BooleanField()
+    paused_consumers = serializers.ListField(child=serializers.CharField())
+    pause_reason = serializers.CharField(allow_blank=True)
+    may_change = serializers.BooleanField()
+    version = serializers.CharField()
+    first_seen_at = serializers.DateTimeField()
+    updated_at = serializers.DateTimeField()
+
+
+class Pause(serializers.Serializer):  # type: ignore[type-arg]
+    """What to pause or resume."""
+
+    consumer_id = serializers.CharField(
+        required=False, allow_blank=True, max_length=200, help_text="one consumer; left out: the whole group"
+    )
+    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+
+
+class Reset(serializers.Serializer):  # type: ignore[type-arg]
+    """Where to set the progress."""
+
+    to = serializers.ChoiceField(choices=["earliest", "latest", "time", "sequence"])
+    time = serializers.DateTimeField(required=False, help_text="for `time`: the first message stored at or after it")
+    sequence = serializers.RegexField(r"^[0-9]{1,18}$", required=False, help_text="for `sequence`, with broker_group")
+    broker_group = serializers.CharField(
+        required=False, max_length=100, help_text="this one alone; needed for `sequence`"
+    )
+    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+
+
+class ResetOnGroup(serializers.Serializer):  # type: ignore[type-arg]
+    """What a reset does on one broker group."""
+
+    broker_group = serializers.CharField()
+    position = serializers.CharField(allow_null=True)
+    new_position = serializers.CharField(allow_null=True)
+    skipped = serializers.IntegerField(allow_null=True, help_text="messages never pulled that it passes over")
+    repeated = serializers.IntegerField(allow_null=True, help_text="messages passed before that are looked at again")
+    in_flight = serializers.IntegerField(allow_null=True, help_text="pulled and not acked; they stay with who has them")
+
+
+class ResetDone(serializers.Serializer):  # type: ignore[type-arg]
+    """What a reset did, or in a dry run would do."""
+
+    target = serializers.CharField()
+    dry_run = serializers.BooleanField()
+    is_change = serializers.BooleanField()
+    before = serializers.DictField(child=serializers.CharField())
+    after = serializers.DictField(child=serializers.CharField(), allow_null=True)
+    broker_groups = ResetOnGroup(many=True)
+
+
+class Forget(serializers.Serializer):  # type: ignore[type-arg]
+    """Removing a group's progress."""
+
+    force = serializers.BooleanField(required=False, default=False)
+    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+
+
+class Member(serializers.Serializer):  # type: ignore[type-arg]
+    """A consumer on one broker group. Null: could not be known, `reasons` says why."""
+
+    broker_group = serializers.CharField()
+    consumer_id = serializers.CharField()
+    address = serializers.CharField(allow_null=True)
+    online = serializers.BooleanField()
+    last_seen_seconds = serializers.FloatField(allow_null=True)
+    in_flight = serializers.IntegerField()
+    oldest_unacked_ms = serializers.IntegerField(allow_null=True)
+    is_paused = serializers.BooleanField()
+    reasons = serializers.DictField(child=serializers.CharField())
+
+
+class OnBrokerGroup(serializers.Serializer):  # type: ignore[type-arg]
+    """A group's progress on one broker group. Null with a `reason` when it could not be asked."""
+
+    broker_group = serializers.CharField()
+    reason = serializers.CharField(allow_null=True)
+    next_sequence = serializers.CharField(allow_null=True)
+    begin_sequence = serializers.CharField(allow_null=True)
+    end_sequence = serializers.CharField(allow_null=True)
+    backlog = serializers.IntegerField(allow_null=True)
+    in_flight = serializers.IntegerField(allow_null=True)
+    lag = serializers.IntegerField(allow_null=True)
+    time_lag_seconds = serializers.FloatField(allow_null=True)
+    pull_rate = serializers.FloatField(allow_null=True)
+    ack_rate = serializers.FloatField(allow_null=True)
+
+
+class GroupDetail(GroupRow):
+    """A consumer group with its progress and members as the nodes say now."""
+
+    lag = serializers.IntegerField(allow_null=True, help_text="messages; null when a broker group could not be asked")
+    time_lag_seconds = serializers.FloatField(allow_null=True)
+    unknown_reason = serializers.CharField(allow_null=True)
+    progress = OnBrokerGroup(many=True)
+    members = Member(many=True)
+    members_total = serializers.IntegerField()

@@ -1,0 +1,263 @@
+"""/broker-groups/ and /nodes/."""
+
+from typing import Any
+
+import django_filters
+from django.db.models import QuerySet
+from django_filters.rest_framework import DjangoFilterBackend
+from drf_spectacular.utils import extend_schema
+from rest_framework.filters import OrderingFilter
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from api.base import ApiView
+from api.schema import MADE, ChangeSerializer
+from api.serializers import broker_groups as shapes
+from api.serializers.subjects import Reason
+from console import groups as nodes_asked
+from console.accounts.roles import Right
+from metaserver import queries
+from metaserver.choices import GroupKind, GroupState, OperatorState
+from metaserver.services import broker_groups as service
+from metaserver.services.changes import NotFound
+
+_SLAVES = (2, 3)
+
+
+class BrokerGroupFilter(django_filters.FilterSet):  # type: ignore[misc]
+    """What a list of broker groups can be narrowed by."""
+
+    search = django_filters.CharFilter("name", "icontains", label="part of the name")
+    kind = django_filters.ChoiceFilter(choices=[(k.value, k.value) for k in GroupKind])
+    operator_state = django_filters.ChoiceFilter(choices=[(s.value, s.value) for s in OperatorState])
+
+
+class NodeFilter(django_filters.FilterSet):  # type: ignore[misc]
+    """What a list of nodes can be narrowed by."""
+
+    search = django_filters.CharFilter("node_id", "icontains", label="part of the node id")
+    broker_group = django_filters.CharFilter("broker_group__name", label="its group")
+    kind = django_filters.ChoiceFilter("broker_group__kind", choices=[(k.value, k.value) for k in GroupKind])
+
+
+def node_row(node: Any, group: Any) -> dict[str, Any]:
+    """A node as lists show it."""
+    return {
+        "node_id": node.node_id,
+        "broker_group": group.name,
+        "kind": group.kind,
+        "role": "slave" if node.role in _SLAVES else "master",
+        "is_master": group.master == node.node_id,
+        "address": node.address,
+        "admin_address": node.admin_address,
+        "version": node.version,
+        "log_end": str(node.log_end),
+        "leased_at": node.leased_at,
+    }
+
+
+def told_state(group: Any) -> str:
+    """What clients are told of a group: what its master does, less what an operator took away."""
+    if group.operator_state != OperatorState.NORMAL and group.state == GroupState.READ_WRITE:
+        return str(GroupState.READ_ONLY)
+    return str(group.state)
+
+
+def row(group: Any) -> dict[str, Any]:
+    """A broker group as lists show it."""
+    return {
+        "name": group.name,
+        "kind": group.kind,
+        "state": told_state(group),
+        "reported_state": group.state,
+        "operator_state": group.operator_state,
+        "operator_reason": group.operator_reason,
+        "operator_since": group.operator_since,
+        "description": group.description,
+        "epoch": str(group.epoch),
+        "master": group.master,
+        "in_sync": group.in_sync,
+        "in_sync_min": group.in_sync_min,
+        "nodes": [node_row(node, group) for node in group.nodes.all()],
+        "version": str(group.version),
+        "created_at": group.created_at,
+        "updated_at": group.updated_at,
+    }
+
+
+class BrokerGroupsView(ApiView):
+    """Broker and delay groups."""
+
+    rights = {"GET": Right.READ, "POST": Right.CHANGE_CLUSTER}
+    serializer_class = shapes.BrokerGroupRow
+    filter_backends = [DjangoFilterBackend, OrderingFilter]
+    filterset_class = BrokerGroupFilter
+    ordering_fields = ("name", "created_at", "updated_at")
+    ordering = ("name",)
+
+    def get_queryset(self) -> "QuerySet[Any]":
+        return queries.broker_groups()
+
+    @extend_schema(operation_id="broker_groups_list", responses=shapes.BrokerGroupRow(many=True))
+    def get(self, request: Request) -> Response:
+        """List broker groups and delay groups."""
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
+        return self.get_paginated_response([row(item) for item in page or []])
+
+    @extend_schema(operation_id="broker_groups_create", request=shapes.NewBrokerGroup, responses=MADE)
+    def post(self, request: Request) -> Response:
+        """Announce a broker group: it is known, and offline, until its first node registers."""
+        shape = shapes.NewBrokerGroup(data=request.data)
+        shape.is_valid(raise_exception=True)
+        asked = shape.validated_data
+        change = service.announce_group(
+            asked["name"], GroupKind(asked["kind"]), asked.get("description", ""),
+            actor=self.actor, reason=self.reason, dry_run=self.dry_run,
+        )  # fmt: skip
+        return self.changed(change, 201)
+
+
+class BrokerGroupView(ApiView):
+    """One broker group."""
+
+    rights = {"GET": Right.READ, "PATCH": Right.CHANGE_CLUSTER, "DELETE": Right.CHANGE_CLUSTER}
+
+    @extend_schema(operation_id="broker_groups_get", responses=shapes.BrokerGroupDetail)
+    def get(self, request: Request, name: str) -> Response:
+        """One broker group."""
+        found = queries.broker_groups().filter(name=name).first()
+        if found is None:
+            raise NotFound(f"there is no broker group {name!r}", code="broker_group.unknown")
+        subjects, moving = queries.served_by(name)
+        body = row(found) | {
+            "subjects": subjects,
+            "subjects_moving": moving,
+            "may_be_removed": subjects == 0 and found.state == GroupState.OFFLINE,
+        }
+        return self.tagged(body, found.version)
+
+    @extend_schema(operation_id="broker_groups_update", request=shapes.BrokerGroupChange, responses=ChangeSerializer)
+    def patch(self, request: Request, name: str) -> Response:
+        """Describe a broker group."""
+        shape = shapes.BrokerGroupChange(data=request.data)
+        shape.is_valid(raise_exception=True)
+        change = service.describe_group(
+            name, shape.validated_data["description"], actor=self.actor, reason=self.reason,
+            expected_version=self.expected_version, dry_run=self.dry_run,
+        )  # fmt: skip
+        return self.changed(change)
+
+    @extend_schema(operation_id="broker_groups_remove", request=None, responses=ChangeSerializer)
+    def delete(self, request: Request, name: str) -> Response:
+        """Forget a group that serves no subject and whose nodes are stopped."""
+        change = service.remove_group(
+            name, actor=self.actor, expected_version=self.expected_version, dry_run=self.dry_run
+        )
+        return self.changed(change)
+
+
+class OperatorStateView(ApiView):
+    """Taking a group out of service, and back."""
+
+    rights = {"POST": Right.CHANGE_CLUSTER}
+    has_etag = True
+    state = OperatorState.NORMAL
+
+    def set_state(self, name: str) -> Response:
+        """Store what the operator wants."""
+        change = service.set_operator_state(
+            name, self.state, actor=self.actor, reason=self.reason,
+            expected_version=self.expected_version, dry_run=self.dry_run,
+        )  # fmt: skip
+        return self.changed(change)
+
+
+class ReadOnlyView(OperatorStateView):
+    """Read only."""
+
+    state = OperatorState.READ_ONLY
+
+    @extend_schema(operation_id="broker_groups_read_only", request=Reason, responses=ChangeSerializer)
+    def post(self, request: Request, name: str) -> Response:
+        """Take no new messages; what is stored is read. Subjects stay."""
+        return self.set_state(name)
+
+
+class DrainView(OperatorStateView):
+    """Draining."""
+
+    state = OperatorState.DRAINING
+
+    @extend_schema(operation_id="broker_groups_drain", request=Reason, responses=ChangeSerializer)
+    def post(self, request: Request, name: str) -> Response:
+        """Take no new messages, move every subject to other groups, and keep what is stored until it is consumed."""
+        return self.set_state(name)
+
+
+class WritableView(OperatorStateView):
+    """Back in service."""
+
+    @extend_schema(operation_id="broker_groups_writable", request=Reason, responses=ChangeSerializer)
+    def post(self, request: Request, name: str) -> Response:
+        """Take back read-only or draining."""
+        return self.set_state(name)
+
+
+class NodesView(ApiView):
+    """Nodes."""
+
+    rights = {"GET": Right.READ}
+    serializer_class = shapes.NodeRow
+    filter_backends = [DjangoFilterBackend, OrderingFilter]
+    filterset_class = NodeFilter
+    ordering_fields = ("node_id", "leased_at")
+    ordering = ("node_id",)
+
+    def get_queryset(self) -> "QuerySet[Any]":
+        return queries.nodes()
+
+    @extend_schema(operation_id="nodes_list", responses=shapes.NodeRow(many=True))
+    def get(self, request: Request) -> Response:
+        """List nodes."""
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
+        return self.get_paginated_response([node_row(item, item.broker_group) for item in page or []])
+
+
+def _node(node_id: str) -> Any:
+    found = queries.nodes().filter(node_id=node_id).first()
+    if found is None:
+        raise NotFound(f"there is no node {node_id!r}", code="node.unknown")
+    return found
+
+
+class NodeView(ApiView):
+    """One node."""
+
+    rights = {"GET": Right.READ}
+
+    @extend_schema(operation_id="nodes_get", responses=shapes.NodeDetail)
+    def get(self, request: Request, node_id: str) -> Response:
+        """A node with its own numbers, asked now."""
+        found = _node(node_id)
+        answer = nodes_asked.node_stats(found.admin_address)
+        stats = None
+        if answer.value is not None:
+            stats = {key: value for key, value in answer.value.items() if key not in ("subjects", "next_after")}
+        return Response(node_row(found, found.broker_group) | {"stats": stats, "unknown_reason": answer.reason or None})
+
+
+class AcceptLogLossView(ApiView):
+    """After damage."""
+
+    rights = {"POST": Right.CHANGE_CLUSTER}
+
+    @extend_schema(operation_id="nodes_accept_log_loss", request=shapes.LogLoss, responses=ChangeSerializer)
+    def post(self, request: Request, node_id: str) -> Response:
+        """Let a node serve although its log ends earlier than it had reported: what was above is given up for lost."""
+        shape = shapes.LogLoss(data=request.data)
+        shape.is_valid(raise_exception=True)
+        change = service.accept_log_loss(
+            node_id, log_end=int(shape.validated_data["log_end"]), actor=self.actor, reason=self.reason,
+            dry_run=self.dry_run,
+        )  # fmt: skip
+        return self.changed(change)

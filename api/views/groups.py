@@ -1,0 +1,244 @@
+"""/consumer-groups/."""
+
+from typing import Any
+
+import django_filters
+from django.db.models import QuerySet
+from django_filters.rest_framework import DjangoFilterBackend
+from drf_spectacular.utils import extend_schema
+from rest_framework.filters import OrderingFilter
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from api.problems import Problem
+from api.schema import MADE, ChangeSerializer
+from api.serializers import groups as shapes
+from api.views.subjects import OneSubjectView
+from console import groups as progress
+from console.accounts.roles import Principal, Right
+from metaserver import queries
+from metaserver.services import groups as service
+from metaserver.services.changes import NotFound
+
+
+class GroupFilter(django_filters.FilterSet):  # type: ignore[misc]
+    """What a list of consumer groups can be narrowed by."""
+
+    search = django_filters.CharFilter("name", "icontains", label="part of the name")
+    subject = django_filters.CharFilter("subject__name", label="its subject")
+    owner = django_filters.CharFilter("subject__owner__name", label="team of its subject")
+    has_pauses = django_filters.BooleanFilter("has_pauses", label="whether it, or one of its consumers, is paused")
+
+
+def row(group: Any, principal: Principal) -> dict[str, Any]:
+    """A consumer group as lists show it."""
+    owner = group.subject.owner.name if group.subject.owner is not None else None
+    return {
+        "subject": group.subject.name,
+        "name": group.name,
+        "owner": owner,
+        "description": group.description,
+        "tags": group.tags,
+        "is_paused": group.is_paused,
+        "paused_consumers": group.paused_consumers,
+        "pause_reason": group.pause_reason,
+        "may_change": principal.may(Right.CHANGE_GROUPS, owner),
+        "version": str(group.version),
+        "first_seen_at": group.first_seen_at,
+        "updated_at": group.updated_at,
+    }
+
+
+class GroupsView(OneSubjectView):
+    """Consumer groups."""
+
+    rights = {"GET": Right.READ, "POST": Right.CHANGE_GROUPS}
+    serializer_class = shapes.GroupRow
+    filter_backends = [DjangoFilterBackend, OrderingFilter]
+    filterset_class = GroupFilter
+    ordering_fields = ("name", "first_seen_at", "updated_at")
+    ordering = ("name", "id")
+
+    def get_queryset(self) -> "QuerySet[Any]":
+        return queries.consumer_groups()
+
+    @extend_schema(operation_id="consumer_groups_list", responses=shapes.GroupRow(many=True))
+    def get(self, request: Request) -> Response:
+        """List consumer groups."""
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
+        return self.get_paginated_response([row(item, self.principal) for item in page or []])
+
+    @extend_schema(operation_id="consumer_groups_create", request=shapes.NewGroup, responses=MADE)
+    def post(self, request: Request) -> Response:
+        """Make a consumer group known before its first consumer."""
+        shape = shapes.NewGroup(data=request.data)
+        shape.is_valid(raise_exception=True)
+        values = dict(shape.validated_data)
+        subject, name, reason = values.pop("subject"), values.pop("name"), values.pop("reason", "")
+        self.owned(Right.CHANGE_GROUPS, subject)
+        change = service.create_group(subject, name, values, actor=self.actor, reason=reason, dry_run=self.dry_run)
+        return self.changed(change, 201)
+
+
+class GroupView(OneSubjectView):
+    """One consumer group."""
+
+    rights = {"GET": Right.READ, "PATCH": Right.CHANGE_GROUPS, "DELETE": Right.CHANGE_GROUPS}
+
+    @extend_schema(operation_id="consumer_groups_get", responses=shapes.GroupDetail)
+    def get(self, request: Request, subject: str, group: str) -> Response:
+        """A consumer group with its progress and members, asked of the nodes now."""
+        found = queries.consumer_groups().filter(subject__name=subject, name=group).first()
+        if found is None:
+            raise NotFound(f"subject {subject!r} has no consumer group {group!r}", code="consumer_group.unknown")
+        route = queries.routes().filter(subject__name=subject).first()
+        names = list(route.broker_groups) if route is not None else []
+        answers = progress.ask(names, lambda node: node.group(subject, group))
+        body = row(found, self.principal) | _progress(answers, found)
+        return self.tagged(body, found.version)
+
+    @extend_schema(operation_id="consumer_groups_update", request=shapes.GroupChange, responses=ChangeSerializer)
+    def patch(self, request: Request, subject: str, group: str) -> Response:
+        """Change what the body names."""
+        self.owned(Right.CHANGE_GROUPS, subject)
+        shape = shapes.GroupChange(data=request.data)
+        shape.is_valid(raise_exception=True)
+        values = dict(shape.validated_data)
+        reason = values.pop("reason", "")
+        change = service.update_group(
+            subject, group, values, actor=self.actor, reason=reason,
+            expected_version=self.expected_version, dry_run=self.dry_run,
+        )  # fmt: skip
+        return self.changed(change)
+
+    @extend_schema(operation_id="consumer_groups_forget", request=shapes.Forget, responses=ChangeSerializer)
+    def delete(self, request: Request, subject: str, group: str) -> Response:
+        """Remove a group's progress from the nodes, and its row. Messages stay. `force` also while somebody reads."""
+        self.owned(Right.CHANGE_GROUPS, subject)
+        shape = shapes.Forget(data=request.data or {})
+        shape.is_valid(raise_exception=True)
+        force = shape.validated_data["force"]
+        if queries.routes().filter(subject__name=subject).exists():
+            progress.forget(subject, group, force=force, actor=self.actor, reason=self.reason, dry_run=self.dry_run)
+        change = service.delete_group(
+            subject, group, actor=self.actor, reason=self.reason,
+            expected_version=self.expected_version, dry_run=self.dry_run,
+        )  # fmt: skip
+        return self.changed(change)
+
+
+def _progress(answers: list[progress.Answer], group: Any) -> dict[str, Any]:
+    places, members, unknown = [], [], []
+    lag, time_lag, total = 0, 0.0, 0
+    for answer in answers:
+        page = answer.value
+        if page is None:
+            if answer.is_there:
+                unknown.append(f"{answer.broker_group}: {answer.reason}")
+            nothing: dict[str, Any] = {key: None for key in shapes.OnBrokerGroup().fields}  # noqa: C420 - typed
+            places.append(nothing | {"broker_group": answer.broker_group, "reason": answer.reason})
+            continue
+        sequences = {key: str(page[key]) for key in ("next_sequence", "begin_sequence", "end_sequence")}
+        numbers = {
+            key: page[key] for key in ("backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate")
+        }
+        places.append({"broker_group": answer.broker_group, "reason": page.get("reason"), **sequences, **numbers})
+        lag += page["lag"]
+        if page["time_lag_seconds"] is None:
+            unknown.append(f"{answer.broker_group}: {page.get('reason')}")
+        else:
+            time_lag = max(time_lag, page["time_lag_seconds"])
+        total += page["members_total"]
+        for member in page["members"]:
+            kept = {key: member[key] for key in shapes.Member().fields if key in member}
+            is_paused = group.is_paused or member["consumer_id"] in group.paused_consumers
+            members.append({"broker_group": answer.broker_group, "is_paused": is_paused, **kept})
+    return {
+        "lag": None if unknown else lag,
+        "time_lag_seconds": None if unknown else time_lag,
+        "unknown_reason": "; ".join(unknown) or None,
+        "progress": places,
+        "members": members,
+        "members_total": total,
+    }
+
+
+class PauseView(OneSubjectView):
+    """Pausing."""
+
+    rights = {"POST": Right.CHANGE_GROUPS}
+    paused = True
+
+    @extend_schema(operation_id="consumer_groups_pause", request=shapes.Pause, responses=ChangeSerializer)
+    def post(self, request: Request, subject: str, group: str) -> Response:
+        """Hold the pulls of a group, or of one of its consumers; acks go on."""
+        return self._set(request, subject, group)
+
+    def _set(self, request: Request, subject: str, group: str) -> Response:
+        self.owned(Right.CHANGE_GROUPS, subject)
+        shape = shapes.Pause(data=request.data or {})
+        shape.is_valid(raise_exception=True)
+        change = service.set_paused(
+            subject, group, self.paused, consumer_id=shape.validated_data.get("consumer_id", ""), actor=self.actor,
+            reason=self.reason, expected_version=self.expected_version, dry_run=self.dry_run,
+        )  # fmt: skip
+        return self.changed(change)
+
+
+class ResumeView(PauseView):
+    """Resuming."""
+
+    paused = False
+
+    @extend_schema(operation_id="consumer_groups_resume", request=shapes.Pause, responses=ChangeSerializer)
+    def post(self, request: Request, subject: str, group: str) -> Response:
+        """Let a group, or one of its consumers, pull again; the whole group resumes all its consumers."""
+        return self._set(request, subject, group)
+
+
+class ResetView(OneSubjectView):
+    """Resetting progress."""
+
+    rights = {"POST": Right.CHANGE_GROUPS}
+
+    @extend_schema(operation_id="consumer_groups_reset", request=shapes.Reset, responses=shapes.ResetDone)
+    def post(self, request: Request, subject: str, group: str) -> Response:
+        """Set a group's progress to earliest, latest, a time or a sequence. `dry_run` says what that skips and repeats."""
+        self.owned(Right.CHANGE_GROUPS, subject)
+        shape = shapes.Reset(data=request.data)
+        shape.is_valid(raise_exception=True)
+        asked = shape.validated_data
+        value = None
+        if asked["to"] == "time":
+            if "time" not in asked:
+                raise Problem(400, "request.invalid", "time: a reset to a time needs one", {"time": "is needed"})
+            value = max(0, round(asked["time"].timestamp() * 1000))
+        elif asked["to"] == "sequence":
+            if "sequence" not in asked or "broker_group" not in asked:
+                what = "a reset to a sequence needs sequence and broker_group: sequences are each broker group's own"
+                raise Problem(400, "request.invalid", what, {"sequence": what})
+            value = int(asked["sequence"])
+        place = progress.ResetPlace(asked["to"], value, asked.get("broker_group"))
+        change, answers = progress.reset(
+            subject, group, place, actor=self.actor, reason=self.reason, dry_run=self.dry_run
+        )
+        return Response(
+            {
+                "target": change.target,
+                "dry_run": self.dry_run,
+                "is_change": change.is_change,
+                "before": change.before,
+                "after": change.after,
+                "broker_groups": [_plan(answer) for answer in answers],
+            }
+        )
+
+
+def _plan(answer: progress.Answer) -> dict[str, Any]:
+    plan = answer.value or {}
+    return {
+        "broker_group": answer.broker_group,
+        "position": None if plan.get("position") is None else str(plan["position"]),
+        "new_position": None if plan.get("new_position") is None else str(plan["new_position"]),
+        **{key: plan.get(key) for key in ("skipped", "repeated", "in_flight")},
+    }

@@ -1,0 +1,113 @@
+"""/apply/: a document of teams, subjects and consumer groups, planned or applied."""
+
+from typing import Any
+
+import yaml
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import ParseError
+from rest_framework.parsers import BaseParser, JSONParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from api.base import ApiView
+from console.accounts.roles import Right
+from metaserver import queries
+from metaserver.services import apply as service
+
+DOCUMENT_BYTES_MAX = 1 << 20
+DEPTH_MAX = 20
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe, and without aliases: a few of them make gigabytes out of a line."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.events.AliasEvent):
+            raise yaml.YAMLError("aliases (*name) are not allowed in a document")
+        if self.depth > DEPTH_MAX:
+            raise yaml.YAMLError(f"more than {DEPTH_MAX} levels deep")
+        self.depth += 1
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self.depth -= 1
+
+    depth = 0
+
+
+class YamlParser(BaseParser):
+    """application/yaml."""
+
+    media_type = "application/yaml"
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
+        data = stream.read(DOCUMENT_BYTES_MAX + 1)
+        if len(data) > DOCUMENT_BYTES_MAX:
+            raise ParseError(f"the document is larger than {DOCUMENT_BYTES_MAX} bytes; split it")
+        try:
+            return yaml.load(data, _Loader)
+        except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+            raise ParseError(f"the YAML can't be read: {error}") from error
+
+
+class Document(serializers.Serializer):  # type: ignore[type-arg]
+    """What shall be. What it leaves out stays as it is."""
+
+    teams = serializers.ListField(child=serializers.JSONField(), required=False, help_text="name, description")
+    subjects = serializers.ListField(
+        child=serializers.JSONField(), required=False,
+        help_text="name, description, owner, tags, messages_per_second, bytes_per_second, retention_hours,"
+        " allowed_groups, archived, consumer_groups (name, description, tags)",
+    )  # fmt: skip
+
+
+class StepShape(serializers.Serializer):  # type: ignore[type-arg]
+    """One thing a document asks for."""
+
+    kind = serializers.ChoiceField(choices=["team", "subject", "consumer_group"])
+    action = serializers.ChoiceField(choices=["create", "update", "archive", "restore", "keep"])
+    target = serializers.CharField()
+    before = serializers.JSONField(allow_null=True)
+    after = serializers.JSONField(allow_null=True)
+
+
+class PlanShape(serializers.Serializer):  # type: ignore[type-arg]
+    """What a document does, or in a dry run would do."""
+
+    dry_run = serializers.BooleanField()
+    is_change = serializers.BooleanField()
+    steps = StepShape(many=True)
+    drift = serializers.ListField(
+        child=serializers.CharField(), help_text="consumer groups of its subjects that the document does not name"
+    )
+
+
+class ApplyView(ApiView):
+    """Provisioning."""
+
+    rights = {"PUT": Right.CHANGE_SUBJECTS}
+    parser_classes = [JSONParser, YamlParser]
+
+    @extend_schema(operation_id="apply", request=Document, responses=PlanShape)
+    def put(self, request: Request) -> Response:
+        """Apply a document, as a whole or not at all; `dry_run` shows the plan. The second time changes nothing."""
+        self._check_rights(request.data)
+        plan = service.apply(request.data, actor=self.actor, reason="provisioning", dry_run=self.dry_run)
+        steps = [
+            {"kind": s.kind, "action": s.action, "target": s.target, "before": s.before, "after": s.after}
+            for s in plan.steps
+        ]
+        return Response(
+            {"dry_run": self.dry_run, "is_change": bool(plan.changes), "steps": steps, "drift": list(plan.drift)}
+        )
+
+    def _check_rights(self, document: Any) -> None:
+        subjects, names_teams = service.names(document)
+        if names_teams:
+            self.require(Right.CHANGE_ACCOUNTS)
+        owners = queries.owners_of(subjects)
+        for subject in subjects:
+            self.require(Right.CHANGE_SUBJECTS, owners.get(subject))
+        for owner in service.owners(document).values():
+            self.require(Right.CHANGE_SUBJECTS, owner if isinstance(owner, str) else None)

@@ -1,0 +1,188 @@
+"""Provisioning: a document of teams, subjects and consumer groups, compared with what is there, and applied as a whole.
+
+What a document names is set as it says; what it leaves out stays as it is, and is shown as drift where it differs from
+the document's own subjects. Nothing is ever deleted by a document. Applying it twice changes nothing the second time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from metaserver.models import ConsumerGroup, Subject, Team
+from metaserver.services import groups, subjects, teams
+from metaserver.services.changes import Actor, Change, ChangeRefused, changing
+
+ITEMS_MAX = 5_000
+"""Teams, subjects and consumer groups of one document."""
+KEYS = ("teams", "subjects")
+TEAM_KEYS = ("name", "description")
+SUBJECT_KEYS = ("name", "consumer_groups", "archived", *subjects.FIELDS)
+GROUP_KEYS = ("name", *groups.FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing a document asks for: `create`, `update`, `archive`, `restore`, or `keep` where it is so already."""
+
+    kind: str
+    action: str
+    target: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The steps of a document, and what is there beside it."""
+
+    steps: tuple[Step, ...]
+    drift: tuple[str, ...]
+    """Consumer groups of the document's subjects that the document does not name."""
+
+    @property
+    def changes(self) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if step.action != "keep")
+
+
+def apply(document: Any, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Plan:
+    """Do what a document says, all of it or, where a part is refused, nothing.
+
+    Raises:
+        ChangeRefused: the document has not the shape, or a value is not allowed; the text says where.
+    """
+    asked = _checked(document)
+    steps: list[Step] = []
+    with changing(dry_run=dry_run):
+        for team in asked["teams"]:
+            steps.append(_team(team, actor, reason))
+        for subject in asked["subjects"]:
+            steps += _subject(subject, actor, reason)
+        drift = _drift(asked["subjects"])
+    return Plan(tuple(steps), tuple(drift))
+
+
+def owners(document: Any) -> dict[str, str | None]:
+    """For each subject of a document, the team it would belong to as the document says, where it says so."""
+    return {item["name"]: item["owner"] for item in _checked(document)["subjects"] if "owner" in item}
+
+
+def names(document: Any) -> tuple[list[str], bool]:
+    """(the subjects a document names, whether it names teams)."""
+    asked = _checked(document)
+    return [item["name"] for item in asked["subjects"]], bool(asked["teams"])
+
+
+def _team(item: Mapping[str, Any], actor: Actor, reason: str) -> Step:
+    name, description = item["name"], item.get("description")
+    with _at(f"team {name}"):
+        there = Team.objects.filter(name=name).first()
+        if there is None:
+            change = teams.create_team(name, description or "", actor=actor, reason=reason)
+            return _step("team", "create", change)
+        if description is None:
+            description = there.description
+        return _step("team", "update", teams.update_team(name, description, actor=actor, reason=reason))
+
+
+def _subject(item: Mapping[str, Any], actor: Actor, reason: str) -> list[Step]:
+    name = item["name"]
+    values = {key: item[key] for key in subjects.FIELDS if key in item}
+    steps = []
+    with _at(f"subject {name}"):
+        there = Subject.objects.filter(name=name).first()
+        if there is None:
+            steps.append(_step("subject", "create", subjects.create_subject(name, values, actor=actor, reason=reason)))
+        else:
+            steps.append(_step("subject", "update", subjects.update_subject(name, values, actor=actor, reason=reason)))
+        if "archived" in item and item["archived"] != (there is not None and there.archived_at is not None):
+            change = subjects.set_archived(name, item["archived"], actor=actor, reason=reason)
+            steps.append(_step("subject", "archive" if item["archived"] else "restore", change))
+    for group in item.get("consumer_groups", []):
+        values = {key: group[key] for key in groups.FIELDS if key in group}
+        with _at(f"consumer group {group['name']} of {name}"):
+            known = ConsumerGroup.objects.filter(subject__name=name, name=group["name"]).exists()
+            make = groups.update_group if known else groups.create_group
+            change = make(name, group["name"], values, actor=actor, reason=reason)
+            steps.append(_step("consumer_group", "update" if known else "create", change))
+    return steps
+
+
+def _step(kind: str, action: str, change: Change) -> Step:
+    return Step(kind, action if change.is_change else "keep", change.target, change.before, change.after)
+
+
+def _drift(items: list[dict[str, Any]]) -> list[str]:
+    named = {
+        item["name"]: {group["name"] for group in item["consumer_groups"]}
+        for item in items
+        if "consumer_groups" in item
+    }
+    rows = ConsumerGroup.objects.filter(subject__name__in=list(named)).values_list("subject__name", "name")
+    return sorted(f"{subject}/{group}" for subject, group in rows if group not in named[subject])
+
+
+class _at:
+    """Says where in the document a refusal arose."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, ChangeRefused):
+            text = f"{self._where}: {error}"
+            raise type(error)(text, code=error.code, fields={self._where: str(error)}) from error
+
+
+def _checked(document: Any) -> dict[str, list[dict[str, Any]]]:
+    """The document's lists, each item with the keys it may have and a name."""
+    top = _mapping(document, KEYS, "the document")
+    count = 0
+    found: dict[str, list[dict[str, Any]]] = {}
+    for key, keys in (("teams", TEAM_KEYS), ("subjects", SUBJECT_KEYS)):
+        found[key] = _items(top.get(key), keys, key)
+        count += len(found[key])
+    for subject in found["subjects"]:
+        where = f"subject {subject['name']}"
+        if "consumer_groups" in subject:
+            subject["consumer_groups"] = _items(subject["consumer_groups"], GROUP_KEYS, f"consumer_groups of {where}")
+            count += len(subject["consumer_groups"])
+        if "archived" in subject and not isinstance(subject["archived"], bool):
+            raise _wrong(where, "archived: true or false is needed")
+    if count > ITEMS_MAX:
+        raise _wrong("the document", f"it names {count} things, at most {ITEMS_MAX} are possible; split it")
+    return found
+
+
+def _items(value: Any, keys: tuple[str, ...], where: str) -> list[dict[str, Any]]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise _wrong(where, "a list is needed")
+    items = []
+    seen: set[str] = set()
+    for number, item in enumerate(value, 1):
+        item = {"name": item} if isinstance(item, str) else _mapping(item, keys, f"{where}, number {number}")
+        name = item.get("name")
+        if not isinstance(name, str) or not name or "\x00" in name:
+            raise _wrong(f"{where}, number {number}", "a name is needed")
+        if name in seen:
+            raise _wrong(where, f"{name!r} is named twice")
+        seen.add(name)
+        items.append(dict(item))
+    return items
+
+
+def _mapping(value: Any, keys: tuple[str, ...], where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _wrong(where, f"a mapping with {', '.join(keys)} is needed")
+    for key in value:
+        if key not in keys:
+            raise _wrong(where, f"{str(key)[:60]!r} is not known; known are {', '.join(keys)}")
+    return value
+
+
+def _wrong(where: str, what: str) -> ChangeRefused:
+    return ChangeRefused(f"{where}: {what}", code="apply.invalid", fields={where: what})
