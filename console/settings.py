@@ -169,7 +169,11 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "SERVE_INCLUDE_SCHEMA": False,
     "COMPONENT_SPLIT_REQUEST": True,
     "SCHEMA_PATH_PREFIX": "/api/v1",
-    "ENUM_NAME_OVERRIDES": {},
+    "ENUM_NAME_OVERRIDES": {
+        "GroupKind": [("broker", "broker"), ("delay", "delay")],
+        "GroupState": [(state, state) for state in ("read_write", "read_only", "write_only", "offline")],
+        "StepKind": [(kind, kind) for kind in ("team", "subject", "consumer_group")],
+    },
 }
 
 # --- Redis, Channels, Celery ------------------------------------------------------------------------------------------

@@ -128,15 +128,17 @@ class GroupView(OneSubjectView):
 
 
 def _progress(answers: list[progress.Answer], group: Any) -> dict[str, Any]:
-    places, members, unknown = [], [], []
+    places: list[dict[str, Any]] = []
+    members: list[dict[str, Any]] = []
+    unknown: list[str] = []
     lag, time_lag, total = 0, 0.0, 0
     for answer in answers:
         page = answer.value
         if page is None:
             if answer.is_there:
                 unknown.append(f"{answer.broker_group}: {answer.reason}")
-            nothing: dict[str, Any] = {key: None for key in shapes.OnBrokerGroup().fields}  # noqa: C420 - typed
-            places.append(nothing | {"broker_group": answer.broker_group, "reason": answer.reason})
+            nothing = {str(key): None for key in shapes.OnBrokerGroup().fields}
+            places.append({**nothing, "broker_group": answer.broker_group, "reason": answer.reason})
             continue
         sequences = {key: str(page[key]) for key in ("next_sequence", "begin_sequence", "end_sequence")}
         numbers = {
