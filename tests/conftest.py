@@ -41,12 +41,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def system(tmp_path: Path) -> Iterator[System]:
     """A metaserver and two broker groups as real processes on free ports; stopped afterwards."""
-    running = System(tmp_path)
+    found = System(tmp_path)
     try:
-        running.start()
-        yield running
+        found.start()
+        yield found
     finally:
-        running.stop()
+        found.stop()
 
 
 @pytest.fixture
@@ -63,7 +63,8 @@ def database_url(tmp_path: Path) -> Iterator[str]:
         yield own
 
 
-def _server(kind: type[Server], *, is_required: bool) -> Iterator[Server]:
+def server_for_tests(kind: type[Server], *, is_required: bool) -> Iterator[Server]:
+    """A running server; without it the test fails when it is required, else it is skipped."""
     try:
         with running(kind) as server:
             yield server
@@ -76,16 +77,16 @@ def _server(kind: type[Server], *, is_required: bool) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[Server]:
     """A Redis of this run; a test that breaks it does so with `paused()` or `stopped()`."""
-    yield from _server(RedisServer, is_required=bool(named_databases()))
+    yield from server_for_tests(RedisServer, is_required=bool(named_databases()))
 
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[Server]:
     """A PostgreSQL to break; tests that only need a database take `database_url` or pytest-django's fixtures."""
-    yield from _server(PostgresqlServer, is_required="postgresql" in named_databases())
+    yield from server_for_tests(PostgresqlServer, is_required="postgresql" in named_databases())
 
 
 @pytest.fixture(scope="session")
 def mariadb_server() -> Iterator[Server]:
     """A MariaDB to break; as `postgresql_server`."""
-    yield from _server(MariadbServer, is_required="mariadb" in named_databases())
+    yield from server_for_tests(MariadbServer, is_required="mariadb" in named_databases())

@@ -138,7 +138,7 @@ class Server:
         with open(self._log_path, "ab") as log:
             self._process = subprocess.Popen(
                 self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
-                start_new_session=True, preexec_fn=_dies_with(os.getpid(), self.death_signal), **self._as_user(),
+                start_new_session=True, preexec_fn=dies_with(os.getpid(), self.death_signal), **self._as_user(),
             )  # fmt: skip
 
         def look() -> bool:
@@ -510,7 +510,7 @@ def _reachable_folder() -> str:
     raise ServerMissing("no folder for temporary files that a server's user may reach; set TMPDIR to one")
 
 
-def _dies_with(parent: int, number: signal.Signals) -> Callable[[], None]:
+def dies_with(parent: int, number: signal.Signals) -> Callable[[], None]:
     """For the child before exec: it gets this signal when the thread that starts it ends."""
     prctl = ctypes.CDLL(None).prctl
 

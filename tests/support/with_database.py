@@ -7,7 +7,6 @@ missing that has to be there. With --may-be-empty a pytest that found no test co
 """
 
 import argparse
-import ctypes
 import os
 import signal
 import subprocess
@@ -15,14 +14,21 @@ import sys
 import time
 from dataclasses import dataclass
 
-from tests.support.services import DATABASES, DATABASES_VARIABLE, SERVERS, ServerMissing, named_databases, running
+from tests.support.services import (
+    DATABASES,
+    SERVERS,
+    ServerMissing,
+    dies_with,
+    named_databases,
+    running,
+)
 
 NO_TESTS = 5
 """pytest's exit code when it found no test."""
 MISSING = 1
+INTERRUPTED = 130
 INTERRUPT_SECONDS = 60.0
 """How long a command may clean up after Ctrl-C."""
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +70,7 @@ def run_on(name: str, command: list[str], *, is_required: bool, may_be_empty: bo
 
 def _run(command: list[str], environment: dict[str, str]) -> int:
     """Its exit code; Ctrl-C reaches it from the terminal, and it is given time to clean up before its server goes."""
-    prctl = ctypes.CDLL(None).prctl
-    process = subprocess.Popen(
-        command, env=environment, preexec_fn=lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGTERM) and None
-    )
+    process = subprocess.Popen(command, env=environment, preexec_fn=dies_with(os.getpid(), signal.SIGTERM))
     try:
         return process.wait()
     except Interrupted:
@@ -91,15 +94,13 @@ def _on_terminate(*_: object) -> None:
 
 def main(argv: list[str]) -> int:
     """Run; the exit code."""
-    own, separator, command = argv, "", []  # type: list[str], str, list[str]
-    if "--" in argv:
-        at = argv.index("--")
-        own, separator, command = argv[:at], "--", argv[at + 1 :]
+    at = argv.index("--") if "--" in argv else len(argv)
+    command = argv[at + 1 :]
     parser = argparse.ArgumentParser(prog="with_database", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(DATABASES[1:])}")
     parser.add_argument("--may-be-empty", action="store_true", help="a pytest that found no test has passed")
-    arguments = parser.parse_args(own)
-    if not separator or not command:
+    arguments = parser.parse_args(argv[:at])
+    if not command:
         parser.error("the command is missing: NAME -- COMMAND")
     unknown = [name for name in arguments.names if name not in DATABASES[1:]]
     if unknown:
@@ -108,15 +109,15 @@ def main(argv: list[str]) -> int:
         names, is_required = chosen_databases(arguments.names)
     except ValueError as error:
         parser.error(str(error))
-    signal.signal(signal.SIGTERM, _on_terminate)
+    before = signal.signal(signal.SIGTERM, _on_terminate)
     outcomes = []
     try:
         for name in names:
-            outcomes.append(
-                run_on(name, command, is_required=is_required, may_be_empty=arguments.may_be_empty)
-            )
+            outcomes.append(run_on(name, command, is_required=is_required, may_be_empty=arguments.may_be_empty))
     except (KeyboardInterrupt, Interrupted):
-        return 130
+        return INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, before)
     for outcome in outcomes:
         _say(outcome.text)
     return next((outcome.code for outcome in outcomes if outcome.code), 0)
