@@ -5,9 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp-$(shell cat requirements.lock pyproject.toml 2>/dev/null | cksum | cut -d' ' -f1)
 ARGS ?=
+DATABASES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test lint bench bench-delay faults fuzz lock
+.PHONY: help setup up test test-databases services lint bench bench-delay faults fuzz lock
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,8 +32,19 @@ lint: setup ## style, types, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# All tests on SQLite, then those of databases on each server; a failure in one does not hide the others.
 test: lint ## lint and all tests: make test ARGS="-k word"
-	$(BIN)/python -m pytest $(ARGS)
+	@code=0; \
+	echo "$(BIN)/python -m pytest $(ARGS)"; $(BIN)/python -m pytest $(ARGS) || code=$$?; \
+	test $$code -eq 2 || $(MAKE) --no-print-directory test-databases || code=$$?; \
+	exit $$code
+
+test-databases: setup ## tests of databases: make test-databases DATABASES=postgresql
+	@$(BIN)/python -m tests.support.with_database $(DATABASES) $(if $(ARGS),--may-be-empty) -- \
+	  $(BIN)/python -m pytest $(ARGS) -m database
+
+services: ## install PostgreSQL and MariaDB for the tests (Debian, root)
+	.ci/services
 
 bench: setup ## measure on this machine, print a table
 	$(BIN)/python -m benchmarks.load $(ARGS)

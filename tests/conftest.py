@@ -6,17 +6,87 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import System
+from tests.support.processes import PROJECT, System
+from tests.support.services import (
+    DATABASES_VARIABLE,
+    MariadbServer,
+    PostgresqlServer,
+    RedisServer,
+    Server,
+    ServerMissing,
+    named_databases,
+    own_database,
+    running,
+)
 
 os.environ.setdefault("QMQ_SECRET_KEY", "a key for tests only")
+
+DATABASE_FOLDERS = tuple(PROJECT / "tests/integration" / name for name in ("metaserver", "api", "services"))
+"""Every test in these runs on each database."""
+DATABASE_FIXTURES = {"db", "transactional_db", "django_db_reset_sequences", "database_url"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what has to hold on each database: whole folders, and every test elsewhere that asks for a database."""
+    for item in items:
+        if (
+            item.get_closest_marker("django_db")
+            or not DATABASE_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+            or any(folder in item.path.parents for folder in DATABASE_FOLDERS)
+        ):
+            item.add_marker("database")
 
 
 @pytest.fixture
 def system(tmp_path: Path) -> Iterator[System]:
     """A metaserver and two broker groups as real processes on free ports; stopped afterwards."""
-    running = System(tmp_path)
+    found = System(tmp_path)
     try:
-        running.start()
-        yield running
+        found.start()
+        yield found
     finally:
-        running.stop()
+        found.stop()
+
+
+@pytest.fixture
+def database_url(tmp_path: Path) -> Iterator[str]:
+    """An empty database for a test's own processes: on the server this run is on, else a SQLite file.
+
+    Tests that use Django's models in this process take pytest-django's `db` and `transactional_db` instead.
+    """
+    url = os.environ.get("QMQ_DATABASE_URL", "")
+    if not url or url.startswith("sqlite"):
+        yield f"sqlite:///{tmp_path}/own.sqlite3"
+        return
+    with own_database(url, f"qmq_own_{os.getpid()}") as own:
+        yield own
+
+
+def server_for_tests(kind: type[Server], *, is_required: bool) -> Iterator[Server]:
+    """A running server; without it the test fails when it is required, else it is skipped."""
+    try:
+        with running(kind) as server:
+            yield server
+    except ServerMissing as error:
+        if is_required:
+            pytest.fail(f"{DATABASES_VARIABLE} is set, so nothing may be missing: {error}")
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[Server]:
+    """A Redis of this run; a test that breaks it does so with `paused()` or `stopped()`."""
+    yield from server_for_tests(RedisServer, is_required=bool(named_databases()))
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[Server]:
+    """A PostgreSQL to break; tests that only need a database take `database_url` or pytest-django's fixtures."""
+    yield from server_for_tests(PostgresqlServer, is_required="postgresql" in named_databases())
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[Server]:
+    """A MariaDB to break; as `postgresql_server`."""
+    yield from server_for_tests(MariadbServer, is_required="mariadb" in named_databases())
