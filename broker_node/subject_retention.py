@@ -8,9 +8,7 @@ nothing that is young enough is dropped, whatever stands behind it.
 import logging
 from collections import deque
 
-import numpy as np
-
-from broker_node.consume_log import ENTRY_BYTES
+from broker_node.consume_log import ENTRY, ENTRY_BYTES
 from broker_node.reader import WITHHELD, read_messages
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
@@ -19,18 +17,16 @@ from qmq.errors import LogError
 
 logger = logging.getLogger("qmq.broker.retention")
 
-TICK_ENTRIES_MAX = 256 * 1024
-"""Entries dropped in one tick, over all subjects: reading them takes the event loop's time."""
-TICK_SUBJECTS_MAX = 2_000
+TICK_ENTRIES_MAX = 128 * 1024
+"""Entries dropped in one tick, over all subjects: looking at them takes the event loop's time, some 10 ms for all."""
+TICK_SUBJECTS_MAX = 500
 """Subjects looked at in one tick; all of them in turn."""
-CHUNK_ENTRIES = 32 * 1024
+CHUNK_ENTRIES = 8 * 1024
+FIRST_CHUNK_ENTRIES = 32
+"""Most looks find nothing old, or little."""
 CHECKPOINTS_BEFORE_REMOVAL = 3
 """An index file is deleted once two checkpoints know that it is not needed, and one may have been on its way before: else a
 crash would have all derived files made again."""
-
-_ENTRY = np.dtype([("offset", ">i8"), ("size", ">u4"), ("stored_at_ms", ">i8"), ("bits", ">u8"), ("check", ">u4")])
-assert _ENTRY.itemsize == ENTRY_BYTES, "the entry's layout is consume_log's"
-_WITHHELD = np.frombuffer(WITHHELD, _ENTRY)[0]
 
 
 class SubjectRetention:
@@ -77,11 +73,12 @@ class SubjectRetention:
 
     def _drop(self, subject: Subject, before_ms: int, most: int) -> tuple[int, bool]:
         """Drop up to `most` entries stored before a wall time: (how many, whether that is all of them)."""
-        begin = subject.begin
+        begin, chunk = subject.begin, FIRST_CHUNK_ENTRIES
         try:
             while subject.begin < subject.visible_end and subject.begin - begin < most:
-                if not self._drop_chunk(subject, before_ms, min(CHUNK_ENTRIES, most - (subject.begin - begin))):
+                if not self._drop_chunk(subject, before_ms, min(chunk, most - (subject.begin - begin))):
                     return self._dropped(subject, begin), True
+                chunk = CHUNK_ENTRIES
         except (LogError, OSError) as error:
             logger.error("subject %s: its retention stops at sequence %d: %s", subject.name, subject.begin, error)
             return self._dropped(subject, begin), True
@@ -98,14 +95,20 @@ class SubjectRetention:
     def _drop_chunk(self, subject: Subject, before_ms: int, most: int) -> bool:
         """Drop the old entries that the subject begins with; whether there is more to look at behind them."""
         begin, index = subject.begin, subject.consume_log.index
-        entries = np.frombuffer(index.read(begin, begin + most), _ENTRY)
-        is_old = ((entries["size"] > 0) & (entries["stored_at_ms"] < before_ms)) | (entries == _WITHHELD)
-        count = len(entries) if is_old.all() else int(is_old.argmin())
+        entries = index.read(begin, begin + most)
+        count, is_damaged = 0, False
+        for _, size, stored_at_ms, _, _ in ENTRY.iter_unpack(entries):
+            if not size:
+                at = count * ENTRY_BYTES
+                is_damaged = entries[at : at + ENTRY_BYTES] != WITHHELD
+                if is_damaged:
+                    break
+            elif stored_at_ms >= before_ms:
+                break
+            count += 1
         index.hide_before(begin + count)
-        if count == len(entries):
-            return True
-        if entries[count]["size"] > 0:
-            return False
+        if not is_damaged:
+            return count * ENTRY_BYTES == len(entries)
         self._mend(subject, begin + count)
         return True
 
