@@ -163,7 +163,7 @@ class Node(ABC):
         self._tick()
         if options.meta:
             self.membership = Membership(
-                options.meta, self._registration, self._registered, self._take_policy, self.clock
+                options.meta, self._registration, self._registered, self.take_policy, self.clock
             )
             self._membership_task = self._loop.create_task(self.membership.run(self._stop_membership))
             self.watch(self._membership_task)
@@ -252,7 +252,7 @@ class Node(ABC):
             self.send_gate.apply(found)
             self.logger.info("policy %s is in force, as it was kept", found.version)
 
-    async def _take_policy(self, document: bytes) -> None:
+    async def take_policy(self, document: bytes) -> None:
         """Keep a policy, then apply it. Raises ProtocolError or OSError; the one before stays."""
 
         def keep() -> NodePolicy:
