@@ -76,7 +76,8 @@ class Sender:
         self.unsettled += 1
         self._settled.clear()
         item.token.add_done_callback(self._forget)
-        if self._accumulator.messages == 1 or self._accumulator.is_full_batch():
+        # Other subjects' messages may wait for their next attempt; this one must not wait for them.
+        if self._accumulator.is_alone(item) or self._accumulator.is_full_batch():
             self._wake.set()
 
     def _forget(self, future: "asyncio.Future[Receipt]") -> None:
