@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from qmq import Producer
 from qmq.client.message import Receipt
 from qmq.clock import ManualClock
 from qmq.daemon.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
+from qmq.log.index import DenseIndex
 from qmq.protocol.codes import BrokerGroupState, ResponseCode, SendResult
 from qmq.protocol.commands import SendFailure
 from tests.support.in_process import Client, connected, message, running_broker, small_system
@@ -350,6 +353,59 @@ async def test_a_tick_drops_no_more_than_its_limit_and_a_start_all(
         assert [broker.store.subjects[name].begin for name in "abc"] == [150, 150, 150]
         assert await stored(client, "a", "g") == ["m999"]
         assert await stored(client, "b", "g") == []
+
+
+async def test_a_tick_looks_at_so_many_subjects_and_at_all_in_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "TICK_SUBJECTS_MAX", 2)
+    clock = ManualClock()
+    async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
+        await client.send(*(message(0, name) for name in "abcde"))
+        clock.advance(7200)
+        await enforce(broker, NodePolicy.of({name: SubjectPolicy(retention_hours=1) for name in "abcde"}))
+        for expected in (2, 4, 5):
+            broker._tick()
+            assert broker.subject_retention.dropped == expected
+
+
+async def test_index_files_go_only_when_no_checkpoint_needs_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker_node.store.DenseIndex", partial(DenseIndex, segment_entries=10))
+    clock = ManualClock()
+
+    def files(broker: Broker) -> int:
+        return len(list((Path(broker.options.data_dir) / "consume").glob("*/*/*")))
+
+    async def checkpoint(broker: Broker, client: Client, number: int) -> None:
+        saved = broker.checkpoints.saved
+        await client.send(message(number))
+        clock.advance(61)
+        broker._tick()
+        await eventually_async(lambda: broker.checkpoints.saved == saved + 1)
+
+    async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
+        await client.send(*(message(n) for n in range(45)))
+        await checkpoint(broker, client, 45)
+        assert files(broker) == 5
+        clock.advance(7200)
+        await client.send(message(46))
+        await enforce(broker, rules(orders=SubjectPolicy(retention_hours=1)))
+        broker._tick()
+        assert broker.store.subjects["orders"].begin == 46
+        # Were it to end here, its checkpoint would still find every entry that it counts on.
+        (tmp_path / "copy").mkdir()
+        shutil.copytree(tmp_path / "broker", tmp_path / "copy" / "broker")
+        async with running_broker(tmp_path / "copy", clock=clock) as other, connected(other) as its_client:
+            assert not other.recovery.rebuilt
+            assert await stored(its_client, "orders", "g") == ["m46"]
+        for number in (47, 48, 49):
+            assert files(broker) == 5
+            await checkpoint(broker, client, number)
+        broker._tick()
+        assert files(broker) == 1
+        assert await stored(client, "orders", "g") == ["m46", "m47", "m48", "m49"]
 
 
 async def test_a_damaged_index_entry_is_made_again_before_its_age_is_judged(tmp_path: Path) -> None:

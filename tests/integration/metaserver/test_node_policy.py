@@ -139,6 +139,20 @@ async def test_what_can_not_be_read_or_kept_is_not_applied_and_tried_again_in_gr
         assert (await stats(broker))["policy"]["problem"] == ""
 
 
+async def test_a_metaserver_that_names_one_version_and_sends_another_is_not_asked_in_a_circle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metaserver.directory.HEARTBEAT_SECONDS", 0.05)
+    async with small_system(tmp_path, with_delay=False) as system:
+        counters, directory = system.meta.handlers.counters, system.meta.directory
+        monkeypatch.setattr(directory.policies, "document", lambda *_: (SHUT.version, encode_policy(SHUT)))
+        directory.set_policies({"g1": NodePolicy.of(read_only="never sent")})
+        await in_force(system.brokers["g1"], SHUT.version)
+        sent, heard = counters.policies_sent, counters.node_registers
+        await eventually_async(lambda: counters.node_registers >= heard + 10)
+        assert counters.policies_sent <= sent + 2
+
+
 async def stats(node: Node) -> Any:
     url = "http://{}:{}/stats".format(*node.admin.address)
     async with aiohttp.ClientSession() as session, session.get(url) as answer:
