@@ -16,6 +16,7 @@ from broker_node.stats import STATS_SUBJECTS_MAX, subject_stats
 from broker_node.subject import Subject
 from broker_node.trace import trace
 from qmq.daemon.admin_http import AdminHttp, BadRequest, Params, number
+from qmq.daemon.policy import NO_RULES
 from qmq.errors import LocalProtocolError, LogError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class BrokerAdmin:
             broker.options.admin_port,
             health=broker.health,
             ready=broker.readiness,
+            read_only=broker.refuse_sends,
             registry=broker.metrics.registry,
             json_routes={
                 "/stats": self._stats,
@@ -61,7 +63,11 @@ class BrokerAdmin:
         page = [store.subjects[n] for n in names[: min(limit, STATS_SUBJECTS_MAX)] if n in store.subjects]
         lease = broker.options.consumer_lease_seconds
         answer = broker.describe()
-        answer["subjects"] = [subject_stats(store, broker.rates, subject, lease) for subject in page]
+        policies, is_paused = broker.policy.subjects, broker.handlers.is_paused
+        answer["subjects"] = [
+            subject_stats(store, broker.rates, subject, lease, policies.get(subject.name, NO_RULES), is_paused)
+            for subject in page
+        ]
         answer["next_after"] = page[-1].name if len(names) > len(page) and page else None
         return answer
 

@@ -1,5 +1,6 @@
 """class Broker: a node that keeps real-time messages and hands them to consumers."""
 
+import asyncio
 import logging
 
 from broker_node.admin import BrokerAdmin
@@ -13,6 +14,7 @@ from broker_node.recovery import RecoveryReport, groups_with_orphans, open_store
 from broker_node.retry import move_to_retry
 from broker_node.stats import rate_counters
 from broker_node.store import StoreLimits
+from broker_node.subject_retention import SubjectRetention
 from qmq.clock import Clock
 from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.checkpointing import Checkpointing
@@ -66,7 +68,12 @@ class Broker(Node):
         options = self.options
         self.delivery = Delivery(self.store, retry_delay_ms=round(options.retry_delay_seconds * 1000))
         self.metrics = BrokerMetrics(self)
-        self.handlers = Handlers(self.store, self.delivery, self.committer, self.clock, self.refuse_sends)
+        self.handlers = Handlers(
+            self.store, self.delivery, self.committer, self.clock, self.refuse_sends, self.send_gate
+        )
+        self.handlers.apply(self.policy)
+        self.subject_retention = SubjectRetention(self.store, options.retention_hours)
+        self.subject_retention.apply(self.policy)
         self.checkpoints = Checkpointing(
             BrokerCheckpoints(self.store),
             self.store.log,
@@ -89,6 +96,11 @@ class Broker(Node):
 
     async def before_serving(self) -> None:
         self._retry_orphans()
+        # What the policy dropped before may be back: files made again, or a checkpoint from before.
+        has_more = True
+        while has_more:
+            has_more = self.subject_retention.tick(0)
+            await asyncio.sleep(0)
 
     def _retry_orphans(self) -> None:
         """Messages whose assignment was lost with a damaged commit go to their group's retry subject."""
@@ -119,7 +131,12 @@ class Broker(Node):
         self.rates.add(now, rate_counters(self.store.touched))
         self.store.touched.clear()
         self._retain()
+        self.subject_retention.tick(self.checkpoints.saved)
         self._sweep(now)
+
+    def policy_changed(self) -> None:
+        self.handlers.apply(self.policy)
+        self.subject_retention.apply(self.policy)
 
     def _sweep(self, now: float) -> None:
         """Settle consumers that fell silent; forget those silent for very long."""

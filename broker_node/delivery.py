@@ -83,6 +83,15 @@ class Delivery:
                 return again
         return self._deliver_new(subject, group, consumer, request, limit, cached_only)
 
+    def attend(self, request: PullRequest) -> None:
+        """A consumer pulls and is to get nothing: it counts as alive, and a new group's place is set as by any first pull.
+
+        Raises:
+            LimitReached: one more subject, group or consumer does not fit.
+        """
+        subject = self._store.subject(request.subject)
+        self._consumer(self._group(subject, request), request.consumer_id)
+
     def _group(self, subject: Subject, request: PullRequest) -> Group:
         group = subject.groups.get(request.group)
         if group is None:

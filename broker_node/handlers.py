@@ -11,11 +11,14 @@ from broker_node.addresses import ConsumerAddresses
 from broker_node.delivery import Delivered, Delivery
 from broker_node.long_poll import LongPolls, ParkedPull
 from broker_node.message_log import ColdRead
+from broker_node.pull_gate import PullGate
 from broker_node.reset import set_position
 from broker_node.store import LimitReached, MessageStore
 from broker_node.subject import Subject
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
+from qmq.daemon.policy import NodePolicy
+from qmq.daemon.send_gate import Refusal, SendGate, first_of
 from qmq.errors import IllegalName, LogError, ProtocolError
 from qmq.net.server import Connection
 from qmq.protocol.codes import VERSIONS_SERVED, Command, ConsumeFrom, ResponseCode, SendResult
@@ -29,7 +32,7 @@ from qmq.protocol.commands import (
 )
 from qmq.protocol.extensions import EnsureGroupRequest, EnsureGroupResponse, LeaveGroupRequest
 from qmq.protocol.frames import Frame
-from qmq.protocol.names import check_consumer_id, check_group, check_subject
+from qmq.protocol.names import check_consumer_id, check_group, check_subject, retry_subject
 from qmq.protocol.scan import BadChecksum, Run, scan_batch
 
 logger = logging.getLogger("qmq.broker.handlers")
@@ -58,12 +61,16 @@ class HandlerCounters:
     acks: int = 0
     bad_requests: Counter[str] = field(default_factory=Counter)
     cold_pulls: int = 0
+    policy_refused_messages: Counter[str] = field(default_factory=Counter)
+    policy_refused_pulls: int = 0
+    paused_pulls: int = 0
 
 
 class Handlers:
     """Answers the frames of a broker's clients.
 
-    `refuse_sends` says why sends are refused at the moment (read only, disk full), or "" when they are welcome.
+    `refuse_sends` says why sends are refused at the moment (read only, disk full), or "" when they are welcome; `send_gate`
+    which subjects' messages are refused though.
     """
 
     def __init__(
@@ -73,12 +80,15 @@ class Handlers:
         committer: Committer,
         clock: Clock,
         refuse_sends: Callable[[], str],
+        send_gate: SendGate,
     ) -> None:
         self._store = store
         self._delivery = delivery
         self._committer = committer
         self._clock = clock
         self._refuse_sends = refuse_sends
+        self._send_gate = send_gate
+        self._pull_gate = PullGate()
         self.polls = LongPolls(clock, on_expired=self._expired, on_due=self.wake)
         self.counters = HandlerCounters()
         self.addresses = ConsumerAddresses()
@@ -150,6 +160,8 @@ class Handlers:
             return
         store, now_ms = self._store, self._clock.wall_ms()
         offset = -1
+        if self._send_gate:
+            runs = self._let_in(frame, runs, failures)
         subjects = [store.subject(run.subject) for run in runs]
         for subject, run in zip(subjects, runs, strict=True):
             offset = store.append_run(subject, run, data, now_ms)
@@ -161,6 +173,18 @@ class Handlers:
             connection.reply(frame, ResponseCode.SUCCESS, body)
             return
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))
+
+    def _let_in(self, frame: Frame, runs: list[Run], failures: list[SendFailure]) -> list[Run]:
+        """What of these runs the policy lets in; the rest becomes failures."""
+        let_in = []
+        for run in runs:
+            taken, refusal = self._send_gate.judge(run)
+            if refusal is not None:
+                self.counters.policy_refused_messages[refusal.reason] += run.count - taken
+                failures += _refused(frame, run.raw_begins[taken:], refusal)
+            if taken:
+                let_in.append(first_of(run, taken))
+        return let_in
 
     def _refuse_runs(
         self,
@@ -198,6 +222,13 @@ class Handlers:
         if pull.connection.is_closed:
             self._settled(pull, is_new)
             return True
+        if self._pull_gate:
+            if not self._pull_gate.allows(pull.request):
+                self._settled(pull, is_new)
+                self._not_allowed(pull)
+                return True
+            if self._pull_gate.is_paused(pull.request):
+                return is_new and not self._pause(pull)
         try:
             answer = self._delivery.pull(pull.request)
         except ColdRead as cold:
@@ -224,6 +255,36 @@ class Handlers:
             )
             return True
         return False
+
+    def _pause(self, pull: ParkedPull) -> bool:
+        """Hold a paused consumer's new pull as if there were nothing for it; False when it was answered instead."""
+        self.counters.paused_pulls += 1
+        self._delivery.attend(pull.request)
+        self._committer.kick()
+        if self._is_stopping or pull.request.timeout_ms <= 0 or not self.polls.park(pull):
+            pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
+            return False
+        return True
+
+    def _not_allowed(self, pull: ParkedPull) -> None:
+        request = pull.request
+        self.counters.policy_refused_pulls += 1
+        if self._pull_gate.is_new_refusal(request, self._clock.monotonic()):
+            logger.warning(
+                "%s: group %s is not among the groups that subject %s allows; its pulls get nothing",
+                pull.connection.peer, request.group, request.subject,
+            )  # fmt: skip
+        self._refuse(pull.connection, pull.frame)
+
+    def apply(self, policy: NodePolicy) -> None:
+        """Judge pulls by this policy from now on; those whose pause ended are tried at once."""
+        for subject, group, _ in self._pull_gate.apply(policy):
+            self.wake(subject)
+            self.wake(retry_subject(subject, group))
+
+    def is_paused(self, subject: str, group: str, consumer_id: str) -> bool:
+        """Whether a consumer, or with "" its whole group, is paused."""
+        return self._pull_gate.is_paused(PullRequest(subject, group, consumer_id, 1, -1, -1, -1, False, ()))
 
     def _settled(self, pull: ParkedPull, is_new: bool) -> None:
         if not is_new:
@@ -255,6 +316,14 @@ class Handlers:
             if error is not None:
                 logger.warning("a pull's messages at log offset %d could not be read: %s", cold.offset, error)
             try:
+                if self._pull_gate:
+                    # The policy may have changed since.
+                    if not self._pull_gate.allows(pull.request):
+                        self._not_allowed(pull)
+                        return
+                    if self._pull_gate.is_paused(pull.request):
+                        self._pause(pull)
+                        return
                 answer = self._delivery.pull(pull.request, cached_only=False)
             except (ProtocolError, LimitReached, LogError) as failure:
                 self._bad("cold_pull", pull.connection, str(failure))
@@ -280,7 +349,8 @@ class Handlers:
                 self.polls.put_back(pull)
             elif not self._try_safely(pull):
                 self.polls.put_back(pull)
-                if not pull.request.filters:
+                # A paused consumer's pull says nothing about its group's others.
+                if not pull.request.filters and not self._pull_gate.is_paused(pull.request):
                     empty_groups.add(group)
 
     def _try_safely(self, pull: ParkedPull) -> bool:
@@ -360,6 +430,10 @@ class Handlers:
         if subject is not None and group is not None and consumer is not None:
             offset = self._delivery.leave(subject, group, consumer)
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))
+
+
+def _refused(frame: Frame, raw_begins: list[int], refusal: Refusal) -> list[SendFailure]:
+    return [SendFailure(_message_id(frame.buffer, begin), refusal.result, refusal.remark) for begin in raw_begins]
 
 
 def _message_id(body: bytearray, raw_begin: int) -> str:

@@ -58,6 +58,21 @@ class BrokerMetrics(NodeMetrics):
         yield counter("flush_errors", "Index writes that failed and are tried again", store.counters.flush_errors)
         yield counter("cold_pulls", "Pulls that waited for the disk", handlers.counters.cold_pulls)
         yield by_reason("bad_requests", "Requests refused, by reason", "reason", dict(handlers.counters.bad_requests))
+        yield by_reason(
+            "policy_refused_messages",
+            "Messages refused by a policy, by reason",
+            "reason",
+            dict(handlers.counters.policy_refused_messages),
+        )
+        yield counter(
+            "policy_refused_pulls",
+            "Pulls of groups that a policy does not allow",
+            handlers.counters.policy_refused_pulls,
+        )
+        yield counter("paused_pulls", "Pulls held because a policy pauses them", handlers.counters.paused_pulls)
+        yield counter(
+            "expired_messages", "Messages dropped by their subject's own retention", broker.subject_retention.dropped
+        )
         yield gauge("held_pulls", "Pulls waiting for messages", handlers.polls.held)
         yield gauge("subjects", "Subjects on this node", len(store.subjects))
         yield from self._per_subject(self.labels)

@@ -1,15 +1,18 @@
 """What `/stats` shows: numbers with their definitions in `qmq.lag`; what can't be known is null with a reason."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from broker_node.rates import RateTable
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
+from qmq.daemon.policy import SubjectPolicy, sends_policy
 from qmq.lag import drain_seconds, lag_of, time_lag_seconds
 
 STATS_SUBJECTS_MAX = 1_000
 """Most subjects of one answer; the rest comes with `?after=`."""
+IsPaused = Callable[[str, str, str], bool]
+"""By subject, group and consumer id; "" for the whole group."""
 NOT_LONG_ENOUGH = "measured for less than a second"
 
 
@@ -28,8 +31,15 @@ def rate_counters(subjects: Iterable[Subject]) -> dict[str, int]:
     return counters
 
 
-def subject_stats(store: MessageStore, rates: RateTable, subject: Subject, lease_seconds: float) -> dict[str, Any]:
-    """One subject with its groups."""
+def subject_stats(
+    store: MessageStore,
+    rates: RateTable,
+    subject: Subject,
+    lease_seconds: float,
+    policy: SubjectPolicy,
+    is_paused: IsPaused,
+) -> dict[str, Any]:
+    """One subject with its groups, and what a policy does to them."""
     store.adjust_begin(subject)
     sent = rates.per_second(f"sent\n{subject.name}")
     stats: dict[str, Any] = {
@@ -38,8 +48,12 @@ def subject_stats(store: MessageStore, rates: RateTable, subject: Subject, lease
         "end_sequence": subject.visible_end,
         "send_rate": sent,
         "send_bytes_rate": rates.per_second(f"bytes\n{subject.name}"),
+        **sends_policy(policy),
+        "retention_hours": policy.retention_hours,
+        "allowed_groups": policy.allowed_groups,
         "groups": [
-            _group_stats(store, rates, subject, group, sent, lease_seconds) for group in subject.groups.values()
+            _group_stats(store, rates, subject, group, sent, lease_seconds, is_paused)
+            for group in subject.groups.values()
         ],
     }
     if sent is None:
@@ -83,10 +97,17 @@ def group_numbers(
 
 
 def _group_stats(
-    store: MessageStore, rates: RateTable, subject: Subject, group: Group, sent: float | None, lease_seconds: float
+    store: MessageStore,
+    rates: RateTable,
+    subject: Subject,
+    group: Group,
+    sent: float | None,
+    lease_seconds: float,
+    is_paused: IsPaused,
 ) -> dict[str, Any]:
     progress = group.progress
     stats = group_numbers(store, rates, subject, group, sent)
+    stats["paused"] = is_paused(subject.name, progress.group, "")
     now = store.clock.monotonic()
     stats["consumers"] = [
         {
@@ -95,6 +116,7 @@ def _group_stats(
             "acked": consumer.log.acked,
             "in_flight": consumer.log.in_flight,
             "last_seen_seconds": round(now - consumer.seen_at, 3),
+            "paused": is_paused(subject.name, progress.group, consumer.consumer_id),
             "online": now - consumer.seen_at < lease_seconds,
         }
         for consumer in progress.consumers.values()

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from itertools import islice
 from typing import Any
 
 from delay_node.admin import DelayAdmin
@@ -21,6 +22,7 @@ from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.node import Node
+from qmq.daemon.policy import sends_policy
 from qmq.errors import LogError
 from qmq.log.disk import Disk
 from qmq.log.index import HandleCache
@@ -35,6 +37,8 @@ DAY_MS = 86_400_000
 LOAD_RETRY_SECONDS = 5.0
 """After an hour could not be read."""
 DUE_SOON_MS = 60_000
+RULES_SHOWN_MAX = 1_000
+"""Subjects whose rules `/stats` lists."""
 UNWRITTEN_FACTOR = 4
 """Sends are answered busy when this many times `checkpoint_bytes` of the schedule wait to be written."""
 
@@ -89,6 +93,7 @@ class DelayNode(Node):
             self.committer,
             self.trusted,
             self.refuse_sends,
+            self.send_gate,
             delay_max_ms,
             UNWRITTEN_FACTOR * options.checkpoint_bytes,
         )
@@ -257,6 +262,11 @@ class DelayNode(Node):
             "moved": store.counters.moved,
             "is_loading": self._loading is not None,
             "undeliverable": delivery.problems(),
+            "subject_rules": [
+                {"subject": name, **sends_policy(rules)}
+                for name, rules in islice(self.policy.subjects.items(), RULES_SHOWN_MAX)
+                if rules.closed or rules.has_quota
+            ],
             "clock": {
                 "now_ms": now_ms,
                 "ahead_ms": alarm.ahead_ms if alarm is not None else 0,

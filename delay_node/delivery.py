@@ -30,6 +30,7 @@ from qmq.daemon.committer import Committer
 from qmq.errors import LogError, QmqError
 from qmq.protocol.codes import ClientType, Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, decode_send_response
+from qmq.protocol.names import is_subject_refusal
 
 logger = logging.getLogger("qmq.delay.delivery")
 
@@ -61,6 +62,8 @@ REFUSED_BYTES_MAX = 32 << 20
 READ_RETRY_SECONDS = 1.0
 
 BACKOFF = Backoff()
+SUBJECT_REFUSED_SECONDS = 1.0
+"""How long a subject's messages rest that brokers refuse by policy: closed, or over its quota."""
 _REFUSED = {SendResult.BLOCK, SendResult.SUBJECT_NOT_ASSIGNED}
 
 
@@ -498,6 +501,7 @@ class Delivery:
         again: list[Item] = []
         stored: list[Item] = []
         problem = ""
+        is_group_fine = True
         for item in items:
             failure = failures.get(message_id_of(item.data)) if failures else None
             if failure is None or failure.result == SendResult.MESSAGE_DUPLICATE:
@@ -506,6 +510,7 @@ class Delivery:
                 self._refuse(item, f"{route.name}: {failure.remark or 'refused'} (result {failure.result})", now)
             else:
                 problem = f"{route.name}: {failure.remark or 'not stored'} (result {failure.result})"
+                is_group_fine = is_group_fine and is_subject_refusal(failure.remark)
                 again.append(item)
         if stored:
             now_ms = self._clock.now_ms()
@@ -515,13 +520,19 @@ class Delivery:
                 self._observe(max(0, now_ms - item.due_ms) / 1000)
         if again:
             self._store.release([item.ref for item in again])
-            self._failed(again, route, problem)
+            self._failed(again, route, problem, is_group_fine=is_group_fine)
 
-    def _failed(self, items: Iterable[Item], route: BrokerGroupRoute, problem: str) -> None:
-        """The broker group did not take these: they go back to the front of their lanes, and the group rests a while."""
+    def _failed(
+        self, items: Iterable[Item], route: BrokerGroupRoute, problem: str, *, is_group_fine: bool = False
+    ) -> None:
+        """The broker group did not take these: they go back to the front of their lanes, and the group rests a while.
+
+        When it refuses them for their subjects' policy (`is_group_fine`), those lanes rest instead: other subjects are taken.
+        """
         now = asyncio.get_running_loop().time()
         self.counters.failed_batches += 1
-        self._breaker.failed(route.name, now)
+        if not is_group_fine:
+            self._breaker.failed(route.name, now)
         by_subject: dict[int, list[Item]] = {}
         for item in items:
             by_subject.setdefault(item.subject, []).append(item)
@@ -534,6 +545,8 @@ class Delivery:
             else:
                 lane.old = deque(sorted((*mine, *lane.old), key=lambda item: item.due_ms))
                 self._ready_bytes += sum(len(item.data) for item in mine)
+                if is_group_fine:
+                    self._park(lane, now + SUBJECT_REFUSED_SECONDS, problem)
 
     async def _refused_whole(self, items: list[Item], route: BrokerGroupRoute) -> None:
         """The broker could not read a batch: nothing of it is stored. Halves find the message that it stumbles over."""

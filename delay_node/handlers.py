@@ -14,6 +14,7 @@ from delay_node.schedule_log import flags_and_times
 from delay_node.store import DelayStore, LimitReached
 from delay_node.trusted_clock import TrustedClock
 from qmq.daemon.committer import Committer
+from qmq.daemon.send_gate import SendGate, first_of
 from qmq.errors import IllegalName, LogError, ProtocolError, QmqError
 from qmq.net.server import Connection
 from qmq.protocol.codes import VERSIONS_SERVED, Command, ResponseCode, SendResult
@@ -49,6 +50,7 @@ class HandlerCounters:
     send_failures: Counter[str] = field(default_factory=Counter)
     bad_requests: Counter[str] = field(default_factory=Counter)
     queries: Counter[str] = field(default_factory=Counter)
+    policy_refused_messages: Counter[str] = field(default_factory=Counter)
 
 
 class Handlers:
@@ -56,6 +58,7 @@ class Handlers:
 
     Args:
         refuse_sends: why sends are refused at the moment, or "" when they are welcome.
+        send_gate: which subjects' messages are refused though.
         delay_max_ms: how far ahead a due time may be.
         unwritten_bytes_max: schedule and dispatch logs in memory only; above it sends are answered busy.
     """
@@ -67,6 +70,7 @@ class Handlers:
         committer: Committer,
         clock: TrustedClock,
         refuse_sends: Callable[[], str],
+        send_gate: SendGate,
         delay_max_ms: int,
         unwritten_bytes_max: int,
     ) -> None:
@@ -75,6 +79,7 @@ class Handlers:
         self._committer = committer
         self._clock = clock
         self._refuse_sends = refuse_sends
+        self._send_gate = send_gate
         self._delay_max_ms = delay_max_ms
         self._unwritten_bytes_max = unwritten_bytes_max
         self.counters = HandlerCounters()
@@ -123,6 +128,8 @@ class Handlers:
         ):
             refused, result = "delay node busy", SendResult.BROKER_BUSY
         offset, now_ms = -1, self._clock.now_ms()
+        if self._send_gate and not refused:
+            runs = self._let_in(runs, data, failures)
         for run in runs:
             if refused:
                 failures += [SendFailure(_id_of(data, begin), result, refused) for begin in run.raw_begins]
@@ -139,6 +146,19 @@ class Handlers:
             self.counters.send_failures[SendResult(failure.result).name.lower()] += 1
         body = encode_send_response(failures) if failures else b""
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))
+
+    def _let_in(self, runs: list[Run], data: memoryview, failures: list[SendFailure]) -> list[Run]:
+        """What of these runs the policy lets in; the rest becomes failures."""
+        let_in = []
+        for run in runs:
+            taken, refusal = self._send_gate.judge(run)
+            if refusal is not None:
+                self.counters.policy_refused_messages[refusal.reason] += run.count - taken
+                for begin in run.raw_begins[taken:]:
+                    failures.append(SendFailure(_id_of(data, begin), refusal.result, refusal.remark))
+            if taken:
+                let_in.append(first_of(run, taken))
+        return let_in
 
     def _dues(self, run: Run, data: memoryview, now_ms: int) -> tuple[NDArray[np.int64], dict[int, str]]:
         """Due times of a run's messages, past ones as now; and which can't be taken, with the reason.

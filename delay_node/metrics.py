@@ -36,6 +36,12 @@ class DelayMetrics(NodeMetrics):
         counters, trouble = store.counters, delivery.counters
         yield counter("sent_messages", "Messages taken from producers (receivedMessagesCount)", handlers.counters.sends)
         yield self.by("refused_sends", "Messages refused", "result", dict(handlers.counters.send_failures))
+        yield self.by(
+            "policy_refused_messages",
+            "Messages refused by a policy, by reason",
+            "reason",
+            dict(handlers.counters.policy_refused_messages),
+        )
         yield self.by("bad_requests", "Requests refused, by reason", "reason", dict(handlers.counters.bad_requests))
         yield self.by("queries", "Questions and changes", "command", dict(handlers.counters.queries))
         yield counter("scheduled_messages", "Messages put into the schedule", counters.scheduled)

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
+from metaserver.policies import Policies
 from metaserver.routing import SUBJECT_GROUPS_MIN, assign, is_usable
 from metaserver.snapshot import BrokerGroup, Metadata, Node, Route, SubjectRule
 from qmq.clock import Clock
+from qmq.daemon.policy import NodePolicy
 from qmq.protocol.codes import BrokerRequestType, ClientType
 from qmq.protocol.commands import BrokerGroupRoute
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
@@ -43,6 +45,8 @@ class LiveGroup:
     """What the master said of itself."""
     is_expired: bool = False
     reason: str = ""
+    policy_version: str = ""
+    """The policy that the master applies; "" when it did not say."""
 
     @property
     def state(self) -> GroupState:
@@ -90,6 +94,7 @@ class Directory:
         self.rules: Mapping[str, SubjectRule] = {}
         self.paused: frozenset[tuple[str, str, str]] = frozenset()
         self._stored_groups: set[str] = set()
+        self.policies = Policies()
         self._subjects_of: dict[str, set[str]] = {}
         self._grace_until = clock.monotonic() + EXPIRY_SECONDS
         self._ticked_at = clock.monotonic()
@@ -131,6 +136,14 @@ class Directory:
         rows = tuple(replace(live.row, state=live.state) for live in self.groups.values())
         return Metadata(rows, tuple(self.nodes.values()), tuple(self.routes.values()), self.rules, self.paused)
 
+    def set_policies(self, policies: Mapping[str, NodePolicy]) -> None:
+        """What the nodes of each broker group shall enforce from now on; groups left out: nothing.
+
+        Raises:
+            ProtocolError: a policy is too long for nodes; nothing is changed.
+        """
+        self.policies.set(policies)
+
     # --- nodes -----------------------------------------------------------------------------------------------------
 
     def register(self, request: NodeRegisterRequest) -> Registered:
@@ -143,10 +156,10 @@ class Directory:
                 f"group {request.broker_group} has master {live.row.master}, whose lease runs; give this node another"
                 " group, or stop that one"
             )
-            return Registered(self._answer(False, reason, live.row.epoch, GroupState.OFFLINE))
+            return Registered(self._answer(False, reason, live.row.epoch, GroupState.OFFLINE, request.broker_group))
         if live is not None and live.row.kind is not kind:
             reason = f"group {request.broker_group} is of kind {live.row.kind}, not {kind}"
-            return Registered(self._answer(False, reason, live.row.epoch, GroupState.OFFLINE))
+            return Registered(self._answer(False, reason, live.row.epoch, GroupState.OFFLINE, request.broker_group))
         known = self.nodes.get(request.node_id)
         highest = max(known.log_end if known is not None else 0, request.log_end)
         reason = ""
@@ -185,7 +198,8 @@ class Directory:
             logger.warning("node %s: %s", request.node_id, reason)
         self.nodes[node.node_id] = node
         changed = before != (row.master, live.state, node.address)
-        answer = self._answer(True, "" if is_new_log else reason, row.epoch, reported)
+        live.policy_version = request.policy_version
+        answer = self._answer(True, "" if is_new_log else reason, row.epoch, reported, row.name)
         return Registered(answer, row if changed else None, node, reason or "registered", changed)
 
     def _may_take_over(self, live: LiveGroup, now: float) -> bool:
@@ -193,8 +207,18 @@ class Directory:
         # of another name (a restored backup on another machine); its log end is checked like everybody's.
         return live.is_expired or now - live.heard_at > EXPIRY_SECONDS
 
-    def _answer(self, accepted: bool, reason: str, epoch: int, state: GroupState) -> NodeRegisterResponse:
-        return NodeRegisterResponse(accepted, reason, epoch, STATE_ON_WIRE[state], LEASE_SECONDS, HEARTBEAT_SECONDS)
+    def _answer(
+        self, accepted: bool, reason: str, epoch: int, state: GroupState, broker_group: str
+    ) -> NodeRegisterResponse:
+        return NodeRegisterResponse(
+            accepted,
+            reason,
+            epoch,
+            STATE_ON_WIRE[state],
+            LEASE_SECONDS,
+            HEARTBEAT_SECONDS,
+            self.policies.version(broker_group) if accepted else "",
+        )
 
     def expire(self) -> list[BrokerGroup]:
         """Take silent groups offline; their rows. To be called every heartbeat interval or so."""

@@ -25,7 +25,7 @@ from qmq.protocol.commands import (
     ClientRegisterRequest,
     ClientRegisterResponse,
 )
-from qmq.protocol.extensions import NodeRegisterRequest
+from qmq.protocol.extensions import NodePolicyRequest, NodePolicyResponse, NodeRegisterRequest
 from qmq.protocol.frames import FLAG_RESPONSE, Frame, encode_request
 from qmq.protocol.names import check_subject, split_subject
 
@@ -50,6 +50,7 @@ class MetaCounters:
 
     client_registers: int = 0
     node_registers: int = 0
+    policies_sent: int = 0
     pushes: int = 0
     kept: int = 0
     illegal: int = 0
@@ -90,6 +91,8 @@ class MetaHandlers:
                     self._client_register(connection, frame)
                 case Command.NODE_REGISTER:
                     self._node_register(connection, frame)
+                case Command.NODE_POLICY:
+                    self._node_policy(connection, frame)
                 case Command.BROKER_REGISTER:
                     self._broker_register(connection, frame)
                 case Command.BROKER_ACQUIRE_META:
@@ -259,6 +262,15 @@ class MetaHandlers:
         registered = self._directory.register(request)
         self._after(registered)
         connection.reply(frame, ResponseCode.SUCCESS, registered.answer.encode(frame.version))
+
+    def _node_policy(self, connection: Connection, frame: Frame) -> None:
+        request = NodePolicyRequest.decode(frame.body, frame.version)
+        node = self._directory.nodes.get(request.node_id)
+        if node is None or node.broker_group != request.broker_group:
+            raise ProtocolError(f"node {request.node_id[:40]!r} of {request.broker_group[:40]!r} is not registered")
+        version, document = self._directory.policies.document(node.broker_group, request.policy_version)
+        self.counters.policies_sent += 1 if document else 0
+        connection.reply(frame, ResponseCode.SUCCESS, NodePolicyResponse(version, document).encode(frame.version))
 
     def _after(self, registered: Registered) -> None:
         node = registered.node

@@ -96,6 +96,10 @@ class Accumulator(Generic[T]):
         """When the earliest message may be sent; None when nothing waits."""
         return min((queue[0].not_before for queue in self._queues.values()), default=None)
 
+    def is_alone(self, item: Waiting[T]) -> bool:
+        """Whether a waiting message is the only one of its queue: nobody has been told of that queue yet."""
+        return len(self._queues[item.subject, item.is_delayed]) == 1
+
     def is_full_batch(self) -> bool:
         """Whether some subject has a whole batch waiting."""
         return any(len(queue) >= self.limits.batch_messages for queue in self._queues.values())

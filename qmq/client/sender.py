@@ -13,6 +13,7 @@ from qmq.client.session import MetaSession
 from qmq.errors import QmqError, SendFailed
 from qmq.protocol.codes import ClientType, Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, decode_send_response
+from qmq.protocol.names import is_subject_refusal
 
 logger = logging.getLogger("qmq.client")
 
@@ -75,7 +76,8 @@ class Sender:
         self.unsettled += 1
         self._settled.clear()
         item.token.add_done_callback(self._forget)
-        if self._accumulator.messages == 1 or self._accumulator.is_full_batch():
+        # Other subjects' messages may wait for their next attempt; this one must not wait for them.
+        if self._accumulator.is_alone(item) or self._accumulator.is_full_batch():
             self._wake.set()
 
     def _forget(self, future: "asyncio.Future[Receipt]") -> None:
@@ -200,6 +202,7 @@ class Sender:
     def _sort_out(self, batch: list[Item], failures: dict[str, SendFailure], group: str) -> None:
         again: list[Item] = []
         problem = ""
+        is_group_fine = True
         for item in batch:
             failure = failures.get(item.message_id) if failures else None
             if failure is None or failure.result == SendResult.MESSAGE_DUPLICATE:
@@ -209,10 +212,13 @@ class Sender:
                 self._settle(item, error=SendFailed(text, code=_code_of(failure.remark)))
             else:
                 problem = f"{group}: {failure.remark or 'not stored'} (result {failure.result})"
+                is_group_fine = is_group_fine and is_subject_refusal(failure.remark)
                 again.append(item)
         if again:
-            self._breaker.failed(group, asyncio.get_running_loop().time())
-            self._session.refresh(again[0].subject, _client_type(again[0]))
+            # A closed subject or a quota holds up that subject's messages only, by their own pauses.
+            if not is_group_fine:
+                self._breaker.failed(group, asyncio.get_running_loop().time())
+                self._session.refresh(again[0].subject, _client_type(again[0]))
             self._again(again, problem, group)
 
     def _again(self, batch: list[Item], problem: str, group: str, not_before: float | None = None) -> None:

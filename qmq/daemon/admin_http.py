@@ -102,7 +102,10 @@ def number(request: web.Request, name: str, default: int | None = None, minimum:
 
 
 class AdminHttp:
-    """One server. `health` and `ready` answer "" when all is well, else what is wrong."""
+    """One server. `health` and `ready` answer "" when all is well, else what is wrong.
+
+    `read_only` answers why sends are refused: a node that only reads is ready, and says so with the reason.
+    """
 
     def __init__(
         self,
@@ -115,13 +118,14 @@ class AdminHttp:
         json_routes: Mapping[str, JsonHandler],
         json_posts: Mapping[str, JsonPost] | None = None,
         text_routes: Mapping[str, Callable[[web.Request], Awaitable[str]]] | None = None,
+        read_only: Callable[[], str] = lambda: "",
     ) -> None:
         self._host, self._port = host, port
         self._health, self._ready = health, ready
         self._registry = registry
         app = web.Application(client_max_size=REQUEST_BYTES_MAX)
         app.router.add_get("/healthz", self._state(health))
-        app.router.add_get("/readyz", self._state(ready))
+        app.router.add_get("/readyz", self._state(ready, read_only))
         app.router.add_get("/metrics", self._metrics)
         for path, handler in json_routes.items():
             app.router.add_get(path, self._json(handler))
@@ -148,10 +152,15 @@ class AdminHttp:
         await self._runner.cleanup()
 
     @staticmethod
-    def _state(ask: Callable[[], str]) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def _state(
+        ask: Callable[[], str], read_only: Callable[[], str] = lambda: ""
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handler(_: web.Request) -> web.Response:
             problem = ask()
             body = {"status": "ok"} if not problem else {"status": "failing", "reason": problem}
+            refused = read_only()
+            if refused:
+                body["read_only"] = refused
             return web.json_response(body, status=200 if not problem else 503)
 
         return handler

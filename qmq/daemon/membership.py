@@ -2,23 +2,35 @@
 
 The node serves with or without a metaserver: the lease is for fast refusal after a promotion, not for safety. Its term
 counts from when the heartbeat that was answered was *sent*.
+
+An answer names the policy that the node shall apply. When it is another than the one applied, its document is fetched beside the
+heartbeats: neither a large document nor a slow disk may cost the lease.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from qmq.clock import Clock
 from qmq.errors import ProtocolError, QmqError
 from qmq.net.caller import Caller
 from qmq.net.discovery import find_metaserver
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
-from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
+from qmq.protocol.extensions import (
+    NodePolicyRequest,
+    NodePolicyResponse,
+    NodeRegisterRequest,
+    NodeRegisterResponse,
+)
 
 HEARTBEAT_SECONDS = 1.0
 CALL_SECONDS = 2.0
 BACK_OFF_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
 """Pauses after failures in a row; the last is kept."""
+POLICY_SECONDS = 10.0
+"""How long the metaserver may take to answer with a policy."""
+POLICY_BACK_OFF_SECONDS = (1.0, 5.0, 30.0, 60.0)
+"""Pauses after policies in a row that could not be had or applied; the last is kept. Another version is tried at once."""
 
 logger = logging.getLogger("qmq.membership")
 
@@ -29,6 +41,8 @@ class Membership:
     Args:
         describe: the request to send, by request type; called for each heartbeat.
         on_answer: called with every answer.
+        on_policy: called with a policy's document; it is in force when that returns.
+            Raises ProtocolError or OSError when it can't be; then the one before stays.
     """
 
     def __init__(
@@ -36,11 +50,13 @@ class Membership:
         meta_url: str,
         describe: Callable[[BrokerRequestType], NodeRegisterRequest],
         on_answer: Callable[[NodeRegisterResponse], None],
+        on_policy: Callable[[bytes], Awaitable[None]],
         clock: Clock,
     ) -> None:
         self._meta_url = meta_url
         self._describe = describe
         self._on_answer = on_answer
+        self._on_policy = on_policy
         self._clock = clock
         self._caller: Caller | None = None
         self._wake = asyncio.Event()
@@ -48,6 +64,13 @@ class Membership:
         self.lease_until: float | None = None
         self.failures = 0
         self.last_error = "not registered yet"
+        self._fetching: asyncio.Task[None] | None = None
+        self._policy_tried = ""
+        self._policy_not_before = 0.0
+        self._policy_failures_in_a_row = 0
+        self.policy_failures = 0
+        self.policy_error = ""
+        """Why the newest policy is not in force; "" when it is, or was never asked for."""
 
     @property
     def has_lease(self) -> bool:
@@ -72,6 +95,10 @@ class Membership:
                 request_type = BrokerRequestType.ONLINE
                 pause = BACK_OFF_SECONDS[min(self.failures, len(BACK_OFF_SECONDS)) - 1]
             await self._pause(stop, max(0.05, pause))
+        if self._fetching is not None:
+            # Half a policy is none: what was not kept yet is fetched again by the next process.
+            self._fetching.cancel()
+            await asyncio.wait([self._fetching])
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 await self._beat(BrokerRequestType.OFFLINE)
@@ -109,6 +136,50 @@ class Membership:
         if answer.accepted:
             self.lease_until = sent_at + answer.lease_seconds
         self._on_answer(answer)
+        if request_type is not BrokerRequestType.OFFLINE:
+            self._look_at_policy(request, answer.policy_version)
+
+    def _look_at_policy(self, request: NodeRegisterRequest, wanted: str) -> None:
+        """Fetch the policy when it is another than the one applied. A metaserver that names none says nothing about it."""
+        if not wanted or wanted == request.policy_version:
+            return
+        if self._fetching is not None or self._caller is None:
+            return
+        if wanted == self._policy_tried and self._clock.monotonic() < self._policy_not_before:
+            return
+        if wanted != self._policy_tried:
+            self._policy_tried, self._policy_failures_in_a_row = wanted, 0
+        self._fetching = asyncio.get_running_loop().create_task(self._fetch_policy(self._caller, request, wanted))
+        self._fetching.add_done_callback(self._fetched)
+
+    async def _fetch_policy(self, caller: Caller, request: NodeRegisterRequest, wanted: str) -> None:
+        question = NodePolicyRequest(request.broker_group, request.node_id, request.policy_version)
+        frame = await caller.call(Command.NODE_POLICY, question.encode(9), timeout_s=POLICY_SECONDS)
+        if frame.code != ResponseCode.SUCCESS:
+            raise ProtocolError(f"the metaserver answered the question for policy {wanted} with code {frame.code}")
+        answer = NodePolicyResponse.decode(frame.body, 9)
+        if answer.document:
+            await self._on_policy(answer.document)
+
+    def _fetched(self, task: "asyncio.Task[None]") -> None:
+        self._fetching = None
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            self.policy_error, self._policy_failures_in_a_row = "", 0
+            # A metaserver that names one version and sends another is not asked in a circle.
+            self._policy_not_before = self._clock.monotonic() + POLICY_BACK_OFF_SECONDS[0]
+            self.soon()
+            return
+        self.policy_failures += 1
+        self.policy_error = str(error)
+        step = min(self._policy_failures_in_a_row, len(POLICY_BACK_OFF_SECONDS) - 1)
+        self._policy_failures_in_a_row += 1
+        self._policy_not_before = self._clock.monotonic() + POLICY_BACK_OFF_SECONDS[step]
+        expected = isinstance(error, (QmqError, OSError))
+        logger.error(
+            "policy %s could not be taken, the one before stays: %s",
+            self._policy_tried, error, exc_info=None if expected else error,
+        )  # fmt: skip
 
     async def _failed(self, error: Exception) -> None:
         self.failures += 1

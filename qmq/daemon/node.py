@@ -20,6 +20,9 @@ from qmq.daemon.file_budget import FileBudget, file_budget
 from qmq.daemon.membership import Membership
 from qmq.daemon.node_metrics import NodeMetrics
 from qmq.daemon.node_options import NodeOptions
+from qmq.daemon.policy import NO_POLICY, NodePolicy, PolicyFile, decode_policy
+from qmq.daemon.send_gate import SendGate
+from qmq.errors import ProtocolError
 from qmq.log.commit import FlushPolicy
 from qmq.log.disk import Disk, SystemDisk
 from qmq.log.log import SegmentedLog
@@ -54,6 +57,9 @@ class Node(ABC):
         self.disk_free_bytes = 0
         self.operator_read_only = f"the {self.kind} was started read only" if options.read_only else ""
         self.metaserver_read_only = ""
+        self.policy: NodePolicy = NO_POLICY
+        """What is in force."""
+        self.send_gate = SendGate(self.clock)
         self.started_at_ms = 0
         self.membership: Membership | None = None
         self._started_at = 0.0
@@ -97,6 +103,9 @@ class Node(ABC):
     async def stopping(self) -> None:  # noqa: B027 - nothing is a fine answer
         """Stop what goes on by itself: held requests, deliveries. Clients' connections are still open."""
 
+    def policy_changed(self) -> None:  # noqa: B027 - nothing is a fine answer
+        """`policy` is in force from now on; sends are judged by it already."""
+
     def refuse_kind(self) -> str:
         """A reason of this kind of node for refusing sends, or ""."""
         return ""
@@ -118,6 +127,7 @@ class Node(ABC):
         owner = DataDirOwner(self.kind, options.group, self.node_id)
         self._data_dir = DataDir.open(options.data_dir, owner, self.disk)
         began = time.perf_counter()
+        self._load_policy()
         self.log = self.open_store(budget)
         self._say_log_state(time.perf_counter() - began)
         self.committer = Committer(
@@ -152,7 +162,9 @@ class Node(ABC):
         await self.serving()
         self._tick()
         if options.meta:
-            self.membership = Membership(options.meta, self._registration, self._registered, self.clock)
+            self.membership = Membership(
+                options.meta, self._registration, self._registered, self.take_policy, self.clock
+            )
             self._membership_task = self._loop.create_task(self.membership.run(self._stop_membership))
             self.watch(self._membership_task)
         self.logger.info(
@@ -225,6 +237,38 @@ class Node(ABC):
             self._failure.cancel()
         self.logger.info("%s node %s stopped", self.kind, self.node_id)
 
+    # --- policy ----------------------------------------------------------------------------------------------------
+
+    def _load_policy(self) -> None:
+        """What was in force when the node stopped; without it the node serves unrestricted and fetches it."""
+        self._policy_file = PolicyFile(self.disk, self.options.data_dir)
+        try:
+            found = self._policy_file.load()
+        except (ProtocolError, OSError) as error:
+            self.logger.error("the policy kept in %s can't be read, none is in force: %s", self.options.data_dir, error)
+            return
+        if found is not None:
+            self.policy = found
+            self.send_gate.apply(found)
+            self.logger.info("policy %s is in force, as it was kept", found.version)
+
+    async def take_policy(self, document: bytes) -> None:
+        """Keep a policy, then apply it. Raises ProtocolError or OSError; the one before stays."""
+
+        def keep() -> NodePolicy:
+            policy = decode_policy(document)
+            self._policy_file.save(document)
+            return policy
+
+        policy = await asyncio.to_thread(keep)
+        self.policy = policy
+        self.send_gate.apply(policy)
+        self.policy_changed()
+        self.logger.info(
+            "policy %s is in force: rules for %d subjects, %d pauses, %s",
+            policy.version, len(policy.subjects), len(policy.paused), policy.read_only or "writable",
+        )  # fmt: skip
+
     # --- what happens ----------------------------------------------------------------------------------------------
 
     def _synced(self, synced_end: int) -> None:
@@ -266,6 +310,8 @@ class Node(ABC):
             return self.operator_read_only
         if self.metaserver_read_only:
             return self.metaserver_read_only
+        if self.policy.read_only:
+            return f"read only: {self.policy.read_only}"
         log = self.log
         if log.damaged:
             return "read only: the log is damaged, see the node's log"
@@ -309,6 +355,13 @@ class Node(ABC):
             "state_reason": refused,
             "epoch": EPOCH,
             "version": __version__,
+            "policy": {
+                "version": self.policy.version,
+                "subjects": len(self.policy.subjects),
+                "paused": len(self.policy.paused),
+                "read_only": self.policy.read_only,
+                "problem": self.membership.policy_error if self.membership is not None else "",
+            },
             "uptime_seconds": round(self.clock.monotonic() - self._started_at, 3),
             "log": {
                 "begin": log.begin,
@@ -336,6 +389,7 @@ class Node(ABC):
             log_end=self.log.synced_end,
             started_at_ms=self.started_at_ms,
             version=__version__,
+            policy_version=self.policy.version,
         )
 
     def _registered(self, answer: NodeRegisterResponse) -> None:

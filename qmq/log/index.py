@@ -188,10 +188,14 @@ class DenseIndex:
         elif end < self.end:
             del self._tail[(end - self.flushed_end) * self._entry_bytes :]
 
+    def hide_before(self, sequence: int) -> None:
+        """Forget entries below `sequence`; their files stay until `drop_before`."""
+        self.begin = max(self.begin, min(sequence, self.end))
+
     def drop_before(self, sequence: int) -> None:
         """Forget entries below `sequence`; files that hold nothing else are deleted."""
-        self.begin = max(self.begin, min(sequence, self.end))
-        self._remove([first for first in self._firsts[:-1] if self._end_of(first) <= self.begin])
+        self.hide_before(sequence)
+        self._remove([first for first in self._firsts[:-1] if self._end_of(first) <= sequence])
 
     def repair(self, sequence: int, entry: bytes) -> None:
         """Write one entry anew."""

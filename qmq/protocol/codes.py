@@ -30,6 +30,7 @@ class Command(IntEnum):
     CHANGE_DELAYED = 205
     CANCEL_DELAYED = 206
     DELAYED_CALENDAR = 207
+    NODE_POLICY = 208
 
 
 class ResponseCode(IntEnum):

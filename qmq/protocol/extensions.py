@@ -52,7 +52,8 @@ def encode_fields(**fields: object) -> bytes:
 class NodeRegisterRequest:
     """NODE_REGISTER: one of our nodes tells who it is and how it is. `log_end` is in bytes, addresses are `host:port`.
 
-    `request_type` is a `BrokerRequestType`, `role` a `Role`, `state` a `BrokerGroupState`.
+    `request_type` is a `BrokerRequestType`, `role` a `Role`, `state` a `BrokerGroupState`, `policy_version` the version of
+    the policy it applies, "" from a node that knows of none.
     """
 
     request_type: int
@@ -67,6 +68,7 @@ class NodeRegisterRequest:
     log_end: int
     started_at_ms: int
     version: str
+    policy_version: str = ""
 
     def encode(self, version: int) -> bytes:
         return encode_fields(
@@ -82,6 +84,7 @@ class NodeRegisterRequest:
             log_end=self.log_end,
             started_at_ms=self.started_at_ms,
             version=self.version,
+            policy_version=self.policy_version,
         )
 
     @classmethod
@@ -100,12 +103,16 @@ class NodeRegisterRequest:
             fields.whole("log_end"),
             fields.whole("started_at_ms"),
             fields.text("version"),
+            fields.text("policy_version"),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRegisterResponse:
-    """Whether the node may serve, in which epoch and state, and how long its lease runs from when it asked."""
+    """Whether the node may serve, in which epoch and state, and how long its lease runs from when it asked.
+
+    `policy_version` is the version of the policy it shall apply; "" when the metaserver knows of none: keep what there is.
+    """
 
     accepted: bool
     reason: str
@@ -113,6 +120,7 @@ class NodeRegisterResponse:
     state: int
     lease_seconds: float
     heartbeat_seconds: float
+    policy_version: str = ""
 
     def encode(self, version: int) -> bytes:
         return encode_fields(
@@ -122,6 +130,7 @@ class NodeRegisterResponse:
             state=self.state,
             lease_seconds=self.lease_seconds,
             heartbeat_seconds=self.heartbeat_seconds,
+            policy_version=self.policy_version,
         )
 
     @classmethod
@@ -134,7 +143,46 @@ class NodeRegisterResponse:
             fields.whole("state", 1),
             fields.real("lease_seconds"),
             fields.real("heartbeat_seconds"),
+            fields.text("policy_version"),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class NodePolicyRequest:
+    """NODE_POLICY: a node asks for the policy document of its broker group, because it has `policy_version`."""
+
+    broker_group: str
+    node_id: str
+    policy_version: str
+
+    def encode(self, version: int) -> bytes:
+        return encode_fields(broker_group=self.broker_group, node_id=self.node_id, policy_version=self.policy_version)
+
+    @classmethod
+    def decode(cls, body: Body, version: int) -> "NodePolicyRequest":
+        fields = Fields(body)
+        return cls(fields.text("broker_group"), fields.text("node_id"), fields.text("policy_version"))
+
+
+@dataclass(frozen=True, slots=True)
+class NodePolicyResponse:
+    """The document, JSON; empty when the node has it already, or the metaserver knows of none (`policy_version` is "").
+
+    It stands behind the map as a block of its own: strings on the wire hold at most 32767 bytes.
+    """
+
+    policy_version: str
+    document: bytes
+
+    def encode(self, version: int) -> bytes:
+        head = encode_fields(policy_version=self.policy_version)
+        return Writer().raw(head).i32(len(self.document)).raw(self.document).done()
+
+    @classmethod
+    def decode(cls, body: Body, version: int) -> "NodePolicyResponse":
+        reader = Reader(body)
+        fields = Fields(reader)
+        return cls(fields.text("policy_version"), bytes(reader.bytes_(reader.i32())))
 
 
 @dataclass(frozen=True, slots=True)

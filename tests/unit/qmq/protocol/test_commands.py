@@ -143,7 +143,11 @@ def test_messages_round_trip(
 def test_our_own_commands_round_trip(a: str, b: str, text: str, number: int, x: bool, y: bool) -> None:
     values: list[Any] = [
         e.NodeRegisterRequest(0, a, b, "broker", 0, text, text, 1, 7, number, 5, "1"),
+        e.NodeRegisterRequest(0, a, b, "broker", 0, text, text, 1, 7, number, 5, "1", text),
         e.NodeRegisterResponse(x, text, 3, 1, 4.5, 1.0),
+        e.NodeRegisterResponse(x, text, 3, 1, 4.5, 1.0, text),
+        e.NodePolicyRequest(a, b, text),
+        e.NodePolicyResponse(text, (text.encode() or b"x") * 33_000 if number == 0 else text.encode()),
         e.EnsureGroupRequest(a, b, "time", number, x, y),
         e.EnsureGroupResponse(x, number),
         e.LeaveGroupRequest(a, b, text),

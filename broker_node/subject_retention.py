@@ -1,0 +1,132 @@
+"""Retention of single subjects, shorter than the node's: entries of the consume log are dropped, their bytes leave with their
+segment.
+
+Store times may step back with the wall clock, so entries are looked at one after the other and the first young one ends it:
+nothing that is young enough is dropped, whatever stands behind it.
+"""
+
+import logging
+from collections import deque
+
+from broker_node.consume_log import ENTRY, ENTRY_BYTES
+from broker_node.reader import WITHHELD, read_messages
+from broker_node.store import MessageStore
+from broker_node.subject import Subject
+from qmq.daemon.policy import NodePolicy
+from qmq.errors import LogError
+
+logger = logging.getLogger("qmq.broker.retention")
+
+TICK_ENTRIES_MAX = 128 * 1024
+"""Entries dropped in one tick, over all subjects: looking at them takes the event loop's time, some 10 ms for all."""
+TICK_SUBJECTS_MAX = 500
+"""Subjects looked at in one tick; all of them in turn."""
+CHUNK_ENTRIES = 8 * 1024
+FIRST_CHUNK_ENTRIES = 32
+"""Most looks find nothing old, or little."""
+CHECKPOINTS_BEFORE_REMOVAL = 3
+"""An index file is deleted once two checkpoints know that it is not needed, and one may have been on its way before: else a
+crash would have all derived files made again."""
+
+
+class SubjectRetention:
+    """Drops what a policy says is too old."""
+
+    def __init__(self, store: MessageStore, node_hours: float) -> None:
+        self._store = store
+        self._node_hours = node_hours
+        self._keep_ms: dict[str, int] = {}
+        self._turn: deque[str] = deque()
+        self._files_of: dict[str, tuple[int, int]] = {}
+        """Subjects with index files to delete: (checkpoints saved when they were hidden, first sequence kept)."""
+        self.dropped = 0
+
+    def apply(self, policy: NodePolicy) -> None:
+        """Go by this policy from now on. What was dropped stays dropped."""
+        self._keep_ms = {
+            subject: round(rules.retention_hours * 3_600_000)
+            for subject, rules in policy.subjects.items()
+            if rules.retention_hours is not None and rules.retention_hours < self._node_hours
+        }
+        self._turn.clear()
+
+    def tick(self, checkpoints_saved: int) -> bool:
+        """Look at subjects in turn; whether the turn, or a subject in it, was cut short by a limit."""
+        self._remove_files(checkpoints_saved)
+        if not self._turn:
+            self._turn.extend(self._keep_ms)
+        room, subjects = TICK_ENTRIES_MAX, min(len(self._turn), TICK_SUBJECTS_MAX)
+        for _ in range(subjects):
+            if room <= 0:
+                break
+            name = self._turn.popleft()
+            subject, keep_ms = self._store.subjects.get(name), self._keep_ms.get(name)
+            if subject is None or keep_ms is None:
+                continue
+            dropped, is_done = self._drop(subject, self._store.clock.wall_ms() - keep_ms, room)
+            room -= dropped
+            if dropped:
+                self._files_of.setdefault(name, (checkpoints_saved, subject.begin))
+            if not is_done:
+                self._turn.append(name)
+        return bool(self._turn)
+
+    def _drop(self, subject: Subject, before_ms: int, most: int) -> tuple[int, bool]:
+        """Drop up to `most` entries stored before a wall time: (how many, whether that is all of them)."""
+        begin, chunk = subject.begin, FIRST_CHUNK_ENTRIES
+        try:
+            while subject.begin < subject.visible_end and subject.begin - begin < most:
+                if not self._drop_chunk(subject, before_ms, min(chunk, most - (subject.begin - begin))):
+                    return self._dropped(subject, begin), True
+                chunk = CHUNK_ENTRIES
+        except (LogError, OSError) as error:
+            logger.error("subject %s: its retention stops at sequence %d: %s", subject.name, subject.begin, error)
+            return self._dropped(subject, begin), True
+        return self._dropped(subject, begin), subject.begin >= subject.visible_end
+
+    def _dropped(self, subject: Subject, before: int) -> int:
+        count = subject.begin - before
+        if count:
+            subject.changed()
+            self.dropped += count
+            logger.debug("subject %s: %d messages dropped, it begins at %d", subject.name, count, subject.begin)
+        return count
+
+    def _drop_chunk(self, subject: Subject, before_ms: int, most: int) -> bool:
+        """Drop the old entries that the subject begins with; whether there is more to look at behind them."""
+        begin, index = subject.begin, subject.consume_log.index
+        entries = index.read(begin, begin + most)
+        count, is_damaged = 0, False
+        for _, size, stored_at_ms, _, _ in ENTRY.iter_unpack(entries):
+            if not size:
+                at = count * ENTRY_BYTES
+                is_damaged = entries[at : at + ENTRY_BYTES] != WITHHELD
+                if is_damaged:
+                    break
+            elif stored_at_ms >= before_ms:
+                break
+            count += 1
+        index.hide_before(begin + count)
+        if not is_damaged:
+            return count * ENTRY_BYTES == len(entries)
+        self._mend(subject, begin + count)
+        return True
+
+    def _mend(self, subject: Subject, sequence: int) -> None:
+        """An entry without a size is damaged: make it again, or pass over it when its message is lost."""
+        read_messages(self._store, subject, sequence, sequence + 1, cached_only=False)
+        entry = subject.consume_log.entry(sequence)
+        if entry is None or entry.is_withheld:
+            subject.consume_log.index.hide_before(sequence + 1)
+
+    def _remove_files(self, checkpoints_saved: int) -> None:
+        for name, (saved, sequence) in list(self._files_of.items()):
+            if checkpoints_saved >= saved + CHECKPOINTS_BEFORE_REMOVAL:
+                del self._files_of[name]
+                subject = self._store.subjects.get(name)
+                if subject is None:
+                    continue
+                try:
+                    subject.consume_log.index.drop_before(sequence)
+                except OSError as error:
+                    logger.error("subject %s: an index file could not be deleted: %s", name, error)

@@ -1,0 +1,300 @@
+"""What a node enforces: the metaserver decides, nodes fetch the document when its version changes, keep it and apply it.
+
+Values and their JSON; the one thing that touches a disk is `PolicyFile`. Subjects are real ones: the retry and dead-letter
+subjects of a group are never closed or throttled, else what failed would have nowhere to go.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from qmq.errors import IllegalName, ProtocolError
+from qmq.protocol.names import check_subject, split_subject
+
+if TYPE_CHECKING:
+    from qmq.log.disk import Disk
+
+POLICY_BYTES_MAX = 4 << 20
+"""Longest document."""
+POLICY_SUBJECTS_MAX = 50_000
+"""Most subjects with a policy of their own; also bounds a node's token buckets."""
+POLICY_PAUSES_MAX = 50_000
+"""Most paused groups and consumers."""
+ALLOWED_GROUPS_MAX = 1_000
+"""Most groups that one subject allows."""
+READ_ONLY_CHARS_MAX = 500
+"""Longest reason for read only: it is in every refusal."""
+RATE_MAX = 1 << 40
+"""Highest rate of a quota, messages or bytes a second."""
+RETENTION_HOURS_MAX = 24 * 36_525.0
+_DIGEST_BYTES = 16
+
+Pause = tuple[str, str, str]
+"""(real subject, group, consumer id); an empty consumer id means the whole group."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectPolicy:
+    """What applies to one subject; None: no rule.
+
+    Attributes:
+        closed: new messages are refused; reads, acks and retries go on.
+        messages_per_second: quota, with a burst of one second. 0 is not a quota: close the subject.
+        bytes_per_second: the same in bytes of stored messages.
+        retention_hours: older messages are dropped, where that is sooner than the node's own retention.
+        allowed_groups: groups that may pull. A broadcast consumer's group is its consumer id.
+    """
+
+    closed: bool = False
+    messages_per_second: int | None = None
+    bytes_per_second: int | None = None
+    retention_hours: float | None = None
+    allowed_groups: tuple[str, ...] | None = None
+
+    @property
+    def has_quota(self) -> bool:
+        """Whether sends are counted."""
+        return self.messages_per_second is not None or self.bytes_per_second is not None
+
+
+NO_RULES = SubjectPolicy()
+
+
+def sends_policy(policy: SubjectPolicy) -> dict[str, Any]:
+    """What counts for sends of a subject, as `/stats` shows it."""
+    quota = {"messages_per_second": policy.messages_per_second, "bytes_per_second": policy.bytes_per_second}
+    return {"closed": policy.closed, "quota": quota if policy.has_quota else None}
+
+
+@dataclass(frozen=True, slots=True)
+class NodePolicy:
+    """Everything a node enforces. Made by `of`, which digests the content into `version`, or by `decode_policy`."""
+
+    version: str
+    subjects: Mapping[str, SubjectPolicy] = field(default_factory=dict)
+    paused: frozenset[Pause] = frozenset()
+    read_only: str = ""
+    """Why sends are refused; "": they are taken."""
+
+    @classmethod
+    def of(
+        cls,
+        subjects: Mapping[str, SubjectPolicy] | None = None,
+        paused: Iterable[Pause] = (),
+        read_only: str = "",
+    ) -> "NodePolicy":
+        """A policy of this content.
+
+        Raises:
+            ProtocolError: a node would refuse it: a value or name is illegal, or a limit is passed.
+        """
+        content = _content(subjects or {}, paused, read_only)
+        return _read(content, _digest(content))
+
+
+def _content(subjects: Mapping[str, SubjectPolicy], paused: Iterable[Pause], read_only: str) -> dict[str, Any]:
+    """The content in its one canonical shape: everything sorted, rules that say nothing left out."""
+    return {
+        "subjects": {name: _rules(policy) for name, policy in sorted(subjects.items())},
+        "paused": sorted([list(pause) for pause in set(paused)]),
+        "read_only": read_only,
+    }
+
+
+def _rules(policy: SubjectPolicy) -> dict[str, Any]:
+    rules: dict[str, Any] = {"closed": True} if policy.closed else {}
+    for name, value in (
+        ("messages_per_second", policy.messages_per_second),
+        ("bytes_per_second", policy.bytes_per_second),
+        # 24 and 24.0 are one content, so they have to be one digest.
+        ("retention_hours", None if policy.retention_hours is None else float(policy.retention_hours)),
+    ):
+        if value is not None:
+            rules[name] = value
+    if policy.allowed_groups is not None:
+        rules["allowed_groups"] = sorted(set(policy.allowed_groups))
+    return rules
+
+
+def _digest(content: dict[str, Any]) -> str:
+    text = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def encode_policy(policy: NodePolicy) -> bytes:
+    """The document.
+
+    Raises:
+        ProtocolError: it is longer than nodes take, or a name can't be written as UTF-8.
+    """
+    document = {"version": policy.version, **_content(policy.subjects, policy.paused, policy.read_only)}
+    try:
+        data = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError as error:
+        raise ProtocolError(f"the policy can't be written as UTF-8: {error.reason}") from error
+    if len(data) > POLICY_BYTES_MAX:
+        raise ProtocolError(f"the policy has {len(data)} bytes, allowed are {POLICY_BYTES_MAX}")
+    return data
+
+
+def decode_policy(data: bytes | memoryview) -> NodePolicy:
+    """Read a document; unknown keys are ignored.
+
+    The version is taken as it is: a newer metaserver's document may hold keys that count for it and are not known here.
+
+    Raises:
+        ProtocolError: it is no such document; the message names the field.
+    """
+    if len(data) > POLICY_BYTES_MAX:
+        raise ProtocolError(f"the policy has {len(data)} bytes, allowed are {POLICY_BYTES_MAX}")
+    try:
+        document = json.loads(bytes(data))
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"the policy is no JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise ProtocolError("the policy is no JSON object")
+    version = document.get("version")
+    if not isinstance(version, str) or not 1 <= len(version) <= 100:
+        raise ProtocolError("version: a text of 1 to 100 characters is needed")
+    return _read(document, version)
+
+
+def _read(document: dict[str, Any], version: str) -> NodePolicy:
+    subjects = _kind(document, "subjects", dict, {})
+    _at_most(len(subjects), POLICY_SUBJECTS_MAX, "subjects")
+    found = {}
+    for name, rules in subjects.items():
+        _check_real(name, f"subjects[{name[:60]!r}]")
+        if not isinstance(rules, dict):
+            raise ProtocolError(f"subjects[{name!r}]: an object is needed")
+        found[name] = _read_subject(rules, f"subjects[{name!r}].")
+    read_only = _kind(document, "read_only", str, "")
+    _at_most(len(read_only), READ_ONLY_CHARS_MAX, "characters of read_only")
+    return NodePolicy(version, found, frozenset(_read_pauses(_kind(document, "paused", list, []))), read_only)
+
+
+def _read_subject(rules: dict[str, Any], where: str) -> SubjectPolicy:
+    return SubjectPolicy(
+        _kind(rules, "closed", bool, False, where),
+        _number(rules, "messages_per_second", where, int, 1, RATE_MAX),
+        _number(rules, "bytes_per_second", where, int, 1, RATE_MAX),
+        _number(rules, "retention_hours", where, float, 0.0, RETENTION_HOURS_MAX),
+        _read_groups(rules, where),
+    )
+
+
+def _read_groups(rules: dict[str, Any], where: str) -> tuple[str, ...] | None:
+    groups = rules.get("allowed_groups")
+    if groups is None:
+        return None
+    if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
+        raise ProtocolError(f"{where}allowed_groups: a list of texts is needed")
+    _at_most(len(groups), ALLOWED_GROUPS_MAX, f"{where}allowed_groups")
+    return tuple(groups)
+
+
+def _read_pauses(items: list[Any]) -> Iterable[Pause]:
+    _at_most(len(items), POLICY_PAUSES_MAX, "paused")
+    for at, item in enumerate(items):
+        if not isinstance(item, list) or len(item) != 3 or not all(isinstance(part, str) for part in item):
+            raise ProtocolError(f"paused[{at}]: a list of subject, group and consumer id is needed")
+        subject, group, consumer_id = item
+        _check_real(subject, f"paused[{at}]")
+        if not group:
+            raise ProtocolError(f"paused[{at}]: the group may not be empty")
+        yield subject, group, consumer_id
+
+
+def _check_real(name: str, where: str) -> None:
+    try:
+        check_subject(name)
+    except IllegalName as error:
+        raise ProtocolError(f"{where}: {error}") from error
+    if split_subject(name).kind != "real":
+        raise ProtocolError(f"{where}: a retry or dead-letter subject can't have a policy, its real subject can")
+
+
+def _kind(values: dict[str, Any], key: str, kind: type, default: Any, where: str = "") -> Any:
+    value = values.get(key, default)
+    if not isinstance(value, kind):
+        raise ProtocolError(f"{where}{key}: {kind.__name__} is needed, {type(value).__name__} found")
+    return value
+
+
+def _number(values: dict[str, Any], key: str, where: str, kind: Callable[[Any], Any], least: float, most: float) -> Any:
+    """A number or None; a whole one where `kind` is int. JSON's true, NaN and Infinity are none."""
+    value = values.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int if kind is int else (int, float)):
+        raise ProtocolError(f"{where}{key}: a {'whole ' if kind is int else ''}number is needed, {value!r:.40} found")
+    if not least <= value <= most or value == 0:
+        raise ProtocolError(
+            f"{where}{key}: {value!r:.40} is outside {'above ' if not least else ''}{least:g} to {most:g}"
+        )
+    return kind(value)
+
+
+def _at_most(count: int, most: int, what: str) -> None:
+    if count > most:
+        raise ProtocolError(f"{count} {what}, allowed are {most}")
+
+
+EMPTY_POLICY = NodePolicy.of()
+"""Nothing is restricted, by decision."""
+NO_POLICY = NodePolicy("")
+"""What a node starts with that never got one, or lost it: nothing is restricted, and any policy is another one."""
+
+
+class PolicyFile:
+    """The policy in a node's folder: replaced whole, durable when `save` returns. A check before the document proves it."""
+
+    NAME = "policy"
+
+    def __init__(self, disk: "Disk", folder: str) -> None:
+        self._disk = disk
+        self._folder = folder
+
+    def save(self, document: bytes) -> None:
+        """Write a document as it came (a newer version of this program may read more in it), from any one thread.
+
+        Raises OSError; the older file is untouched then.
+        """
+        temporary = f"{self._folder}/{self.NAME}.tmp"
+        if f"{self.NAME}.tmp" in self._disk.list_dir(self._folder):
+            self._disk.remove(temporary)
+        file = self._disk.create(temporary, 0)
+        try:
+            file.pwritev([_check(document) + b"\n", document], 0)
+            file.datasync()
+        finally:
+            file.close()
+        self._disk.rename(temporary, f"{self._folder}/{self.NAME}")
+        self._disk.sync_dir(self._folder)
+
+    def load(self) -> NodePolicy | None:
+        """What was saved last; None when nothing was.
+
+        Raises:
+            ProtocolError: the file is damaged.
+            OSError: it can't be read.
+        """
+        if self.NAME not in self._disk.list_dir(self._folder):
+            return None
+        file = self._disk.open(f"{self._folder}/{self.NAME}", writable=False)
+        try:
+            size = file.size()
+            if size > POLICY_BYTES_MAX + 100:
+                raise ProtocolError(f"the file has {size} bytes")
+            check, _, data = file.pread(size, 0).partition(b"\n")
+        finally:
+            file.close()
+        if check != _check(data):
+            raise ProtocolError("its check does not match")
+        return decode_policy(data)
+
+
+def _check(data: bytes) -> bytes:
+    return blake2b(data, digest_size=_DIGEST_BYTES).hexdigest().encode()

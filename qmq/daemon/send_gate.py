@@ -1,0 +1,147 @@
+"""Which messages of a send a policy lets in: closed subjects and quotas. No I/O; time is handed in.
+
+A node without rules pays one look at an empty dict for each run of a send.
+"""
+
+from dataclasses import dataclass
+
+from qmq.clock import Clock
+from qmq.daemon.policy import NodePolicy, SubjectPolicy
+from qmq.protocol.codes import SendResult
+from qmq.protocol.names import SUBJECT_CLOSED, SUBJECT_OVER_QUOTA
+from qmq.protocol.scan import Run
+
+BURST_SECONDS = 1.0
+"""How much of its rate a bucket holds."""
+
+
+class TokenBucket:
+    """A rate with a burst of one second, full at first.
+
+    What is larger than the whole burst passes when the bucket is full and is owed afterwards: else it could never pass.
+    """
+
+    __slots__ = ("_at", "_burst", "_tokens", "per_second")
+
+    def __init__(self, per_second: int, now: float) -> None:
+        self.per_second = per_second
+        self._burst = per_second * BURST_SECONDS
+        self._tokens = self._burst
+        self._at = now
+
+    def refill(self, now: float) -> None:
+        """Add what has come in since; `now` is monotonic seconds."""
+        if now > self._at:
+            self._tokens = min(self._burst, self._tokens + (now - self._at) * self.per_second)
+            self._at = now
+
+    @property
+    def whole(self) -> int:
+        """How many of size 1 may pass now."""
+        return max(0, int(self._tokens))
+
+    def has(self, count: int) -> bool:
+        """Whether so many may pass."""
+        return self._tokens >= min(count, self._burst)
+
+    def take(self, count: int) -> None:
+        """So many passed."""
+        self._tokens -= count
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why the rest of a run is refused: the wire's result, a remark, and the word that metrics count by."""
+
+    result: SendResult
+    remark: str
+    reason: str
+
+
+class _Rule:
+    """What applies to sends of one subject."""
+
+    __slots__ = ("_bytes", "_messages", "is_closed", "key", "refusal")
+
+    def __init__(self, subject: str, policy: SubjectPolicy, now: float) -> None:
+        self.key = _key(policy)
+        self.is_closed = policy.closed
+        self._messages = _bucket(policy.messages_per_second, now)
+        self._bytes = _bucket(policy.bytes_per_second, now)
+        if policy.closed:
+            text = f"{SUBJECT_CLOSED}: subject {subject} is closed for new messages"
+            self.refusal = Refusal(SendResult.STORE_ERROR, text, "closed")
+        else:
+            rates = [
+                f"{rate} {unit} a second"
+                for rate, unit in ((policy.messages_per_second, "messages"), (policy.bytes_per_second, "bytes"))
+                if rate is not None
+            ]
+            text = f"{SUBJECT_OVER_QUOTA}: the quota of subject {subject} is {' and '.join(rates)}; send again later"
+            self.refusal = Refusal(SendResult.BROKER_BUSY, text, "quota")
+
+    def admit(self, run: Run, now: float) -> int:
+        """How many messages of the run pass, from its first on: behind the first refused one nothing overtakes it."""
+        if self.is_closed:
+            return 0
+        messages, size_bucket = self._messages, self._bytes
+        for bucket in (messages, size_bucket):
+            if bucket is not None:
+                bucket.refill(now)
+        count = run.count if messages is None else min(run.count, messages.whole)
+        if size_bucket is not None:
+            for place, size in enumerate(run.raw_sizes()[:count]):
+                if not size_bucket.has(size):
+                    count = place
+                    break
+                size_bucket.take(size)
+        if messages is not None:
+            messages.take(count)
+        return count
+
+
+def _key(policy: SubjectPolicy) -> tuple[bool, int | None, int | None]:
+    """What of a policy sends are judged by."""
+    return policy.closed, policy.messages_per_second, policy.bytes_per_second
+
+
+def _bucket(per_second: int | None, now: float) -> TokenBucket | None:
+    return None if per_second is None else TokenBucket(per_second, now)
+
+
+class SendGate:
+    """The rules in force for sends. As many buckets as the policy has quotas, so the policy's limit bounds them."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._rules: dict[str, _Rule] = {}
+
+    def apply(self, policy: NodePolicy) -> None:
+        """Judge by this policy from now on; a subject whose rules stay keeps its bucket as it is."""
+        now = self._clock.monotonic()
+        rules = {}
+        for subject, wanted in policy.subjects.items():
+            if wanted.closed or wanted.has_quota:
+                old = self._rules.get(subject)
+                rules[subject] = old if old is not None and old.key == _key(wanted) else _Rule(subject, wanted, now)
+        self._rules = rules
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def judge(self, run: Run) -> tuple[int, Refusal | None]:
+        """How many messages of a run are taken, from its first on, and why the rest is not (None: all are)."""
+        rule = self._rules.get(run.subject)
+        if rule is None:
+            return run.count, None
+        taken = rule.admit(run, self._clock.monotonic())
+        return taken, None if taken == run.count else rule.refusal
+
+
+def first_of(run: Run, count: int) -> Run:
+    """A run's first messages; `count` is at least 1."""
+    if count == run.count:
+        return run
+    sizes = run.raw_sizes()
+    end = run.raw_begins[count - 1] + sizes[count - 1]
+    return Run(run.subject, run.begin, end, run.raw_begins[:count], run.crcs[:count], run.tag_bits[:count])
