@@ -68,6 +68,9 @@ class BrokerAdmin:
             subject_stats(store, broker.rates, subject, lease, policies.get(subject.name, NO_RULES), is_paused)
             for subject in page
         ]
+        if name is not None:
+            # Also for a subject that the node has nothing of yet: whether it would take a message.
+            answer["closed"] = policies.get(name, NO_RULES).closed
         answer["next_after"] = page[-1].name if len(names) > len(page) and page else None
         return answer
 

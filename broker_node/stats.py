@@ -46,6 +46,7 @@ def subject_stats(
         "subject": subject.name,
         "begin_sequence": subject.begin,
         "end_sequence": subject.visible_end,
+        "unsynced": subject.next_sequence - subject.visible_end,
         "send_rate": sent,
         "send_bytes_rate": rates.per_second(f"bytes\n{subject.name}"),
         **sends_policy(policy),

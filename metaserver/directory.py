@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
-from metaserver.policies import Policies
+from metaserver.policies import Policies, policies_of
 from metaserver.routing import SUBJECT_GROUPS_MIN, assign, is_usable
 from metaserver.snapshot import BrokerGroup, Metadata, Node, Route, SubjectRule
 from qmq.clock import Clock
 from qmq.daemon.policy import NodePolicy
+from qmq.errors import ProtocolError
 from qmq.protocol.codes import BrokerRequestType, ClientType
 from qmq.protocol.commands import BrokerGroupRoute
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
@@ -99,8 +100,11 @@ class Directory:
         self._grace_until = clock.monotonic() + EXPIRY_SECONDS
         self._ticked_at = clock.monotonic()
 
-    def load(self, metadata: Metadata) -> Reloaded:
-        """Take what the database, or the last snapshot, holds; what is known live already stays."""
+    def load(self, metadata: Metadata, *, from_file: bool = False) -> Reloaded:
+        """Take what the database, or the last snapshot, holds; what is known live already stays.
+
+        The snapshot may be older than what nodes enforce already, a drain begun say: it changes no policy.
+        """
         now = self._clock.monotonic()
         for node in metadata.nodes:
             self.nodes.setdefault(node.node_id, node)
@@ -129,6 +133,11 @@ class Directory:
                 self.put_route(route)
                 changed_subjects.add(route.subject)
         self.rules, self.paused = metadata.rules, metadata.paused
+        try:
+            if not from_file:
+                self.set_policies(policies_of(metadata, self.routes))
+        except ProtocolError as error:
+            logger.error("nodes keep the policies they have: %s", error)
         return Reloaded(changed_subjects, changed_groups, tuple(heard))
 
     def metadata(self) -> Metadata:

@@ -59,11 +59,12 @@ class Metaserver:
         self.keeper = Keeper(self._repository, lambda route: self.handlers.route_stored(route), self.clock)
         self.handlers = MetaHandlers(self.directory, self.keeper, self.clock)
         metadata = await self.keeper.load()
+        from_file = metadata is None
         if metadata is None:
             metadata = route_file.load(self._route_file)
             logger.warning("starting %s", "from the route file" if metadata else "with no routes known")
         if metadata is not None:
-            self.directory.load(metadata)
+            self.directory.load(metadata, from_file=from_file)
         options = self.options
         self.tcp = FrameServer(
             options.host,

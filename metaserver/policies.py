@@ -6,7 +6,61 @@ started, or whose database is away, must not lift what nodes enforce.
 
 from collections.abc import Mapping
 
-from qmq.daemon.policy import EMPTY_POLICY, NodePolicy, encode_policy
+from metaserver.choices import GroupKind, OperatorState, Phase
+from metaserver.snapshot import Metadata, Route, SubjectRule
+from qmq.daemon.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
+
+NO_RULE = SubjectRule()
+
+
+def policies_of(metadata: Metadata, routes: Mapping[str, Route]) -> dict[str, NodePolicy]:
+    """What each broker group's nodes shall enforce: archiving, drains and quotas of subjects, pauses, read only.
+
+    Raises:
+        ProtocolError: more is asked for than a policy holds.
+    """
+    subjects: dict[str, dict[str, SubjectPolicy]] = {group.name: {} for group in metadata.broker_groups}
+    delay_groups = [group.name for group in metadata.broker_groups if group.kind is GroupKind.DELAY]
+    moving = [route for route in routes.values() if route.phases and route.subject not in metadata.rules]
+    ruled = [(subject, routes.get(subject), rule) for subject, rule in metadata.rules.items()]
+    for subject, route, rule in [*ruled, *((route.subject, route, NO_RULE) for route in moving)]:
+        for name in route.broker_groups if route is not None else ():
+            is_draining = route is not None and route.phases.get(name) is Phase.DRAINING
+            policy = _policy(rule, closed=rule.is_archived or is_draining)
+            if policy is not None and name in subjects:
+                subjects[name][subject] = policy
+        for name in delay_groups:
+            policy = _policy(rule, closed=rule.is_archived)
+            if policy is not None:
+                subjects[name][subject] = policy
+    return {
+        group.name: NodePolicy.of(
+            subjects=subjects[group.name],
+            paused=metadata.paused if group.kind is GroupKind.BROKER else frozenset(),
+            read_only=_read_only(group.operator_state),
+        )
+        for group in metadata.broker_groups
+    }
+
+
+def _policy(rule: SubjectRule, *, closed: bool) -> SubjectPolicy | None:
+    policy = SubjectPolicy(
+        closed=closed,
+        messages_per_second=rule.messages_per_second,
+        bytes_per_second=rule.bytes_per_second,
+        retention_hours=rule.retention_hours,
+        allowed_groups=rule.allowed_groups,
+    )
+    return None if policy == SubjectPolicy() else policy
+
+
+def _read_only(state: OperatorState) -> str:
+    match state:
+        case OperatorState.READ_ONLY:
+            return "an operator made the group read only"
+        case OperatorState.DRAINING:
+            return "the group drains"
+    return ""
 
 
 class Policies:

@@ -47,25 +47,24 @@ class MemoryRepository:
         self.routes = {route.subject: route for route in metadata.routes}
         self.clients: set[ClientSeen] = set()
         self.beats: dict[str, float] = {}
-        self._changes = 0
+        self.changed = 0
+        """To be raised by whoever changes anything behind a metaserver's back."""
 
     def load(self) -> Metadata:
         return Metadata(tuple(self.groups.values()), tuple(self.nodes.values()), tuple(self.routes.values()))
 
     def changes(self) -> int:
-        return self._changes
+        return self.changed
 
     def save_route(self, route: Route) -> Route:
         there = self.routes.get(route.subject)
         if there is not None and there.version != route.version - 1:
             return there
         self.routes[route.subject] = route
-        self._changes += 1
         return route
 
     def save_group(self, group: BrokerGroup, reason: str) -> None:
         self.groups[group.name] = group
-        self._changes += 1
 
     def save_node(self, node: Node) -> None:
         self.nodes[node.node_id] = node

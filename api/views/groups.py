@@ -20,6 +20,9 @@ from metaserver import queries
 from metaserver.services import groups as service
 from metaserver.services.changes import NotFound
 
+_ON_BROKER_GROUP = tuple(str(name) for name in shapes.OnBrokerGroup().fields)
+_MEMBER = tuple(str(name) for name in shapes.Member().fields)
+
 
 class GroupFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of consumer groups can be narrowed by."""
@@ -137,8 +140,9 @@ def _progress(answers: list[progress.Answer], group: Any) -> dict[str, Any]:
         if page is None:
             if answer.is_there:
                 unknown.append(f"{answer.broker_group}: {answer.reason}")
-            nothing = {str(key): None for key in shapes.OnBrokerGroup().fields}
-            places.append({**nothing, "broker_group": answer.broker_group, "reason": answer.reason})
+            places.append(
+                dict.fromkeys(_ON_BROKER_GROUP, None) | {"broker_group": answer.broker_group, "reason": answer.reason}
+            )
             continue
         sequences = {key: str(page[key]) for key in ("next_sequence", "begin_sequence", "end_sequence")}
         numbers = {
@@ -152,7 +156,7 @@ def _progress(answers: list[progress.Answer], group: Any) -> dict[str, Any]:
             time_lag = max(time_lag, page["time_lag_seconds"])
         total += page["members_total"]
         for member in page["members"]:
-            kept = {key: member[key] for key in shapes.Member().fields if key in member}
+            kept = {key: member[key] for key in _MEMBER if key in member}
             is_paused = group.is_paused or member["consumer_id"] in group.paused_consumers
             members.append({"broker_group": answer.broker_group, "is_paused": is_paused, **kept})
     return {

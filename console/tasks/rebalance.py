@@ -188,11 +188,14 @@ async def _make_ready(place: Place, route: Route, known: list[str], places: dict
 
 async def _not_empty(place: Place, subject: str, known: list[str]) -> str:
     """Why a draining broker group can't go yet; "" when nothing is left to read there."""
-    stats = await _subject_stats(place, subject)
-    if stats is None:
-        return ""
-    if not stats["closed"]:
+    answer = await NodeAdmin(place.admin_address, NODE_SECONDS).stats(subject)
+    if not answer["closed"]:
         return "it has not heard yet that the subject drains"
+    if not answer["subjects"]:
+        return ""
+    stats = answer["subjects"][0]
+    if stats["unsynced"]:
+        return f"{stats['unsynced']} messages are not on disk yet"
     groups = {group["group"] for group in stats["groups"]} | set(known)
     for group in stats["groups"]:
         reason = _unread(group)
