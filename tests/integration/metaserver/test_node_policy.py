@@ -129,7 +129,7 @@ async def test_what_can_not_be_read_or_kept_is_not_applied_and_tried_again_in_gr
             assert "paused" in broker.membership.policy_error
             assert broker.policy == SHUT
         await in_force(broker, other.version)
-        assert broker.membership.policy_error == ""
+        await eventually_async(lambda: broker.membership is not None and broker.membership.policy_error == "")
         failures = broker.membership.policy_failures
 
         def full(_self: PolicyFile, _document: bytes) -> None:
@@ -143,6 +143,7 @@ async def test_what_can_not_be_read_or_kept_is_not_applied_and_tried_again_in_gr
             )
             assert broker.policy == other
         await in_force(broker, SHUT.version)
+        await eventually_async(lambda: broker.membership is not None and broker.membership.policy_error == "")
         assert (await stats(broker))["policy"]["problem"] == ""
 
 
