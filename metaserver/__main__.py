@@ -1,8 +1,10 @@
 """`python -m metaserver`: a metaserver of its own, with Django for its database only."""
 
 import asyncio
+import logging
 import os
 import sys
+import threading
 
 from metaserver.options import MetaOptions
 from qmq.daemon.options import exit_wrong, parse_options
@@ -74,7 +76,10 @@ def main(argv: list[str] | None = None) -> int:
         exit_wrong(PROG, error)
     from metaserver.database import migrate
 
-    migrate()
+    try:
+        migrate()
+    except SettingError as error:
+        exit_wrong(PROG, error)
     try:
         return run(options)
     except OSError as error:
@@ -82,5 +87,15 @@ def main(argv: list[str] | None = None) -> int:
         return FAILED
 
 
+def end(code: int) -> None:
+    """End the process, also while a call to a database that stands still holds a thread, which Python would wait for."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        os._exit(code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main())

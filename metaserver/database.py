@@ -44,18 +44,44 @@ def database_settings(url: str, data_dir: str) -> dict[str, Any]:
         pymysql.version_info = (2, 2, 7, "final", 0)
         pymysql.install_as_MySQLdb()
         options |= {"charset": "utf8mb4", "connect_timeout": CONNECT_SECONDS}
+        found["TEST"] = {"CHARSET": "utf8mb4", "COLLATION": "utf8mb4_bin"}
     else:
         options |= {"connect_timeout": CONNECT_SECONDS}
     found["OPTIONS"] = options
     return found
 
 
+def check_collation() -> None:
+    """Refuse a database that takes two names for one: `orders` and `Orders` are two subjects.
+
+    Raises:
+        SettingError: a MySQL or MariaDB whose collation ignores case.
+    """
+    from django.db import connection
+
+    if connection.vendor != "mysql":
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT DATABASE(), @@collation_database")
+        name, collation = cursor.fetchone()
+    if not collation.endswith(("_bin", "_as_cs", "_cs")):
+        raise SettingError(
+            f"database {name} has collation {collation}, for which orders and Orders are one subject; before the tables"
+            f" are made, run: ALTER DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+        )
+
+
 def migrate() -> None:
-    """Bring the tables up to date; with the database away, say so and go on: answers come from memory."""
+    """Bring the tables up to date; with the database away, say so and go on: answers come from memory.
+
+    Raises:
+        SettingError: its collation ignores case.
+    """
     from django.core.management import call_command
     from django.db import Error
 
     try:
+        check_collation()
         call_command("migrate", "metaserver", interactive=False, verbosity=0)
     except Error as error:
         logger.warning("the database can't be migrated now: %s", error)

@@ -21,6 +21,8 @@ logger = logging.getLogger("qmq.meta.keeper")
 WORK_MAX = 200_000
 """Things waiting to be written; further new client sightings are dropped (counted), routes and groups replace older ones."""
 CLIENTS_PER_WRITE = 500
+LAST_WRITE_SECONDS = 3.0
+"""What a stop waits for the database; a call that stands still holds its thread, not the stop."""
 CLIENT_SECONDS = 300.0
 """A client that is seen again and again is noted this often."""
 BACK_OFF_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
@@ -130,8 +132,12 @@ class Keeper:
             else:
                 failed += 1
                 await _either(stop, None, BACK_OFF_SECONDS[min(failed, len(BACK_OFF_SECONDS)) - 1])
-        await self._write_all()
-        self._thread.shutdown(wait=True)
+        try:
+            async with asyncio.timeout(LAST_WRITE_SECONDS):
+                await self._write_all()
+        except TimeoutError:
+            logger.warning("the database does not answer: %d changes are left to the next start", self.waiting)
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _write_all(self) -> bool:
         try:

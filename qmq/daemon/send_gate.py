@@ -78,7 +78,7 @@ class _Rule:
                 if rate is not None
             ]
             text = f"{SUBJECT_OVER_QUOTA}: the quota of subject {subject} is {' and '.join(rates)}; send again later"
-            self.refusal = Refusal(SendResult.BROKER_BUSY, text, "quota")
+            self.refusal = Refusal(SendResult.STORE_ERROR, text, "quota")
 
     def admit(self, run: Run, now: float) -> int:
         """How many messages of the run pass, from its first on: behind the first refused one nothing overtakes it."""

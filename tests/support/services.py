@@ -408,7 +408,8 @@ def own_database(url: str, name: str) -> Iterator[str]:
 
 def create_database(url: str, name: str) -> None:
     """Make an empty database on the server of `url`."""
-    _execute(_admin_of(url), f"CREATE DATABASE {name}")
+    case = "" if _is_postgresql(url) else " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+    _execute(_admin_of(url), f"CREATE DATABASE {name}{case}")
 
 
 def _admin_of(url: str) -> str:

@@ -221,7 +221,7 @@ def test_a_quota_refuses_the_rest_of_a_run_as_busy_and_names_itself() -> None:
     taken, refusal = made.judge(run_of("s", 5)[1])
     assert taken == 3
     assert refusal is not None
-    assert (refusal.result, refusal.reason) == (SendResult.BROKER_BUSY, "quota")
+    assert (refusal.result, refusal.reason) == (SendResult.STORE_ERROR, "quota")
     assert "3 messages a second and 1048576 bytes a second" in refusal.remark
     assert is_subject_refusal(refusal.remark)
     clock.advance(0.5)
