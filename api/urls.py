@@ -3,6 +3,7 @@
 from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
+from api.account_urls import account_urls
 from api.views import subjects
 
 subject_urls = [
@@ -16,4 +17,5 @@ subject_urls = [
 urlpatterns = [
     path("openapi.yaml", SpectacularAPIView.as_view(), name="openapi"),
     path("", include(subject_urls)),
+    path("", include(account_urls)),
 ]

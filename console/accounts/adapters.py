@@ -74,7 +74,9 @@ class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]
             return _box().decrypt(encrypted_text.encode()).decode()
         except InvalidToken as error:
             logger.warning("a second factor was sealed with a secret key that is not known any more")
-            raise PermissionDenied("this second factor can't be read any more; an administrator must remove it") from error
+            raise PermissionDenied(
+                "this second factor can't be read any more; an administrator must remove it"
+            ) from error
 
     def get_totp_issuer(self) -> str:
         """The name that authenticator apps show."""
@@ -112,9 +114,7 @@ class SingleSignOnAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         user.role = role_of_claims(claims_of(sociallogin)) or Role.VIEWER
         with transaction.atomic():
             made: User = super().save_user(request, sociallogin, form)
-            audit.record(
-                actor=SSO, action="user.create", target=made.get_username(), after=services.described(made)
-            )
+            audit.record(actor=SSO, action="user.create", target=made.get_username(), after=services.described(made))
         return made
 
 

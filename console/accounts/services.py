@@ -77,9 +77,7 @@ def ensure_first_admin() -> str | None:
     try:
         with transaction.atomic():
             row.save(force_insert=True)
-            audit.record(
-                actor=UP, action="user.create", target=FIRST_ADMIN, reason="first start", after=described(row)
-            )
+            audit.record(actor=UP, action="user.create", target=FIRST_ADMIN, reason="first start", after=described(row))
     except IntegrityError:
         return None
     return password
@@ -167,9 +165,7 @@ def update_user(
                     notes = (_shut_out(row),)
             elif before["role"] != after["role"]:
                 action = "user.role"
-            audit.record(
-                actor=actor, action=action, target=row.username, reason=reason, before=before, after=after
-            )
+            audit.record(actor=actor, action=action, target=row.username, reason=reason, before=before, after=after)
         return Change(row.username, before, after, row.version, notes)
 
 
@@ -220,9 +216,7 @@ def reset_password(name: str, *, actor: Actor, reason: str = "", dry_run: bool =
         row.save()
         sessions.end_all(row.pk)
         after = {"sessions": 0}
-        audit.record(
-            actor=actor, action="user.reset_password", target=name, reason=reason, before=before, after=after
-        )
+        audit.record(actor=actor, action="user.reset_password", target=name, reason=reason, before=before, after=after)
         change = Change(name, before, after, row.version, ("The password before is of no use any more.",))
     return Made(change, None if dry_run else password, row.pk)
 
@@ -251,8 +245,7 @@ def set_members(
         check_version(f"team {team}", team_row.version, expected_version)
         touched = User.objects.filter(Q(username__in=wanted) | Q(teams=team_row)).values_list("pk", flat=True)
         users = {
-            row.username: row
-            for row in User.objects.select_for_update().filter(pk__in=set(touched)).order_by("pk")
+            row.username: row for row in User.objects.select_for_update().filter(pk__in=set(touched)).order_by("pk")
         }
         unknown = sorted(wanted - users.keys())
         if unknown:
