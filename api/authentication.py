@@ -6,6 +6,7 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework import authentication, exceptions
 from rest_framework.request import Request
 
+from console.accounts.models import User
 from console.accounts.principals import principal_of
 from console.accounts.roles import Principal
 from console.accounts.tokens import find_token
@@ -17,6 +18,13 @@ def address_of(request: Any) -> str:
     """Where a request came from: the other end of the connection. Behind a proxy the server replaces it by what the
     proxy says (uvicorn's --proxy-headers), never we by what anybody says."""
     return str(request.META.get("REMOTE_ADDR", ""))
+
+
+def user_of(request: Request) -> User:
+    """The user a view was called for. Views have one: nobody passes the table of rights without."""
+    user = request.user
+    assert isinstance(user, User)
+    return user
 
 
 class TokenAuthentication(authentication.BaseAuthentication):

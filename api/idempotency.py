@@ -69,7 +69,10 @@ def settle(row: IdempotencyKey, response: Response) -> None:
     if response.status_code >= 500 or response.status_code == 429:
         row.delete()
         return
-    row.status, row.body = response.status_code, json.loads(json.dumps(response.data, default=str))
+    body = json.loads(json.dumps(response.data, default=str))
+    for name in getattr(response, "shown_once", ()):
+        body[name] = None  # a password, a token: kept nowhere, so not for a second answer either
+    row.status, row.body = response.status_code, body
     row.save(update_fields=["status", "body"])
 
 

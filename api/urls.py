@@ -3,6 +3,7 @@
 from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
+from api.account_urls import account_urls
 from api.views import broker_groups, groups, provisioning, subjects, tasks
 
 subject_urls = [
@@ -44,4 +45,5 @@ urlpatterns = [
     path("", include(group_urls)),
     path("", include(cluster_urls)),
     path("", include(subject_urls)),
+    path("", include(account_urls)),
 ]

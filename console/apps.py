@@ -8,3 +8,9 @@ class ConsoleConfig(AppConfig):
 
     name = "console"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Register the checks."""
+        from console import checks
+
+        checks.register()

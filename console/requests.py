@@ -8,6 +8,7 @@ from contextvars import ContextVar
 
 from django.http import HttpRequest, HttpResponse
 
+_LINE_END = re.compile("[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 _GIVEN = re.compile(r"[A-Za-z0-9._-]{8,64}")
 current_id: ContextVar[str] = ContextVar("request_id", default="-")
 
@@ -38,7 +39,12 @@ class RequestIdFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.request_id = current_id.get()
-        # A line end in what somebody sent may not look like another log line.
-        if isinstance(record.msg, str) and not record.args:
-            record.msg = record.msg.replace("\r", "\\r").replace("\n", "\\n")
         return True
+
+
+class OneLineFormatter(logging.Formatter):
+    """A line end in what somebody sent may not look like another log line: messages are one line, tracebacks stay as
+    they are."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return _LINE_END.sub(lambda found: repr(found.group())[1:-1], super().formatMessage(record))

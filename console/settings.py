@@ -76,6 +76,8 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "console.accounts.sessions.SessionLifeMiddleware",
+    "console.accounts.sign_in.SignInDoors",
     "allauth.account.middleware.AccountMiddleware",
 ]
 ROOT_URLCONF = "console.urls"
@@ -111,10 +113,61 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-AUTHENTICATION_BACKENDS = [
-    "django.contrib.auth.backends.ModelBackend",
-    "allauth.account.auth_backends.AuthenticationBackend",
-]
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+MFA_REQUIRED = os.environ.get("QMQ_MFA_REQUIRED", "off").lower()
+"""Of whom a second factor is demanded: off (nobody), admins, all. Until it is set up they see their own account only."""
+
+ACCOUNT_ADAPTER = "console.accounts.adapters.AccountAdapter"
+ACCOUNT_LOGIN_METHODS = {"username", "email"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "email", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_PRESERVE_USERNAME_CASING = False
+ACCOUNT_USERNAME_VALIDATORS = "console.accounts.names.USERNAME_VALIDATORS"
+ACCOUNT_REAUTHENTICATION_REQUIRED = True
+ACCOUNT_REAUTHENTICATION_TIMEOUT = 300
+ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_LOGOUT_ON_PASSWORD_CHANGE = False  # the session that changes it stays; the others end
+ACCOUNT_RATE_LIMITS = {
+    # By address and by account; who goes on guessing meets the second, longer limit of the account.
+    "login_failed": "20/m/ip,5/m/key,20/15m/key",
+}
+HEADLESS_ONLY = True
+"""allauth's own HTML pages are off; what is left under /accounts/ is where an identity provider sends browsers back to."""
+HEADLESS_CLIENTS = ("browser",)
+HEADLESS_FRONTEND_URLS = {
+    "account_confirm_email": "/sign-in",
+    "account_reset_password": "/sign-in",
+    "account_reset_password_from_key": "/sign-in",
+    "account_signup": "/sign-in",
+    "socialaccount_login_error": "/sign-in",
+}
+MFA_ADAPTER = "console.accounts.adapters.SecondFactorAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+MFA_TOTP_TOLERANCE = 0  # allauth remembers a used code for one period: with a tolerance it could be used again after it
+MFA_RECOVERY_CODES_SHOW_ONCE = True
+SOCIALACCOUNT_ADAPTER = "console.accounts.adapters.SingleSignOnAdapter"
+SOCIALACCOUNT_PROVIDERS: dict[str, Any] = {}
+OIDC_ISSUER = os.environ.get("QMQ_OIDC_ISSUER", "").rstrip("/")
+OIDC_CLIENT_ID = os.environ.get("QMQ_OIDC_CLIENT_ID", "")
+OIDC_ROLE_CLAIM = os.environ.get("QMQ_OIDC_ROLE_CLAIM", "")
+"""The claim whose values say a user's role at each sign-in; without it new users become viewers and stay what they are."""
+OIDC_ROLES = dict(item.rsplit("=", 1) for item in _list("QMQ_OIDC_ROLES") if "=" in item)
+"""Values of that claim and their roles, as VALUE=ROLE,VALUE=ROLE."""
+if OIDC_ISSUER and OIDC_CLIENT_ID:
+    SOCIALACCOUNT_PROVIDERS["openid_connect"] = {
+        "OAUTH_PKCE_ENABLED": True,
+        "APPS": [
+            {
+                "provider_id": "sso",
+                "name": os.environ.get("QMQ_OIDC_NAME", "Single sign-on"),
+                "client_id": OIDC_CLIENT_ID,
+                "secret": os.environ.get("QMQ_OIDC_CLIENT_SECRET", ""),
+                "settings": {"server_url": OIDC_ISSUER},
+            }
+        ],
+    }
+SILENCED_SYSTEM_CHECKS = ["security.W021"]
+"""Preloading HSTS is a promise about a whole domain that only its owner can make."""
 
 # --- browser ----------------------------------------------------------------------------------------------------------
 
@@ -122,6 +175,7 @@ _COOKIE_PREFIX = "__Host-" if IS_HTTPS else ""
 SESSION_COOKIE_NAME = f"{_COOKIE_PREFIX}qmq_session"
 SESSION_COOKIE_SECURE = IS_HTTPS
 SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_AGE = 12 * 3600  # as console.accounts.sessions.LIFE_MAX, which decides
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_ENGINE = "django.contrib.sessions.backends.db"
 CSRF_COOKIE_NAME = f"{_COOKIE_PREFIX}qmq_csrf"
@@ -207,7 +261,12 @@ LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "filters": {"request_id": {"()": "console.requests.RequestIdFilter"}},
-    "formatters": {"plain": {"format": "%(asctime)s %(levelname)-7s %(name)s [%(request_id)s] %(message)s"}},
+    "formatters": {
+        "plain": {
+            "class": "console.requests.OneLineFormatter",
+            "format": "%(asctime)s %(levelname)-7s %(name)s [%(request_id)s] %(message)s",
+        }
+    },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain", "filters": ["request_id"]}},
     "root": {"handlers": ["console"], "level": os.environ.get("QMQ_LOG_LEVEL", "INFO").upper()},
 }

@@ -9,3 +9,9 @@ class AccountsConfig(AppConfig):
     name = "console.accounts"
     label = "accounts"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Listen to sign-ins and changes of credentials."""
+        from console.accounts import signals
+
+        signals.connect()

@@ -40,3 +40,21 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}...)"
+
+
+class UserSession(models.Model):
+    """A browser that is signed in. Django's session carries this row's id; without the row it is nobody's: deleting rows
+    is how sessions are ended."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="sessions")
+    started_at = models.DateTimeField()
+    seen_at = models.DateTimeField()
+    """Its newest request, to within SEEN_SECONDS."""
+    address = models.CharField(max_length=100, blank=True)
+    user_agent = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        ordering = ("-id",)
+
+    def __str__(self) -> str:
+        return f"session {self.pk} of {self.user_id}"

@@ -89,10 +89,12 @@ class Principal:
     role: Role
     teams: Set[str] = frozenset()
     scopes: frozenset[Scope] | None = None
+    lacks_second_factor: bool = False
+    """A second factor is demanded of this user and not set up yet: until then there is only the own account."""
 
     def has(self, right: Right) -> bool:
         """Whether the right is given at all, whatever the subject."""
-        if right not in RIGHTS_OF[self.role]:
+        if right not in RIGHTS_OF[self.role] or (self.lacks_second_factor and right is not Right.OWN_ACCOUNT):
             return False
         return self.scopes is None or any(right in RIGHTS_OF_SCOPE[scope] for scope in self.scopes)
 

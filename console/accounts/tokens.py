@@ -2,18 +2,28 @@
 
 import hmac
 import secrets
+from collections.abc import Iterable
+from datetime import timedelta
 from hashlib import blake2b
+from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
 
-from console.accounts.models import ApiToken
+from console.accounts.models import ApiToken, User
+from console.accounts.roles import RIGHTS_OF, RIGHTS_OF_SCOPE, Role, Scope
+from metaserver.services import audit
+from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotFound, changing
 
 MARK = "qmq_"
 """What every token begins with, so that scanners of leaked secrets know one."""
 PREFIX_CHARS = 12
 USED_SECONDS = 60
 """A token's last use is written this often at most."""
+LIFETIME_MAX = timedelta(days=365)
+TOKENS_MAX = 50
+"""Live tokens of one user."""
+NAME_CHARS_MAX = 100
 
 
 def new_token() -> tuple[str, str, str]:
@@ -40,3 +50,84 @@ def find_token(token: str, address: str) -> ApiToken | None:
     if row.last_used_at is None or (now - row.last_used_at).total_seconds() > USED_SECONDS:
         ApiToken.objects.filter(pk=row.pk).update(last_used_at=now, last_used_from=address[:100])
     return row
+
+
+# --- making and revoking ----------------------------------------------------------------------------------------------
+
+
+def described(row: ApiToken) -> dict[str, Any]:
+    """A token as audit entries show it; nothing of what is secret in it."""
+    return {
+        "name": row.name,
+        "prefix": row.prefix,
+        "scopes": sorted(row.scopes),
+        "expires_at": row.expires_at.isoformat(timespec="seconds"),
+        "is_revoked": row.revoked_at is not None,
+    }
+
+
+def create_token(
+    owner: User,
+    name: str,
+    scopes: Iterable[str],
+    lifetime: timedelta,
+    *,
+    actor: Actor,
+    reason: str = "",
+    dry_run: bool = False,
+) -> tuple[Change, str | None, ApiToken | None]:
+    """Make a token in the owner's name; the token itself comes back once, in a dry run not at all.
+
+    Raises:
+        ChangeRefused: an illegal name, lifetime or scope, or a scope beyond the owner's role.
+        Conflict: the owner has TOKENS_MAX live tokens.
+    """
+    wanted = sorted(set(scopes))
+    wrong: dict[str, str] = {}
+    if not 1 <= len(name) <= NAME_CHARS_MAX or not name.isprintable():
+        wrong["name"] = f"1 to {NAME_CHARS_MAX} printable characters are needed"
+    if not timedelta(0) < lifetime <= LIFETIME_MAX:
+        wrong["expires_in_days"] = f"up to {LIFETIME_MAX.days} days are possible"
+    if not wanted or not set(wanted) <= set(Scope):
+        wrong["scopes"] = f"some of {', '.join(Scope)} are needed"
+    else:
+        beyond = [scope for scope in wanted if not RIGHTS_OF_SCOPE[Scope(scope)] <= RIGHTS_OF[Role(owner.role)]]
+        if beyond:
+            wrong["scopes"] = f"role {owner.role} does not include {', '.join(beyond)}"
+    if wrong:
+        text = "; ".join(f"{key}: {value}" for key, value in wrong.items())
+        raise ChangeRefused(text, code="token.invalid", fields=wrong)
+    token, prefix, digest = new_token()
+    with changing(dry_run=dry_run):
+        now = timezone.now()
+        User.objects.select_for_update().get(pk=owner.pk)  # so that two at once can't pass the limit
+        if ApiToken.objects.filter(owner=owner, revoked_at=None, expires_at__gt=now).count() >= TOKENS_MAX:
+            raise Conflict(f"{owner.username} has {TOKENS_MAX} tokens; revoke some first", code="token.too_many")
+        row = ApiToken.objects.create(
+            name=name, owner=owner, prefix=prefix, digest=digest, scopes=wanted, expires_at=now + lifetime
+        )
+        after = described(row)
+        if dry_run:
+            after["prefix"] = None
+        audit.record(
+            actor=actor, action="token.create", target=f"{owner.username}/{prefix}", reason=reason, after=after
+        )
+        change = Change(name, None, after)
+    return (change, None, None) if dry_run else (change, token, row)
+
+
+def revoke_token(token_id: int, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Change:
+    """Make a token useless at once. A revoked one stays revoked. Raises NotFound."""
+    with changing(dry_run=dry_run):
+        row = ApiToken.objects.select_for_update().filter(pk=token_id).first()
+        if row is None:
+            raise NotFound(f"there is no token {token_id}", code="token.unknown")
+        before = described(row)
+        if row.revoked_at is None:
+            row.revoked_at = timezone.now()
+            row.save(update_fields=["revoked_at"])
+            target = f"{row.owner.username}/{row.prefix}"
+            audit.record(
+                actor=actor, action="token.revoke", target=target, reason=reason, before=before, after=described(row)
+            )
+        return Change(row.name, before, described(row))

@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
+from console.accounts.services import FIRST_ADMIN, ensure_first_admin
 from console.launcher import main
 
 PORTS_NEEDED = 7
@@ -18,6 +19,21 @@ def _port_base(text: str) -> int:
     if not 1024 <= value <= 65535 - PORTS_NEEDED:
         raise ArgumentTypeError(f"{text!r}: a port from 1024 to {65535 - PORTS_NEEDED} is needed")
     return value
+
+
+def show_first_admin() -> None:
+    """Make the first administrator where there is no user yet, and say the password this once."""
+    password = ensure_first_admin()
+    if password is None:
+        return
+    lines = (
+        "The first administrator was made. Sign in with",
+        f"    user name  {FIRST_ADMIN}",
+        f"    password   {password}",
+        "It is shown once and kept nowhere; `python manage.py reset_password admin` makes another.",
+    )
+    rule = "-" * max(map(len, lines))
+    print("\n".join((rule, *lines, rule)), flush=True)
 
 
 class Command(BaseCommand):
@@ -45,4 +61,5 @@ class Command(BaseCommand):
             os.execv(sys.executable, [sys.executable, *sys.argv])
         os.makedirs(os.path.join(data_dir, "meta"), exist_ok=True)
         call_command("migrate", interactive=False, verbosity=0)
+        show_first_admin()
         sys.exit(main(data_dir, options["port_base"]))

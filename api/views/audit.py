@@ -1,0 +1,104 @@
+"""/audit/."""
+
+from typing import Any
+
+import django_filters
+from django.db.models import Q, QuerySet
+from django_filters.rest_framework import DjangoFilterBackend
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from api.base import ApiView
+from api.serializers import audit as shapes
+from console.accounts.roles import Right
+from metaserver import queries
+
+VERIFIED_MAX = 20_000
+"""Entries that one request follows the chain over."""
+
+
+class AuditFilter(django_filters.FilterSet):  # type: ignore[misc]
+    """What a list of audit entries can be narrowed by."""
+
+    actor = django_filters.CharFilter("actor")
+    action = django_filters.CharFilter("action", "startswith", label="action, or its beginning: subject.")
+    target = django_filters.CharFilter("target")
+    since = django_filters.IsoDateTimeFilter("at", "gte", label="from this time on")
+    until = django_filters.IsoDateTimeFilter("at", "lt", label="before this time")
+    search = django_filters.CharFilter(method="by_text", label="part of actor, action, target or reason")
+
+    def by_text(self, rows: "QuerySet[Any]", name: str, value: str) -> "QuerySet[Any]":
+        """Rows that have the text somewhere."""
+        return rows.filter(
+            Q(actor__icontains=value)
+            | Q(action__icontains=value)
+            | Q(target__icontains=value)
+            | Q(reason__icontains=value)
+        )
+
+
+class AuditView(ApiView):
+    """The audit log."""
+
+    rights = {"GET": Right.READ_AUDIT}
+    serializer_class = shapes.AuditRow
+    filter_backends = [DjangoFilterBackend]
+    filterset_class = AuditFilter
+    page_ordering = "-id"
+
+    def get_queryset(self) -> "QuerySet[Any]":
+        return queries.audit_entries()
+
+    @extend_schema(operation_id="audit_list", responses=shapes.AuditRow(many=True))
+    def get(self, request: Request) -> Response:
+        """Who changed what and why, newest first."""
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
+        rows = [
+            {
+                "id": str(entry.pk),
+                "at": entry.at,
+                "actor": entry.actor,
+                "action": entry.action,
+                "target": entry.target,
+                "reason": entry.reason,
+                "before": entry.before,
+                "after": entry.after,
+                "address": entry.address,
+                "request_id": entry.request_id,
+                "digest": entry.digest,
+            }
+            for entry in page or []
+        ]
+        return self.get_paginated_response(rows)
+
+
+class VerifyView(ApiView):
+    """The chain of the audit log."""
+
+    rights = {"GET": Right.READ_AUDIT}
+
+    @extend_schema(
+        operation_id="audit_verify",
+        parameters=[
+            OpenApiParameter("after", OpenApiTypes.INT64, description="Go on after this entry."),
+            OpenApiParameter("limit", OpenApiTypes.INT, description=f"1 to {VERIFIED_MAX} entries."),
+        ],
+        responses=shapes.Verdict,
+    )
+    def get(self, request: Request) -> Response:
+        """Follow the chain: whether entries were changed or taken away since they were written."""
+        after = self.whole("after", 0) or 0
+        limit = self.whole("limit", 10_000, minimum=1, maximum=VERIFIED_MAX) or 10_000
+        verdict = queries.verify_audit(after, limit)
+        return Response(
+            {
+                "is_whole": verdict.problem == "",
+                "checked": verdict.checked,
+                "last_id": str(verdict.last_id),
+                "is_end": verdict.is_end,
+                "broken_id": str(verdict.broken_id) if verdict.broken_id is not None else None,
+                "problem": verdict.problem,
+            }
+        )

@@ -1,0 +1,118 @@
+"""/me/ and /roles/: who asks, what they may, where they are signed in."""
+
+from typing import Any
+
+from allauth.mfa.models import Authenticator
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from api.authentication import user_of
+from api.base import ApiView
+from api.schema import ChangeSerializer
+from api.serializers import me as shapes
+from console.accounts import services, sessions
+from console.accounts.models import UserSession
+from console.accounts.roles import OF_A_SUBJECT, RIGHTS_OF, RIGHTS_OF_SCOPE, Right
+
+
+class MeView(ApiView):
+    """One's own account."""
+
+    rights = {"GET": Right.OWN_ACCOUNT, "PATCH": Right.OWN_ACCOUNT}
+    has_etag = True
+
+    @extend_schema(operation_id="me_get", responses=shapes.Me)
+    def get(self, request: Request) -> Response:
+        """Who I am and what I may."""
+        user, principal = user_of(request), self.principal
+        body = {
+            "id": str(user.pk),
+            "username": user.username,
+            "email": user.email,
+            "first_name": user.first_name,
+            "last_name": user.last_name,
+            "language": user.language,
+            "role": principal.role,
+            "teams": sorted(principal.teams),
+            "rights": sorted(right for right in Right if principal.has(right)),
+            "has_second_factor": Authenticator.objects.filter(user=user, type=Authenticator.Type.TOTP).exists(),
+            "lacks_second_factor": principal.lacks_second_factor,
+            "proved_recently": sessions.proved_recently(request._request),
+            "version": str(user.version),
+        }
+        return self.tagged(body, user.version)
+
+    @extend_schema(operation_id="me_update", request=shapes.MyChange, responses=ChangeSerializer)
+    def patch(self, request: Request) -> Response:
+        """Change my name or language."""
+        shape = shapes.MyChange(data=request.data)
+        shape.is_valid(raise_exception=True)
+        change = services.update_user(
+            user_of(request).pk, shape.validated_data, actor=self.actor, reason=self.reason,
+            expected_version=self.expected_version, dry_run=self.dry_run,
+        )  # fmt: skip
+        return self.changed(change)
+
+
+def session_row(session: UserSession, this: Any) -> dict[str, Any]:
+    """A session as the list shows it."""
+    return {
+        "id": str(session.pk),
+        "is_this": session.pk == this,
+        "started_at": session.started_at,
+        "seen_at": session.seen_at,
+        "expires_at": session.started_at + sessions.LIFE_MAX,
+        "address": session.address,
+        "user_agent": session.user_agent,
+    }
+
+
+class MySessionsView(ApiView):
+    """Where one is signed in."""
+
+    rights = {"GET": Right.OWN_ACCOUNT, "DELETE": Right.OWN_ACCOUNT}
+    serializer_class = shapes.SessionRow
+    page_ordering = "-id"
+
+    @extend_schema(operation_id="me_sessions", responses=shapes.SessionRow(many=True))
+    def get(self, request: Request) -> Response:
+        """List the browsers I am signed in with."""
+        this = request._request.session.get(sessions.KEY)
+        page = self.paginate_queryset(user_of(request).sessions.all())
+        return self.get_paginated_response([session_row(session, this) for session in page or []])
+
+    @extend_schema(operation_id="me_end_sessions", request=None, responses=ChangeSerializer)
+    def delete(self, request: Request) -> Response:
+        """Sign out everywhere, here too."""
+        change = services.end_sessions(user_of(request).pk, actor=self.actor, reason=self.reason, dry_run=self.dry_run)
+        return self.changed(change)
+
+
+class MySessionView(ApiView):
+    """One browser."""
+
+    rights = {"DELETE": Right.OWN_ACCOUNT}
+
+    @extend_schema(operation_id="me_end_session", request=None, responses=ChangeSerializer)
+    def delete(self, request: Request, session_id: int) -> Response:
+        """Sign one browser out."""
+        change = services.end_own_session(user_of(request), session_id, actor=self.actor, dry_run=self.dry_run)
+        return self.changed(change)
+
+
+class RolesView(ApiView):
+    """The table of rights."""
+
+    rights = {"GET": Right.READ}
+
+    @extend_schema(operation_id="roles_list", responses=shapes.RoleTable)
+    def get(self, request: Request) -> Response:
+        """Which role may do what, and which scope of a token."""
+        return Response(
+            {
+                "roles": [{"name": role, "rights": sorted(rights)} for role, rights in RIGHTS_OF.items()],
+                "scopes": [{"name": scope, "rights": sorted(rights)} for scope, rights in RIGHTS_OF_SCOPE.items()],
+                "rights_of_a_subject": sorted(OF_A_SUBJECT),
+            }
+        )

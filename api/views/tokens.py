@@ -1,0 +1,107 @@
+"""/tokens/."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from api.authentication import user_of
+from api.base import ApiView
+from api.reauthentication import require_recent_proof
+from api.schema import ChangeSerializer
+from api.serializers import tokens as shapes
+from console.accounts import tokens as service
+from console.accounts.models import ApiToken
+from console.accounts.roles import Right
+from metaserver.services.changes import NotFound
+
+
+def row(token: ApiToken) -> dict[str, Any]:
+    """A token as lists show it."""
+    return {
+        "id": str(token.pk),
+        "name": token.name,
+        "owner": token.owner.username,
+        "prefix": token.prefix,
+        "scopes": token.scopes,
+        "is_live": token.revoked_at is None and token.expires_at > timezone.now(),
+        "expires_at": token.expires_at,
+        "created_at": token.created_at,
+        "revoked_at": token.revoked_at,
+        "last_used_at": token.last_used_at,
+        "last_used_from": token.last_used_from,
+    }
+
+
+class TokensView(ApiView):
+    """Tokens."""
+
+    rights = {"GET": Right.OWN_ACCOUNT, "POST": Right.OWN_ACCOUNT}
+    serializer_class = shapes.TokenRow
+    page_ordering = "-id"
+
+    def _rows(self) -> "QuerySet[ApiToken]":
+        rows = ApiToken.objects.select_related("owner")
+        owner = self.request.query_params.get("owner")
+        mine = user_of(self.request).username
+        if owner is not None and owner != mine:
+            self.require(Right.CHANGE_ACCOUNTS)
+        return rows.filter(owner__username=mine if owner is None else owner)
+
+    @extend_schema(
+        operation_id="tokens_list",
+        parameters=[OpenApiParameter("owner", OpenApiTypes.STR, description="Another user's; administrators only.")],
+        responses=shapes.TokenRow(many=True),
+    )
+    def get(self, request: Request) -> Response:
+        """List one's own tokens, newest first."""
+        rows = self._rows()
+        if "is_live" in request.query_params:
+            live = {"revoked_at": None, "expires_at__gt": timezone.now()}
+            rows = rows.filter(**live) if self.flag("is_live") else rows.exclude(**live)
+        page = self.paginate_queryset(rows)
+        return self.get_paginated_response([row(token) for token in page or []])
+
+    @extend_schema(
+        operation_id="tokens_create", request=shapes.NewToken, responses={200: shapes.MadeToken, 201: shapes.MadeToken}
+    )
+    def post(self, request: Request) -> Response:
+        """Make a token in one's own name. The token itself is in this answer, once."""
+        require_recent_proof(request)
+        shape = shapes.NewToken(data=request.data)
+        shape.is_valid(raise_exception=True)
+        given = shape.validated_data
+        change, token, made = service.create_token(
+            user_of(request), given["name"], given["scopes"], timedelta(days=given["expires_in_days"]),
+            actor=self.actor, reason=given.get("reason", ""), dry_run=self.dry_run,
+        )  # fmt: skip
+        response = self.changed(change, 201)
+        response.data |= {"id": str(made.pk) if made is not None else None, "token": token}
+        response.shown_once = ("token",)  # type: ignore[attr-defined]
+        return response
+
+
+class TokenView(ApiView):
+    """One token."""
+
+    rights = {"DELETE": Right.OWN_ACCOUNT}
+
+    @extend_schema(operation_id="tokens_revoke", request=None, responses=ChangeSerializer)
+    def delete(self, request: Request, token_id: int) -> Response:
+        """Revoke a token: one's own, or as an administrator anybody's."""
+        found = ApiToken.objects.filter(pk=token_id).first()
+        if (
+            found is not None
+            and found.owner_id != user_of(request).pk
+            and not self.principal.may(Right.CHANGE_ACCOUNTS)
+        ):
+            found = None  # somebody else's: nobody learns that it is there
+        if found is None:
+            raise NotFound(f"there is no token {token_id}", code="token.unknown")
+        change = service.revoke_token(found.pk, actor=self.actor, reason=self.reason, dry_run=self.dry_run)
+        return self.changed(change)

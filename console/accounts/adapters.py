@@ -1,0 +1,134 @@
+"""Where allauth asks us: who may sign up, how attempts are counted, how secrets are kept, what a single sign-on brings."""
+
+import base64
+import logging
+from hashlib import blake2b
+from typing import Any
+
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.mfa.adapter import DefaultMFAAdapter
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from django.conf import settings
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import HttpRequest
+
+from console.accounts import services, sessions
+from console.accounts.models import User
+from console.accounts.names import USERNAME
+from console.accounts.roles import Role
+from console.requests import current_id
+from metaserver.services import audit
+from metaserver.services.changes import Actor
+
+logger = logging.getLogger("qmq.accounts")
+SSO = Actor("single sign-on")
+_ROLES_BY_POWER = (Role.ADMIN, Role.OPERATOR, Role.VIEWER)
+
+
+class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
+    """Passwords."""
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        """Never: administrators make users."""
+        return False
+
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        """Count the attempt by account, whichever of its names was typed: two names are not twice the guesses."""
+        login = str(credentials.get("email") or credentials.get("username") or "").lower()
+        found = User.objects.filter(email__iexact=login).order_by("pk").first() if "@" in login else None
+        super().pre_authenticate(request, username=found.get_username() if found is not None else login)
+
+    def set_password(self, user: User, password: str) -> None:
+        """Set one's own password; the user's other sessions end."""
+        if not user.has_usable_password():
+            raise PermissionDenied("who signs in at the identity provider has no password here")
+        request = self.request
+        with transaction.atomic():
+            super().set_password(user, password)
+            ended = sessions.end_all(user.pk, but=request.session.get(sessions.KEY))
+            actor = Actor(user.get_username(), str(request.META.get("REMOTE_ADDR", "")), current_id.get())
+            audit.record(
+                actor=actor, action="user.password", target=user.get_username(), after={"sessions_ended": ended}
+            )
+
+
+def _box() -> MultiFernet:
+    """Seals with the installation's secret; opens what an older secret sealed too."""
+    keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
+    digests = (blake2b(key.encode(), digest_size=32, person=b"qmq second facto").digest() for key in keys)
+    return MultiFernet([Fernet(base64.urlsafe_b64encode(digest)) for digest in digests])
+
+
+class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]
+    """Second factors: their secrets are of no use without the installation's."""
+
+    def encrypt(self, text: str) -> str:
+        """Seal a secret."""
+        return _box().encrypt(text.encode()).decode()
+
+    def decrypt(self, encrypted_text: str) -> str:
+        """Open it. Raises PermissionDenied when the installation's secret is another one now."""
+        try:
+            return _box().decrypt(encrypted_text.encode()).decode()
+        except InvalidToken as error:
+            logger.warning("a second factor was sealed with a secret key that is not known any more")
+            raise PermissionDenied(
+                "this second factor can't be read any more; an administrator must remove it"
+            ) from error
+
+    def get_totp_issuer(self) -> str:
+        """The name that authenticator apps show."""
+        return "PyQMQ"
+
+
+class SingleSignOnAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
+    """Users of the identity provider: who comes first time becomes a viewer, or what the provider's claim says."""
+
+    def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
+        """Whom the identity provider knows may come in."""
+        return True
+
+    def is_auto_signup_allowed(self, request: HttpRequest, sociallogin: Any) -> bool:
+        """Always without a form; an e-mail address that a user here has already is refused instead (`pre_social_login`)."""
+        return True
+
+    def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
+        """Refuse an address that is another user's; give who is known the role their claim says now."""
+        user: User = sociallogin.user
+        if sociallogin.is_existing:
+            role = role_of_claims(claims_of(sociallogin))
+            if role is not None:
+                services.set_role_by_claim(user.pk, role, actor=SSO)
+            return
+        if user.email and User.objects.filter(email__iexact=user.email).exists():
+            logger.warning("single sign-on refused: a local user has the address %s", user.email)
+            raise PermissionDenied("a user with this e-mail address exists")
+
+    def save_user(self, request: HttpRequest, sociallogin: Any, form: Any = None) -> User:
+        """Make the user."""
+        user: User = sociallogin.user
+        if not USERNAME.fullmatch(user.username or ""):
+            user.username = ""  # allauth makes one of the address or the name
+        user.role = role_of_claims(claims_of(sociallogin)) or Role.VIEWER
+        with transaction.atomic():
+            made: User = super().save_user(request, sociallogin, form)
+            audit.record(actor=SSO, action="user.create", target=made.get_username(), after=services.described(made))
+        return made
+
+
+def claims_of(sociallogin: Any) -> dict[str, Any]:
+    """What the identity provider said about a user: its userinfo, over the ID token."""
+    data: dict[str, Any] = sociallogin.account.extra_data or {}
+    return {**(data.get("id_token") or {}), **(data.get("userinfo") or {}), **data}
+
+
+def role_of_claims(claims: dict[str, Any]) -> Role | None:
+    """The strongest role that the claim's values stand for; viewer when none does; None when roles are not mapped."""
+    if not settings.OIDC_ROLE_CLAIM:
+        return None
+    said = claims.get(settings.OIDC_ROLE_CLAIM)
+    values = {str(value) for value in said} if isinstance(said, list) else {str(said)}
+    given = {role for value, role in settings.OIDC_ROLES.items() if value in values}
+    return next((role for role in _ROLES_BY_POWER if role.value in given), Role.VIEWER)

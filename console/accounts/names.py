@@ -1,0 +1,27 @@
+"""What a user may be called."""
+
+import re
+
+from django.core.exceptions import ValidationError
+
+USERNAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,59}")
+"""No '@' (nobody can be called like another's address), no white space, no capitals that could look like another name."""
+RESERVED = frozenset({"metaserver", "system", "single-sign-on"})
+"""Actors of the audit log that are no users."""
+
+
+def username_problem(name: str) -> str:
+    """Why this is no user name, or ""."""
+    if not USERNAME.fullmatch(name):
+        return "1 to 60 of a-z, 0-9, '.', '_' and '-' are needed, a letter or digit first"
+    return f"{name} is a name of the audit log" if name in RESERVED else ""
+
+
+def check_username(name: str) -> None:
+    """The same for allauth. Raises ValidationError."""
+    text = username_problem(name)
+    if text:
+        raise ValidationError(text)
+
+
+USERNAME_VALIDATORS = [check_username]

@@ -1,0 +1,339 @@
+"""Users: made, changed, disabled; their teams and sessions. Every change is audited and can be tried as a dry run."""
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from allauth.account.models import EmailAddress
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from console.accounts import sessions
+from console.accounts.models import ApiToken, User
+from console.accounts.names import username_problem
+from console.accounts.roles import Role
+from metaserver import queries
+from metaserver.services import audit
+from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotFound, changing, check_version
+from metaserver.services.teams import locked as locked_team
+
+FIRST_ADMIN = "admin"
+UP = Actor("system")
+"""The actor of what is done at the machine itself: first start, `manage.py reset_password`."""
+FIELDS = ("email", "first_name", "last_name", "language", "role", "teams", "is_active")
+"""What may be changed of a user."""
+NAME_CHARS_MAX = 150
+EMAIL_CHARS_MAX = 254
+LANGUAGE_CHARS_MAX = 10
+TEAMS_MAX = 50
+MEMBERS_MAX = 500
+PASSWORD_CHARS_MAX = 200
+PASSWORD_BYTES = 15
+"""Random bytes of a password we make: 20 characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A change, and the secret it made: shown once, kept nowhere. In a dry run there is none."""
+
+    change: Change
+    secret: str | None
+    id: int | None = None
+
+
+def described(row: User) -> dict[str, Any]:
+    """A user as audit entries show one; nothing secret."""
+    return {
+        "email": row.email,
+        "first_name": row.first_name,
+        "last_name": row.last_name,
+        "language": row.language,
+        "role": str(row.role),
+        "teams": sorted(row.teams.values_list("name", flat=True)),
+        "is_active": row.is_active,
+    }
+
+
+def new_password() -> str:
+    """A random password."""
+    return secrets.token_urlsafe(PASSWORD_BYTES)
+
+
+def ensure_first_admin() -> str | None:
+    """Make the user `admin` when there is no user at all; the password, or None when there is one.
+
+    Of two processes that start at once one makes it: the name is unique.
+    """
+    if User.objects.exists():
+        return None
+    password = new_password()
+    row = User(username=FIRST_ADMIN, role=Role.ADMIN)
+    row.set_password(password)
+    try:
+        with transaction.atomic():
+            row.save(force_insert=True)
+            audit.record(actor=UP, action="user.create", target=FIRST_ADMIN, reason="first start", after=described(row))
+    except IntegrityError:
+        return None
+    return password
+
+
+def create_user(
+    name: str,
+    values: Mapping[str, Any],
+    *,
+    password: str | None = None,
+    actor: Actor,
+    reason: str = "",
+    dry_run: bool = False,
+) -> Made:
+    """Make a user. Without a password a random one is made, to be shown once.
+
+    Raises:
+        ChangeRefused: a value, the name or the password is not allowed.
+        Conflict: the name or the e-mail address is taken.
+    """
+    text = username_problem(name)
+    if text:
+        raise ChangeRefused(f"user name {name[:80]!r}: {text}", code="user.name_illegal", fields={"name": text})
+    made = new_password() if password is None else None
+    row = User(username=name)
+    given = password if made is None else made
+    assert given is not None
+    with changing(dry_run=dry_run):
+        if User.objects.filter(username=name).exists():
+            raise Conflict(f"user {name} exists", code="user.exists")
+        teams = _set(row, values)
+        _check_password(given, row)
+        row.set_password(given)
+        try:
+            with transaction.atomic():
+                row.save(force_insert=True)
+        except IntegrityError as error:
+            raise Conflict(f"user {name} exists", code="user.exists") from error
+        if teams is not None:
+            row.teams.set(teams)
+        after = described(row)
+        audit.record(actor=actor, action="user.create", target=name, reason=reason, after=after)
+        change = Change(name, None, after, row.version)
+    return Made(change, None if dry_run else made, None if dry_run else row.pk)
+
+
+def update_user(
+    user_id: int,
+    values: Mapping[str, Any],
+    *,
+    actor: Actor,
+    reason: str = "",
+    expected_version: int | None = None,
+    dry_run: bool = False,
+) -> Change:
+    """Change what `values` names. Disabling ends the user's sessions and revokes their tokens at once.
+
+    Raises:
+        NotFound, Stale, ChangeRefused.
+        Conflict: the last active administrator would be none any more, or the address is taken.
+    """
+    with changing(dry_run=dry_run):
+        row, admins = _locked(user_id)
+        check_version(f"user {row.username}", row.version, expected_version)
+        before = described(row)
+        teams = _set(row, values)
+        is_admin = row.role == Role.ADMIN and row.is_active
+        if not is_admin and admins == {row.pk}:
+            raise Conflict(
+                f"{row.username} is the last active administrator; make another one first", code="user.last_admin"
+            )
+        if teams is not None:
+            row.teams.set(teams)
+        after = described(row)
+        notes: tuple[str, ...] = ()
+        if before != after:
+            row.version += 1
+            row.save()
+            if before["email"] != after["email"]:
+                EmailAddress.objects.filter(user=row).delete()  # what allauth noted of the address before
+            action = "user.update"
+            if before["is_active"] != after["is_active"]:
+                action = "user.enable" if row.is_active else "user.disable"
+                if not row.is_active:
+                    notes = (_shut_out(row),)
+            elif before["role"] != after["role"]:
+                action = "user.role"
+            audit.record(actor=actor, action=action, target=row.username, reason=reason, before=before, after=after)
+        return Change(row.username, before, after, row.version, notes)
+
+
+def set_role_by_claim(user_id: int, role: Role, *, actor: Actor) -> None:
+    """Give a user the role the identity provider says; the last administrator keeps theirs."""
+    if User.objects.filter(pk=user_id, role=role).exists():
+        return
+    try:
+        update_user(user_id, {"role": role.value}, actor=actor, reason="the identity provider's claim")
+    except Conflict as error:
+        if error.code != "user.last_admin":
+            raise
+
+
+def end_sessions(user_id: int, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Change:
+    """Sign a user out everywhere."""
+    with changing(dry_run=dry_run):
+        row, _ = _locked(user_id)
+        count = sessions.end_all(row.pk)
+        if count:
+            audit.record(
+                actor=actor, action="user.end_sessions", target=row.username, reason=reason, after={"ended": count}
+            )
+        return Change(row.username, {"sessions": count}, {"sessions": 0}, row.version)
+
+
+def end_own_session(user: User, session_id: int, *, actor: Actor, dry_run: bool = False) -> Change:
+    """End one of a user's own sessions. Raises NotFound."""
+    with changing(dry_run=dry_run):
+        if user.sessions.filter(pk=session_id).delete()[0] == 0:
+            raise NotFound(f"you have no session {session_id}", code="session.unknown")
+        name = user.get_username()
+        audit.record(actor=actor, action="user.end_session", target=name, after={"session": str(session_id)})
+    return Change(str(session_id), {"is_live": True}, {"is_live": False})
+
+
+def reset_password(name: str, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Made:
+    """Give a user a random password and end their sessions. Raises NotFound."""
+    found = User.objects.filter(username=name).values_list("pk", flat=True).first()
+    if found is None:
+        raise NotFound(f"there is no user {name!r}", code="user.unknown")
+    password = new_password()
+    with changing(dry_run=dry_run):
+        row, _ = _locked(found)
+        before = {"sessions": row.sessions.count()}
+        row.set_password(password)
+        row.version += 1
+        row.save()
+        sessions.end_all(row.pk)
+        after = {"sessions": 0}
+        audit.record(actor=actor, action="user.reset_password", target=name, reason=reason, before=before, after=after)
+        change = Change(name, before, after, row.version, ("The password before is of no use any more.",))
+    return Made(change, None if dry_run else password, row.pk)
+
+
+def set_members(
+    team: str,
+    names: Iterable[str],
+    *,
+    actor: Actor,
+    reason: str = "",
+    expected_version: int | None = None,
+    dry_run: bool = False,
+) -> Change:
+    """Make exactly these users the members of a team.
+
+    Raises:
+        NotFound: there is no such team.
+        ChangeRefused: there is no such user.
+    """
+    wanted = set(names)
+    if len(wanted) > MEMBERS_MAX:
+        text = f"up to {MEMBERS_MAX} users are possible"
+        raise ChangeRefused(f"members: {text}", code="team.invalid", fields={"members": text})
+    with changing(dry_run=dry_run):
+        team_row = locked_team(team)
+        check_version(f"team {team}", team_row.version, expected_version)
+        touched = User.objects.filter(Q(username__in=wanted) | Q(teams=team_row)).values_list("pk", flat=True)
+        users = {
+            row.username: row for row in User.objects.select_for_update().filter(pk__in=set(touched)).order_by("pk")
+        }
+        unknown = sorted(wanted - users.keys())
+        if unknown:
+            text = f"there is no user {', '.join(unknown[:5])}"
+            raise ChangeRefused(f"members: {text}", code="team.invalid", fields={"members": text})
+        members = set(User.objects.filter(teams=team_row).values_list("username", flat=True))
+        before, after = {"members": sorted(members)}, {"members": sorted(wanted)}
+        for name in sorted(wanted ^ members):
+            row = users[name]
+            (row.teams.add if name in wanted else row.teams.remove)(team_row.pk)
+            row.version += 1
+            row.save(update_fields=["version", "updated_at"])
+        if before != after:
+            audit.record(actor=actor, action="team.members", target=team, reason=reason, before=before, after=after)
+        return Change(team, before, after, team_row.version)
+
+
+def _shut_out(row: User) -> str:
+    ended = sessions.end_all(row.pk)
+    revoked = ApiToken.objects.filter(owner=row, revoked_at=None).update(revoked_at=timezone.now())
+    return f"{ended} sessions ended, {revoked} tokens revoked."
+
+
+def _locked(user_id: int) -> tuple[User, set[int]]:
+    """The user and the ids of all active administrators, locked in one order: of two who would demote each other the
+    second one sees what the first did. Raises NotFound."""
+    wanted = Q(pk=user_id) | Q(role=Role.ADMIN, is_active=True)
+    rows = {row.pk: row for row in User.objects.select_for_update().filter(wanted).order_by("pk")}
+    if user_id not in rows:
+        raise NotFound(f"there is no user {user_id}", code="user.unknown")
+    return rows[user_id], {pk for pk, row in rows.items() if row.role == Role.ADMIN and row.is_active}
+
+
+def _check_password(password: str, row: User) -> None:
+    if len(password) > PASSWORD_CHARS_MAX:
+        text = f"up to {PASSWORD_CHARS_MAX} characters are possible"
+        raise ChangeRefused(f"password: {text}", code="user.invalid", fields={"password": text})
+    try:
+        validate_password(password, row)
+    except ValidationError as error:
+        text = " ".join(error.messages)
+        raise ChangeRefused(f"password: {text}", code="user.password_weak", fields={"password": text}) from error
+
+
+def _set(row: User, values: Mapping[str, Any]) -> list[int] | None:
+    """Set what is allowed; the ids of the teams when they are named. Raises ChangeRefused, Conflict."""
+    wrong: dict[str, str] = {}
+    teams: list[int] | None = None
+    for key, value in values.items():
+        if key not in FIELDS:
+            wrong[key] = f"unknown; known are {', '.join(FIELDS)}"
+        elif key == "teams":
+            teams, wrong_teams = _teams(value)
+            wrong |= {"teams": wrong_teams} if wrong_teams else {}
+        else:
+            text = _problem(key, value)
+            if text:
+                wrong[key] = text
+            else:
+                setattr(row, key, value.lower() if key == "email" else value)
+    if wrong:
+        raise ChangeRefused(
+            "; ".join(f"{key}: {text}" for key, text in wrong.items()), code="user.invalid", fields=wrong
+        )
+    if row.email and User.objects.filter(email__iexact=row.email).exclude(pk=row.pk).exists():
+        raise Conflict(f"another user has the address {row.email}", code="user.email_taken")
+    return teams
+
+
+def _teams(value: Any) -> tuple[list[int] | None, str]:
+    if not isinstance(value, list) or len(value) > TEAMS_MAX or not all(isinstance(name, str) for name in value):
+        return None, f"a list of up to {TEAMS_MAX} teams is needed"
+    found = dict(queries.teams().filter(name__in=value).values_list("name", "pk"))
+    unknown = sorted(set(value) - found.keys())
+    return (None, f"there is no team {', '.join(unknown[:5])}") if unknown else (sorted(found.values()), "")
+
+
+def _problem(key: str, value: Any) -> str:
+    if key == "is_active":
+        return "" if isinstance(value, bool) else "true or false is needed"
+    if key == "role":
+        return "" if value in set(Role) else f"one of {', '.join(Role)} is needed"
+    most = {"email": EMAIL_CHARS_MAX, "language": LANGUAGE_CHARS_MAX}.get(key, NAME_CHARS_MAX)
+    if not isinstance(value, str) or len(value) > most or not (value == "" or value.isprintable()):
+        return f"up to {most} printable characters are needed"
+    if key == "email" and value:
+        try:
+            validate_email(value)
+        except ValidationError:
+            return "this is no e-mail address"
+    return ""

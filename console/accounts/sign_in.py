@@ -1,0 +1,77 @@
+"""The doors to sign in by: which of allauth's addresses are open, and how they may be asked."""
+
+import logging
+from collections.abc import Callable
+
+import redis
+from django.http import HttpRequest, HttpResponse, JsonResponse
+
+from console.requests import current_id
+
+logger = logging.getLogger("qmq.accounts")
+
+ROOT = "/_allauth/"
+BROWSER = f"{ROOT}browser/v1/"
+REDIRECT = "auth/provider/redirect"
+OPEN = frozenset(
+    {
+        "config",
+        "auth/session",
+        "auth/login",
+        "auth/reauthenticate",
+        "auth/2fa/authenticate",
+        "auth/2fa/reauthenticate",
+        REDIRECT,
+        "account/authenticators",
+        "account/authenticators/totp",
+        "account/authenticators/recovery-codes",
+        "account/password/change",
+    }
+)
+"""Everything else of allauth stays shut: signing up, addresses and resets by mail are for sites whose users come by
+themselves; here administrators make them."""
+CHANGES = ("POST", "PUT", "PATCH", "DELETE")
+
+
+class SignInDoors:
+    """Shuts what is not used; takes JSON only (a form of another site can send text/plain); says so with Redis away."""
+
+    sync_capable = True
+    async_capable = False
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if not request.path.startswith(ROOT):
+            return self._get_response(request)
+        address = request.path.removeprefix(BROWSER)
+        if address not in OPEN:
+            return _problem(404, "request.not_found", "there is nothing at this address")
+        is_form = address == REDIRECT  # a page's own form: the browser itself has to go to the identity provider
+        has_body = request.META.get("CONTENT_LENGTH") not in (None, "", "0")
+        if request.method in CHANGES and not is_form and has_body and request.content_type != "application/json":
+            return _problem(415, "request.unsupported_media_type", "application/json is needed")
+        response = self._get_response(request)
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """Attempts that can't be counted are refused: nobody guesses without limit while Redis is away."""
+        if not isinstance(error, redis.RedisError) or not request.path.startswith((ROOT, "/accounts/")):
+            return None
+        logger.warning("nobody can sign in, Redis does not answer: %s", error)
+        return _problem(503, "accounts.limits_away", "attempts can't be counted now; try again soon")
+
+
+def _problem(status: int, code: str, detail: str) -> JsonResponse:
+    body = {
+        "type": f"urn:qmq:problem:{code}",
+        "title": detail,
+        "status": status,
+        "code": code,
+        "detail": detail,
+        "fields": {},
+        "request_id": current_id.get(),
+    }
+    return JsonResponse(body, status=status, content_type="application/problem+json")

@@ -1,0 +1,68 @@
+"""What is noted when somebody signs in or out, or changes what they sign in with."""
+
+import logging
+from typing import Any
+
+from allauth.mfa.signals import authenticator_added, authenticator_removed, authenticator_reset
+from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
+from django.db import transaction
+from django.http import HttpRequest
+
+from console.accounts import sessions
+from console.accounts.models import User, UserSession
+from console.requests import current_id
+from metaserver.services import audit
+from metaserver.services.changes import Actor
+
+logger = logging.getLogger("qmq.accounts")
+
+
+def connect() -> None:
+    """Listen."""
+    user_logged_in.connect(_signed_in, dispatch_uid="qmq.signed_in")
+    user_logged_out.connect(_signed_out, dispatch_uid="qmq.signed_out")
+    user_login_failed.connect(_refused, dispatch_uid="qmq.refused")
+    authenticator_added.connect(_factor_added, dispatch_uid="qmq.factor_added")
+    authenticator_removed.connect(_factor_removed, dispatch_uid="qmq.factor_removed")
+    authenticator_reset.connect(_factor_reset, dispatch_uid="qmq.factor_reset")
+
+
+def _actor(request: HttpRequest, user: User) -> Actor:
+    return Actor(user.get_username(), str(request.META.get("REMOTE_ADDR", "")), current_id.get())
+
+
+def _signed_in(request: HttpRequest, user: User, **_: Any) -> None:
+    row = sessions.begin(user, request)
+    logger.info("%s signed in from %s", user.get_username(), row.address or "an unknown address")
+
+
+def _signed_out(request: HttpRequest, user: User | None, **_: Any) -> None:
+    row_id = request.session.get(sessions.KEY)
+    if user is not None and isinstance(row_id, int):
+        UserSession.objects.filter(pk=row_id, user=user).delete()
+        logger.info("%s signed out", user.get_username())
+
+
+def _refused(credentials: dict[str, Any], request: HttpRequest | None = None, **_: Any) -> None:
+    name = credentials.get("username") or credentials.get("email") or ""
+    address = request.META.get("REMOTE_ADDR", "") if request is not None else ""
+    # What was typed as a name may be a password: enough of it to recognise a guessed account, not more.
+    logger.warning("sign-in as %r refused, from %s", str(name)[:40], address)
+
+
+def _factor_added(request: HttpRequest, user: User, authenticator: Any, **_: Any) -> None:
+    _factor(request, user, "user.second_factor_add", authenticator)
+
+
+def _factor_removed(request: HttpRequest, user: User, authenticator: Any, **_: Any) -> None:
+    _factor(request, user, "user.second_factor_remove", authenticator)
+
+
+def _factor_reset(request: HttpRequest, user: User, authenticator: Any, **_: Any) -> None:
+    _factor(request, user, "user.second_factor_reset", authenticator)
+
+
+def _factor(request: HttpRequest, user: User, action: str, authenticator: Any) -> None:
+    after = {"type": str(authenticator.type)}
+    with transaction.atomic():
+        audit.record(actor=_actor(request, user), action=action, target=user.get_username(), after=after)

@@ -1,0 +1,116 @@
+"""What is wrong with a deployment, told before it serves: `manage.py check --deploy`.
+
+Ids are stable: console.E001 and on. Those that only matter to a served system run with --deploy; the collation is looked
+at with --database.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.core import checks
+from django.db import Error, connections
+
+SECRET_CHARS_MIN = 32
+MFA_WORDS = ("off", "admins", "all")
+ROLE_WORDS = ("viewer", "operator", "admin")
+
+
+def register() -> None:
+    """Tell Django of them."""
+    checks.register(cookies, checks.Tags.security, deploy=True)
+    checks.register(secret, checks.Tags.security, deploy=True)
+    checks.register(hosts, checks.Tags.security, deploy=True)
+    checks.register(collation, checks.Tags.database)
+    checks.register(accounts, checks.Tags.security)
+
+
+def cookies(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
+    """E001: HTTPS, and cookies that browsers would send without it."""
+    if not settings.IS_HTTPS:
+        return []
+    loose = [name for name in ("SESSION_COOKIE_SECURE", "CSRF_COOKIE_SECURE") if not getattr(settings, name)]
+    if not loose:
+        return []
+    return [
+        checks.Error(
+            f"QMQ_HTTPS is on but {' and '.join(loose)} is not",
+            hint="Browsers would send the cookie over plain HTTP too.",
+            id="console.E001",
+        )
+    ]
+
+
+def secret(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
+    """E002: a secret key that can be guessed."""
+    key = settings.SECRET_KEY
+    if len(key) >= SECRET_CHARS_MIN and len(set(key)) >= 8 and not key.startswith("django-insecure"):
+        return []
+    return [
+        checks.Error(
+            "QMQ_SECRET_KEY is short or a default: sessions and tokens can be forged",
+            hint=f"Take {SECRET_CHARS_MIN} random characters or more, or leave it out: one is made and kept.",
+            id="console.E002",
+        )
+    ]
+
+
+def hosts(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
+    """E003: any host name is taken for ours."""
+    wild = [host for host in settings.ALLOWED_HOSTS if host in ("*", ".") or host.startswith("*")]
+    if not wild:
+        return []
+    return [
+        checks.Error(
+            f"QMQ_ALLOWED_HOSTS has the wildcard {wild[0]!r}",
+            hint="Name the hosts by which browsers reach the console.",
+            id="console.E003",
+        )
+    ]
+
+
+def collation(app_configs: Any, databases: Sequence[str] | None = None, **_: Any) -> list[checks.CheckMessage]:
+    """E004: a MySQL or MariaDB database that takes `Orders` and `orders` for one subject."""
+    found: list[checks.CheckMessage] = []
+    for alias in databases or ():
+        connection = connections[alias]
+        if connection.vendor != "mysql":
+            continue
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT @@collation_database")
+                row = cursor.fetchone()
+        except Error as error:
+            found.append(checks.Warning(f"the collation can't be asked for: {error}", id="console.W004"))
+            continue
+        name = str(row[0]) if row else "unknown"
+        if not name.endswith(("_bin", "_cs")):
+            found.append(
+                checks.Error(
+                    f"the database's collation {name} does not tell capitals from small letters",
+                    hint="ALTER DATABASE ... COLLATE utf8mb4_bin, before the tables are made.",
+                    id="console.E004",
+                )
+            )
+    return found
+
+
+def accounts(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
+    """E005, E006: words that are none; half of a single sign-on."""
+    found: list[checks.CheckMessage] = []
+    if settings.MFA_REQUIRED not in MFA_WORDS:
+        found.append(
+            checks.Error(
+                f"QMQ_MFA_REQUIRED is {settings.MFA_REQUIRED!r}",
+                hint=f"One of {', '.join(MFA_WORDS)} is needed.",
+                id="console.E005",
+            )
+        )
+    wrong = sorted(set(settings.OIDC_ROLES.values()) - set(ROLE_WORDS))
+    if wrong:
+        hint = f"Roles are {', '.join(ROLE_WORDS)}; the setting is VALUE=ROLE,VALUE=ROLE."
+        found.append(checks.Error(f"QMQ_OIDC_ROLES names {', '.join(wrong)}", hint=hint, id="console.E006"))
+    if bool(settings.OIDC_ISSUER) != bool(settings.OIDC_CLIENT_ID):
+        hint = "Both QMQ_OIDC_ISSUER and QMQ_OIDC_CLIENT_ID are needed, or neither."
+        found.append(checks.Error("the single sign-on is set up by half", hint=hint, id="console.E006"))
+    return found

@@ -1,0 +1,27 @@
+"""`manage.py reset_password NAME`: for whoever is locked out and has the machine."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from console.accounts.services import UP, reset_password
+from metaserver.services.changes import NotFound
+
+
+class Command(BaseCommand):
+    """Makes a random password, prints it once, ends the user's sessions; audited."""
+
+    help = "Give a user a new random password, print it once, and end the user's sessions."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Flags."""
+        parser.add_argument("name", help="the user's name")
+        parser.add_argument("--reason", default="", help="for the audit log")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Reset it."""
+        try:
+            made = reset_password(options["name"], actor=UP, reason=options["reason"][:500])
+        except NotFound as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(f"New password of {options['name']}, shown once: {made.secret}")

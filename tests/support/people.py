@@ -1,0 +1,56 @@
+"""People and machines for tests: users with a role, browsers they are signed in with, tokens."""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+from django.core.cache import caches
+from django.test import override_settings
+from rest_framework.test import APIClient
+
+from console.accounts import services, tokens
+from console.accounts.models import User
+from console.accounts.roles import Role, Scope
+from metaserver.services.changes import Actor
+
+PASSWORD = "seven-green-bottles"
+TESTER = Actor("tester", "192.0.2.1", "request-of-a-test")
+
+
+def person(name: str, role: Role = Role.VIEWER, teams: Iterable[str] = (), **values: Any) -> User:
+    """A user with PASSWORD."""
+    given = {"role": role.value, "teams": list(teams), **values}
+    made = services.create_user(name, given, password=PASSWORD, actor=TESTER)
+    return User.objects.get(pk=made.id)
+
+
+def browser(user: User, *, proved: bool = True) -> APIClient:
+    """A browser the user is signed in with; `proved`: the password was given just now."""
+    client = APIClient(raise_request_exception=False)
+    client.force_login(user)
+    if proved:
+        session = client.session
+        session["account_authentication_methods"] = [{"method": "password", "at": time.time()}]
+        session["account_authentication_methods_user"] = str(user.pk)
+        session.save()
+    return client
+
+
+def machine(owner: User, *scopes: Scope) -> APIClient:
+    """A program with a token of these scopes."""
+    _, token, _ = tokens.create_token(owner, "a program", scopes, timedelta(days=1), actor=TESTER)
+    client = APIClient(raise_request_exception=False)
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
+    return client
+
+
+@contextmanager
+def without_redis() -> Iterator[None]:
+    """Caches and channels in this process, for tests that Redis is not the subject of."""
+    cache = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "tests"}
+    layer = {"BACKEND": "channels.layers.InMemoryChannelLayer"}
+    with override_settings(CACHES={"default": cache}, CHANNEL_LAYERS={"default": layer}):
+        caches["default"].clear()
+        yield
