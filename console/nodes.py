@@ -1,16 +1,14 @@
 """Asks nodes over their admin HTTP. What can't be had is None with the reason, never 0."""
 
 import asyncio
-import json
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import quote
 
 from console.live.state import NodePlace
 from console.measured import Measured
+from qmq.client.nodes import NodeAdmin
 from qmq.clock import Clock, SystemClock
-from qmq.errors import ConnectionLost
-from qmq.net.discovery import http_get
+from qmq.errors import QmqError
 
 ASK_SECONDS = 1.0
 """How long a node may take to answer one page."""
@@ -24,8 +22,10 @@ ASKED_AT_ONCE_MAX = 32
 """Nodes that are asked at the same time."""
 
 
-class NodeProblem(Exception):
+class NodeProblem(QmqError):
     """A node can't be asked, or answers what can't be used; the text says what happened."""
+
+    code = "node.unusable"
 
 
 class NodeAsker:
@@ -61,7 +61,7 @@ class NodeAsker:
             try:
                 async with asyncio.timeout(self._node_seconds):
                     value = await self._all_pages(place.admin_address)
-            except NodeProblem as problem:
+            except QmqError as problem:
                 return Measured(None, f"node {place.node_id}: {problem}", self._clock.wall_ms())
             except TimeoutError:
                 reason = f"node {place.node_id}: not all pages came in {self._node_seconds:g} s"
@@ -69,34 +69,15 @@ class NodeAsker:
         return Measured(value, None, self._clock.wall_ms())
 
     async def _all_pages(self, admin_address: str) -> dict[str, Any]:
-        whole = await self.page(admin_address, "/stats")
+        if not admin_address:
+            raise NodeProblem("it registered no admin address")
+        node = NodeAdmin(admin_address, self._page_seconds, self._page_bytes)
+        whole = await node.stats()
         after, pages = whole.get("next_after"), 1
         while after is not None:
             if pages == PAGES_MAX:
-                raise NodeProblem(f"has more than {PAGES_MAX} pages of subjects")
-            page = await self.page(admin_address, f"/stats?after={quote(str(after), safe='')}")
+                raise NodeProblem(f"it has more than {PAGES_MAX} pages of subjects")
+            page = await node.stats(after=str(after))
             whole["subjects"] += page["subjects"]
             after, pages = page.get("next_after"), pages + 1
         return whole
-
-    async def page(self, admin_address: str, path: str) -> dict[str, Any]:
-        """One page's JSON.
-
-        Raises:
-            NodeProblem: it can't be had.
-        """
-        if not admin_address:
-            raise NodeProblem("it registered no admin address")
-        try:
-            status, body = await http_get(f"http://{admin_address}{path}", timeout_s=self._page_seconds)
-        except ConnectionLost as error:
-            raise NodeProblem(str(error)) from error
-        if len(body) > self._page_bytes:
-            raise NodeProblem(f"its page has more than {self._page_bytes} bytes")
-        try:
-            found = json.loads(body)
-        except ValueError as error:
-            raise NodeProblem(f"answered {status} and no JSON") from error
-        if status != 200 or not isinstance(found, dict):
-            raise NodeProblem(f"answered {status} {str(found)[:200]}")
-        return found

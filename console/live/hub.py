@@ -21,7 +21,7 @@ from qmq.clock import Clock
 
 logger = logging.getLogger("qmq.live")
 
-SILENT_SECONDS = 2.5
+SILENT_SECONDS = 2.4
 """Without a beat for so long, clients are told: they know within 3 s."""
 LOOK_SECONDS = 0.2
 """How often the hub looks for new feeds and for silence."""
@@ -58,6 +58,8 @@ class _Subscribed:
 
     feed: Feed
     audience: Audience = field(default_factory=Audience)
+    is_requested: bool = False
+    """Redis was asked, on this connection."""
     is_subscribed: bool = False
     """Redis confirmed: from now on nothing is missed unseen."""
     is_wanting: bool = True
@@ -88,6 +90,7 @@ class Hub:
         self._feeds: dict[str, _Subscribed] = {}
         self._heard_at = clock.monotonic()
         self._heard_wall_ms = clock.wall_ms()
+        self._has_heard = False
         self._stale: str | None = None
         """What clients were told, while it holds."""
         self._trouble: str | None = None
@@ -104,7 +107,7 @@ class Hub:
         if self._task is None or self._task.done():
             self._heard_at = self._clock.monotonic()
             self._heard_wall_ms = self._clock.wall_ms()
-            self._stale = None
+            self._stale, self._has_heard = None, False
             self._task = asyncio.create_task(self._run())
             self._task.add_done_callback(self._ended)
         if self._stale is not None:
@@ -142,13 +145,22 @@ class Hub:
 
     async def _run(self) -> None:
         """While there are clients: listen; when Redis goes away, try again for ever."""
+        silence = asyncio.create_task(self._watch_silence())
+        try:
+            await self._listen_for_ever(silence)
+        finally:
+            silence.cancel()
+
+    async def _listen_for_ever(self, silence: "asyncio.Task[None]") -> None:
         pause = RECONNECT_FIRST_SECONDS
         while self._feeds:
+            if silence.done():
+                silence.result()
             try:
                 async with self._redis.pubsub() as pubsub:
                     await pubsub.subscribe(f"{PREFIX}beat")
-                    for subscribed in self._feeds.values():
-                        subscribed.is_subscribed = False
+                    for one in self._feeds.values():
+                        one.is_requested = one.is_subscribed = False
                     while self._feeds:
                         await self._listen(pubsub)
                         self._trouble = None
@@ -157,7 +169,6 @@ class Hub:
                 if self._trouble is None:
                     logger.warning("Redis is away: %s", error)
                 self._trouble = f"Redis can't be reached: {error}"[:300]
-                await self._watch_silence()
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, RECONNECT_LONGEST_SECONDS)
         self._task = None
@@ -165,8 +176,10 @@ class Hub:
     async def _listen(self, pubsub: Any) -> None:
         """One look: subscriptions as the feeds need them, what came, snapshots, silence."""
         subscribed = {_text(name)[len(PREFIX) :] for name in pubsub.channels} - {"beat"}
-        if new := self._feeds.keys() - subscribed:
-            await pubsub.subscribe(*(PREFIX + name for name in new))
+        if new := [one for one in self._feeds.values() if not one.is_requested]:
+            await pubsub.subscribe(*(PREFIX + one.feed.name for one in new))
+            for one in new:
+                one.is_requested = True
         if old := subscribed - self._feeds.keys():
             await pubsub.unsubscribe(*(PREFIX + name for name in old))
         message = await pubsub.get_message(timeout=LOOK_SECONDS)
@@ -176,7 +189,6 @@ class Hub:
         wanting = [one for one in self._feeds.values() if one.is_wanting and one.is_subscribed]
         if wanting:
             await self._read(wanting)
-        await self._watch_silence()
 
     def _take(self, name: str, message: dict[str, Any]) -> None:
         subscribed = self._feeds.get(name)
@@ -224,6 +236,8 @@ class Hub:
         stored = snapshot_of(await self._redis.get(SNAPSHOT_KEY))
         if stored is None:
             return  # the next beat brings one; until then silence is told
+        if not self._has_heard:
+            self._heard_wall_ms = stored["at_ms"]
         for one in wanting:
             state = view(stored["state"], one.feed)
             following = [
@@ -247,6 +261,7 @@ class Hub:
     # --- silence ----------------------------------------------------------------------------------------------------
 
     def _heard(self) -> None:
+        self._has_heard = True
         self._heard_at = self._clock.monotonic()
         self._heard_wall_ms = self._clock.wall_ms()
         if self._stale is not None:
@@ -254,8 +269,13 @@ class Hub:
             self._tell_all(encode({"type": "fresh"}))
 
     async def _watch_silence(self) -> None:
-        if self._stale is None and self._clock.monotonic() - self._heard_at >= SILENT_SECONDS:
-            self._became_stale(self._trouble or await self._why())
+        """Beside the listening, which a Redis that hangs holds up."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if self._stale is None and self._clock.monotonic() - self._heard_at >= SILENT_SECONDS:
+                reason = self._trouble or await self._why()
+                if self._clock.monotonic() - self._heard_at >= SILENT_SECONDS:
+                    self._became_stale(reason)
 
     async def _why(self) -> str:
         try:

@@ -11,7 +11,7 @@ from django.db import Error as DatabaseError
 from django.db.models import Max
 
 from console.live.state import RECENT_MAX, Entry, NodePlace, rfc3339
-from console.models import ControlLoop
+from console.tasks import loops
 from metaserver import queries
 from qmq.clock import Clock
 from qmq.protocol.codes import Role
@@ -21,8 +21,6 @@ logger = logging.getLogger("qmq.live")
 READ_SECONDS = 1.0
 ROUTES_SECONDS = 10.0
 """Routes are many and change seldom."""
-LOOP_LATE_SECONDS = 120.0
-"""A control loop is late when its last success is older, or older than three of its periods if its state names one."""
 _MASTERS = (Role.MASTER, Role.DELAY, Role.DELAY_MASTER)
 
 
@@ -95,21 +93,18 @@ class MetadataReader:
         return Metadata(tuple(places), routes, groups, self._loops(), self._audit(), None)
 
     def _loops(self) -> dict[str, Entry]:
-        now_ms = self._clock.wall_ms()
         found: dict[str, Entry] = {}
-        for row in ControlLoop.objects.all():
-            since = row.succeeded_at or row.started_at
-            period = row.state.get("period_seconds", 0) if isinstance(row.state, dict) else 0
-            limit = max(LOOP_LATE_SECONDS, 3 * period if isinstance(period, int | float) else 0)
-            is_late = row.is_enabled and since is not None and now_ms - since.timestamp() * 1000 > limit * 1000
-            found[row.name] = {
-                "loop": row.name,
-                "is_enabled": row.is_enabled,
-                "is_late": is_late,
-                "succeeded_at": rfc3339(int(row.succeeded_at.timestamp() * 1000)) if row.succeeded_at else None,
-                "error": row.error,
-                "runs": str(row.runs),
-                "failures": str(row.failures),
+        for state in loops.states():
+            row, name = state.row, state.loop.name
+            succeeded_at = row.succeeded_at if row is not None else None
+            found[name] = {
+                "loop": name,
+                "is_enabled": row is None or row.is_enabled,
+                "is_late": state.is_late,
+                "succeeded_at": rfc3339(int(succeeded_at.timestamp() * 1000)) if succeeded_at else None,
+                "error": row.error if row is not None else "",
+                "runs": str(row.runs if row is not None else 0),
+                "failures": str(row.failures if row is not None else 0),
             }
         return found
 
