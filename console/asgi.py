@@ -1,8 +1,15 @@
-"""ASGI entry of the console."""
+"""ASGI entry of the console: HTTP to Django, websockets to the live feeds."""
 
 import os
 
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
-application = get_asgi_application()
+# Django first: what follows imports models.
+_http = get_asgi_application()
+
+from channels.routing import ProtocolTypeRouter  # noqa: E402
+
+from console.live.consumers import LiveApp  # noqa: E402
+
+application = ProtocolTypeRouter({"http": _http, "websocket": LiveApp()})

@@ -2,11 +2,13 @@
 
 from django.urls import include, path
 
+from console.metrics import metrics
 from console.views import healthz, start_page
 
 urlpatterns = [
     path("", start_page),
     path("healthz", healthz),
+    path("metrics", metrics),
     path("api/v1/", include("api.urls")),
     path("accounts/", include("allauth.urls")),
     path("_allauth/", include("allauth.headless.urls")),

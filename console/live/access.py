@@ -1,0 +1,106 @@
+"""Who opens a websocket, and what he may see: asked at the start, and again every few seconds. Runs in threads (database)."""
+
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from importlib import import_module
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY, load_backend
+from django.http.request import validate_host
+from django.utils.crypto import constant_time_compare
+
+from console.accounts.models import User
+from console.accounts.principals import principal_of
+from console.accounts.roles import Principal, Right
+from console.accounts.tokens import find_token
+from metaserver import queries
+
+SUBPROTOCOL = "qmq"
+TOKEN_SUBPROTOCOL = "bearer."
+TOKEN_CHARS_MAX = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What somebody shows: a session's key or a machine's token."""
+
+    session_key: str = ""
+    token: str = ""
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Somebody known: the account behind it, and what it may do now."""
+
+    username: str
+    principal: Principal
+
+
+def credential_of(headers: dict[str, str], subprotocols: list[str], address: str) -> tuple[Credential, str | None]:
+    """What the handshake shows, and the subprotocol to answer. A token wins: who sends one means it.
+
+    A browser can't set headers on a websocket: its script may give the token as subprotocol `bearer.<token>`, and should
+    offer `qmq` too, which then is the answer, so that the token does not come back in one.
+    """
+    answer = SUBPROTOCOL if SUBPROTOCOL in subprotocols else None
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return Credential(token=token.strip()[:TOKEN_CHARS_MAX], address=address), answer
+    for offered in subprotocols:
+        if offered.startswith(TOKEN_SUBPROTOCOL):
+            given = Credential(token=offered[len(TOKEN_SUBPROTOCOL) :][:TOKEN_CHARS_MAX], address=address)
+            return given, answer or offered
+    try:
+        cookie = SimpleCookie(headers.get("cookie", "")).get(settings.SESSION_COOKIE_NAME)
+    except CookieError:
+        cookie = None
+    return Credential(session_key=cookie.value if cookie is not None else "", address=address), answer
+
+
+def is_origin_allowed(origin: str | None, credential: Credential) -> bool:
+    """Whether a page of this origin may open websockets. Browsers always name one; a machine with a token need not."""
+    if origin is None:
+        return bool(credential.token)
+    try:
+        parts = urlsplit(origin)
+        host = parts.hostname
+    except ValueError:
+        return False
+    if parts.scheme not in ("http", "https") or not host:
+        return False
+    if origin.rstrip("/") in settings.CSRF_TRUSTED_ORIGINS:
+        return True
+    return validate_host(f"[{host}]" if ":" in host else host, settings.ALLOWED_HOSTS)
+
+
+def find(credential: Credential) -> Visitor | None:
+    """Who this is now; None: nobody (any more)."""
+    if credential.token:
+        row = find_token(credential.token, credential.address)
+        return None if row is None else Visitor(row.owner.get_username(), principal_of(row.owner, row))
+    user = _user_of_session(credential.session_key)
+    return None if user is None else Visitor(user.get_username(), principal_of(user))
+
+
+def _user_of_session(session_key: str) -> User | None:
+    """As django.contrib.auth.get_user, without writing: a session of a replaced secret key is not renewed here, because its
+    cookie could not follow."""
+    if not session_key:
+        return None
+    session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
+    user_id, path = session.get(SESSION_KEY), session.get(BACKEND_SESSION_KEY)
+    if user_id is None or path not in settings.AUTHENTICATION_BACKENDS:
+        return None
+    user = load_backend(path).get_user(User._meta.pk.to_python(user_id))
+    if not isinstance(user, User) or not user.is_active:
+        return None
+    kept = session.get(HASH_SESSION_KEY, "")
+    hashes = [user.get_session_auth_hash(), *user.get_session_auth_fallback_hash()]
+    return user if any(constant_time_compare(kept, known) for known in hashes) else None
+
+
+def is_allowed(principal: Principal, right: Right, subject: str | None) -> bool:
+    """Whether he may see this: for rights of a subject its owner counts."""
+    return principal.may(right, queries.owner_of(subject) if subject is not None else None)

@@ -1,0 +1,283 @@
+"""Asks all nodes once a second and publishes what changed. However many run, one acts: the holder of a lock in Redis."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import uuid
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from console.live.bus import FORMAT, Publisher, encode
+from console.live.metadata import Metadata, MetadataReader
+from console.live.state import (
+    Delta,
+    Entry,
+    State,
+    delta,
+    empty,
+    events_between,
+    feed_of,
+    recent,
+    restrict,
+    rfc3339,
+    summed,
+)
+from console.measured import Measured
+from console.nodes import NodeAsker
+from qmq.clock import Clock
+
+logger = logging.getLogger("qmq.live")
+
+BEAT_SECONDS = 1.0
+ASK_SECONDS = 0.75
+"""For a page of a node: one that hangs must not cost the others their beat."""
+PAUSE_LONGEST_BEATS = 2
+"""With Redis away every second beat tries again: it is back for everybody within 5 s."""
+
+Answer = Measured[dict[str, Any]]
+Sleep = Callable[[float], Coroutine[Any, Any, None]]
+
+
+@dataclass(slots=True)
+class Health:
+    """How the collector does; stored in Redis with each beat."""
+
+    holder: str
+    beats: int = 0
+    overruns: int = 0
+    """Beats left out because the one before took too long."""
+    errors: int = 0
+    last_error: str | None = None
+    last_beat_at: str | None = None
+    last_beat_ms: int = 0
+    """The same as wall clock milliseconds."""
+    duration_seconds: float | None = None
+    published_bytes: int = 0
+    """Bytes of the last beat's snapshot and messages."""
+
+    def shown(self) -> Entry:
+        """As JSON."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class Collector:
+    """One process's collector.
+
+    Args:
+        url: of Redis.
+        asker: asks the nodes.
+    """
+
+    def __init__(self, url: str, clock: Clock, *, asker: NodeAsker | None = None, sleep: Sleep = asyncio.sleep) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._asker = asker or NodeAsker(clock=clock, page_seconds=ASK_SECONDS)
+        self._holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self._publisher = Publisher(url, self._holder)
+        self.metadata = MetadataReader(clock)
+        self.health = Health(self._holder)
+        self._state = empty()
+        self._at_ms: int | None = None
+        self._stream = ""
+        self._version = 0
+        self._is_acting = False
+        self._failures = 0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Beat until `stop`; what fails is tried again."""
+        await self.metadata.read()
+        reading = asyncio.create_task(self.metadata.run())
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            next_at = self._clock.monotonic()
+            while not stop.is_set():
+                if reading.done():
+                    reading.result()  # it ends only by an error of ours, which ends the process
+                await self.beat()
+                now = self._clock.monotonic()
+                pause = min(self._failures, PAUSE_LONGEST_BEATS) or 1
+                next_at = self._next_beat(next_at, now, pause)
+                sleeping = asyncio.create_task(self._sleep(next_at - now))
+                await asyncio.wait([sleeping, stopping], return_when=asyncio.FIRST_COMPLETED)
+                sleeping.cancel()
+        finally:
+            reading.cancel()
+            stopping.cancel()
+            await asyncio.wait([reading, stopping])
+            with contextlib.suppress(RedisError, OSError):
+                await self._publisher.release()
+            await self._publisher.close()
+
+    def _next_beat(self, last: float, now: float, pause: int) -> float:
+        """The next beat's time on the schedule that began with the first; beats that are past are left out."""
+        following = last + pause * BEAT_SECONDS
+        if following > now:
+            return following
+        missed = int((now - following) / BEAT_SECONDS) + 1
+        self.health.overruns += missed
+        logger.warning("a beat took %.2f s: %d left out", now - last, missed)
+        return following + missed * BEAT_SECONDS
+
+    async def beat(self) -> None:
+        """One beat; Redis's errors are counted and said, not raised."""
+        began = self._clock.monotonic()
+        try:
+            if not await self._acquired():
+                return
+            state = await self._measured()
+            if await self._published(state, began):
+                self.health.beats += 1
+        except (RedisError, OSError) as error:
+            # Whether this beat's messages went out is not known: the next one skips a version, so that everybody asks anew.
+            self._version += 1
+            self._failures += 1
+            self.health.errors += 1
+            self.health.last_error = f"{type(error).__name__}: {error}"[:300]
+            if self._failures == 1:
+                logger.warning("Redis is away: %s", error)
+            return
+        if self._failures:
+            logger.info("Redis is back after %d failed beats", self._failures)
+        self._failures = 0
+
+    async def _acquired(self) -> bool:
+        is_holder = await self._publisher.acquire()
+        if is_holder and not self._is_acting:
+            stored = await self._publisher.snapshot()
+            if stored is not None:
+                self._state = {**empty(), **stored["state"]}
+                self._at_ms = stored["at_ms"]
+            self._stream = uuid.uuid4().hex
+            self._version = 0
+            logger.info("this collector acts")
+        if self._is_acting and not is_holder:
+            logger.info("another collector acts")
+        self._is_acting = is_holder
+        return is_holder
+
+    async def _measured(self) -> State:
+        metadata = self.metadata.now
+        answers = await self._asker.stats(metadata.places)
+        now_ms = self._clock.wall_ms()
+        try:
+            found = summed(self._state, self._at_ms, metadata.places, answers, metadata.routes)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            found = summed(self._state, self._at_ms, metadata.places, understood(metadata, answers), metadata.routes)
+        state = empty() | found
+        if metadata.reason is not None and not metadata.places:
+            # Nothing is known of which nodes there are: what was known stays, as unknown.
+            state = {**empty(), **_unknown(self._state, metadata.reason, self._at_ms)}
+        state["broker_groups"] = _all(self._state, metadata, "broker_groups")
+        state["loops"] = _all(self._state, metadata, "loops")
+        state["audit"] = recent(self._state["audit"], metadata.audit)
+        state["events"] = recent(self._state["events"], self._events(state, now_ms))
+        self._at_ms = now_ms
+        return state
+
+    def _events(self, state: State, now_ms: int) -> list[Entry]:
+        number = max((int(key) for key in self._state["events"]), default=now_ms * 1000)
+        return [
+            {"id": str(number + i), "at": rfc3339(now_ms), **event}
+            for i, event in enumerate(events_between(self._state, state), 1)
+        ]
+
+    async def _published(self, state: State, began: float) -> bool:
+        assert self._at_ms is not None
+        version = self._version + 1
+        head = {"stream": self._stream, "version": version, "at": rfc3339(self._at_ms)}
+        change = delta(self._state, state)
+        messages = messages_of(change, head, await self._publisher.listened())
+        health = self.health
+        health.last_beat_at, health.last_beat_ms = head["at"], self._at_ms  # type: ignore[assignment]
+        snapshot = encode({"format": FORMAT, **head, "at_ms": self._at_ms, "state": state})
+        health.published_bytes = len(snapshot) + sum(len(text) for _, text in messages)
+        health.duration_seconds = round(self._clock.monotonic() - began, 4)
+        self._state = state
+        self._is_acting = await self._publisher.publish(snapshot, encode(health.shown()), messages)
+        self._version = version
+        return self._is_acting
+
+    @property
+    def state(self) -> State:
+        """What was measured last."""
+        return self._state
+
+
+def understood(metadata: Metadata, answers: dict[str, Answer]) -> dict[str, Answer]:
+    """The answers without those whose numbers have another shape than ours: of a node of another version, say."""
+    found = dict(answers)
+    for place in metadata.places:
+        answer = answers[place.node_id]
+        try:
+            summed(empty(), None, [place], {place.node_id: answer}, {})
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            reason = f"node {place.node_id}: its numbers can't be understood: {type(error).__name__} {error}"
+            found[place.node_id] = Measured(None, reason[:300], answer.at_ms)
+    return found
+
+
+def messages_of(change: Delta, head: Entry, listened: list[str]) -> list[tuple[str, str]]:
+    """(feed, text) for the feeds that somebody listens to; the beat last. A feed without changes gets an empty delta: its
+    readers see by the version that they missed nothing."""
+    found = []
+    of_subject: dict[str, Delta] | None = None
+    for name in listened:
+        feed = feed_of(name)
+        if feed is None:
+            continue
+        part = change
+        if feed.subject is not None:
+            of_subject = _by_subject(change) if of_subject is None else of_subject
+            part = of_subject.get(feed.subject, {})
+        found.append((name, encode({"type": "delta", **head, "delta": restrict(part, feed)})))
+    found.append(("beat", encode({"type": "beat", **head})))
+    return found
+
+
+def _by_subject(change: Delta) -> dict[str, Delta]:
+    """The lag sections of a delta, apart by subject: each feed looks at its own only."""
+    found: dict[str, Delta] = {}
+
+    def parts(section: str, key: str) -> dict[str, Any]:
+        of_subject = found.setdefault(key.partition("\n")[0], {})
+        return of_subject.setdefault(section, {"gone": [], "set": {}})
+
+    for section in ("subjects", "groups"):
+        both = change.get(section, {"gone": [], "set": {}})
+        for key in both["gone"]:
+            parts(section, key)["gone"].append(key)
+        for key, fields in both["set"].items():
+            parts(section, key)["set"][key] = fields
+    return found
+
+
+def _all(before: State, metadata: Metadata, section: str) -> dict[str, Entry]:
+    """A section of the metadata; what was there before while the database was never read."""
+    found: dict[str, Entry] = getattr(metadata, section)
+    return found if found or metadata.reason is None else before[section]
+
+
+_KEPT = frozenset(
+    {"subject", "group", "broker_groups", "broadcast", "node_id", "broker_group", "kind", "is_master", "address"}
+    | {"admin_address"}
+)
+
+
+def _unknown(before: State, reason: str, at_ms: int | None) -> State:
+    """What was known, with every number unknown."""
+    found: State = {}
+    for section in ("subjects", "groups", "nodes"):
+        found[section] = {
+            key: {
+                **{name: value if name in _KEPT else None for name, value in entry.items()},
+                "reason": reason,
+                "at": entry["at"] if entry["reason"] is not None or at_ms is None else rfc3339(at_ms),
+            }
+            for key, entry in before[section].items()
+        }
+    return found

@@ -1,0 +1,353 @@
+"""Websockets: `/ws/lag/`, `/ws/nodes/`, `/ws/events/`, `/ws/tail/`.
+
+Plain ASGI, not Channels' consumer classes: those keep a Redis subscription of their own for each client. A client has a short queue
+and a writer; whoever does not read is dropped, and nobody waits for him.
+"""
+
+import asyncio
+import json
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+from urllib.parse import parse_qs
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+from django.db import Error as DatabaseError
+
+from console.accounts.roles import Right
+from console.live import access
+from console.live.hub import Hub
+from console.live.state import Feed
+from console.live.tail import Tail
+from qmq.clock import Clock, SystemClock
+
+logger = logging.getLogger("qmq.live")
+
+CLIENT_QUEUE_MAX = 32
+"""Messages waiting for one client; half a minute of deltas."""
+SEND_SECONDS = 5.0
+"""How long one message may take to leave."""
+CLIENT_MESSAGE_BYTES_MAX = 1_024
+WEBSOCKETS_PER_USER_MAX = 20
+WEBSOCKETS_MAX = 2_000
+RECHECK_SECONDS = 4.0
+"""How often accounts are looked at again: whoever lost his right is gone within 5 s."""
+UNCHECKED_SECONDS_MAX = 30.0
+"""With the database away, clients stay so long without being looked at."""
+NAME_CHARS_MAX = 400
+
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class Close(IntEnum):
+    """Why we close a websocket."""
+
+    FAILED = 1011
+    TRY_LATER = 1013
+    TOO_LARGE = 1009
+    BAD_REQUEST = 4400
+    NOT_SIGNED_IN = 4401
+    NOT_ALLOWED = 4403
+    TOO_SLOW = 4408
+    TOO_MANY = 4429
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a client wants to see, and the right it takes."""
+
+    right: Right
+    feeds: tuple[Feed, ...] = ()
+    tail: str | None = None
+
+
+class BadRequest(Exception):
+    """The address or its parameters are wrong; the text says what."""
+
+
+def request_of(path: str, query: bytes) -> Request:
+    """From the address.
+
+    Raises:
+        BadRequest: it is none of ours.
+    """
+    given = parse_qs(query.decode("latin-1"), max_num_fields=10)
+    subject, group = (given.get(name, [""])[0] or None for name in ("subject", "group"))
+    if any(name is not None and (len(name) > NAME_CHARS_MAX or "\n" in name) for name in (subject, group)):
+        raise BadRequest(f"a name has more than {NAME_CHARS_MAX} characters, or a line end")
+    kind = path.removeprefix("/ws/").strip("/") if path.startswith("/ws/") else ""
+    if kind == "lag":
+        if group is not None and subject is None:
+            raise BadRequest("group needs subject")
+        return Request(Right.READ, (Feed("lag", subject, group),))
+    if kind == "nodes":
+        return Request(Right.READ, (Feed("nodes"),))
+    if kind == "events":
+        return Request(Right.READ, (Feed("events"),))
+    if kind == "tail":
+        if subject is None:
+            raise BadRequest("tail needs subject")
+        return Request(Right.READ_MESSAGES, (), subject)
+    raise BadRequest("there are /ws/lag/, /ws/nodes/, /ws/events/ and /ws/tail/")
+
+
+class Socket:
+    """One client."""
+
+    def __init__(self, request: Request, credential: access.Credential, username: str) -> None:
+        self.request = request
+        self.credential = credential
+        self.username = username
+        self.checked_at = 0.0
+        self._waiting: asyncio.Queue[str] = asyncio.Queue(CLIENT_QUEUE_MAX)
+        self._closing: asyncio.Future[tuple[Close, str]] = asyncio.get_running_loop().create_future()
+
+    def offer(self, text: str) -> None:
+        """Queue a message; a full queue drops the client."""
+        try:
+            self._waiting.put_nowait(text)
+        except asyncio.QueueFull:
+            self.drop(Close.TOO_SLOW, f"{CLIENT_QUEUE_MAX} messages wait")
+
+    def drop(self, code: Close, reason: str) -> None:
+        """Close it; the first reason counts."""
+        if not self._closing.done():
+            self._closing.set_result((code, reason))
+
+    async def serve(self, receive: Receive, send: Send) -> None:
+        """Hand on messages until either side has enough."""
+        tasks: list[asyncio.Task[None]] = [
+            asyncio.create_task(self._write(send)),
+            asyncio.create_task(self._read(receive)),
+        ]
+        try:
+            ends: list[asyncio.Future[Any]] = [*tasks, self._closing]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+        for result in results:
+            if isinstance(result, Exception) and not isinstance(result, OSError):
+                logger.error("a websocket of %s failed", self.username, exc_info=result)
+                self.drop(Close.FAILED, "an error of ours")
+        if self._closing.done():
+            code, reason = self._closing.result()
+            logger.info("a websocket of %s is closed: %d %s", self.username, code, reason)
+            await _close(send, code, reason)
+        else:
+            self._closing.cancel()
+
+    async def _write(self, send: Send) -> None:
+        while True:
+            text = await self._waiting.get()
+            try:
+                async with asyncio.timeout(SEND_SECONDS):
+                    await send({"type": "websocket.send", "text": text})
+            except TimeoutError:
+                self.drop(Close.TOO_SLOW, f"a message did not leave in {SEND_SECONDS:g} s")
+                return
+
+    async def _read(self, receive: Receive) -> None:
+        while True:
+            event = await receive()
+            if event["type"] == "websocket.disconnect":
+                return
+            given = event.get("text") or event.get("bytes") or ""
+            if len(given) > CLIENT_MESSAGE_BYTES_MAX:
+                self.drop(Close.TOO_LARGE, f"more than {CLIENT_MESSAGE_BYTES_MAX} bytes")
+                return
+            try:
+                is_ping = json.loads(given) == {"type": "ping"}
+            except ValueError:
+                is_ping = False
+            if not is_ping:
+                self.drop(Close.BAD_REQUEST, 'only {"type":"ping"} is understood')
+                return
+            self.offer('{"type":"pong"}')
+
+
+async def _close(send: Send, code: Close, reason: str) -> None:
+    """Say why and close; a client that does not read does not hear it."""
+    try:
+        async with asyncio.timeout(SEND_SECONDS):
+            await send({"type": "websocket.close", "code": int(code), "reason": reason[:100]})
+    except (TimeoutError, OSError, RuntimeError) as error:
+        logger.debug("a close was not heard: %s", error)
+
+
+@dataclass(slots=True)
+class _TailRun:
+    """A poller with its task."""
+
+    tail: Tail
+    task: asyncio.Task[None]
+
+
+@dataclass(slots=True)
+class Counts:
+    """How many websockets there are."""
+
+    total: int = 0
+    by_user: Counter[str] = field(default_factory=Counter)
+
+
+class LiveApp:
+    """The ASGI application of one process. Everything it holds belongs to the event loop it first ran in."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._hub: Hub | None = None
+        self._sockets: set[Socket] = set()
+        self._tails: dict[str, _TailRun] = {}
+        self._counts = Counts()
+        self._checking: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        event = await receive()
+        if event["type"] != "websocket.connect":
+            return
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        address = (scope.get("client") or ("",))[0]
+        offered = list(scope.get("subprotocols", ()))
+        credential, subprotocol = access.credential_of(headers, offered, address)
+        if not access.is_origin_allowed(headers.get("origin"), credential):
+            # Not accepted: the page of another site learns nothing, not even a code.
+            await send({"type": "websocket.close", "code": int(Close.NOT_ALLOWED)})
+            return
+        counts = self._counts
+        if counts.total >= WEBSOCKETS_MAX:
+            await send({"type": "websocket.close", "code": int(Close.TOO_MANY)})
+            return
+        counts.total += 1
+        try:
+            await send({"type": "websocket.accept", "subprotocol": subprotocol})
+            await self._accepted(scope, receive, send, credential)
+        except OSError as error:
+            logger.debug("a websocket went away: %s", error)
+        finally:
+            counts.total -= 1
+
+    async def _accepted(self, scope: Scope, receive: Receive, send: Send, credential: access.Credential) -> None:
+        """Accepted at once, so that a refusal has a code that scripts of the page can read."""
+        try:
+            request = request_of(scope["path"], scope.get("query_string", b""))
+        except (BadRequest, ValueError) as error:
+            return await _close(send, Close.BAD_REQUEST, str(error))
+        try:
+            visitor, may = await self._look_up(credential, request)
+        except DatabaseError as error:
+            logger.warning("a websocket is refused: the database can't be asked: %s", error)
+            return await _close(send, Close.TRY_LATER, "accounts can't be looked up now")
+        if visitor is None:
+            return await _close(send, Close.NOT_SIGNED_IN, "sign in first")
+        if not may:
+            return await _close(send, Close.NOT_ALLOWED, f"this needs {request.right}")
+        by_user = self._counts.by_user
+        if by_user[visitor.username] >= WEBSOCKETS_PER_USER_MAX:
+            return await _close(send, Close.TOO_MANY, f"{WEBSOCKETS_PER_USER_MAX} websockets of this user are open")
+        if request.feeds == (Feed("events"),) and visitor.principal.has(Right.READ_AUDIT):
+            request = Request(request.right, (*request.feeds, Feed("audit")), None)
+        by_user[visitor.username] += 1
+        socket = Socket(request, credential, visitor.username)
+        socket.checked_at = self._clock.monotonic()
+        try:
+            self._join(socket)
+            await socket.serve(receive, send)
+        finally:
+            self._leave(socket)
+            by_user[visitor.username] -= 1
+            if not by_user[visitor.username]:
+                del by_user[visitor.username]
+        return None
+
+    @staticmethod
+    async def _look_up(credential: access.Credential, request: Request) -> tuple[access.Visitor | None, bool]:
+        def look() -> tuple[access.Visitor | None, bool]:
+            visitor = access.find(credential)
+            return visitor, visitor is not None and access.is_allowed(visitor.principal, request.right, request.tail)
+
+        found: tuple[access.Visitor | None, bool] = await database_sync_to_async(look)()
+        return found
+
+    def _join(self, socket: Socket) -> None:
+        if self._hub is None:
+            self._hub = Hub(settings.REDIS_URL, self._clock)
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.create_task(self._check_again())
+        self._sockets.add(socket)
+        for feed in socket.request.feeds:
+            self._hub.join(feed, socket)
+        subject = socket.request.tail
+        if subject is not None:
+            run = self._tails.get(subject)
+            if run is None or run.task.done():
+                tail = Tail(subject, self._clock)
+                run = self._tails[subject] = _TailRun(tail, asyncio.create_task(tail.run()))
+                run.task.add_done_callback(lambda task: self._tail_ended(tail, task))
+            run.tail.audience.clients.add(socket)
+            socket.offer(run.tail.snapshot())
+
+    def _leave(self, socket: Socket) -> None:
+        self._sockets.discard(socket)
+        assert self._hub is not None
+        for feed in socket.request.feeds:
+            self._hub.leave(feed, socket)
+        run = self._tails.get(socket.request.tail or "")
+        if run is not None:
+            run.tail.audience.clients.discard(socket)
+            if not run.tail.audience.clients:
+                run.task.cancel()
+                del self._tails[run.tail.subject]
+
+    @staticmethod
+    def _tail_ended(tail: Tail, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("the tail of %s failed", tail.subject, exc_info=error)
+            for client in tuple(tail.audience.clients):
+                if isinstance(client, Socket):
+                    client.drop(Close.FAILED, "the tail failed")
+
+    # --- looked at again --------------------------------------------------------------------------------------------
+
+    async def _check_again(self) -> None:
+        """While there are websockets: each account once a round, however many websockets it has."""
+        while self._sockets:
+            await asyncio.sleep(RECHECK_SECONDS)
+            await self._check_all()
+
+    async def _check_all(self) -> None:
+        found: dict[tuple[access.Credential, Request], tuple[bool, bool]] = {}
+        now = self._clock.monotonic()
+        for socket in tuple(self._sockets):
+            asked = (socket.credential, socket.request)
+            if asked not in found:
+                try:
+                    visitor, may = await self._look_up(*asked)
+                except DatabaseError as error:
+                    logger.warning("accounts can't be looked at again: %s", error)
+                    self._unchecked(now)
+                    return
+                may = may and (Feed("audit") not in socket.request.feeds or _reads_audit(visitor))
+                found[asked] = (visitor is not None, may)
+            is_known, may = found[asked]
+            if not is_known:
+                socket.drop(Close.NOT_SIGNED_IN, "signed out")
+            elif not may:
+                socket.drop(Close.NOT_ALLOWED, "the right is gone")
+            socket.checked_at = now
+
+    def _unchecked(self, now: float) -> None:
+        for socket in tuple(self._sockets):
+            if now - socket.checked_at > UNCHECKED_SECONDS_MAX:
+                socket.drop(Close.TRY_LATER, "accounts can't be looked up now")
+
+
+def _reads_audit(visitor: access.Visitor | None) -> bool:
+    return visitor is not None and visitor.principal.has(Right.READ_AUDIT)

@@ -1,0 +1,302 @@
+"""One web process's ear on Redis: one subscription a feed however many clients look at it, and every text encoded once.
+
+The hub keeps the state of each feed that has clients. A client gets that state as its snapshot and then the deltas as they come
+from the collector; a version that was missed makes a reset and a new snapshot for all. When nothing was heard for
+SILENT_SECONDS all are told that what they see is stale.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from redis.exceptions import RedisError
+
+from console.live.bus import PREFIX, SNAPSHOT_KEY, connect, encode, snapshot_of
+from console.live.state import Feed, State, apply, rfc3339, view
+from qmq.clock import Clock
+
+logger = logging.getLogger("qmq.live")
+
+SILENT_SECONDS = 2.4
+"""Without a beat for so long, clients are told: they know within 3 s."""
+LOOK_SECONDS = 0.2
+"""How often the hub looks for new feeds and for silence."""
+PING_SECONDS = 0.25
+RECONNECT_FIRST_SECONDS = 0.1
+RECONNECT_LONGEST_SECONDS = 1.0
+PENDING_DELTAS_MAX = 30
+"""Deltas kept while a feed's snapshot is read; more than that, and it is read again."""
+
+
+class Client(Protocol):
+    """A websocket, as its sources see it."""
+
+    def offer(self, text: str) -> None:
+        """Take a message to send; never waits: a client that does not keep up is dropped."""
+        ...
+
+
+class Audience:
+    """Clients that get the same texts."""
+
+    def __init__(self) -> None:
+        self.clients: set[Client] = set()
+
+    def tell(self, text: str) -> None:
+        """Offer a text to all."""
+        for client in tuple(self.clients):
+            client.offer(text)
+
+
+@dataclass(slots=True)
+class _Subscribed:
+    """A feed with clients."""
+
+    feed: Feed
+    audience: Audience = field(default_factory=Audience)
+    is_requested: bool = False
+    """Redis was asked, on this connection."""
+    is_subscribed: bool = False
+    """Redis confirmed: from now on nothing is missed unseen."""
+    is_wanting: bool = True
+    """A snapshot has to be read."""
+    stream: str = ""
+    version: int = 0
+    at: str = ""
+    state: State | None = None
+    pending: list[dict[str, Any]] = field(default_factory=list)
+    text: str | None = None
+    """The snapshot for clients, encoded; None: not since the last change."""
+
+    def snapshot(self) -> str:
+        """What a new client gets."""
+        if self.text is None:
+            head = {"stream": self.stream, "version": self.version, "at": self.at}
+            self.text = encode({"type": "snapshot", **head, "state": self.state})
+        return self.text
+
+
+class Hub:
+    """Feeds of one process and event loop."""
+
+    def __init__(self, url: str, clock: Clock) -> None:
+        self._url = url
+        self._clock = clock
+        self._redis = connect(url)
+        self._feeds: dict[str, _Subscribed] = {}
+        self._heard_at = clock.monotonic()
+        self._heard_wall_ms = clock.wall_ms()
+        self._has_heard = False
+        self._stale: str | None = None
+        """What clients were told, while it holds."""
+        self._trouble: str | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    # --- clients ----------------------------------------------------------------------------------------------------
+
+    def join(self, feed: Feed, client: Client) -> None:
+        """Offer this client the feed's snapshot, at once or when it was read, and what comes."""
+        subscribed = self._feeds.setdefault(feed.name, _Subscribed(feed))
+        subscribed.audience.clients.add(client)
+        if subscribed.state is not None and not subscribed.is_wanting:
+            client.offer(subscribed.snapshot())
+        if self._task is None or self._task.done():
+            self._heard_at = self._clock.monotonic()
+            self._heard_wall_ms = self._clock.wall_ms()
+            self._stale, self._has_heard = None, False
+            self._task = asyncio.create_task(self._run())
+            self._task.add_done_callback(self._ended)
+        if self._stale is not None:
+            client.offer(self._stale)
+
+    def leave(self, feed: Feed, client: Client) -> None:
+        """No more for this client."""
+        subscribed = self._feeds.get(feed.name)
+        if subscribed is None:
+            return
+        subscribed.audience.clients.discard(client)
+        if not subscribed.audience.clients:
+            del self._feeds[feed.name]
+
+    @property
+    def feeds(self) -> tuple[str, ...]:
+        """Names of feeds with clients."""
+        return tuple(self._feeds)
+
+    def _tell_all(self, text: str) -> None:
+        told: set[int] = set()
+        for subscribed in tuple(self._feeds.values()):
+            for client in tuple(subscribed.audience.clients):
+                # A client of two feeds is told once.
+                if id(client) not in told:
+                    told.add(id(client))
+                    client.offer(text)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("the live hub ended and starts again with the next client", exc_info=error)
+            self._became_stale("the live hub of this process failed")
+
+    # --- Redis ------------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        """While there are clients: listen; when Redis goes away, try again for ever."""
+        silence = asyncio.create_task(self._watch_silence())
+        try:
+            await self._listen_for_ever(silence)
+        finally:
+            silence.cancel()
+
+    async def _listen_for_ever(self, silence: "asyncio.Task[None]") -> None:
+        pause = RECONNECT_FIRST_SECONDS
+        while self._feeds:
+            if silence.done():
+                silence.result()
+            try:
+                async with self._redis.pubsub() as pubsub:
+                    await pubsub.subscribe(f"{PREFIX}beat")
+                    for one in self._feeds.values():
+                        one.is_requested = one.is_subscribed = False
+                    while self._feeds:
+                        await self._listen(pubsub)
+                        self._trouble = None
+                        pause = RECONNECT_FIRST_SECONDS
+            except (RedisError, OSError) as error:
+                if self._trouble is None:
+                    logger.warning("Redis is away: %s", error)
+                self._trouble = f"Redis can't be reached: {error}"[:300]
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, RECONNECT_LONGEST_SECONDS)
+        self._task = None
+
+    async def _listen(self, pubsub: Any) -> None:
+        """One look: subscriptions as the feeds need them, what came, snapshots, silence."""
+        subscribed = {_text(name)[len(PREFIX) :] for name in pubsub.channels} - {"beat"}
+        if new := [one for one in self._feeds.values() if not one.is_requested]:
+            await pubsub.subscribe(*(PREFIX + one.feed.name for one in new))
+            for one in new:
+                one.is_requested = True
+        if old := subscribed - self._feeds.keys():
+            await pubsub.unsubscribe(*(PREFIX + name for name in old))
+        message = await pubsub.get_message(timeout=LOOK_SECONDS)
+        while message is not None:
+            self._take(_text(message["channel"])[len(PREFIX) :], message)
+            message = await pubsub.get_message(timeout=0)
+        wanting = [one for one in self._feeds.values() if one.is_wanting and one.is_subscribed]
+        if wanting:
+            await self._read(wanting)
+
+    def _take(self, name: str, message: dict[str, Any]) -> None:
+        subscribed = self._feeds.get(name)
+        if message["type"] == "subscribe":
+            if subscribed is not None:
+                # What came between the old connection and this one is not known.
+                subscribed.is_subscribed = subscribed.is_wanting = True
+                subscribed.pending.clear()
+            return
+        if message["type"] != "message":
+            return
+        try:
+            text = _text(message["data"])
+            value = json.loads(text)
+            if name == "beat":
+                self._heard()
+            elif subscribed is not None:
+                self._take_delta(subscribed, value, text)
+        except (ValueError, KeyError, TypeError) as error:
+            logger.warning("a message on %s can't be read: %s %s", name, type(error).__name__, error)
+
+    def _take_delta(self, one: _Subscribed, value: dict[str, Any], text: str) -> None:
+        if one.is_wanting or one.state is None:
+            one.pending.append(value)
+            if len(one.pending) > PENDING_DELTAS_MAX:
+                one.pending.clear()
+            return
+        if value["stream"] == one.stream and value["version"] <= one.version:
+            return
+        if value["stream"] != one.stream or value["version"] != one.version + 1:
+            one.is_wanting = True
+            one.pending = [value]
+            return
+        self._advance(one, value)
+        one.audience.tell(text)
+
+    @staticmethod
+    def _advance(one: _Subscribed, value: dict[str, Any]) -> None:
+        assert one.state is not None
+        one.state = apply(one.state, value["delta"])
+        one.version, one.at, one.text = value["version"], value["at"], None
+
+    async def _read(self, wanting: Iterable[_Subscribed]) -> None:
+        """Read the stored snapshot once for all feeds that need it."""
+        stored = snapshot_of(await self._redis.get(SNAPSHOT_KEY))
+        if stored is None:
+            return  # the next beat brings one; until then silence is told
+        if not self._has_heard:
+            self._heard_wall_ms = stored["at_ms"]
+        for one in wanting:
+            state = view(stored["state"], one.feed)
+            following = [
+                value
+                for value in one.pending
+                if value["stream"] == stored["stream"] and value["version"] > stored["version"]
+            ]
+            one.pending.clear()
+            if following and following[0]["version"] != stored["version"] + 1:
+                continue
+            was_known = one.state is not None
+            one.stream, one.version, one.at = stored["stream"], stored["version"], stored["at"]
+            one.state, one.text, one.is_wanting = state, None, False
+            for value in following:
+                if value["version"] == one.version + 1:
+                    self._advance(one, value)
+            if was_known:
+                one.audience.tell(encode({"type": "reset"}))
+            one.audience.tell(one.snapshot())
+
+    # --- silence ----------------------------------------------------------------------------------------------------
+
+    def _heard(self) -> None:
+        self._has_heard = True
+        self._heard_at = self._clock.monotonic()
+        self._heard_wall_ms = self._clock.wall_ms()
+        if self._stale is not None:
+            self._stale = None
+            self._tell_all(encode({"type": "fresh"}))
+
+    async def _watch_silence(self) -> None:
+        """Beside the listening, which a Redis that hangs holds up."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if self._stale is None and self._clock.monotonic() - self._heard_at >= SILENT_SECONDS:
+                reason = self._trouble or await self._why()
+                if self._clock.monotonic() - self._heard_at >= SILENT_SECONDS:
+                    self._became_stale(reason)
+
+    async def _why(self) -> str:
+        try:
+            async with asyncio.timeout(PING_SECONDS):
+                await self._redis.ping()
+        except (RedisError, OSError, TimeoutError):
+            return "Redis does not answer"
+        return "the collector is silent"
+
+    def _became_stale(self, reason: str) -> None:
+        self._stale = encode({"type": "stale", "since": rfc3339(self._heard_wall_ms), "reason": reason})
+        self._tell_all(self._stale)
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        await self._redis.aclose()
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value

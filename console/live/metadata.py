@@ -1,0 +1,132 @@
+"""What the collector needs of the database, read beside its beats: a slow or absent database holds up no beat."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from channels.db import database_sync_to_async
+from django.db import Error as DatabaseError
+from django.db.models import Max
+
+from console.live.state import RECENT_MAX, Entry, NodePlace, rfc3339
+from console.tasks import loops
+from metaserver import queries
+from qmq.clock import Clock
+from qmq.protocol.codes import Role
+
+logger = logging.getLogger("qmq.live")
+
+READ_SECONDS = 1.0
+ROUTES_SECONDS = 10.0
+"""Routes are many and change seldom."""
+_MASTERS = (Role.MASTER, Role.DELAY, Role.DELAY_MASTER)
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Rows as plain values; `reason` is None when they were read lately."""
+
+    places: tuple[NodePlace, ...] = ()
+    routes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    broker_groups: dict[str, Entry] = field(default_factory=dict)
+    loops: dict[str, Entry] = field(default_factory=dict)
+    audit: tuple[Entry, ...] = ()
+    """The newest entries, oldest first."""
+    reason: str | None = "the database was not read yet"
+
+
+class MetadataReader:
+    """Keeps the newest metadata."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._routes_at: float | None = None
+        self._audit_id: int | None = None
+        self.now = Metadata()
+
+    async def run(self) -> None:
+        """Read again and again until cancelled; a database that fails is asked again."""
+        while True:
+            await self.read()
+            await asyncio.sleep(READ_SECONDS)
+
+    async def read(self) -> None:
+        """Read once; what was read before stays when it fails, with the reason."""
+        try:
+            self.now = await database_sync_to_async(self._read)()
+        except DatabaseError as error:
+            if self.now.reason is None:
+                logger.warning("the database can't be read: %s", error)
+            before = self.now
+            self.now = Metadata(
+                before.places, before.routes, before.broker_groups, before.loops, before.audit,
+                f"the database can't be read: {error}"[:300],
+            )  # fmt: skip
+
+    def _read(self) -> Metadata:
+        places = []
+        for row in queries.nodes():
+            group = row.broker_group
+            is_master = row.node_id == group.master if group.master else row.role in _MASTERS
+            places.append(
+                NodePlace(row.node_id, group.name, str(group.kind), is_master, row.address, row.admin_address)
+            )
+        groups = {
+            row.name: {
+                "broker_group": row.name,
+                "kind": str(row.kind),
+                "state": str(row.state),
+                "operator_state": str(row.operator_state),
+                "epoch": row.epoch,
+                "master": row.master,
+            }
+            for row in queries.broker_groups().prefetch_related(None)
+        }
+        now = self._clock.monotonic()
+        routes = self.now.routes
+        if self._routes_at is None or now - self._routes_at >= ROUTES_SECONDS:
+            rows = queries.routes().values_list("subject__name", "broker_groups")
+            routes = {name: tuple(broker_groups) for name, broker_groups in rows.iterator()}
+            self._routes_at = now
+        return Metadata(tuple(places), routes, groups, self._loops(), self._audit(), None)
+
+    def _loops(self) -> dict[str, Entry]:
+        found: dict[str, Entry] = {}
+        for state in loops.states():
+            row, name = state.row, state.loop.name
+            succeeded_at = row.succeeded_at if row is not None else None
+            found[name] = {
+                "loop": name,
+                "is_enabled": row is None or row.is_enabled,
+                "is_late": state.is_late,
+                "succeeded_at": rfc3339(int(succeeded_at.timestamp() * 1000)) if succeeded_at else None,
+                "error": row.error if row is not None else "",
+                "runs": str(row.runs if row is not None else 0),
+                "failures": str(row.failures if row is not None else 0),
+            }
+        return found
+
+    def _audit(self) -> tuple[Entry, ...]:
+        """Entries newer than the last; at the first reading those that are there are old."""
+        entries = queries.audit_entries()
+        if self._audit_id is None:
+            self._audit_id = entries.aggregate(newest=Max("id"))["newest"] or 0
+            return ()
+        found: list[dict[str, Any]] = []
+        for row in entries.filter(id__gt=self._audit_id).order_by("-id")[:RECENT_MAX]:
+            found.append(
+                {
+                    "id": str(row.id),
+                    "at": rfc3339(int(row.at.timestamp() * 1000)),
+                    "actor": row.actor,
+                    "action": row.action,
+                    "target": row.target,
+                    "reason": row.reason,
+                }
+            )
+        found.reverse()
+        if found:
+            self._audit_id = int(found[-1]["id"])
+        return (*self.now.audit, *found)[-RECENT_MAX:]

@@ -1,0 +1,426 @@
+"""The live state of a system: summed from what nodes say, compared, applied. Pure.
+
+A state is sections of entries: `{"subjects": {key: {field: value}}, ...}`. Entries are flat and fit for JSON. A field that
+could not be measured is None, and then the entry's `reason` says why and `at` when it was last known (RFC 3339; None:
+never). An entry whose `reason` is None was measured at the time of the state.
+"""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from console.measured import Measured
+from qmq.lag import drain_seconds
+
+Entry = dict[str, Any]
+State = dict[str, dict[str, Entry]]
+"""section -> key -> entry."""
+Delta = dict[str, dict[str, Any]]
+"""section -> {"gone": [key], "set": {key: fields that changed}}; `gone` is applied first."""
+
+SECTIONS = ("subjects", "groups", "nodes", "broker_groups", "loops", "events", "audit")
+RECENT_MAX = 100
+"""Events, and audit entries, that a state holds."""
+KIND_BROKER = "broker"
+
+
+def empty() -> State:
+    """A state of which nothing is known."""
+    return {section: {} for section in SECTIONS}
+
+
+def rfc3339(at_ms: int) -> str:
+    """A wall clock's milliseconds as the API writes them."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def group_key(subject: str, group: str) -> str:
+    """The key of a consumer group; no name holds a line end."""
+    return f"{subject}\n{group}"
+
+
+# --- comparing --------------------------------------------------------------------------------------------------------
+
+
+def delta(old: State, new: State) -> Delta:
+    """What makes `new` of `old`; both have the same sections."""
+    found: Delta = {}
+    for section, entries in new.items():
+        before = old[section]
+        if entries is before:
+            continue
+        gone = [key for key in before if key not in entries]
+        changed: dict[str, Entry] = {}
+        for key, entry in entries.items():
+            known = before.get(key)
+            if known is None:
+                changed[key] = entry
+            elif known != entry:
+                if known.keys() <= entry.keys():
+                    changed[key] = {
+                        name: value for name, value in entry.items() if name not in known or known[name] != value
+                    }
+                else:
+                    gone.append(key)
+                    changed[key] = entry
+        if gone or changed:
+            found[section] = {"gone": gone, "set": changed}
+    return found
+
+
+def apply(old: State, change: Delta) -> State:
+    """The state behind a delta. `old` stays as it was."""
+    new = dict(old)
+    for section, parts in change.items():
+        entries = dict(old[section])
+        for key in parts["gone"]:
+            entries.pop(key, None)
+        for key, fields in parts["set"].items():
+            entries[key] = {**entries[key], **fields} if key in entries else fields
+        new[section] = entries
+    return new
+
+
+# --- feeds ------------------------------------------------------------------------------------------------------------
+
+_SECTIONS_OF = {
+    "lag": ("subjects", "groups"),
+    "nodes": ("nodes", "broker_groups", "loops"),
+    "events": ("events",),
+    "audit": ("audit",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Which part of the state somebody looks at: `lag` (of all, of a subject, of a group of a subject), `nodes`, `events`,
+    `audit`."""
+
+    kind: str
+    subject: str | None = None
+    group: str | None = None
+
+    @property
+    def name(self) -> str:
+        """`lag.all`, `lag.subject.<code>`, `lag.group.<code>`, `nodes`, `events`, `audit`. The code is the names in
+        base64, so that `feed_of` needs no table."""
+        if self.kind != "lag":
+            return self.kind
+        if self.subject is None:
+            return "lag.all"
+        if self.group is None:
+            return f"lag.subject.{_coded(self.subject)}"
+        return f"lag.group.{_coded(group_key(self.subject, self.group))}"
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        """What it shows."""
+        return _SECTIONS_OF[self.kind]
+
+    def keys(self, section: str, present: Mapping[str, Any]) -> Iterable[str] | None:
+        """The keys of a section that belong to it, of those that are present; None: all."""
+        if self.kind != "lag" or self.subject is None:
+            return None
+        if section == "subjects":
+            return (self.subject,)
+        if self.group is not None:
+            return (group_key(self.subject, self.group),)
+        prefix = group_key(self.subject, "")
+        return [key for key in present if key.startswith(prefix)]
+
+
+def _coded(text: str) -> str:
+    return urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def feed_of(name: str) -> Feed | None:
+    """The feed with this name; None: there is none."""
+    if name == "lag.all":
+        return Feed("lag")
+    if name in _SECTIONS_OF and name != "lag":
+        return Feed(name)
+    kind, _, code = name.rpartition(".")
+    if kind not in ("lag.subject", "lag.group"):
+        return None
+    try:
+        text = urlsafe_b64decode(code + "=" * (-len(code) % 4)).decode()
+    except ValueError:
+        return None
+    subject, _, group = text.partition("\n")
+    return Feed("lag", subject, group if kind == "lag.group" else None)
+
+
+def view(state: State, feed: Feed) -> State:
+    """The part of a state that a feed shows."""
+    found: State = {}
+    for section in feed.sections:
+        entries = state.get(section, {})
+        keys = feed.keys(section, entries)
+        found[section] = entries if keys is None else {key: entries[key] for key in keys if key in entries}
+    return found
+
+
+def restrict(change: Delta, feed: Feed) -> Delta:
+    """The part of a delta that a feed shows."""
+    found: Delta = {}
+    for section in feed.sections:
+        parts = change.get(section)
+        if parts is None:
+            continue
+        keys = feed.keys(section, {**dict.fromkeys(parts["gone"]), **parts["set"]})
+        if keys is None:
+            found[section] = parts
+            continue
+        wanted = set(keys)
+        gone = [key for key in parts["gone"] if key in wanted]
+        changed = {key: parts["set"][key] for key in wanted if key in parts["set"]}
+        if gone or changed:
+            found[section] = {"gone": gone, "set": changed}
+    return found
+
+
+# --- summing ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlace:
+    """A node as the metadata has it."""
+
+    node_id: str
+    broker_group: str
+    kind: str
+    is_master: bool
+    address: str
+    admin_address: str
+
+
+def summed(
+    old: State,
+    old_at_ms: int | None,
+    places: Sequence[NodePlace],
+    answers: Mapping[str, Measured[dict[str, Any]]],
+    routes: Mapping[str, Sequence[str]],
+) -> State:
+    """Subjects, groups and nodes from what the nodes answered.
+
+    Args:
+        old: the state before; it tells what nodes held that can't be asked now.
+        old_at_ms: its time; None: there was none.
+        answers: `/stats` by node id.
+        routes: the broker groups of each subject.
+
+    Only masters count: slaves hold the same messages again.
+    """
+    then = rfc3339(old_at_ms) if old_at_ms is not None else None
+    measured: dict[str, dict[str, Any]] = {}
+    unmeasured: dict[str, str] = {}
+    for place in places:
+        if place.kind != KIND_BROKER:
+            continue
+        answer = answers.get(place.node_id)
+        if place.is_master and answer is not None and answer.value is not None:
+            measured[place.broker_group] = answer.value
+            unmeasured.pop(place.broker_group, None)
+        elif place.is_master:
+            unmeasured[place.broker_group] = _why(answer, place.node_id)
+        elif place.broker_group not in measured:
+            unmeasured.setdefault(place.broker_group, f"broker group {place.broker_group} has no master")
+    parts: dict[str, dict[str, dict[str, Any]]] = {}
+    for broker_group, stats in measured.items():
+        for item in stats.get("subjects", ()):
+            parts.setdefault(item["subject"], {})[broker_group] = item
+    holders = {name: set(found) for name, found in parts.items()}
+    if unmeasured:
+        for name, entry in old["subjects"].items():
+            held = unmeasured.keys() & set(entry["broker_groups"])
+            if held:
+                holders.setdefault(name, set()).update(held)
+        for name, routed in routes.items():
+            held = unmeasured.keys() & set(routed)
+            if held:
+                holders.setdefault(name, set()).update(held)
+    groups_before: dict[str, list[str]] = {}
+    if unmeasured:
+        for entry in old["groups"].values():
+            groups_before.setdefault(entry["subject"], []).append(entry["group"])
+    subjects: dict[str, Entry] = {}
+    groups: dict[str, Entry] = {}
+    for name, held_by in holders.items():
+        missing = sorted(held_by & unmeasured.keys())
+        reason = unmeasured[missing[0]] if missing else None
+        found = list(parts.get(name, {}).values())
+        subjects[name] = _dated(_subject(name, sorted(held_by), found, reason), old["subjects"].get(name), then)
+        by_group: dict[str, list[dict[str, Any]]] = {}
+        for item in found:
+            for group in item["groups"]:
+                by_group.setdefault(group["group"], []).append(group)
+        if missing:
+            for known in groups_before.get(name, ()):
+                by_group.setdefault(known, [])
+        sent = subjects[name]["send_rate"]
+        for group, items in by_group.items():
+            key = group_key(name, group)
+            before = old["groups"].get(key)
+            groups[key] = _dated(_group(name, group, items, sent, reason, before), before, then)
+    nodes = {
+        place.node_id: _dated(_node(place, answers.get(place.node_id)), old["nodes"].get(place.node_id), then)
+        for place in places
+    }
+    return {"subjects": subjects, "groups": groups, "nodes": nodes}
+
+
+def _why(answer: Measured[dict[str, Any]] | None, node_id: str) -> str:
+    return (answer.reason if answer is not None else None) or f"node {node_id} was not asked"
+
+
+def _dated(entry: Entry, before: Entry | None, then: str | None) -> Entry:
+    """The entry with the time when it was last known; None while it is."""
+    if entry["reason"] is None or before is None:
+        entry["at"] = None
+    else:
+        entry["at"] = then if before["reason"] is None else before["at"]
+    return entry
+
+
+def _total(items: Sequence[Mapping[str, Any]], name: str, digits: int | None = None) -> Any:
+    """The sum over nodes; None when one does not know."""
+    values = [item[name] for item in items]
+    if any(value is None for value in values):
+        return None
+    total = sum(values)
+    return total if digits is None else round(total, digits)
+
+
+def _reason_of(items: Sequence[Mapping[str, Any]], values: Iterable[Any]) -> str | None:
+    """The reason of the node that does not know a value, when one of them is not known."""
+    if all(value is not None for value in values):
+        return None
+    return next((str(item["reason"]) for item in items if item.get("reason")), "a node did not say")
+
+
+_SUBJECT_UNKNOWN = dict.fromkeys(("stored_messages", "sent_messages", "send_rate", "send_bytes_rate"))
+
+
+def _subject(name: str, held_by: list[str], items: Sequence[Mapping[str, Any]], reason: str | None) -> Entry:
+    entry: Entry = {"subject": name, "broker_groups": held_by}
+    if reason is not None:
+        return {**entry, **_SUBJECT_UNKNOWN, "reason": reason}
+    end = _total(items, "end_sequence")
+    entry |= {
+        "stored_messages": end - _total(items, "begin_sequence"),
+        "sent_messages": end,
+        "send_rate": _total(items, "send_rate", 2),
+        "send_bytes_rate": _total(items, "send_bytes_rate", 0),
+    }
+    entry["reason"] = _reason_of(items, entry.values())
+    return entry
+
+
+_GROUP_UNKNOWN = dict.fromkeys(
+    (
+        "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "is_draining", "drain_seconds",
+        "consumers_online", "retried", "redelivered", "skipped_by_retention",
+    )
+)  # fmt: skip
+
+
+def _group(
+    subject: str,
+    group: str,
+    items: Sequence[Mapping[str, Any]],
+    sent: float | None,
+    reason: str | None,
+    before: Entry | None,
+) -> Entry:
+    broadcast = bool(items[0]["broadcast"]) if items else bool(before and before["broadcast"])
+    entry: Entry = {"subject": subject, "group": group, "broadcast": broadcast}
+    if reason is not None:
+        return {**entry, **_GROUP_UNKNOWN, "reason": reason}
+    lags = [item["time_lag_seconds"] for item in items]
+    entry |= {
+        "backlog": _total(items, "backlog"),
+        "in_flight": _total(items, "in_flight"),
+        "lag": _total(items, "lag"),
+        "time_lag_seconds": None if any(lag is None for lag in lags) else round(max(lags), 1),
+        "pull_rate": _total(items, "pull_rate", 2),
+        "ack_rate": _total(items, "ack_rate", 2),
+        "is_draining": None,
+        "drain_seconds": None,
+        "consumers_online": sum(1 for item in items for consumer in item["consumers"] if consumer["online"]),
+        "retried": _total(items, "retried"),
+        "redelivered": _total(items, "redelivered"),
+        "skipped_by_retention": _total(items, "skipped_by_retention"),
+    }
+    if entry["ack_rate"] is not None and sent is not None:
+        drain = drain_seconds(entry["lag"], entry["ack_rate"], sent)
+        # "Never" is known; it is told apart from "not measured" by is_draining.
+        entry["is_draining"] = drain is not None
+        entry["drain_seconds"] = None if drain is None else round(drain, 1)
+    entry["reason"] = _reason_of(items, (value for name, value in entry.items() if name != "drain_seconds"))
+    return entry
+
+
+_NODE_FIELDS = ("state", "state_reason", "version", "disk_free_bytes", "connections")
+_DELAY_FIELDS = ("pending", "overdue", "put_aside", "delivered_per_second")
+
+
+def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None) -> Entry:
+    entry: Entry = {
+        "node_id": place.node_id,
+        "broker_group": place.broker_group,
+        "kind": place.kind,
+        "is_master": place.is_master,
+        "address": place.address,
+        "admin_address": place.admin_address,
+    }
+    fields = _NODE_FIELDS if place.kind == KIND_BROKER else (*_NODE_FIELDS, *_DELAY_FIELDS)
+    stats = answer.value if answer is not None else None
+    if stats is None:
+        unknown = (*fields, "uptime_seconds", "log_begin", "log_end", "synced_end", "damaged_ranges")
+        return {**entry, **dict.fromkeys(unknown), "reason": _why(answer, place.node_id)}
+    log = stats["log"]
+    return {
+        **entry,
+        **{name: stats.get(name) for name in fields},
+        "uptime_seconds": int(stats["uptime_seconds"]),
+        "log_begin": str(log["begin"]),
+        "log_end": str(log["end"]),
+        "synced_end": str(log["synced_end"]),
+        "damaged_ranges": len(log["damaged"]),
+        "reason": None,
+    }
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+
+def events_between(old: State, new: State) -> list[Entry]:
+    """What happened from one state to the next, without ids and times. What is seen for the first time is no event."""
+    found: list[Entry] = []
+
+    def changed(section: str, field: str, kind: str) -> None:
+        for key, entry in new[section].items():
+            before = old[section].get(key)
+            if before is not None and None not in (before[field], entry[field]) and before[field] != entry[field]:
+                found.append({"kind": kind, "target": key, "before": before[field], "after": entry[field]})
+
+    changed("broker_groups", "state", "broker_group.state")
+    changed("broker_groups", "operator_state", "broker_group.operator_state")
+    changed("broker_groups", "master", "broker_group.master")
+    changed("nodes", "state", "node.state")
+    for key, entry in new["nodes"].items():
+        before = old["nodes"].get(key)
+        if before is not None and (before["reason"] is None) != (entry["reason"] is None):
+            kind = "node.unreachable" if entry["reason"] is not None else "node.reachable"
+            found.append({"kind": kind, "target": key, "before": before["reason"], "after": entry["reason"]})
+    changed("loops", "is_late", "loop.late")
+    return found
+
+
+def recent(before: dict[str, Entry], added: Iterable[Entry]) -> dict[str, Entry]:
+    """The newest RECENT_MAX of a section whose keys are rising numbers; `added` is in order and has `id`."""
+    entries = {**before, **{entry["id"]: entry for entry in added}}
+    kept = sorted(entries, key=int)[-RECENT_MAX:]
+    return before if kept == list(before) else {key: entries[key] for key in kept}

@@ -1,0 +1,169 @@
+"""Messages of a subject as they arrive: one poller a subject and process asks the brokers' browse page from the end on."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from channels.db import database_sync_to_async
+from django.db import Error as DatabaseError
+
+from console.live.bus import encode
+from console.live.hub import Audience
+from console.live.state import KIND_BROKER, NodePlace, rfc3339
+from metaserver import queries
+from qmq.client.nodes import NodeAdmin
+from qmq.clock import Clock
+from qmq.errors import QmqError
+
+logger = logging.getLogger("qmq.live")
+
+POLL_SECONDS = 0.5
+ASK_SECONDS = 1.0
+PLACES_SECONDS = 5.0
+"""How often the poller looks where the subject lives."""
+MESSAGES_PER_SECOND_MAX = 20
+"""Shown; of more that arrive the first of each look are shown, and the others counted."""
+BODY_BYTES_MAX = 2_048
+"""Of a message's properties together; longer ones are cut."""
+
+Places = Callable[[str], Awaitable[Sequence[NodePlace]]]
+
+
+async def places_of(subject: str) -> Sequence[NodePlace]:
+    """The masters that hold, or will hold, messages of a subject.
+
+    Raises:
+        django.db.Error: the database can't be asked.
+    """
+
+    def read() -> list[NodePlace]:
+        route = queries.routes().filter(subject__name=subject).first()
+        nodes = queries.nodes().filter(broker_group__kind=KIND_BROKER)
+        if route is not None:
+            nodes = nodes.filter(broker_group__name__in=route.broker_groups)
+        return [
+            NodePlace(row.node_id, row.broker_group.name, KIND_BROKER, True, row.address, row.admin_address)
+            for row in nodes
+            if row.broker_group.master in ("", row.node_id)
+        ]
+
+    found: list[NodePlace] = await database_sync_to_async(read)()
+    return found
+
+
+class Tail:
+    """One subject's poller; runs while it has an audience."""
+
+    def __init__(self, subject: str, clock: Clock, places: Places = places_of) -> None:
+        self.subject = subject
+        self.audience = Audience()
+        self._clock = clock
+        self._find_places = places
+        self._places: Sequence[NodePlace] = ()
+        self._places_at: float | None = None
+        self._positions: dict[str, int] = {}
+        """By node: the sequence to go on at."""
+        self._version = 0
+        self._problems: dict[str, str] = {}
+
+    def snapshot(self) -> str:
+        """What a new client gets first."""
+        return encode(
+            {"type": "snapshot", "version": self._version, "subject": self.subject, "unknown": self._problems}
+        )
+
+    async def run(self) -> None:
+        """Poll until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def look(self) -> None:
+        """Ask every node once and tell what came."""
+        await self._refresh_places()
+        before = dict(self._problems)
+        share = max(1, int(MESSAGES_PER_SECOND_MAX * POLL_SECONDS) // max(1, len(self._places)))
+        answers = await asyncio.gather(*(self._ask(place, share) for place in self._places))
+        messages = [message for found, _ in answers for message in found]
+        left_out = sum(count for _, count in answers)
+        if not messages and not left_out and before == self._problems:
+            return
+        self._version += 1
+        messages.sort(key=lambda message: message["stored_at"] or "")
+        found = {"messages": messages, "left_out": left_out, "unknown": self._problems}
+        self.audience.tell(encode({"type": "delta", "version": self._version, **found}))
+
+    async def _refresh_places(self) -> None:
+        now = self._clock.monotonic()
+        if self._places_at is not None and now - self._places_at < PLACES_SECONDS:
+            return
+        try:
+            self._places = await self._find_places(self.subject)
+            self._problems.pop("database", None)
+        except DatabaseError as error:
+            self._problems["database"] = f"the database can't be asked: {error}"[:300]
+        self._places_at = now
+        known = {place.node_id for place in self._places} | {"database"}
+        self._problems = {name: text for name, text in self._problems.items() if name in known}
+
+    async def _ask(self, place: NodePlace, share: int) -> tuple[list[dict[str, Any]], int]:
+        try:
+            node = NodeAdmin(place.admin_address, ASK_SECONDS)
+            position = self._positions.get(place.node_id)
+            if position is None:
+                stats = await node.stats(self.subject)
+                # A subject that is not there yet begins at 0: nothing of it is missed.
+                self._positions[place.node_id] = next((item["end_sequence"] for item in stats["subjects"]), 0)
+                self._problems.pop(place.node_id, None)
+                return [], 0
+            page = await self._page(node, position, share)
+        except QmqError as error:
+            self._problems[place.node_id] = str(error)[:300]
+            return [], 0
+        self._problems.pop(place.node_id, None)
+        if page is None:
+            return [], 0
+        end = page["end_sequence"]
+        if end < position:
+            # The node lost messages, or is a new one of that name: go on with what it has now.
+            position = page["begin_sequence"]
+        self._positions[place.node_id] = end
+        found = [shown(message, place.broker_group) for message in page["messages"]]
+        return found, max(0, end - max(position, page["begin_sequence"]) - len(found))
+
+    async def _page(self, node: NodeAdmin, position: int, share: int) -> dict[str, Any] | None:
+        try:
+            return await node.messages(self.subject, sequence=position, limit=share)
+        except QmqError as error:
+            if error.code == "subject.unknown":
+                return None
+            raise
+
+
+def shown(message: dict[str, Any], broker_group: str) -> dict[str, Any]:
+    """A browsed message for people: sequences as texts, times in RFC 3339, long properties cut."""
+    properties, room = {}, BODY_BYTES_MAX
+    is_cut = False
+    for name, value in message.get("properties", {}).items():
+        text = str(value)
+        if len(name) + len(text) > room:
+            text = text.encode()[: max(0, room - len(name))].decode("utf-8", "ignore")
+            is_cut = True
+        room -= len(name.encode()) + len(text.encode())
+        properties[name] = text
+        if room <= 0:
+            break
+    is_cut = is_cut or len(properties) < len(message.get("properties", {}))
+    stored_at_ms = message.get("stored_at_ms")
+    return {
+        "broker_group": broker_group,
+        "sequence": str(message["sequence"]),
+        "message_id": message.get("message_id"),
+        "stored_at": rfc3339(stored_at_ms) if stored_at_ms is not None else None,
+        "tags": message.get("tags", []),
+        "properties": properties,
+        "bytes": message["bytes"],
+        "is_cut": is_cut,
+        "reason": message.get("reason"),
+    }

@@ -1,0 +1,28 @@
+"""`manage.py collect`: ask all nodes once a second and publish what changed, until SIGTERM."""
+
+import asyncio
+import signal
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from console.live.collector import Collector
+from qmq.clock import SystemClock
+
+
+class Command(BaseCommand):
+    """The collector of live numbers. Any number may run: one acts."""
+
+    help = __doc__ or ""
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run until SIGTERM or Ctrl-C."""
+        asyncio.run(_run())
+
+
+async def _run() -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await Collector(settings.REDIS_URL, SystemClock()).run(stop)

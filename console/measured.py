@@ -1,0 +1,15 @@
+"""A value that was asked for and may not have been had. Pure: the live snapshot, the API and the metrics speak of it alike."""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured(Generic[T]):
+    """`value` at `at_ms` (wall clock), or None with the reason why there is none. Never 0 for "not known"."""
+
+    value: T | None
+    reason: str | None
+    at_ms: int

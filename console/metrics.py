@@ -1,0 +1,230 @@
+"""`/metrics`: the whole system's numbers in Prometheus' text form, from the collector's snapshot.
+
+What is not known has no sample (a gap in the graph, never 0) and is counted in `qmq_unknown`.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from ipaddress import ip_address
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+from redis.exceptions import RedisError
+
+from console.accounts.principals import principal_of
+from console.accounts.roles import Right
+from console.accounts.tokens import find_token
+from console.live.bus import SNAPSHOT_MS, read_stored
+from console.live.state import Entry, State, empty
+
+SUBJECT_SERIES_MAX = 2_000
+GROUP_SERIES_MAX = 10_000
+"""Those with the highest rates are shown; `qmq_system_left_out` counts the others."""
+
+_SUBJECT = {
+    "stored_messages": ("qmq_system_subject_stored_messages", "Messages kept now"),
+    "send_rate": ("qmq_system_subject_sends_per_second", "Messages stored a second"),
+    "send_bytes_rate": ("qmq_system_subject_send_bytes_per_second", "Bytes of messages stored a second"),
+}
+_SUBJECT_TOTALS = {"sent_messages": ("qmq_system_subject_messages", "Messages ever stored")}
+_GROUP = {
+    "backlog": ("qmq_system_backlog_messages", "Stored and not pulled"),
+    "in_flight": ("qmq_system_in_flight_messages", "Pulled and not acked"),
+    "lag": ("qmq_system_lag_messages", "Backlog and in flight"),
+    "time_lag_seconds": ("qmq_system_time_lag_seconds", "Age of the oldest message not acked"),
+    "drain_seconds": ("qmq_system_drain_seconds", "Until the lag is worked off; no sample: never, or unknown"),
+    "pull_rate": ("qmq_system_pulls_per_second", "Messages pulled a second"),
+    "ack_rate": ("qmq_system_acks_per_second", "Messages acked a second"),
+    "consumers_online": ("qmq_system_consumers_online", "Consumers heard within their lease"),
+}
+_GROUP_TOTALS = {
+    "retried": ("qmq_system_retried_messages", "Messages sent to the retry subject"),
+    "redelivered": ("qmq_system_redelivered_messages", "Messages handed out again"),
+    "skipped_by_retention": ("qmq_system_skipped_messages", "Messages removed before the group read them"),
+}
+_NODE = {
+    "disk_free_bytes": ("qmq_system_disk_free_bytes", "Free space where the master's log is"),
+    "connections": ("qmq_system_connections", "Clients of the master"),
+    "damaged_ranges": ("qmq_system_damaged_ranges", "Ranges of the master's log that can't be read"),
+    "uptime_seconds": ("qmq_system_uptime_seconds", "Since the master's start"),
+    "pending": ("qmq_system_pending_messages", "Delayed messages waiting"),
+    "overdue": ("qmq_system_overdue_messages", "Delayed messages past their due time"),
+    "delivered_per_second": ("qmq_system_delayed_deliveries_per_second", "Delayed messages delivered a second"),
+}
+
+
+class SystemMetrics(Collector):
+    """One look at the system.
+
+    Args:
+        snapshot: as stored; None: there is none.
+        health: the collector's; None: none was ever stored.
+        problem: why there is no snapshot, in a word; "" when there is one.
+    """
+
+    def __init__(self, snapshot: Mapping[str, Any] | None, health: Mapping[str, Any] | None, problem: str) -> None:
+        self._state: State = {**empty(), **snapshot["state"]} if snapshot is not None else empty()
+        self._health = health
+        self._problem = problem
+        self._unknown: Counter[str] = Counter()
+        self._left_out: Counter[str] = Counter()
+
+    def collect(self) -> Iterable[Metric]:
+        yield from self._subjects()
+        yield from self._groups()
+        yield from self._nodes()
+        yield from self._broker_groups()
+        yield from self._loops()
+        yield from self._collector()
+        left_out = GaugeMetricFamily("qmq_system_left_out", "Things without series of their own", labels=["what"])
+        for what in ("subject", "group"):
+            left_out.add_metric([what], self._left_out[what])
+        yield left_out
+        unknown = GaugeMetricFamily("qmq_unknown", "Values that could not be measured", labels=["what"])
+        self._unknown["snapshot"] += 1 if self._problem else 0
+        for what in ("snapshot", "subject", "group", "node"):
+            unknown.add_metric([what], self._unknown[what])
+        yield unknown
+
+    def _families(
+        self,
+        what: str,
+        entries: list[Entry],
+        names: Mapping[str, tuple[str, str]],
+        labels: tuple[str, ...],
+        kind: type[GaugeMetricFamily] | type[CounterMetricFamily] = GaugeMetricFamily,
+    ) -> Iterable[Metric]:
+        for field, (name, text) in names.items():
+            family = kind(name, text, labels=list(labels))
+            for entry in entries:
+                value = entry.get(field)
+                if value is not None:
+                    family.add_metric([entry[label] for label in labels], value)
+                elif field in entry and not (field == "drain_seconds" and entry["is_draining"] is False):
+                    self._unknown[what] += 1
+            yield family
+
+    def _busiest(self, what: str, section: str, rate: str, limit: int) -> list[Entry]:
+        entries = list(self._state[section].values())
+        if len(entries) > limit:
+            self._left_out[what] = len(entries) - limit
+            entries.sort(key=lambda entry: entry[rate] or 0.0, reverse=True)
+        return entries[:limit]
+
+    def _subjects(self) -> Iterable[Metric]:
+        entries = self._busiest("subject", "subjects", "send_rate", SUBJECT_SERIES_MAX)
+        yield from self._families("subject", entries, _SUBJECT, ("subject",))
+        yield from self._families("subject", entries, _SUBJECT_TOTALS, ("subject",), CounterMetricFamily)
+
+    def _groups(self) -> Iterable[Metric]:
+        entries = self._busiest("group", "groups", "lag", GROUP_SERIES_MAX)
+        yield from self._families("group", entries, _GROUP, ("subject", "group"))
+        yield from self._families("group", entries, _GROUP_TOTALS, ("subject", "group"), CounterMetricFamily)
+
+    def _nodes(self) -> Iterable[Metric]:
+        masters = [entry for entry in self._state["nodes"].values() if entry["is_master"]]
+        yield from self._families("node", masters, _NODE, ("broker_group",))
+        reached = GaugeMetricFamily("qmq_system_node_reached", "1 when the master answers", labels=["broker_group"])
+        writable = GaugeMetricFamily(
+            "qmq_system_node_writable", "1 when the master takes sends", labels=["broker_group"]
+        )
+        for entry in masters:
+            reached.add_metric([entry["broker_group"]], 0 if entry["reason"] is not None else 1)
+            if entry["state"] is not None:
+                writable.add_metric([entry["broker_group"]], 1 if entry["state"] == "read_write" else 0)
+        yield from (reached, writable)
+
+    def _broker_groups(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily(
+            "qmq_system_broker_group_state", "1 for the state it is in", labels=["broker_group", "state"]
+        )
+        for name, entry in self._state["broker_groups"].items():
+            family.add_metric([name, entry["state"]], 1)
+        yield family
+
+    def _loops(self) -> Iterable[Metric]:
+        succeeded = GaugeMetricFamily(
+            "qmq_system_loop_success_timestamp_seconds", "Last success of a control loop", labels=["loop"]
+        )
+        late = GaugeMetricFamily("qmq_system_loop_late", "1 when a control loop is late", labels=["loop"])
+        failures = CounterMetricFamily("qmq_system_loop_failures", "Failed runs of a control loop", labels=["loop"])
+        for name, entry in self._state["loops"].items():
+            if entry["succeeded_at"] is not None:
+                succeeded.add_metric([name], datetime.fromisoformat(entry["succeeded_at"]).timestamp())
+            late.add_metric([name], int(entry["is_late"]))
+            failures.add_metric([name], int(entry["failures"]))
+        yield from (succeeded, late, failures)
+
+    def _collector(self) -> Iterable[Metric]:
+        health = self._health
+        if health is None:
+            return
+        yield GaugeMetricFamily(
+            "qmq_collector_beat_timestamp_seconds", "The collector's last beat", value=health["last_beat_ms"] / 1000
+        )
+        if health["duration_seconds"] is not None:
+            yield GaugeMetricFamily(
+                "qmq_collector_beat_seconds", "Time of the last beat", value=health["duration_seconds"]
+            )
+        yield GaugeMetricFamily(
+            "qmq_collector_published_bytes", "Bytes of the last beat", value=health["published_bytes"]
+        )
+        for name, text in (
+            ("beats", "Beats published"),
+            ("overruns", "Beats left out"),
+            ("errors", "Beats that failed"),
+        ):
+            yield CounterMetricFamily(f"qmq_collector_{name}", text, value=health[name])
+
+
+def exposition(
+    read: Callable[[], tuple[dict[str, Any] | None, dict[str, Any] | None]], now_ms: int
+) -> tuple[bytes, str]:
+    """The page and its content type. `read` gives (snapshot, health) or raises RedisError."""
+    try:
+        snapshot, health = read()
+        problem = "" if snapshot is not None else "no snapshot"
+    except (RedisError, OSError) as error:
+        snapshot, health, problem = None, None, str(error) or type(error).__name__
+    if snapshot is not None and now_ms - snapshot["at_ms"] > SNAPSHOT_MS:
+        # A Redis that stood still forgets late; old numbers are shown as none.
+        snapshot, problem = None, "old snapshot"
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(SystemMetrics(snapshot, health, problem))
+    return generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+def _is_local(request: HttpRequest) -> bool:
+    """Asked from this machine, not by way of a proxy on it."""
+    if "X-Forwarded-For" in request.headers or "Forwarded" in request.headers:
+        return False
+    try:
+        return ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
+    except ValueError:
+        return False
+
+
+def _has_token(request: HttpRequest) -> bool:
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        return False
+    row = find_token(token.strip(), str(request.META.get("REMOTE_ADDR", "")))
+    return row is not None and principal_of(row.owner, row).has(Right.READ)
+
+
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """For Prometheus: a token with scope read, or this machine."""
+    if not _is_local(request) and not _has_token(request):
+        answer = HttpResponse("a token with scope read is needed\n", status=401, content_type="text/plain")
+        answer.headers["WWW-Authenticate"] = "Bearer"
+        return answer
+    page, content_type = exposition(lambda: read_stored(settings.REDIS_URL), time.time_ns() // 1_000_000)
+    return HttpResponse(page, content_type=content_type)
