@@ -4,7 +4,7 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
 from api.account_urls import account_urls
-from api.views import broker_groups, groups, provisioning, subjects, tasks
+from api.views import broker_groups, dead_letters, delayed, groups, messages, provisioning, subjects, tasks
 
 subject_urls = [
     path("subjects/", subjects.SubjectsView.as_view(), name="subjects"),
@@ -40,10 +40,41 @@ cluster_urls = [
     path("apply/", provisioning.ApplyView.as_view(), name="apply"),
 ]
 
+message_urls = [
+    path("subjects/<str:subject>/messages/", messages.MessagesView.as_view(), name="messages"),
+    path("subjects/<str:subject>/messages/search/", messages.SearchView.as_view(), name="message-search"),
+    path(
+        "subjects/<str:subject>/messages/<str:broker_group>/<int:sequence>/",
+        messages.MessageView.as_view(),
+        name="message",
+    ),
+    path(
+        "subjects/<str:subject>/messages/<str:broker_group>/<int:sequence>/trace/",
+        messages.TraceView.as_view(),
+        name="message-trace",
+    ),
+    path("dead-letters/", dead_letters.DeadLetterCountsView.as_view(), name="dead-letter-counts"),
+    path("dead-letters/<str:subject>/<str:group>/", dead_letters.DeadLettersView.as_view(), name="dead-letters"),
+    path(
+        "dead-letters/<str:subject>/<str:group>/replay/", dead_letters.ReplayView.as_view(), name="dead-letter-replay"
+    ),
+    path(
+        "dead-letters/<str:subject>/<str:group>/delete/", dead_letters.DeleteView.as_view(), name="dead-letter-delete"
+    ),
+    path("delayed-messages/", delayed.DelayedMessagesView.as_view(), name="delayed-messages"),
+    path("delayed-messages/calendar/", delayed.CalendarView.as_view(), name="delayed-calendar"),
+    path("delayed-messages/bulk-cancel/", delayed.BulkCancelView.as_view(), name="delayed-bulk-cancel"),
+    path("delayed-messages/<str:message_id>/", delayed.DelayedMessageView.as_view(), name="delayed-message"),
+    path("delayed-messages/<str:message_id>/cancel/", delayed.CancelView.as_view(), name="delayed-cancel"),
+    path("delayed-messages/<str:message_id>/reschedule/", delayed.RescheduleView.as_view(), name="delayed-reschedule"),
+    path("delayed-messages/<str:message_id>/deliver/", delayed.DeliverView.as_view(), name="delayed-deliver"),
+]
+
 urlpatterns = [
     path("openapi.yaml", SpectacularAPIView.as_view(), name="openapi"),
     path("", include(group_urls)),
     path("", include(cluster_urls)),
     path("", include(subject_urls)),
     path("", include(account_urls)),
+    path("", include(message_urls)),
 ]

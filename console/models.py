@@ -40,3 +40,44 @@ class ControlLoop(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class DeadLetterDecision(models.Model):
+    """What was decided about one dead letter. The log that holds letters is append-only: this is what hides or marks them."""
+
+    class State(models.TextChoices):
+        """How far a decision is."""
+
+        REPLAYING = "replaying"
+        """A request is at it, or ended without saying what came of it."""
+        UNKNOWN = "unknown"
+        """It was sent and nobody knows whether it was stored; sending it again uses the same message id."""
+        REPLAYED = "replayed"
+        DELETED = "deleted"
+
+    subject = models.CharField(max_length=100)
+    group = models.CharField(max_length=200)
+    broker_group = models.CharField(max_length=100)
+    sequence = models.BigIntegerField()
+    message_id = models.CharField(max_length=100)
+    """The letter's: a node that lost its log numbers anew, and a decision must not stick to another letter."""
+    state = models.CharField(max_length=10, choices=State.choices)
+    replays = models.PositiveIntegerField(default=0)
+    """How often it was replayed for sure."""
+    replayed_to = models.CharField(max_length=10, blank=True)
+    """"group" or "subject"."""
+    replay_id = models.CharField(max_length=100, blank=True)
+    """The message id that the newest replay has."""
+    by = models.CharField(max_length=200)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=("subject", "group", "broker_group", "sequence"), name="one_decision_per_letter"
+            ),
+        )
+        ordering = ("subject", "group", "broker_group", "sequence")
+
+    def __str__(self) -> str:
+        return f"{self.subject}/{self.group} {self.broker_group}:{self.sequence} {self.state}"

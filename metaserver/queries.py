@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from metaserver import snapshot
@@ -253,3 +253,22 @@ def verify_audit(after_id: int = 0, limit: int = 10_000) -> AuditVerdict:
         if there != count:
             return AuditVerdict(checked, last_id, True, None, f"{count} entries were written, {there} are there")
     return AuditVerdict(checked, last_id, is_end, None, "")
+def broker_admin_addresses() -> dict[str, str]:
+    """Where the masters of broker groups (delay groups left out) show their admin pages; "" for one that has none."""
+    groups = BrokerGroup.objects.filter(kind=GroupKind.BROKER)
+    masters = Node.objects.filter(broker_group__kind=GroupKind.BROKER, node_id=F("broker_group__master"))
+    known = dict(masters.values_list("broker_group__name", "admin_address"))
+    return {name: known.get(name, "") for name in groups.values_list("name", flat=True)}
+
+
+def broker_groups_of(subject: str) -> list[str] | None:
+    """The broker groups of a subject, empty before its first client came; None when there is no such subject."""
+    row = Subject.objects.filter(name=subject).values_list("route__broker_groups", flat=True).first()
+    if row is None:
+        return [] if Subject.objects.filter(name=subject).exists() else None
+    return list(row)
+
+
+def is_archived(subject: str) -> bool:
+    """Whether a subject is archived; false when there is none."""
+    return Subject.objects.filter(name=subject, archived_at__isnull=False).exists()

@@ -1,0 +1,133 @@
+"""The shape of dead letters and of what is decided about them."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from api.serializers.messages import UNREACHABLE, MessageRow
+from console.dead_letters import REPLAY_MAX, SEQUENCES_MAX
+
+LIMIT_DEFAULT = 1_000
+
+
+class LetterCount(serializers.Serializer):  # type: ignore[type-arg]
+    """The dead letters of a consumer group of a subject."""
+
+    subject = serializers.CharField()
+    group = serializers.CharField()
+    stored = serializers.IntegerField(help_text="in the logs, whatever was decided")
+    open = serializers.IntegerField(help_text="of these, not replayed and not deleted")
+    replayed = serializers.IntegerField()
+    deleted = serializers.IntegerField(help_text="hidden; their bytes stay until retention removes them")
+    oldest = serializers.DateTimeField(allow_null=True)
+    newest = serializers.DateTimeField(allow_null=True)
+    broker_groups = serializers.DictField(child=serializers.IntegerField(), help_text="stored, by broker group")
+
+
+class LetterCounts(serializers.Serializer):  # type: ignore[type-arg]
+    """Counts by subject and group."""
+
+    results = LetterCount(many=True)
+    next = serializers.CharField(allow_null=True, help_text="to be sent as ?cursor=")
+    unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
+
+
+class Decision(serializers.Serializer):  # type: ignore[type-arg]
+    """What was decided about a letter."""
+
+    state = serializers.CharField(help_text="replaying, unknown (sent, perhaps stored), replayed, deleted")
+    by = serializers.CharField()
+    at = serializers.DateTimeField()
+    replays = serializers.IntegerField()
+    replayed_to = serializers.CharField(allow_null=True, help_text="group or subject")
+    replay_id = serializers.CharField(allow_null=True, help_text="the message id of the newest replay")
+
+
+class LetterRow(MessageRow):
+    """A dead letter; `stored_at` is when it was given up."""
+
+    attempts = serializers.IntegerField(allow_null=True, help_text="how often it was tried")
+    attempts_max = serializers.IntegerField(allow_null=True)
+    last_pull_sequence = serializers.CharField(allow_null=True)
+    original_message_id = serializers.CharField(allow_null=True, help_text="of a replay: what it is a copy of")
+    decision = Decision(allow_null=True)
+
+
+class LetterPage(serializers.Serializer):  # type: ignore[type-arg]
+    """Letters by the time they were given up. A page may be empty and go on."""
+
+    results = LetterRow(many=True)
+    next = serializers.CharField(allow_null=True, help_text="to be sent as ?cursor=")
+    unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
+
+
+class SequencesField(serializers.DictField):
+    """Sequences by broker group; numbers or texts of digits."""
+
+    child = serializers.ListField(child=serializers.IntegerField(min_value=0, max_value=(1 << 63) - 1))
+
+    def to_internal_value(self, data: Any) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = super().to_internal_value(data)
+        if not 1 <= sum(map(len, found.values())) <= SEQUENCES_MAX:
+            raise serializers.ValidationError(f"1 to {SEQUENCES_MAX} letters can be named at a time")
+        return found
+
+
+class Selection(serializers.Serializer):  # type: ignore[type-arg]
+    """Which letters: those named, or all."""
+
+    sequences = SequencesField(required=False, help_text="by broker group")
+    all = serializers.BooleanField(required=False)
+    limit = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=REPLAY_MAX,
+        default=LIMIT_DEFAULT,
+        help_text="with `all`: look at so many",
+    )
+    cursor = serializers.CharField(required=False, allow_null=True, help_text="with `all`: `next` of the answer before")
+    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if ("sequences" in attrs) == bool(attrs.get("all")):
+            raise serializers.ValidationError("give either sequences or all")
+        if "sequences" in attrs and attrs.get("cursor"):
+            raise serializers.ValidationError("a cursor goes with all")
+        return attrs
+
+
+class Replay(Selection):
+    """Letters to replay, and where to."""
+
+    to = serializers.ChoiceField(
+        choices=["group", "subject"], required=False, default="group",
+        help_text="group: only the group that gave up gets them; subject: every group of the subject",
+    )  # fmt: skip
+    force = serializers.BooleanField(
+        required=False, default=False, help_text="also those that were replayed or deleted before"
+    )
+
+
+class Failure(serializers.Serializer):  # type: ignore[type-arg]
+    """A letter that could not be decided about."""
+
+    broker_group = serializers.CharField()
+    sequence = serializers.CharField()
+    why = serializers.CharField()
+
+
+class Progress(serializers.Serializer):  # type: ignore[type-arg]
+    """What a request came to. The same request again does the rest: what is decided is left alone."""
+
+    dry_run = serializers.BooleanField()
+    looked_at = serializers.IntegerField()
+    done = serializers.IntegerField(help_text="replayed or deleted; in a dry run: would be")
+    already = serializers.IntegerField(help_text="decided before")
+    under_way = serializers.IntegerField(help_text="another request is at them")
+    unknown = serializers.IntegerField(help_text="perhaps stored; the next request sends them with the same ids")
+    failed = serializers.IntegerField()
+    failures = Failure(many=True, help_text="the first of those that failed or are not there")
+    stopped = serializers.CharField(allow_null=True, help_text="why the request ended early")
+    next = serializers.CharField(allow_null=True, help_text="to be sent as `cursor`; null: nothing is left")
+    unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
+    notes = serializers.ListField(child=serializers.CharField())

@@ -1,0 +1,108 @@
+"""The shape of delayed messages."""
+
+from rest_framework import serializers
+
+from qmq.protocol.delayed import DelayedState
+
+UNREACHABLE = "delay groups that could not be asked, and why: what they hold is missing from this answer"
+SECONDS_MAX = 10 * 366 * 86_400
+
+
+class DelayedRow(serializers.Serializer):  # type: ignore[type-arg]
+    """A delayed message as a delay group knows it."""
+
+    message_id = serializers.CharField()
+    subject = serializers.CharField()
+    delay_group = serializers.CharField()
+    due_at = serializers.DateTimeField(allow_null=True)
+    state = serializers.CharField(help_text=", ".join(DelayedState))
+    created_at = serializers.DateTimeField(allow_null=True)
+    tags = serializers.ListField(child=serializers.CharField())
+    properties = serializers.DictField(child=serializers.CharField(), allow_null=True)
+    size = serializers.IntegerField(help_text="bytes")
+    masked = serializers.BooleanField(help_text="whether properties are left out for want of a right")
+
+
+class DelayedPage(serializers.Serializer):  # type: ignore[type-arg]
+    """Delayed messages in the order of their due times."""
+
+    results = DelayedRow(many=True)
+    next = serializers.CharField(allow_null=True, help_text="to be sent as ?cursor=")
+    unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
+
+
+class DelayedFound(serializers.Serializer):  # type: ignore[type-arg]
+    """All copies of a message id."""
+
+    results = DelayedRow(many=True)
+    unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
+
+
+class DelayedTarget(serializers.Serializer):  # type: ignore[type-arg]
+    """What else is known of a message: it is found faster, and told from others with its id."""
+
+    subject = serializers.CharField(required=False, max_length=200)
+    was_due_at = serializers.DateTimeField(required=False, help_text="its due time now")
+    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+
+
+class Reschedule(DelayedTarget):
+    """Another due time."""
+
+    due_at = serializers.DateTimeField(required=False, allow_null=True)
+    delay_seconds = serializers.FloatField(required=False, allow_null=True, min_value=0, max_value=SECONDS_MAX)
+
+    def validate(self, attrs: dict[str, object]) -> dict[str, object]:
+        if (attrs.get("due_at") is None) == (attrs.get("delay_seconds") is None):
+            raise serializers.ValidationError("give either due_at or delay_seconds")
+        return attrs
+
+
+class DelayedChanged(serializers.Serializer):  # type: ignore[type-arg]
+    """What a change came to, or in a dry run would as things stand."""
+
+    dry_run = serializers.BooleanField()
+    message_id = serializers.CharField()
+    subject = serializers.CharField()
+    outcome = serializers.CharField(help_text="done, or unchanged: it was so before")
+    state_before = serializers.CharField()
+    state = serializers.CharField()
+    due_at = serializers.DateTimeField(allow_null=True)
+
+
+class BulkCancel(serializers.Serializer):  # type: ignore[type-arg]
+    """Which messages to cancel: all that are pending and match."""
+
+    subject = serializers.CharField(max_length=200)
+    properties = serializers.DictField(
+        child=serializers.CharField(allow_blank=True, trim_whitespace=False), required=False
+    )
+    due_from = serializers.DateTimeField(required=False, allow_null=True)
+    due_to = serializers.DateTimeField(required=False, allow_null=True)
+    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+
+
+class BulkCancelled(serializers.Serializer):  # type: ignore[type-arg]
+    """What a bulk cancel came to; a dry run cancels none."""
+
+    dry_run = serializers.BooleanField()
+    subject = serializers.CharField()
+    matched = serializers.IntegerField()
+    cancelled = serializers.IntegerField()
+    too_late = serializers.IntegerField()
+    unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
+
+
+class Hour(serializers.Serializer):  # type: ignore[type-arg]
+    """An hour of the calendar."""
+
+    hour = serializers.DateTimeField(help_text="its begin, UTC")
+    pending = serializers.IntegerField()
+
+
+class Calendar(serializers.Serializer):  # type: ignore[type-arg]
+    """Pending messages by hour of due time; hours without any are left out."""
+
+    subject = serializers.CharField(allow_null=True)
+    hours = Hour(many=True)
+    unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)

@@ -1,0 +1,122 @@
+"""The shape of stored messages."""
+
+from rest_framework import serializers
+
+UNREACHABLE = "broker groups that could not be asked, and why: what they hold is missing from this answer"
+
+
+class MessageRow(serializers.Serializer):  # type: ignore[type-arg]
+    """A stored message."""
+
+    broker_group = serializers.CharField()
+    sequence = serializers.CharField()
+    message_id = serializers.CharField(allow_null=True)
+    stored_at = serializers.DateTimeField(allow_null=True)
+    created_at = serializers.DateTimeField(allow_null=True)
+    tags = serializers.ListField(child=serializers.CharField())
+    properties = serializers.DictField(child=serializers.CharField(), allow_null=True)
+    size = serializers.IntegerField(help_text="bytes")
+    masked = serializers.BooleanField(help_text="whether properties are left out for want of a right")
+    withheld = serializers.CharField(allow_null=True, help_text="why the message can't be read; null: it can")
+
+
+class MessagePage(serializers.Serializer):  # type: ignore[type-arg]
+    """Messages of all broker groups by the time they were stored."""
+
+    results = MessageRow(many=True)
+    next = serializers.CharField(allow_null=True, help_text="to be sent as ?cursor=")
+    unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
+
+
+class MessageSlice(MessagePage):
+    """One step of a search. Go on with `next` until it is null; to cancel, don't."""
+
+    scanned = serializers.IntegerField(help_text="messages looked at in this step")
+    unreadable = serializers.IntegerField(help_text="of these, messages whose stored bytes fail their checks")
+    progress = serializers.FloatField(help_text="0..1, of the broker groups that answered")
+    end = serializers.BooleanField(help_text="whether the search is over")
+
+
+class NewMessage(serializers.Serializer):  # type: ignore[type-arg]
+    """A message to produce."""
+
+    properties = serializers.DictField(
+        child=serializers.CharField(allow_blank=True, trim_whitespace=False), help_text="`data` is the usual body"
+    )
+    tags = serializers.ListField(child=serializers.CharField(max_length=200), required=False, max_length=10)
+    delay_seconds = serializers.FloatField(
+        required=False, allow_null=True, min_value=0, max_value=10 * 366 * 86_400, help_text="deliver so much later"
+    )
+    due_at = serializers.DateTimeField(required=False, allow_null=True, help_text="deliver then")
+    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+
+    def validate(self, attrs: dict[str, object]) -> dict[str, object]:
+        if attrs.get("delay_seconds") is not None and attrs.get("due_at") is not None:
+            raise serializers.ValidationError("give delay_seconds or due_at, not both")
+        return attrs
+
+
+class Receipt(serializers.Serializer):  # type: ignore[type-arg]
+    """The proof that a message is on disk."""
+
+    dry_run = serializers.BooleanField()
+    message_id = serializers.CharField(allow_null=True, help_text="null for a dry run")
+    subject = serializers.CharField()
+    broker_group = serializers.CharField(
+        allow_null=True, help_text="who stores it; for a delayed message the delay group; null for a dry run"
+    )
+    attempts = serializers.IntegerField()
+    due_at = serializers.DateTimeField(allow_null=True)
+
+
+class Link(serializers.Serializer):  # type: ignore[type-arg]
+    """A later attempt of a message."""
+
+    subject = serializers.CharField()
+    broker_group = serializers.CharField()
+    sequence = serializers.CharField()
+    stored_at = serializers.DateTimeField(allow_null=True)
+    attempt = serializers.IntegerField()
+    state = serializers.CharField(allow_null=True, help_text="null: not known")
+
+
+class Standing(serializers.Serializer):  # type: ignore[type-arg]
+    """What became of a message in a consumer group."""
+
+    group = serializers.CharField()
+    broadcast = serializers.BooleanField()
+    state = serializers.CharField(
+        allow_null=True, help_text="waiting, in_flight, acked, retried, dead, skipped, expired; null: see why"
+    )
+    known = serializers.BooleanField()
+    why = serializers.CharField(allow_null=True)
+    consumer_id = serializers.CharField(allow_null=True)
+    pull_sequence = serializers.CharField(allow_null=True)
+    pulled_at = serializers.DateTimeField(allow_null=True)
+    acked_at = serializers.DateTimeField(allow_null=True)
+    retries = Link(many=True)
+    dead_letters = Link(many=True)
+    links_complete = serializers.BooleanField()
+    links_why = serializers.CharField(allow_null=True)
+
+
+class Original(serializers.Serializer):  # type: ignore[type-arg]
+    """Of a retry or dead letter: the message that it is an attempt of."""
+
+    subject = serializers.CharField()
+    message_id = serializers.CharField()
+    attempt = serializers.IntegerField()
+
+
+class Trace(serializers.Serializer):  # type: ignore[type-arg]
+    """What became of a message."""
+
+    subject = serializers.CharField()
+    broker_group = serializers.CharField()
+    sequence = serializers.CharField()
+    message = MessageRow(allow_null=True)
+    message_why = serializers.CharField(allow_null=True)
+    original = Original(allow_null=True)
+    groups = Standing(many=True)
+    next_after = serializers.CharField(allow_null=True, help_text="to be sent as ?after= for more groups")
+    scope = serializers.CharField()

@@ -1,0 +1,201 @@
+"""/dead-letters/."""
+
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from api.pagination import PAGE_DEFAULT
+from api.problems import Problem
+from api.serializers import dead_letters as shapes
+from api.views.messages import CURSOR, LIMIT, ReadingView, message_row, moment
+from console import dead_letters as service
+from console.accounts.roles import Right
+from console.messages import whole_property
+from qmq.protocol.messages import KEY_ATTEMPT, KEY_MAX_RETRY, KEY_PULL_OFFSET
+from qmq.protocol.names import dead_letter_subject
+
+COUNTS_MAX = 100
+"""Counts of one page: each takes questions to every broker group that holds letters of it."""
+STATES = ("open", "replaying", "unknown", "replayed", "deleted")
+SHOWN = tuple(state for state in STATES if state != "deleted")
+_REPLAY_NOTE = "Each copy has a message id of its own; property qmq_console_replay_of names the letter's."
+_DELETE_NOTE = "Deleted letters are hidden; their bytes stay in the log until retention removes them."
+
+
+class DeadLetterCountsView(ReadingView):
+    """How many dead letters there are."""
+
+    rights = {"GET": Right.READ}
+    serializer_class = shapes.LetterCount
+
+    @extend_schema(
+        operation_id="dead_letters_count",
+        responses=shapes.LetterCounts,
+        parameters=[
+            OpenApiParameter("subject", OpenApiTypes.STR, description="Only of this subject."),
+            OpenApiParameter("group", OpenApiTypes.STR, description="Only of this consumer group."),
+            LIMIT,
+            CURSOR,
+        ],
+    )
+    def get(self, request: Request) -> Response:
+        """Count dead letters by subject and consumer group, in the order of their names."""
+        found = service.count_letters(
+            subject=self.text("subject"),
+            group=self.text("group"),
+            limit=self.whole("limit", PAGE_DEFAULT, minimum=1, maximum=COUNTS_MAX) or PAGE_DEFAULT,
+            cursor=self.cursor,
+        )
+        rows = [
+            {
+                "subject": count.subject,
+                "group": count.group,
+                "stored": count.stored,
+                "open": count.open,
+                "replayed": count.replayed,
+                "deleted": count.deleted,
+                "oldest": moment(count.oldest_ms),
+                "newest": moment(count.newest_ms),
+                "broker_groups": count.broker_groups,
+            }
+            for count in found.counts
+        ]
+        return Response({"results": rows, "next": found.next, "unreachable": found.unreachable})
+
+
+class DeadLettersView(ReadingView):
+    """The dead letters of a consumer group."""
+
+    rights = {"GET": Right.READ}
+    serializer_class = shapes.LetterRow
+
+    @extend_schema(
+        operation_id="dead_letters_list",
+        responses=shapes.LetterPage,
+        parameters=[
+            OpenApiParameter(
+                "state", OpenApiTypes.STR, many=True, enum=STATES,
+                description="Only in this state; may be repeated. Unless told: all but deleted ones.",
+            ),
+            LIMIT,
+            CURSOR,
+        ],
+    )  # fmt: skip
+    def get(self, request: Request, subject: str, group: str) -> Response:
+        """List dead letters by the time they were given up, with why and what was decided about each."""
+        masked = not self.may_read(self.owner(subject))
+        states = request.query_params.getlist("state") or list(SHOWN)
+        if not set(states) <= set(STATES):
+            what = f"one of {', '.join(STATES)} is needed"
+            raise Problem(400, "request.invalid", f"state: {what}", {"state": what})
+        found = service.letters_of(subject, group, states=states, limit=self.limit, cursor=self.cursor)
+        self.note_reading(dead_letter_subject(subject, group), [item.message for item in found.letters], masked)
+        return Response(
+            {
+                "results": [_row(letter, masked) for letter in found.letters],
+                "next": found.next,
+                "unreachable": found.unreachable,
+            }
+        )
+
+
+def _row(letter: service.Letter, masked: bool) -> dict[str, Any]:
+    message, decision = letter.message, letter.decision
+    attempt = whole_property(message, KEY_ATTEMPT, None)
+    pulled = whole_property(message, KEY_PULL_OFFSET, None)
+    return {
+        **message_row(message, masked=masked),
+        # The number that a consumer writes is that of the attempt that is not made any more.
+        "attempts": attempt - 1 if attempt else None,
+        "attempts_max": whole_property(message, KEY_MAX_RETRY, None),
+        "last_pull_sequence": None if pulled is None else str(pulled),
+        "original_message_id": message.get("properties", {}).get(service.KEY_REPLAY_OF),
+        "decision": None
+        if decision is None
+        else {
+            "state": decision.state,
+            "by": decision.by,
+            "at": decision.at,
+            "replays": decision.replays,
+            "replayed_to": decision.replayed_to or None,
+            "replay_id": decision.replay_id or None,
+        },
+    }
+
+
+def _answer(progress: service.Progress, *, dry_run: bool, note: str) -> Response:
+    return Response(
+        {
+            "dry_run": dry_run,
+            "looked_at": progress.looked_at,
+            "done": progress.done,
+            "already": progress.already,
+            "under_way": progress.under_way,
+            "unknown": progress.unknown,
+            "failed": progress.failed,
+            "failures": [
+                {"broker_group": item.broker_group, "sequence": str(item.sequence), "why": item.why}
+                for item in progress.failures
+            ],
+            "stopped": progress.stopped or None,
+            "next": progress.next,
+            "unreachable": progress.unreachable,
+            "notes": [note],
+        }
+    )
+
+
+class ReplayView(ReadingView):
+    """Replaying."""
+
+    rights = {"POST": Right.SEND}
+
+    @extend_schema(operation_id="dead_letters_replay", request=shapes.Replay, responses=shapes.Progress)
+    def post(self, request: Request, subject: str, group: str) -> Response:
+        """Send copies of dead letters to the consumer group once more, or to every group of the subject.
+
+        What was replayed or deleted before is left alone without `force`. A request does a bounded part; go on with `next`.
+        """
+        self.require(Right.SEND, self.owner(subject))
+        shape = shapes.Replay(data=request.data)
+        shape.is_valid(raise_exception=True)
+        values = shape.validated_data
+        progress = service.replay(
+            subject,
+            group,
+            service.Selection(values.get("sequences"), values.get("cursor")),
+            to=values["to"],
+            force=values["force"],
+            limit=values["limit"],
+            actor=self.actor,
+            reason=values.get("reason", ""),
+            dry_run=self.dry_run,
+        )
+        return _answer(progress, dry_run=self.dry_run, note=_REPLAY_NOTE)
+
+
+class DeleteView(ReadingView):
+    """Deleting."""
+
+    rights = {"POST": Right.CHANGE_GROUPS}
+
+    @extend_schema(operation_id="dead_letters_delete", request=shapes.Selection, responses=shapes.Progress)
+    def post(self, request: Request, subject: str, group: str) -> Response:
+        """Hide dead letters. The log is append-only: their bytes stay until retention removes them."""
+        self.require(Right.CHANGE_GROUPS, self.owner(subject))
+        shape = shapes.Selection(data=request.data)
+        shape.is_valid(raise_exception=True)
+        values = shape.validated_data
+        progress = service.delete(
+            subject,
+            group,
+            service.Selection(values.get("sequences"), values.get("cursor")),
+            limit=values["limit"],
+            actor=self.actor,
+            reason=values.get("reason", ""),
+            dry_run=self.dry_run,
+        )
+        return _answer(progress, dry_run=self.dry_run, note=_DELETE_NOTE)

@@ -1,0 +1,246 @@
+"""/delayed-messages/."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from api.problems import Problem
+from api.serializers import delayed as shapes
+from api.views.messages import CURSOR, LIMIT, PROPERTY, ReadingView, moment
+from console import delayed as service
+from console.accounts.roles import Right
+from metaserver import queries
+from qmq.client.delayed import DelayedMessage
+from qmq.protocol.delayed import DelayedState, Operation
+
+DUE_FROM = OpenApiParameter("due_from", OpenApiTypes.DATETIME, description="Due from here on.")
+DUE_TO = OpenApiParameter("due_to", OpenApiTypes.DATETIME, description="Due before this.")
+
+
+def row(message: DelayedMessage, *, masked: bool) -> dict[str, Any]:
+    """A delayed message as the API shows it."""
+    inner = message.item.message
+    return {
+        "message_id": message.message_id,
+        "subject": message.subject,
+        "delay_group": message.delay_group,
+        "due_at": moment(message.item.due_ms),
+        "state": message.state,
+        "created_at": moment(inner.created_at_ms),
+        "tags": list(inner.tags),
+        "properties": None if masked else inner.properties,
+        "size": message.item.raw_bytes,
+        "masked": masked,
+    }
+
+
+class DelayedView(ReadingView):
+    """A view of delayed messages. They may be of subjects whose first message is still to come: nobody owns those."""
+
+    def owner(self, subject: str) -> str | None:
+        return queries.owner_of(subject)
+
+    def time(self, name: str) -> datetime | None:
+        """A time of the query."""
+        ms = self.moment_ms(name)
+        if ms is None:
+            return None
+        return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+class DelayedMessagesView(DelayedView):
+    """Delayed messages of a subject."""
+
+    rights = {"GET": Right.READ}
+    serializer_class = shapes.DelayedRow
+
+    @extend_schema(
+        operation_id="delayed_messages_list",
+        responses=shapes.DelayedPage,
+        parameters=[
+            OpenApiParameter("subject", OpenApiTypes.STR, required=True),
+            DUE_FROM,
+            DUE_TO,
+            OpenApiParameter(
+                "state", OpenApiTypes.STR, many=True, enum=[str(state) for state in DelayedState],
+                description="Only in this state; may be repeated. Unless told: pending, delivering, refused.",
+            ),
+            PROPERTY,
+            LIMIT,
+            CURSOR,
+        ],
+    )  # fmt: skip
+    def get(self, request: Request) -> Response:
+        """List a subject's delayed messages in the order of their due times."""
+        subject = self.text("subject")
+        if subject is None:
+            raise Problem(400, "request.invalid", "subject: it is needed", {"subject": "it is needed"})
+        owner = self.owner(subject)
+        masked = not self.may_read(owner)
+        match = tuple(self.pairs().items())
+        if match:
+            # Which messages match tells what they say.
+            self.require(Right.READ_MESSAGES, owner)
+        states = tuple(request.query_params.getlist("state"))
+        if not set(states) <= set(DelayedState):
+            what = f"one of {', '.join(DelayedState)} is needed"
+            raise Problem(400, "request.invalid", f"state: {what}", {"state": what})
+        query = service.Query(subject, self.time("due_from"), self.time("due_to"), states, match)
+        page = service.listed(query, limit=self.limit, cursor=self.cursor)
+        rows = [row(message, masked=masked) for message in page.messages]
+        self.note_reading(subject, rows, masked)
+        return Response({"results": rows, "next": page.next, "unreachable": page.unreachable})
+
+
+class DelayedMessageView(DelayedView):
+    """One delayed message."""
+
+    rights = {"GET": Right.READ}
+
+    @extend_schema(
+        operation_id="delayed_messages_get",
+        responses=shapes.DelayedFound,
+        parameters=[
+            OpenApiParameter("subject", OpenApiTypes.STR, description="Its subject, if known."),
+            OpenApiParameter("was_due_at", OpenApiTypes.DATETIME, description="Its due time: it is found faster."),
+        ],
+    )
+    def get(self, request: Request, message_id: str) -> Response:
+        """All copies of a message id, whatever became of them: a rescheduled one has two."""
+        target = service.Target(message_id, self.text("subject") or "", self.time("was_due_at"))
+        found = service.found(target)
+        owners = queries.owners_of(message.subject for message in found.messages)
+        rows = [row(message, masked=not self.may_read(owners.get(message.subject))) for message in found.messages]
+        for subject in sorted({shown["subject"] for shown in rows if not shown["masked"]}):
+            self.note_reading(subject, [shown for shown in rows if shown["subject"] == subject], masked=False)
+        return Response({"results": rows, "unreachable": found.problems})
+
+
+class _ChangeView(DelayedView):
+    rights = {"POST": Right.CHANGE_DELAYED}
+    operation: ClassVar[Operation]
+    shape: ClassVar[type[shapes.DelayedTarget]] = shapes.DelayedTarget
+
+    def change(self, message_id: str) -> Response:
+        """Find the message, check the right on its subject, change it."""
+        shape = self.shape(data=self.request.data)
+        shape.is_valid(raise_exception=True)
+        values = shape.validated_data
+        target = service.Target(message_id, values.get("subject", ""), values.get("was_due_at"))
+        message = service.the_one(service.found(target), target)
+        self.require(Right.CHANGE_DELAYED, self.owner(message.subject))
+        to = values.get("due_at")
+        if values.get("delay_seconds") is not None:
+            to = datetime.now(UTC) + timedelta(seconds=values["delay_seconds"])
+        done = service.change(
+            self.operation, message, to=to, actor=self.actor, reason=values.get("reason", ""), dry_run=self.dry_run
+        )
+        return Response(
+            {
+                "dry_run": self.dry_run,
+                "message_id": done.message_id,
+                "subject": done.subject,
+                "outcome": done.outcome,
+                "state_before": done.state_before,
+                "state": done.state,
+                "due_at": done.due_at,
+            }
+        )
+
+
+class CancelView(_ChangeView):
+    """Cancelling."""
+
+    operation = Operation.CANCEL
+
+    @extend_schema(
+        operation_id="delayed_messages_cancel", request=shapes.DelayedTarget, responses=shapes.DelayedChanged
+    )
+    def post(self, request: Request, message_id: str) -> Response:
+        """Cancel a message: once this is answered 200 it is never delivered. 409: it is on its way, or was delivered."""
+        return self.change(message_id)
+
+
+class RescheduleView(_ChangeView):
+    """Moving."""
+
+    operation = Operation.RESCHEDULE
+    shape = shapes.Reschedule
+
+    @extend_schema(
+        operation_id="delayed_messages_reschedule", request=shapes.Reschedule, responses=shapes.DelayedChanged
+    )
+    def post(self, request: Request, message_id: str) -> Response:
+        """Give a message another due time."""
+        return self.change(message_id)
+
+
+class DeliverView(_ChangeView):
+    """Delivering now."""
+
+    operation = Operation.DELIVER
+
+    @extend_schema(
+        operation_id="delayed_messages_deliver", request=shapes.DelayedTarget, responses=shapes.DelayedChanged
+    )
+    def post(self, request: Request, message_id: str) -> Response:
+        """Let a message fall due now."""
+        return self.change(message_id)
+
+
+class BulkCancelView(DelayedView):
+    """Cancelling many."""
+
+    rights = {"POST": Right.CHANGE_DELAYED}
+
+    @extend_schema(
+        operation_id="delayed_messages_bulk_cancel", request=shapes.BulkCancel, responses=shapes.BulkCancelled
+    )
+    def post(self, request: Request) -> Response:
+        """Cancel all pending messages of a subject that match; a dry run counts them."""
+        shape = shapes.BulkCancel(data=request.data)
+        shape.is_valid(raise_exception=True)
+        values = shape.validated_data
+        subject, match = values["subject"], tuple(values.get("properties", {}).items())
+        owner = self.owner(subject)
+        self.require(Right.CHANGE_DELAYED, owner)
+        if match:
+            self.require(Right.READ_MESSAGES, owner)
+        query = service.Query(subject, values.get("due_from"), values.get("due_to"), (), match)
+        done = service.bulk_cancel(query, actor=self.actor, reason=values.get("reason", ""), dry_run=self.dry_run)
+        return Response(
+            {
+                "dry_run": self.dry_run,
+                "subject": subject,
+                "matched": done.matched,
+                "cancelled": done.cancelled,
+                "too_late": done.too_late,
+                "unreachable": done.problems,
+            }
+        )
+
+
+class CalendarView(DelayedView):
+    """The calendar."""
+
+    rights = {"GET": Right.READ}
+
+    @extend_schema(
+        operation_id="delayed_messages_calendar",
+        responses=shapes.Calendar,
+        parameters=[
+            OpenApiParameter("subject", OpenApiTypes.STR, description="Only of this subject."),
+            DUE_FROM,
+            DUE_TO,
+        ],
+    )
+    def get(self, request: Request) -> Response:
+        """Pending messages by hour of due time."""
+        subject = self.text("subject")
+        found = service.calendar(subject or "", self.time("due_from"), self.time("due_to"))
+        hours = [{"hour": hour, "pending": count} for hour, count in found.hours.items()]
+        return Response({"subject": subject, "hours": hours, "unreachable": found.problems})

@@ -1,0 +1,324 @@
+"""/subjects/{subject}/messages/: stored messages."""
+
+from datetime import timedelta
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from api.base import ApiView, iso
+from api.pagination import PAGE_DEFAULT, PAGE_MAX
+from api.problems import Problem
+from api.serializers import messages as shapes
+from api.throttles import BrowseThrottle, PrincipalThrottle
+from console import messages as service
+from console.accounts.roles import Right
+from metaserver import queries
+
+SCAN_DEFAULT = 2_000
+SCAN_MAX = 20_000
+PROPERTIES_MAX = 20
+ID_CHARS_MAX = 100
+
+CURSOR = OpenApiParameter("cursor", OpenApiTypes.STR, description="`next` of the answer before.")
+LIMIT = OpenApiParameter("limit", OpenApiTypes.INT, description=f"At most so many; {PAGE_DEFAULT} unless told.")
+BROKER_GROUP = OpenApiParameter("broker_group", OpenApiTypes.STR, description="Only this broker group.")
+PROPERTY = OpenApiParameter(
+    "property", OpenApiTypes.STR, many=True, description="`name=value`: only with this property; may be repeated."
+)
+FROM_TIME = OpenApiParameter("from_time", OpenApiTypes.DATETIME, description="Stored from here on.")
+TO_TIME = OpenApiParameter("to_time", OpenApiTypes.DATETIME, description="Stored before this.")
+
+
+def moment(ms: int | None) -> str | None:
+    """A time from a message as RFC 3339; None for one that no calendar has."""
+    try:
+        return iso(ms)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def message_row(message: dict[str, Any], *, masked: bool) -> dict[str, Any]:
+    """A message as a node shows it, as the API shows it."""
+    is_withheld = bool(message.get("withheld"))
+    return {
+        "broker_group": message["broker_group"],
+        "sequence": str(message["sequence"]),
+        "message_id": message.get("message_id"),
+        "stored_at": moment(message.get("stored_at_ms")),
+        "created_at": moment(message.get("created_at_ms")),
+        "tags": message.get("tags", []),
+        "properties": None if masked or is_withheld else message["properties"],
+        "size": message["bytes"],
+        "masked": masked,
+        "withheld": message.get("reason") if is_withheld else None,
+    }
+
+
+class ReadingView(ApiView):
+    """A view that shows what messages say: bounded in how often, and noted in the audit log."""
+
+    throttle_classes = [PrincipalThrottle, BrowseThrottle]
+
+    def owner(self, subject: str) -> str | None:
+        """The team that owns a subject; of a retry or dead-letter subject, its real one's. Raises 404."""
+        return queries.owner_of(service.real_subject(subject).subject)
+
+    def may_read(self, owner: str | None) -> bool:
+        """Whether the caller may see what messages of this owner's subjects say."""
+        return self.principal.may(Right.READ_MESSAGES, owner)
+
+    def text(self, name: str, chars_max: int = 200) -> str | None:
+        """A text of the query; None when it is absent or empty."""
+        found = self.request.query_params.get(name) or None
+        if found is not None and (len(found) > chars_max or "\x00" in found):
+            what = f"text of up to {chars_max} characters is needed"
+            raise Problem(400, "request.invalid", f"{name}: {what}", {name: what})
+        return found
+
+    @property
+    def cursor(self) -> str | None:
+        """`?cursor=`."""
+        return self.request.query_params.get("cursor") or None
+
+    @property
+    def limit(self) -> int:
+        """`?limit=`."""
+        return self.whole("limit", PAGE_DEFAULT, minimum=1, maximum=PAGE_MAX) or PAGE_DEFAULT
+
+    def pairs(self) -> dict[str, str]:
+        """`?property=name=value`, repeated."""
+        given = [text.partition("=") for text in self.request.query_params.getlist("property")]
+        if len(given) > PROPERTIES_MAX or not all(key and equals for key, equals, _ in given):
+            what = f"at most {PROPERTIES_MAX}, each as name=value, are needed"
+            raise Problem(400, "request.invalid", f"property: {what}", {"property": what})
+        return {key: value for key, _, value in given}
+
+    def note_reading(self, subject: str, messages: list[dict[str, Any]], masked: bool) -> None:
+        """One audit entry a request, when contents are shown."""
+        if masked or not messages:
+            return
+        asked = {key: self.request.query_params.getlist(key) for key in sorted(self.request.query_params)}
+        asked.pop("cursor", None)
+        service.note_reading(
+            self.actor, subject, {"messages": len(messages), "path": self.request.path, "query": asked}
+        )
+
+
+class MessagesView(ReadingView):
+    """Messages of a subject."""
+
+    rights = {"GET": Right.READ, "POST": Right.SEND}
+    serializer_class = shapes.MessageRow
+
+    @extend_schema(
+        operation_id="messages_list",
+        responses=shapes.MessagePage,
+        parameters=[
+            FROM_TIME,
+            OpenApiParameter("sequence", OpenApiTypes.STR, description="From this one on; needs broker_group."),
+            OpenApiParameter(
+                "message_id", OpenApiTypes.STR, description="Only with this id (a retried one has several)."
+            ),
+            BROKER_GROUP,
+            LIMIT,
+            CURSOR,
+        ],
+    )
+    def get(self, request: Request, subject: str) -> Response:
+        """List stored messages by the time they were stored, oldest first; without the right to read them, masked."""
+        masked = not self.may_read(self.owner(subject))
+        group = self.text("broker_group")
+        start = service.Start(
+            self.moment_ms("from_time"), self.whole("sequence"), self.text("message_id", ID_CHARS_MAX)
+        )
+        if start.sequence is not None and group is None:
+            what = "each broker group counts its own: give broker_group too"
+            raise Problem(400, "request.invalid", f"sequence: {what}", {"sequence": what})
+        if sum(value is not None for value in (start.from_time_ms, start.sequence, start.message_id)) > 1:
+            raise Problem(400, "request.invalid", "give one of from_time, sequence and message_id")
+        page = service.read_page(subject, start, limit=self.limit, broker_group=group, cursor=self.cursor)
+        self.note_reading(subject, list(page.messages), masked)
+        return Response(
+            {
+                "results": [message_row(message, masked=masked) for message in page.messages],
+                "next": page.next,
+                "unreachable": page.unreachable,
+            }
+        )
+
+    @extend_schema(
+        operation_id="messages_send",
+        request=shapes.NewMessage,
+        responses={200: shapes.Receipt, 201: shapes.Receipt},
+    )
+    def post(self, request: Request, subject: str) -> Response:
+        """Produce a message; it is on disk when this is answered 201. Who sent it is property `qmq_console_user`.
+
+        A dry run checks the message and the subject and sends nothing. A 503 may leave the message stored.
+        """
+        self.require(Right.SEND, self.owner(subject))
+        shape = shapes.NewMessage(data=request.data)
+        shape.is_valid(raise_exception=True)
+        values = shape.validated_data
+        seconds = values.get("delay_seconds")
+        sent = service.produce(
+            subject,
+            values["properties"],
+            tags=values.get("tags", []),
+            delay=None if seconds is None else timedelta(seconds=seconds),
+            due=values.get("due_at"),
+            actor=self.actor,
+            reason=values.get("reason", ""),
+            dry_run=self.dry_run,
+        )
+        body = {
+            "dry_run": self.dry_run,
+            "message_id": None if self.dry_run else sent.message_id,
+            "subject": sent.subject,
+            "broker_group": sent.broker_group or None,
+            "attempts": sent.attempts,
+            "due_at": sent.due_at,
+        }
+        return Response(body, status=200 if self.dry_run else 201)
+
+
+class SearchView(ReadingView):
+    """Search in a subject's messages."""
+
+    rights = {"GET": Right.READ_MESSAGES}
+    serializer_class = shapes.MessageSlice
+
+    @extend_schema(
+        operation_id="messages_search",
+        responses=shapes.MessageSlice,
+        parameters=[
+            PROPERTY,
+            OpenApiParameter("tag", OpenApiTypes.STR, description="Only with this tag."),
+            FROM_TIME,
+            TO_TIME,
+            BROKER_GROUP,
+            OpenApiParameter(
+                "scan_limit", OpenApiTypes.INT,
+                description=f"Each broker group looks at so many messages at most ({SCAN_DEFAULT} unless told).",
+            ),
+            LIMIT,
+            CURSOR,
+        ],
+    )  # fmt: skip
+    def get(self, request: Request, subject: str) -> Response:
+        """One bounded step of a search by properties and tag; go on with `next` until it is null."""
+        self.require(Right.READ_MESSAGES, self.owner(subject))
+        wanted = service.Wanted(
+            tuple(self.pairs().items()), self.text("tag"), self.moment_ms("from_time"), self.moment_ms("to_time")
+        )
+        found = service.search(
+            subject,
+            wanted,
+            limit=self.limit,
+            scan_limit=self.whole("scan_limit", SCAN_DEFAULT, minimum=1, maximum=SCAN_MAX) or SCAN_DEFAULT,
+            broker_group=self.text("broker_group"),
+            cursor=self.cursor,
+        )
+        self.note_reading(subject, list(found.messages), masked=False)
+        return Response(
+            {
+                "results": [message_row(message, masked=False) for message in found.messages],
+                "scanned": found.scanned,
+                "unreadable": found.unreadable,
+                "progress": found.progress,
+                "end": found.next is None,
+                "next": found.next,
+                "unreachable": found.unreachable,
+            }
+        )
+
+
+class MessageView(ReadingView):
+    """One message."""
+
+    rights = {"GET": Right.READ}
+
+    @extend_schema(operation_id="messages_get", responses=shapes.MessageRow)
+    def get(self, request: Request, subject: str, broker_group: str, sequence: int) -> Response:
+        """One stored message."""
+        masked = not self.may_read(self.owner(subject))
+        message = service.read_one(subject, broker_group, within(sequence))
+        self.note_reading(subject, [message], masked)
+        return Response(message_row(message, masked=masked))
+
+
+def within(sequence: int) -> int:
+    """A sequence of an address, once it is sure to be one. Raises 404."""
+    if sequence >= 1 << 63:
+        raise Problem(404, "message.unknown", f"{sequence} is no sequence")
+    return sequence
+
+
+class TraceView(ReadingView):
+    """What became of a message."""
+
+    rights = {"GET": Right.READ}
+
+    @extend_schema(
+        operation_id="messages_trace",
+        responses=shapes.Trace,
+        parameters=[
+            OpenApiParameter("group", OpenApiTypes.STR, description="Only this consumer group."),
+            OpenApiParameter("after", OpenApiTypes.STR, description="`next_after` of the answer before."),
+        ],
+    )
+    def get(self, request: Request, subject: str, broker_group: str, sequence: int) -> Response:
+        """What became of a message in each consumer group, as far as the nodes still know; nothing is guessed."""
+        masked = not self.may_read(self.owner(subject))
+        found = service.trace(
+            subject, broker_group, within(sequence), group=self.text("group"), after=self.text("after")
+        )
+        message = found["message"]
+        if message is not None:
+            message = {**message, "broker_group": broker_group}
+            self.note_reading(subject, [message], masked)
+        return Response(
+            {
+                "subject": subject,
+                "broker_group": broker_group,
+                "sequence": str(sequence),
+                "message": None if message is None else message_row(message, masked=masked),
+                "message_why": found["message_why"],
+                "original": found["original"],
+                "groups": [_standing(standing) for standing in found["groups"]],
+                "next_after": found["next_after"],
+                "scope": found["scope"],
+            }
+        )
+
+
+def _standing(found: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "group": found["group"],
+        "broadcast": found["broadcast"],
+        "state": found["state"],
+        "known": found["known"],
+        "why": found["why"],
+        "consumer_id": found["consumer_id"],
+        "pull_sequence": None if found["pull_sequence"] is None else str(found["pull_sequence"]),
+        "pulled_at": moment(found["pulled_at_ms"]),
+        "acked_at": moment(found["acked_at_ms"]),
+        "retries": [_link(link) for link in found["retries"]],
+        "dead_letters": [_link(link) for link in found["dead_letters"]],
+        "links_complete": found["links_complete"],
+        "links_why": found["links_why"],
+    }
+
+
+def _link(link: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "subject": link["subject"],
+        "broker_group": link["broker_group"],
+        "sequence": str(link["sequence"]),
+        "stored_at": moment(link["stored_at_ms"]),
+        "attempt": link["attempt"],
+        "state": link.get("state"),
+    }

@@ -1,0 +1,143 @@
+"""Asking nodes from synchronous code: who to ask, one deadline for the whole request, answers that keep their holes.
+
+An answer put together from several broker groups names those that could not be asked, and why: a hole is never shown as nothing.
+"""
+
+import asyncio
+import base64
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, TypeVar
+
+from asgiref.sync import async_to_sync
+
+from metaserver import queries
+from metaserver.services.changes import ChangeRefused, NotFound
+from qmq.client.nodes import NodeAdmin
+from qmq.errors import CallTimeout, ConnectionLost, QmqError
+
+T = TypeVar("T")
+REQUEST_SECONDS = 20.0
+"""All that one request of the API asks of nodes, together."""
+NODE_SECONDS = 5.0
+"""One question to one node: well below REQUEST_SECONDS, so that a silent node leaves a hole and not a failure."""
+CURSOR_CHARS_MAX = 20_000
+GROUPS_MAX = 200
+"""Broker groups of one answer; a system has a few dozen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Broker groups to ask by their masters' admin pages, and those that have none, with the reason."""
+
+    admins: Mapping[str, NodeAdmin]
+    unreachable: Mapping[str, str] = field(default_factory=dict)
+
+    def one(self, name: str) -> NodeAdmin:
+        """One group's master.
+
+        Raises:
+            ConnectionLost: it can't be asked.
+        """
+        if name not in self.admins:
+            raise ConnectionLost(f"broker group {name}: {self.unreachable.get(name, 'unknown')}", code="node.no_master")
+        return self.admins[name]
+
+
+def brokers(names: Iterable[str] | None = None) -> Nodes:
+    """The masters of broker groups; None: of all.
+
+    Raises:
+        NotFound: there is no such broker group.
+    """
+    known = queries.broker_admin_addresses()
+    wanted = sorted(known if names is None else set(names))
+    admins: dict[str, NodeAdmin] = {}
+    unreachable: dict[str, str] = {}
+    for name in wanted[:GROUPS_MAX]:
+        if name not in known:
+            raise NotFound(f"there is no broker group {name!r}", code="broker_group.unknown")
+        if known[name]:
+            admins[name] = NodeAdmin(known[name], NODE_SECONDS)
+        else:
+            unreachable[name] = "no node of it has registered with an admin address"
+    unreachable |= dict.fromkeys(wanted[GROUPS_MAX:], f"more than {GROUPS_MAX} broker groups are not asked at a time")
+    return Nodes(admins, unreachable)
+
+
+def ask(work: Callable[[], Awaitable[T]], *, seconds: float = REQUEST_SECONDS) -> T:
+    """Run a coroutine from synchronous code.
+
+    Raises:
+        CallTimeout: it took longer.
+    """
+
+    async def run() -> T:
+        try:
+            async with asyncio.timeout(seconds):
+                return await work()
+        except TimeoutError as error:
+            raise CallTimeout(f"the nodes did not answer within {seconds:g} s", code="node.timeout") from error
+
+    return async_to_sync(run)()
+
+
+async def ask_each(work: Mapping[str, Awaitable[T]]) -> tuple[dict[str, T], dict[str, QmqError]]:
+    """Ask all at once: what they answered, and the errors of those that did not."""
+    results = await asyncio.gather(*work.values(), return_exceptions=True)
+    answers: dict[str, T] = {}
+    errors: dict[str, QmqError] = {}
+    for name, result in zip(work, results, strict=True):
+        if isinstance(result, QmqError):
+            errors[name] = result
+        elif isinstance(result, BaseException):
+            raise result
+        else:
+            answers[name] = result
+    return answers, errors
+
+
+# --- cursors ------------------------------------------------------------------------------------------------------------
+
+
+def query_digest(*words: object) -> str:
+    """What a cursor belongs to: the same question only."""
+    text = json.dumps(words, sort_keys=True, default=str)
+    return blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+def encode_cursor(digest: str, at: Any) -> str:
+    """Where to go on, as text for an address."""
+    text = json.dumps([digest, at], separators=(",", ":"), ensure_ascii=False)
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def decode_cursor(text: str, digest: str) -> Any:
+    """What `encode_cursor` was given. What is in it came from outside all the same: the caller checks it.
+
+    Raises:
+        ChangeRefused: it is no cursor, or one of another question.
+    """
+    try:
+        if len(text) > CURSOR_CHARS_MAX:
+            raise ValueError
+        padded = text.encode("ascii") + b"=" * (-len(text) % 4)
+        given, at = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise illegal_cursor() from error
+    if given != digest:
+        raise illegal_cursor()
+    return at
+
+
+def illegal_cursor() -> ChangeRefused:
+    """What to raise for a cursor that can't be meant so."""
+    what = "it is none that this question was answered with; leave it out to begin anew"
+    return ChangeRefused(f"cursor: {what}", code="request.cursor_illegal", fields={"cursor": what})
+
+
+def is_place(value: object) -> bool:
+    """Whether a value of a cursor can be a sequence."""
+    return type(value) is int and 0 <= value < 1 << 63

@@ -1,0 +1,312 @@
+"""Delayed messages for the API: lists over all delay groups with a cursor, one message, and changes with audit entries."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from django.conf import settings
+
+from console.asking import ask, decode_cursor, encode_cursor, illegal_cursor, is_place, query_digest
+from console.messages import SEND_TIMEOUTS, note
+from metaserver.services.changes import Actor, ChangeRefused, Conflict, NotFound
+from qmq.client.delayed import BulkCancel, Calendar, DelayedMessage, DelayedMessages, Found, due_ms_of, moment
+from qmq.errors import QmqError
+from qmq.protocol.delayed import DelayedChange, DelayedState, Operation, Outcome
+
+T = TypeVar("T")
+BULK_SECONDS = 60.0
+"""A bulk cancel goes through a whole range; what it did before the time was up stays done."""
+_CHANGEABLE = frozenset({DelayedState.PENDING, DelayedState.REFUSED})
+
+
+def _with(work: Callable[[DelayedMessages], Awaitable[T]], **deadline: float) -> T:
+    async def run() -> T:
+        async with DelayedMessages(settings.META_URL, timeouts=SEND_TIMEOUTS) as messages:
+            return await work(messages)
+
+    return ask(run, **deadline)
+
+
+# --- lists --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Messages in the order of their due times."""
+
+    messages: Sequence[DelayedMessage]
+    next: str | None
+    unreachable: Mapping[str, str]
+    """Delay groups that could not be asked, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Which messages of a subject; due times `begin` <= due < `end`."""
+
+    subject: str
+    begin: datetime | None = None
+    end: datetime | None = None
+    states: tuple[str, ...] = ()
+    match: tuple[tuple[str, str], ...] = ()
+
+
+def listed(query: Query, *, limit: int, cursor: str | None = None) -> Page:
+    """A page of delayed messages.
+
+    Raises:
+        ChangeRefused: the cursor is none of this question.
+        QmqError: the metaserver can't be asked.
+    """
+    digest = query_digest("delayed", query.subject, query.begin, query.end, query.states, sorted(query.match))
+    resume = _Resume() if cursor is None else _Resume.read(decode_cursor(cursor, digest))
+    begin = query.begin if resume.due_ms < 0 else moment(resume.due_ms)
+    problems: dict[str, str] = {}
+
+    async def work(messages: DelayedMessages) -> tuple[list[DelayedMessage], bool]:
+        page: list[DelayedMessage] = []
+        pages = messages.list(
+            query.subject, begin=begin, end=query.end, states=query.states, match=dict(query.match), problems=problems
+        )
+        async for message in pages:
+            if resume.was_shown(message):
+                continue
+            if len(page) == limit:
+                return page, True
+            page.append(message)
+            resume.shown(message)
+        return page, False
+
+    page, has_more = _with(work)
+    return Page(page, encode_cursor(digest, resume.place()) if has_more else None, problems)
+
+
+@dataclass(slots=True)
+class _Resume:
+    """Where a page ended. Many messages may be due in the same millisecond: within it the place is the delay group, and in
+    that group the last message shown, which was the `count`th of that millisecond.
+
+    When that last message is not there any more, the one in its place is shown though it may have been before: better twice
+    than not at all.
+    """
+
+    due_ms: int = -1
+    group: str = ""
+    message_id: str = ""
+    count: int = 0
+    _skipping: int = 0
+    _is_behind: bool = True
+
+    @classmethod
+    def read(cls, at: object) -> "_Resume":
+        if not isinstance(at, list) or len(at) != 4 or not is_place(at[0]) or not is_place(at[3]):
+            raise illegal_cursor()
+        due_ms_of(None, moment_of(at[0]))
+        if not isinstance(at[1], str) or not isinstance(at[2], str):
+            raise illegal_cursor()
+        return cls(at[0], at[1], at[2], at[3], 0, False)
+
+    def place(self) -> list[object]:
+        return [self.due_ms, self.group, self.message_id, self.count]
+
+    def was_shown(self, message: DelayedMessage) -> bool:
+        if self._is_behind:
+            return False
+        if message.item.due_ms == self.due_ms and message.delay_group < self.group:
+            return True
+        if (message.item.due_ms, message.delay_group) != (self.due_ms, self.group) or self._skipping + 1 > self.count:
+            self._is_behind = True
+            return False
+        self._skipping += 1
+        if message.message_id == self.message_id:
+            self._is_behind, self.count = True, self._skipping
+            return True
+        if self._skipping == self.count:
+            self._is_behind, self.count = True, self.count - 1
+            return False
+        return True
+
+    def shown(self, message: DelayedMessage) -> None:
+        is_same = (message.item.due_ms, message.delay_group) == (self.due_ms, self.group)
+        self.count = self.count + 1 if is_same else 1
+        self.due_ms, self.group, self.message_id = message.item.due_ms, message.delay_group, message.message_id
+
+
+def moment_of(ms: int) -> datetime:
+    """A time of a cursor. Raises ChangeRefused when no calendar has it."""
+    try:
+        return moment(ms)
+    except (ValueError, OverflowError, OSError) as error:
+        raise illegal_cursor() from error
+
+
+def calendar(subject: str, begin: datetime | None, end: datetime | None) -> Calendar:
+    """Pending messages by hour of due time.
+
+    Raises:
+        QmqError: no delay group could be asked.
+    """
+    return _with(lambda messages: messages.calendar(subject, begin=begin, end=end))
+
+
+# --- one message --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A message as the caller knows it; subject and due time may be unknown."""
+
+    message_id: str
+    subject: str = ""
+    due: datetime | None = None
+
+
+def found(target: Target) -> Found:
+    """All copies of a message id.
+
+    Raises:
+        NotFound: no delay group knows it, and all were asked.
+        QmqError: none could be asked.
+    """
+    result = _with(lambda messages: messages.find(target.message_id, subject=target.subject, due=target.due))
+    if not result.messages and not result.problems:
+        raise NotFound(
+            f"no delayed message {target.message_id} is known (what left the schedule is known for a day)",
+            code="delayed.unknown",
+        )
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a change of a message came to, or in a dry run would."""
+
+    message_id: str
+    subject: str
+    outcome: str
+    state_before: str
+    state: str
+    due_at: datetime | None
+
+
+def the_one(result: Found, target: Target) -> DelayedMessage:
+    """The copy that a change is about: the newest word about it.
+
+    Raises:
+        Conflict: the id is used in several subjects; or it may be in a delay group that can't be asked.
+    """
+    subjects = sorted({message.subject for message in result.messages})
+    if len(subjects) > 1:
+        raise Conflict(
+            f"{target.message_id} is used in {len(subjects)} subjects ({', '.join(subjects[:5])}): name one",
+            code="delayed.ambiguous", fields={"subject": "which one"},
+        )  # fmt: skip
+    if not result.messages:
+        group, why = next(iter(result.problems.items()))
+        raise QmqError(
+            f"{target.message_id} may be in delay group {group}, which can't be asked: {why}",
+            code="delay.group_unreachable", retriable=True,
+        )  # fmt: skip
+    open_ = [message for message in result.messages if message.item.state in _CHANGEABLE]
+    return (open_ or list(result.messages))[-1]
+
+
+def change(
+    operation: Operation,
+    message: DelayedMessage,
+    *,
+    to: datetime | None = None,
+    actor: Actor,
+    reason: str = "",
+    dry_run: bool = False,
+) -> Changed:
+    """Cancel a message, give it another due time (`to`), or let it fall due now.
+
+    Raises:
+        Conflict: it is too late.
+        NotFound: it is not known any more.
+        LocalProtocolError: the due time is not possible.
+        QmqError: its delay group can't be asked.
+    """
+    before = str(message.state)
+    if operation is Operation.RESCHEDULE:
+        due_ms_of(None, to)
+    if dry_run:
+        done = _foreseen(operation, message, to)
+    else:
+        said = {"message_id": message.message_id, "due_at": message.due_at.isoformat(), "state": before}
+        note(actor, f"delayed.{operation}", message.subject, reason, said | ({"to": to.isoformat()} if to else {}))
+        try:
+            done = _with(lambda messages: _apply(messages, operation, message, to))
+            if done.outcome not in (Outcome.DONE, Outcome.UNCHANGED):
+                raise _refusal(done)
+        except QmqError as error:
+            said = {"message_id": message.message_id, "error": str(error)[:500]}
+            note(actor, f"delayed.{operation}_failed", message.subject, reason, said)
+            raise
+    if done.outcome not in (Outcome.DONE, Outcome.UNCHANGED):
+        raise _refusal(done)
+    due_at = None if done.due_ms < 0 else moment(done.due_ms)
+    return Changed(message.message_id, message.subject, str(done.outcome), before, done.state, due_at)
+
+
+def _apply(
+    messages: DelayedMessages, operation: Operation, message: DelayedMessage, to: datetime | None
+) -> Awaitable[DelayedChange]:
+    due, subject, group = message.due_at, message.subject, message.delay_group
+    if operation is Operation.RESCHEDULE:
+        return messages.reschedule(message.message_id, to=to, subject=subject, due=due, delay_group=group)
+    act = messages.cancel if operation is Operation.CANCEL else messages.deliver
+    return act(message.message_id, subject=subject, due=due, delay_group=group)
+
+
+def _foreseen(operation: Operation, message: DelayedMessage, to: datetime | None) -> DelayedChange:
+    """What a change would come to as things stand."""
+    state, due_ms = message.item.state, message.item.due_ms
+    if operation is Operation.CANCEL and state is DelayedState.CANCELLED:
+        return DelayedChange(message.message_id, Outcome.UNCHANGED, state, due_ms)
+    if state not in _CHANGEABLE:
+        return DelayedChange(message.message_id, Outcome.TOO_LATE, state, due_ms)
+    if operation is Operation.CANCEL:
+        return DelayedChange(message.message_id, Outcome.DONE, DelayedState.CANCELLED, due_ms)
+    if operation is Operation.RESCHEDULE:
+        due_ms = due_ms_of(None, to)
+    return DelayedChange(message.message_id, Outcome.DONE, DelayedState.PENDING, due_ms)
+
+
+def _refusal(done: DelayedChange) -> ChangeRefused:
+    if done.outcome is Outcome.TOO_LATE:
+        return Conflict(f"{done.message_id} is {done.state}: too late", code="delayed.too_late")
+    return NotFound(f"no delayed message {done.message_id} is known any more", code="delayed.unknown")
+
+
+def bulk_cancel(query: Query, *, actor: Actor, reason: str = "", dry_run: bool = False) -> BulkCancel:
+    """Cancel all pending messages of a subject in a range of due times, or those with these properties.
+
+    Raises:
+        QmqError: no delay group could be asked. CallTimeout: it took longer than BULK_SECONDS; what was cancelled stays so.
+    """
+
+    def work(messages: DelayedMessages) -> Awaitable[BulkCancel]:
+        return messages.cancel_matching(
+            query.subject, match=dict(query.match), begin=query.begin, end=query.end, dry_run=dry_run
+        )
+
+    if dry_run:
+        return _with(work, seconds=BULK_SECONDS)
+    said = {
+        "properties": sorted(key for key, _ in query.match),
+        "due_from": query.begin.isoformat() if query.begin else None,
+        "due_to": query.end.isoformat() if query.end else None,
+    }
+    note(actor, "delayed.bulk_cancel", query.subject, reason, said)
+    try:
+        done = _with(work, seconds=BULK_SECONDS)
+    except QmqError as error:
+        note(actor, "delayed.bulk_cancel_failed", query.subject, reason, said | {"error": str(error)[:500]})
+        raise
+    counts = {"matched": done.matched, "cancelled": done.cancelled, "too_late": done.too_late,
+              "unreachable": dict(done.problems)}  # fmt: skip
+    note(actor, "delayed.bulk_cancelled", query.subject, reason, counts)
+    return done
