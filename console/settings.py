@@ -226,6 +226,8 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "ENUM_NAME_OVERRIDES": {
         "GroupKind": [("broker", "broker"), ("delay", "delay")],
         "GroupState": [(state, state) for state in ("read_write", "read_only", "write_only", "offline")],
+        "NodeRole": [("master", "master"), ("slave", "slave")],
+        "UserRole": [("viewer", "viewer"), ("operator", "operator"), ("admin", "admin")],
         "StepKind": [(kind, kind) for kind in ("team", "subject", "consumer_group")],
     },
 }

@@ -253,6 +253,8 @@ def verify_audit(after_id: int = 0, limit: int = 10_000) -> AuditVerdict:
         if there != count:
             return AuditVerdict(checked, last_id, True, None, f"{count} entries were written, {there} are there")
     return AuditVerdict(checked, last_id, is_end, None, "")
+
+
 def broker_admin_addresses() -> dict[str, str]:
     """Where the masters of broker groups (delay groups left out) show their admin pages; "" for one that has none."""
     groups = BrokerGroup.objects.filter(kind=GroupKind.BROKER)

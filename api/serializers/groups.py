@@ -88,7 +88,7 @@ class Forget(serializers.Serializer):  # type: ignore[type-arg]
     reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
 
-class Member(serializers.Serializer):  # type: ignore[type-arg]
+class GroupMember(serializers.Serializer):  # type: ignore[type-arg]
     """A consumer on one broker group. Null: could not be known, `reasons` says why."""
 
     broker_group = serializers.CharField()
@@ -125,5 +125,5 @@ class GroupDetail(GroupRow):
     time_lag_seconds = serializers.FloatField(allow_null=True)
     unknown_reason = serializers.CharField(allow_null=True)
     progress = OnBrokerGroup(many=True)
-    members = Member(many=True)
+    members = GroupMember(many=True)
     members_total = serializers.IntegerField()

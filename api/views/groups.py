@@ -21,7 +21,7 @@ from metaserver.services import groups as service
 from metaserver.services.changes import NotFound
 
 _ON_BROKER_GROUP = tuple(str(name) for name in shapes.OnBrokerGroup().fields)
-_MEMBER = tuple(str(name) for name in shapes.Member().fields)
+_MEMBER = tuple(str(name) for name in shapes.GroupMember().fields)
 
 
 class GroupFilter(django_filters.FilterSet):  # type: ignore[misc]
