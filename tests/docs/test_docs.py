@@ -21,7 +21,7 @@ from tests.support.processes import PROJECT, answers
 from tests.support.waiting import eventually
 
 README = (PROJECT / "README.md").read_text()
-PORTS = 9
+PORTS = 10
 BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.S)
 
 

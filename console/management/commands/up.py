@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from console.accounts.services import FIRST_ADMIN, ensure_first_admin
 from console.launcher import main
 
-PORTS_NEEDED = 7
+PORTS_NEEDED = 9
 
 
 def _port_base(text: str) -> int:
@@ -37,7 +37,7 @@ def show_first_admin() -> None:
 
 
 class Command(BaseCommand):
-    """Metaserver, two broker groups and the console, watched until Ctrl-C."""
+    """Redis, metaserver, two broker groups, a delay group, the console and its control loops, watched until Ctrl-C."""
 
     help = __doc__ or ""
 
