@@ -61,7 +61,7 @@ def phases_of(stored: dict[str, str]) -> dict[str, Phase]:
 
 def changes() -> int:
     """The number of the newest change; equal numbers, equal metadata."""
-    return Ledger.objects.values_list("changes", flat=True).get(id=1)
+    return Ledger.objects.values_list("changes", flat=True).filter(id=1).first() or 0
 
 
 def _rules() -> dict[str, snapshot.SubjectRule]:

@@ -27,7 +27,7 @@ def record(
     after: Any = None,
 ) -> None:
     """Note a change."""
-    ledger = Ledger.objects.select_for_update().get(id=1)
+    ledger, _ = Ledger.objects.select_for_update().get_or_create(id=1)
     values = {
         "at": timezone.now(),
         "actor": actor.name[:200],

@@ -49,8 +49,11 @@ def answers(url: str) -> bool:
 class Process:
     """One process with its own log file."""
 
-    def __init__(self, name: str, command: list[str], folder: Path, ready_url: str) -> None:
+    def __init__(
+        self, name: str, command: list[str], folder: Path, ready_url: str, environment: dict[str, str] | None = None
+    ) -> None:
         self.name = name
+        self._environment = {**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})}
         self._command = command
         self._log_path = folder / f"{name}.log"
         self._ready_url = ready_url
@@ -59,9 +62,7 @@ class Process:
     def start(self, *, wait: bool = True) -> None:
         """Start it, and by default wait until it serves."""
         with open(self._log_path, "ab") as log:
-            self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=log, cwd=PROJECT, env={**os.environ, "PYTHONUNBUFFERED": "1"}
-            )
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, cwd=PROJECT, env=self._environment)
         if wait:
             self.wait_ready()
 

@@ -1,0 +1,168 @@
+"""Control loops: one acts at a time, the dead are replaced, failures are noted, what is late is seen."""
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from console.models import ControlLoop
+from console.tasks import loops
+from console.tasks.loops import Context, Loop
+from metaserver.services.changes import Actor, NotFound
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ACTOR = Actor("tests")
+
+
+@pytest.fixture
+def ran() -> Iterator[list[str]]:
+    """A loop named `probe` whose runs are counted here."""
+    done: list[str] = []
+
+    def run(context: Context) -> str:
+        done.append(context.actor.name)
+        context.state["runs"] = context.state.get("runs", 0) + 1
+        return f"run {context.state['runs']}"
+
+    loops.LOOPS["probe"] = Loop("probe", 0.0, 30.0, "for tests", run)
+    yield done
+    del loops.LOOPS["probe"]
+
+
+def row() -> ControlLoop:
+    return ControlLoop.objects.get(name="probe")
+
+
+def test_a_run_is_noted_and_remembers_what_it_kept(ran: list[str]) -> None:
+    assert loops.run("probe").ran
+    assert loops.run("probe").text == "run 2"
+    stored = row()
+    assert (stored.runs, stored.failures, stored.result, stored.held_until) == (2, 0, "run 2", None)
+    assert stored.succeeded_at is not None
+    assert ran == ["loop probe", "loop probe"]
+
+
+def test_one_acts_at_a_time_however_many_ask(ran: list[str]) -> None:
+    inside, most, release = threading.Semaphore(0), [], threading.Event()
+    guard = threading.Lock()
+
+    def slow(context: Context) -> str:
+        assert guard.acquire(blocking=False), "two act at once"
+        most.append(context.actor.name)
+        inside.release()
+        release.wait(20)
+        guard.release()
+        return "done"
+
+    loops.LOOPS["probe"] = Loop("probe", 0.0, 30.0, "for tests", slow)
+    ControlLoop.objects.create(name="probe")
+    outcomes: list[bool] = []
+
+    def worker(number: int) -> None:
+        try:
+            outcomes.append(loops.run("probe", holder=f"worker {number}").ran)
+        finally:
+            connection.close()
+
+    first = threading.Thread(target=worker, args=(0,))
+    first.start()
+    assert inside.acquire(timeout=20)
+    others = [threading.Thread(target=worker, args=(number,)) for number in range(1, 8)]
+    for thread in others:
+        thread.start()
+    for thread in others:
+        thread.join(20)
+    release.set()
+    first.join(20)
+    assert sorted(outcomes) == [False] * 7 + [True]
+    assert len(most) == 1
+
+
+def test_two_beats_do_not_double_the_pace(ran: list[str]) -> None:
+    loops.LOOPS["probe"] = Loop("probe", 60.0, 30.0, "for tests", loops.LOOPS["probe"].run)
+    assert loops.run("probe").ran
+    assert not loops.run("probe").ran
+    ControlLoop.objects.update(started_at=timezone.now() - timedelta(seconds=31))
+    assert loops.run("probe").ran
+
+
+def test_a_holder_that_died_is_replaced_when_its_time_is_over(ran: list[str]) -> None:
+    now = timezone.now()
+    ControlLoop.objects.create(name="probe", holder="dead", held_until=now + timedelta(seconds=20))
+    assert not loops.run("probe").ran
+    ControlLoop.objects.update(held_until=now - timedelta(seconds=1))
+    assert loops.run("probe").ran
+
+
+def test_a_turn_taken_by_a_clock_that_ran_ahead_blocks_nobody(ran: list[str]) -> None:
+    ahead = timezone.now() + timedelta(hours=1)
+    ControlLoop.objects.create(name="probe", holder="ahead", held_until=ahead, started_at=ahead)
+    assert loops.run("probe").ran
+
+
+def test_a_failure_is_noted_and_keeps_the_state_of_the_run_before(ran: list[str]) -> None:
+    assert loops.run("probe").ran
+    good = loops.LOOPS["probe"].run
+
+    def fails(context: Context) -> str:
+        context.state["runs"] = 99
+        raise ValueError("no luck")
+
+    loops.LOOPS["probe"] = Loop("probe", 0.0, 30.0, "for tests", fails)
+    assert loops.run("probe").text == "ValueError: no luck"
+    stored = row()
+    assert (stored.failures, stored.error, stored.state) == (1, "ValueError: no luck", {"runs": 1})
+    assert stored.held_until is None
+    loops.LOOPS["probe"] = Loop("probe", 0.0, 30.0, "for tests", good)
+    assert loops.run("probe").text == "run 2"
+    assert row().error == ""
+
+
+def test_a_run_that_lost_its_turn_does_not_write_over_its_follower(ran: list[str]) -> None:
+    def overtaken(context: Context) -> str:
+        ControlLoop.objects.update(holder="follower", started_at=timezone.now() + timedelta(seconds=1))
+        return "too late"
+
+    loops.LOOPS["probe"] = Loop("probe", 0.0, 30.0, "for tests", overtaken)
+    assert loops.run("probe").ran
+    assert (row().holder, row().result) == ("follower", "")
+
+
+def test_switched_off_it_rests_and_each_switch_is_audited(ran: list[str]) -> None:
+    assert loops.set_enabled("probe", False, actor=ACTOR, dry_run=True).is_change
+    assert loops.run("probe").ran, "a dry run switches nothing"
+    assert loops.set_enabled("probe", False, actor=ACTOR, reason="holidays").is_change
+    assert not loops.set_enabled("probe", False, actor=ACTOR).is_change
+    assert not loops.run("probe").ran
+    assert loops.set_enabled("probe", True, actor=ACTOR).is_change
+    assert loops.run("probe").ran
+    with pytest.raises(NotFound):
+        loops.set_enabled("nothing", True, actor=ACTOR)
+
+
+def test_a_loop_is_late_when_it_has_not_succeeded_for_three_intervals(ran: list[str]) -> None:
+    now = timezone.now()
+
+    def is_late() -> bool:
+        return next(state for state in loops.states(now) if state.loop.name == "probe").is_late
+
+    loops.LOOPS["probe"] = Loop("probe", 10.0, 30.0, "for tests", loops.LOOPS["probe"].run)
+    assert is_late(), "it never ran"
+    ControlLoop.objects.create(name="probe", succeeded_at=now - timedelta(seconds=29))
+    assert not is_late()
+    ControlLoop.objects.update(succeeded_at=now - timedelta(seconds=31))
+    assert is_late()
+    ControlLoop.objects.update(is_enabled=False)
+    assert not is_late(), "it rests because somebody said so"
+
+
+def test_every_loop_is_scheduled_and_a_word_nobody_took_is_thrown_away(ran: list[str]) -> None:
+    schedule = loops.schedule()
+    assert {"heartbeats", "rebalance", "moves", "cleanups"} <= set(schedule)
+    for name, entry in schedule.items():
+        assert entry["args"] == [name]
+        assert entry["options"]["expires"] >= 2
+        assert entry["options"]["soft_time_limit"] <= entry["options"]["time_limit"]
