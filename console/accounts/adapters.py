@@ -102,6 +102,8 @@ class SingleSignOnAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
             if role is not None:
                 services.set_role_by_claim(user.pk, role, actor=SSO)
             return
+        if sociallogin.state.get("process") == "connect":
+            return  # a user who is signed in, and proved it again, takes this identity as a second way in
         if user.email and User.objects.filter(email__iexact=user.email).exists():
             logger.warning("single sign-on refused: a local user has the address %s", user.email)
             raise PermissionDenied("a user with this e-mail address exists")
