@@ -133,6 +133,13 @@ def test_every_answer_has_the_headers(path: str) -> None:
         assert "no-store" in answer.headers["Cache-Control"]
 
 
+def test_passwords_are_kept_as_argon2(tmp_path: Path) -> None:
+    text = "from django.contrib.auth.hashers import make_password as m; print(m('x'))"
+    done = manage(tmp_path, "shell", "--no-imports", "-c", text)
+    # The library's own cost: 100 MiB, twice.
+    assert done.stdout.startswith("argon2$argon2id$v=19$m=102400,t=2,p=8$"), done.stderr
+
+
 ASK_BY_HTTPS = """
 import json, django
 django.setup()

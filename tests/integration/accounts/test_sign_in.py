@@ -7,41 +7,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import redis
 from allauth.mfa.totp.internal import auth as totp
 from django.conf import settings as django_settings
-from django.core.cache.backends.locmem import LocMemCache
 from django.test import Client
 
 from console.accounts.models import User, UserSession
 from console.accounts.roles import Role
 from metaserver import queries
-from tests.support.people import PASSWORD, person
+from tests.support.people import PASSWORD, SIGN_IN, Page, person
 
 pytestmark = pytest.mark.django_db
-ROOT = "/_allauth/browser/v1"
 ELSEWHERE = {"REMOTE_ADDR": "198.51.100.7"}
-
-
-class Page:
-    """A page of the console in a browser: sends JSON with the CSRF token its cookie has."""
-
-    def __init__(self, **extra: Any) -> None:
-        self.client = Client(enforce_csrf_checks=True, raise_request_exception=False, **extra)
-        self.client.get(f"{ROOT}/config")
-
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        token = self.client.cookies[django_settings.CSRF_COOKIE_NAME].value
-        return self.client.generic(
-            method,
-            path if path.startswith("/api") else f"{ROOT}/{path}",
-            json.dumps(body) if body is not None else "",
-            content_type="application/json",
-            headers={"X-CSRFToken": token},
-        )
-
-    def sign_in(self, password: str = PASSWORD, **name: str) -> Any:
-        return self.ask("POST", "auth/login", {**(name or {"username": "ada"}), "password": password})
 
 
 @pytest.fixture
@@ -118,16 +94,6 @@ def test_who_goes_on_guessing_meets_the_longer_limit(ada: User) -> None:
 
     of_account = [rate for rate in parse_rates(app_settings.RATE_LIMITS["login_failed"]) if rate.per == "key"]
     assert [(rate.amount, rate.duration) for rate in of_account] == [(5, 60), (20, 900)]
-
-
-def test_with_redis_away_nobody_signs_in_and_is_told(ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    def away(*_: Any, **__: Any) -> None:
-        raise redis.ConnectionError("connection refused")
-
-    page = Page()
-    monkeypatch.setattr(LocMemCache, "add", away)
-    answer = page.sign_in()
-    assert (answer.status_code, answer.json()["code"]) == (503, "accounts.limits_away")
 
 
 def test_one_time_codes_from_setting_them_up_to_signing_in(
@@ -308,7 +274,7 @@ def test_another_sites_page_can_neither_sign_in_nor_change(ada: User) -> None:
 
     login = json.dumps({"username": "ada", "password": PASSWORD})
     victim = Client(enforce_csrf_checks=True)
-    answer = victim.post(f"{ROOT}/auth/login", login, content_type="application/json")
+    answer = victim.post(f"{SIGN_IN}/auth/login", login, content_type="application/json")
     assert (answer.status_code, answer.json()["code"]) == (403, "access.csrf")
     assert UserSession.objects.count() == 1
 
@@ -323,7 +289,7 @@ def test_json_in_the_clothes_of_a_form_is_refused(ada: User, kind: str) -> None:
     page = Page()
     token = page.client.cookies[django_settings.CSRF_COOKIE_NAME].value
     login = json.dumps({"username": "ada", "password": PASSWORD})
-    answer = page.client.generic("POST", f"{ROOT}/auth/login", login, kind, headers={"X-CSRFToken": token})
+    answer = page.client.generic("POST", f"{SIGN_IN}/auth/login", login, kind, headers={"X-CSRFToken": token})
     assert answer.status_code == 415
     page.sign_in()
     token = page.client.cookies[django_settings.CSRF_COOKIE_NAME].value
