@@ -80,6 +80,13 @@ def test_guessing_at_an_account_stops_after_five_in_a_minute_by_whatever_name_an
     assert Page(**ELSEWHERE).sign_in(username="bob").status_code == 200
 
 
+def test_a_new_host_header_is_no_new_chance(ada: User) -> None:
+    for attempt in range(5):
+        answer = Page(HTTP_HOST=f"localhost:{8000 + attempt}").sign_in("wrong")
+        assert answer.json()["errors"][0]["code"] == "username_password_mismatch"
+    assert Page(HTTP_HOST="127.0.0.1:9").sign_in().json()["errors"][0]["code"] == "too_many_login_attempts"
+
+
 def test_guessing_from_an_address_stops_after_twenty_in_a_minute(ada: User) -> None:
     for attempt in range(20):
         answer = Page(**ELSEWHERE).sign_in("wrong", username=f"guess{attempt}")
