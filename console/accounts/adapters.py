@@ -34,11 +34,12 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         """Never: administrators make users."""
         return False
 
-    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
-        """Count the attempt by account, whichever of its names was typed: two names are not twice the guesses."""
+    def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
+        """What attempts are counted under: the account, whichever of its names was typed, for two names are not twice the
+        guesses. allauth's own has the Host header in it, which whoever guesses may write a new port into each time."""
         login = str(credentials.get("email") or credentials.get("username") or "").lower()
         found = User.objects.filter(email__iexact=login).order_by("pk").first() if "@" in login else None
-        super().pre_authenticate(request, username=found.get_username() if found is not None else login)
+        return found.get_username() if found is not None else login
 
     def set_password(self, user: User, password: str) -> None:
         """Set one's own password; the user's other sessions end."""
@@ -102,6 +103,8 @@ class SingleSignOnAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
             if role is not None:
                 services.set_role_by_claim(user.pk, role, actor=SSO)
             return
+        if sociallogin.state.get("process") == "connect":
+            return  # a user who is signed in, and proved it again, takes this identity as a second way in
         if user.email and User.objects.filter(email__iexact=user.email).exists():
             logger.warning("single sign-on refused: a local user has the address %s", user.email)
             raise PermissionDenied("a user with this e-mail address exists")

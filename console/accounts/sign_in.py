@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 
 import redis
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 
 from console.requests import current_id
 
@@ -30,6 +30,7 @@ OPEN = frozenset(
 )
 """Everything else of allauth stays shut: signing up, addresses and resets by mail are for sites whose users come by
 themselves; here administrators make them."""
+SIGN_IN_PAGE = "/sign-in"
 CHANGES = ("POST", "PUT", "PATCH", "DELETE")
 
 
@@ -57,11 +58,16 @@ class SignInDoors:
         return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """Attempts that can't be counted are refused: nobody guesses without limit while Redis is away."""
-        if not isinstance(error, redis.RedisError) or not request.path.startswith((ROOT, "/accounts/")):
-            return None
-        logger.warning("nobody can sign in, Redis does not answer: %s", error)
-        return _problem(503, "accounts.limits_away", "attempts can't be counted now; try again soon")
+        """Attempts that can't be counted are refused: nobody guesses without limit while Redis is away. And whom an
+        identity provider that does not answer would leave on an error page goes back to where to sign in."""
+        is_on_the_way = request.path.startswith((BROWSER + REDIRECT, "/accounts/"))
+        if isinstance(error, redis.RedisError) and request.path.startswith((ROOT, "/accounts/")):
+            logger.warning("nobody can sign in, Redis does not answer: %s", error)
+            return _problem(503, "accounts.limits_away", "attempts can't be counted now; try again soon")
+        if isinstance(error, OSError) and is_on_the_way:  # what requests raises are OSErrors
+            logger.warning("the identity provider does not answer: %s", error)
+            return HttpResponseRedirect(f"{SIGN_IN_PAGE}?error=provider_away")
+        return None
 
 
 def _problem(status: int, code: str, detail: str) -> JsonResponse:

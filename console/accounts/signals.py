@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 from allauth.mfa.signals import authenticator_added, authenticator_removed, authenticator_reset
+from allauth.socialaccount.signals import social_account_added
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
 from django.db import transaction
 from django.http import HttpRequest
@@ -22,6 +23,7 @@ def connect() -> None:
     user_logged_in.connect(_signed_in, dispatch_uid="qmq.signed_in")
     user_logged_out.connect(_signed_out, dispatch_uid="qmq.signed_out")
     user_login_failed.connect(_refused, dispatch_uid="qmq.refused")
+    social_account_added.connect(_identity_added, dispatch_uid="qmq.identity_added")
     authenticator_added.connect(_factor_added, dispatch_uid="qmq.factor_added")
     authenticator_removed.connect(_factor_removed, dispatch_uid="qmq.factor_removed")
     authenticator_reset.connect(_factor_reset, dispatch_uid="qmq.factor_reset")
@@ -48,6 +50,13 @@ def _refused(credentials: dict[str, Any], request: HttpRequest | None = None, **
     address = request.META.get("REMOTE_ADDR", "") if request is not None else ""
     # What was typed as a name may be a password: enough of it to recognise a guessed account, not more.
     logger.warning("sign-in as %r refused, from %s", str(name)[:40], address)
+
+
+def _identity_added(request: HttpRequest, sociallogin: Any, **_: Any) -> None:
+    user: User = sociallogin.user
+    after = {"provider": str(sociallogin.account.provider), "uid": str(sociallogin.account.uid)[:200]}
+    with transaction.atomic():
+        audit.record(actor=_actor(request, user), action="user.connect", target=user.get_username(), after=after)
 
 
 def _factor_added(request: HttpRequest, user: User, authenticator: Any, **_: Any) -> None:

@@ -1,13 +1,16 @@
 """People and machines for tests: users with a role, browsers they are signed in with, tokens."""
 
+import json
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
+from django.contrib.auth.hashers import Argon2PasswordHasher
 from django.core.cache import caches
-from django.test import override_settings
+from django.test import Client, override_settings
 from rest_framework.test import APIClient
 
 from console.accounts import services, tokens
@@ -16,6 +19,7 @@ from console.accounts.roles import Role, Scope
 from metaserver.services.changes import Actor
 
 PASSWORD = "seven-green-bottles"
+SIGN_IN = "/_allauth/browser/v1"
 TESTER = Actor("tester", "192.0.2.1", "request-of-a-test")
 
 
@@ -46,11 +50,41 @@ def machine(owner: User, *scopes: Scope) -> APIClient:
     return client
 
 
+class Page:
+    """A page of the console in a browser: sends JSON with the CSRF token its cookie has."""
+
+    def __init__(self, **extra: Any) -> None:
+        self.client = Client(enforce_csrf_checks=True, raise_request_exception=False, **extra)
+        self.client.get(f"{SIGN_IN}/config")
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        token = self.client.cookies[settings.CSRF_COOKIE_NAME].value
+        return self.client.generic(
+            method,
+            path if path.startswith("/api") else f"{SIGN_IN}/{path}",
+            json.dumps(body) if body is not None else "",
+            content_type="application/json",
+            headers={"X-CSRFToken": token},
+        )
+
+    def sign_in(self, password: str = PASSWORD, **name: str) -> Any:
+        return self.ask("POST", "auth/login", {**(name or {"username": "ada"}), "password": password})
+
+
+class QuickArgon2(Argon2PasswordHasher):
+    """Argon2 that costs next to nothing: these tests make and check hundreds of passwords."""
+
+    time_cost = 1
+    memory_cost = 8
+    parallelism = 1
+
+
 @contextmanager
 def without_redis() -> Iterator[None]:
-    """Caches and channels in this process, for tests that Redis is not the subject of."""
+    """Caches and channels in this process, for tests that Redis is not the subject of; quick passwords."""
     cache = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "tests"}
     layer = {"BACKEND": "channels.layers.InMemoryChannelLayer"}
-    with override_settings(CACHES={"default": cache}, CHANNEL_LAYERS={"default": layer}):
+    hashers = ["tests.support.people.QuickArgon2"]
+    with override_settings(CACHES={"default": cache}, CHANNEL_LAYERS={"default": layer}, PASSWORD_HASHERS=hashers):
         caches["default"].clear()
         yield

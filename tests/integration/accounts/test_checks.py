@@ -1,0 +1,171 @@
+"""System checks and headers: what a deployment is told before it serves, and what browsers are told."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from console import checks
+from tests.support.processes import PROJECT
+
+
+def ids(found: list[Any]) -> list[str]:
+    return [message.id for message in found]
+
+
+def test_e001_https_with_cookies_that_go_without(settings: Any) -> None:
+    settings.IS_HTTPS = True
+    settings.SESSION_COOKIE_SECURE = settings.CSRF_COOKIE_SECURE = True
+    assert checks.cookies(None) == []
+    settings.CSRF_COOKIE_SECURE = False
+    assert ids(checks.cookies(None)) == ["console.E001"]
+    settings.IS_HTTPS = False
+    assert checks.cookies(None) == []
+
+
+@pytest.mark.parametrize("key", ["short", "a" * 60, "django-insecure-" + "abcdefghij" * 5])
+def test_e002_a_key_that_can_be_guessed(settings: Any, key: str) -> None:
+    settings.SECRET_KEY = key
+    assert ids(checks.secret(None)) == ["console.E002"]
+    settings.SECRET_KEY = "kf83-Zq0_xV7pLm2RtYw9BnC4sHd6JgT"
+    assert checks.secret(None) == []
+
+
+@pytest.mark.parametrize("host", ["*", "*.example.org"])
+def test_e003_any_host(settings: Any, host: str) -> None:
+    settings.ALLOWED_HOSTS = ["console.example.org", host]
+    assert ids(checks.hosts(None)) == ["console.E003"]
+    settings.ALLOWED_HOSTS = ["console.example.org", ".example.org"]
+    assert checks.hosts(None) == []
+
+
+@pytest.mark.parametrize(
+    ("collation", "expected"),
+    [("utf8mb4_bin", []), ("utf8mb4_0900_as_cs", []), ("utf8mb4_general_ci", ["console.E004"])],
+)
+def test_e004_capitals_and_small_letters(monkeypatch: pytest.MonkeyPatch, collation: str, expected: list[str]) -> None:
+    class Cursor:
+        def __enter__(self) -> "Cursor":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def execute(self, text: str) -> None:
+            assert text == "SELECT @@collation_database"
+
+        def fetchone(self) -> tuple[str]:
+            return (collation,)
+
+    mysql = SimpleNamespace(vendor="mysql", cursor=Cursor)
+    sqlite = SimpleNamespace(vendor="sqlite", cursor=None)
+    monkeypatch.setattr(checks, "connections", {"default": mysql, "other": sqlite})
+    assert ids(checks.collation(None, databases=["default", "other"])) == expected
+    assert checks.collation(None, databases=None) == []
+
+
+def test_e005_a_word_that_is_none(settings: Any) -> None:
+    assert checks.accounts(None) == []
+    settings.MFA_REQUIRED = "yes"
+    assert ids(checks.accounts(None)) == ["console.E005"]
+
+
+def test_e006_half_a_single_sign_on(settings: Any) -> None:
+    settings.OIDC_ISSUER = "https://id.example.org"
+    assert ids(checks.accounts(None)) == ["console.E006"]
+    settings.OIDC_CLIENT_ID = "qmq"
+    assert checks.accounts(None) == []
+    settings.OIDC_ROLES = {"ops": "boss"}
+    assert ids(checks.accounts(None)) == ["console.E006"]
+
+
+def manage(tmp_path: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("QMQ_")}
+    return subprocess.run(
+        [sys.executable, "manage.py", *words],
+        cwd=PROJECT,
+        env={**inherited, "QMQ_DATA_DIR": str(tmp_path), **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_a_deployment_behind_https_is_clean(tmp_path: Path) -> None:
+    done = manage(tmp_path, "check", "--deploy", "--fail-level", "WARNING", QMQ_HTTPS="1")
+    assert done.returncode == 0, done.stderr
+    assert "no issues" in done.stdout + done.stderr
+
+
+def test_a_careless_deployment_is_told(tmp_path: Path) -> None:
+    done = manage(
+        tmp_path, "check", "--deploy",
+        QMQ_HTTPS="1", QMQ_SECRET_KEY="secret", QMQ_ALLOWED_HOSTS="*", QMQ_MFA_REQUIRED="maybe",
+    )  # fmt: skip
+    assert done.returncode != 0
+    for what in ("console.E002", "console.E003", "console.E005"):
+        assert what in done.stderr
+
+
+SNAPSHOT = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/", "/healthz", "/api/v1/subjects/", "/_allauth/browser/v1/config", "/nothing"])
+def test_every_answer_has_the_headers(path: str) -> None:
+    answer = Client(raise_request_exception=False).get(path)
+    assert {name: answer.headers.get(name) for name in SNAPSHOT} == SNAPSHOT
+    assert "Strict-Transport-Security" not in answer.headers
+    assert "Server" not in answer.headers
+    if path.startswith(("/api", "/_allauth")):
+        assert "no-store" in answer.headers["Cache-Control"]
+
+
+def test_passwords_are_kept_as_argon2(tmp_path: Path) -> None:
+    text = "from django.contrib.auth.hashers import make_password as m; print(m('x'))"
+    done = manage(tmp_path, "shell", "--no-imports", "-c", text)
+    # The library's own cost: 100 MiB, twice.
+    assert done.stdout.startswith("argon2$argon2id$v=19$m=102400,t=2,p=8$"), done.stderr
+
+
+ASK_BY_HTTPS = """
+import json, django
+django.setup()
+from django.test import Client
+from django.conf import settings
+settings.ALLOWED_HOSTS = ["testserver"]
+answer = Client().get("/healthz", secure=True)
+plain = Client().get("/healthz")
+print(json.dumps({
+    "hsts": answer.headers.get("Strict-Transport-Security"),
+    "redirect": [plain.status_code, plain.headers.get("Location")],
+    "cookies": [settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME,
+                settings.SESSION_COOKIE_SECURE, settings.CSRF_COOKIE_SECURE, settings.SESSION_COOKIE_HTTPONLY],
+}))
+"""
+
+
+def test_https_is_for_ever_and_cookies_keep_to_it(tmp_path: Path) -> None:
+    environment = {**os.environ, "QMQ_HTTPS": "1", "QMQ_DATA_DIR": str(tmp_path)}
+    environment["DJANGO_SETTINGS_MODULE"] = "console.settings"
+    done = subprocess.run(
+        [sys.executable, "-c", ASK_BY_HTTPS], cwd=PROJECT, env=environment, capture_output=True, text=True, check=True
+    )
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert said == {
+        "hsts": "max-age=31536000; includeSubDomains",
+        "redirect": [301, "https://testserver/healthz"],
+        "cookies": ["__Host-qmq_session", "__Host-qmq_csrf", True, True, True],
+    }
