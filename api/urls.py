@@ -16,4 +16,5 @@ subject_urls = [
 urlpatterns = [
     path("openapi.yaml", SpectacularAPIView.as_view(), name="openapi"),
     path("", include(subject_urls)),
+    path("", include("api.alert_urls")),
 ]
