@@ -5,6 +5,9 @@ from django.utils import timezone
 
 from console.alerts.rules import Event, Kind, Severity
 
+TARGET_CHARS_MAX = 600
+"""A retry subject with its group: twice the longest group, the longest subject, and what stands between."""
+
 
 class ChannelKind(models.TextChoices):
     """How somebody is told."""
@@ -105,7 +108,7 @@ class Alert(models.Model):
     rule = models.ForeignKey(AlertRule, null=True, on_delete=models.SET_NULL, related_name="alerts")
     rule_name = models.CharField(max_length=100)
     kind = models.CharField(max_length=20, choices=[(k.value, k.value) for k in Kind], db_index=True)
-    target = models.CharField(max_length=320, db_index=True)
+    target = models.CharField(max_length=TARGET_CHARS_MAX, db_index=True)
     owner = models.CharField(max_length=60, blank=True, db_index=True)
     severity = models.CharField(max_length=10, choices=[(s.value, s.value) for s in Severity])
     threshold = models.FloatField()
@@ -197,7 +200,9 @@ class Notification(models.Model):
 class DeadLetterCount(models.Model):
     """How many dead letters a group had, and when they came: what "in ten minutes" is counted from."""
 
-    target = models.CharField(max_length=320, unique=True)
+    key = models.CharField(max_length=64, unique=True)
+    """A digest of the target: names differ by case, and not every database's text does."""
+    target = models.CharField(max_length=TARGET_CHARS_MAX, blank=True)
     """`subject/group`; "" for the row that says since when anything is counted."""
     count = models.BigIntegerField(default=0)
     arrivals = models.JSONField(default=list)

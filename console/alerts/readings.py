@@ -52,9 +52,9 @@ def of_snapshot(snapshot: Mapping[str, Any] | None) -> Iterator[Reading]:
     is_all = is_complete(snapshot)
     for key, entry in snapshot.get("groups", {}).items():
         # Keys are "subject<line end>group"; neither name holds a line end or '/'.
-        yield from _of_group(str(key).replace("\n", "/"), entry, is_all)
+        yield from _of_group(_storable(key.replace("\n", "/")), entry, is_all)
     for node_id, entry in snapshot.get("nodes", {}).items():
-        yield from _of_node(str(node_id), entry)
+        yield from _of_node(_storable(node_id), entry)
 
 
 def dead_letter_counts(snapshot: Mapping[str, Any]) -> dict[str, int | None]:
@@ -65,7 +65,7 @@ def dead_letter_counts(snapshot: Mapping[str, Any]) -> dict[str, int | None]:
         if parts.kind != "dead" or not parts.group:
             continue
         count = _number(entry.get("sent_messages"))
-        counts[f"{parts.subject}/{parts.group}"] = None if count is None else int(count)
+        counts[_storable(f"{parts.subject}/{parts.group}")] = None if count is None else int(count)
     return counts
 
 
@@ -131,4 +131,9 @@ def _number(value: Any) -> float | None:
 
 
 def _reason(entry: Mapping[str, Any]) -> str:
-    return str(entry.get("reason") or "not measured")[:300]
+    return _storable(entry.get("reason") or "not measured")[:300]
+
+
+def _storable(text: Any) -> str:
+    """Text as any database takes it: one odd name must not stop the look at all others."""
+    return str(text).replace("\x00", "\ufffd").encode(errors="replace").decode()[:600]

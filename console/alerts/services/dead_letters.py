@@ -1,6 +1,7 @@
 """Counts dead letters as they come, so that a rule can ask how many came in its window."""
 
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -54,9 +55,10 @@ def _begin(target: str, count: int, now: float, has_begun: bool) -> Arrivals:
 
 
 def _insert(target: str, count: int, arrivals: Arrivals) -> bool:
+    key = blake2b(target.encode(), digest_size=32).hexdigest()
     try:
         with transaction.atomic():
-            DeadLetterCount.objects.create(target=target, count=count, arrivals=arrivals)
+            DeadLetterCount.objects.create(key=key, target=target, count=count, arrivals=arrivals)
     except IntegrityError:
         return False
     return True
