@@ -1,6 +1,7 @@
 """Callers by role, and a webhook's receiver."""
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -61,7 +62,7 @@ def admin(caller: Callable[[Role], APIClient]) -> APIClient:
 class Receiver:
     """A real HTTP server that keeps what it was sent and answers what it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.requests: list[tuple[str, dict[str, str], bytes]] = []
         self.status = 200
         self.headers: dict[str, str] = {}
@@ -94,6 +95,8 @@ class Receiver:
                 """The sender hangs up once it knows the status: nothing to report."""
 
         self._server = Server(("127.0.0.1", 0), Handler)
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
