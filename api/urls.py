@@ -77,4 +77,5 @@ urlpatterns = [
     path("", include(subject_urls)),
     path("", include(account_urls)),
     path("", include(message_urls)),
+    path("", include("api.alert_urls")),
 ]

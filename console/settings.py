@@ -55,6 +55,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "metaserver",
     "console.accounts",
+    "console.alerts",
     "console",
     "allauth",
     "allauth.account",
@@ -229,8 +230,25 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "NodeRole": [("master", "master"), ("slave", "slave")],
         "UserRole": [("viewer", "viewer"), ("operator", "operator"), ("admin", "admin")],
         "StepKind": [(kind, kind) for kind in ("team", "subject", "consumer_group")],
+        "AlertKind": "api.serializers.alerts.KINDS",
+        "AlertSeverity": "api.serializers.alerts.SEVERITIES",
+        "AlertState": "api.serializers.alerts.ALERT_STATES",
+        "AlertChannelKind": "api.serializers.alerts.CHANNEL_KINDS",
+        "NotificationState": "api.serializers.alerts.NOTIFICATION_STATES",
     },
 }
+
+# --- alerts -----------------------------------------------------------------------------------------------------------
+
+WEBHOOK_NETWORKS = _list("QMQ_WEBHOOK_NETWORKS")
+"""Networks that are not public and that alerts' webhooks may be sent to, like 10.20.0.0/16."""
+EMAIL_HOST = os.environ.get("QMQ_SMTP_HOST", "localhost")
+EMAIL_PORT = int(os.environ.get("QMQ_SMTP_PORT", "25"))
+EMAIL_HOST_USER = os.environ.get("QMQ_SMTP_USER", "")
+EMAIL_HOST_PASSWORD = os.environ.get("QMQ_SMTP_PASSWORD", "")
+EMAIL_USE_TLS = _flag("QMQ_SMTP_STARTTLS")
+EMAIL_TIMEOUT = 5
+DEFAULT_FROM_EMAIL = os.environ.get("QMQ_MAIL_FROM", "pyqmq@localhost")
 
 # --- Redis, Channels, Celery ------------------------------------------------------------------------------------------
 

@@ -1,0 +1,103 @@
+"""Where a webhook may go: public addresses, and networks the operator allowed (QMQ_WEBHOOK_NETWORKS). Pure.
+
+Whoever may set a webhook must not reach through us what only this machine reaches: loopback, the private network, the
+cloud's metadata service.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+URL_CHARS_MAX = 1_000
+_PLAIN = re.compile(r"[!-~]+")
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+class IllegalUrl(ValueError):
+    """No URL a webhook can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A webhook's URL taken apart."""
+
+    is_https: bool
+    host: str
+    port: int
+    path: str
+    """With the query."""
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port as text."""
+        scheme, usual = ("https", 443) if self.is_https else ("http", 80)
+        return f"{scheme}://{self.authority}" if self.port == usual else f"{scheme}://{self.bracketed}:{self.port}"
+
+    @property
+    def bracketed(self) -> str:
+        """The host as URLs write it."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    @property
+    def authority(self) -> str:
+        """What the Host header says."""
+        usual = 443 if self.is_https else 80
+        return self.bracketed if self.port == usual else f"{self.bracketed}:{self.port}"
+
+
+def parse_url(url: str) -> Target:
+    """Take a webhook's URL apart. Raises IllegalUrl."""
+    if len(url) > URL_CHARS_MAX or not _PLAIN.fullmatch(url) or "\\" in url:
+        raise IllegalUrl(f"a URL of up to {URL_CHARS_MAX} plain ASCII characters is needed")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise IllegalUrl(str(error)) from error
+    if parts.scheme not in ("http", "https"):
+        raise IllegalUrl("a URL that begins with https:// or http:// is needed")
+    if "@" in parts.netloc:
+        raise IllegalUrl("name and password don't belong into the URL; use a header")
+    if parts.fragment or not parts.hostname or not _HOST.fullmatch(parts.hostname) or port == 0:
+        raise IllegalUrl("a URL with a host and without a fragment is needed")
+    is_https = parts.scheme == "https"
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Target(is_https, parts.hostname, port or (443 if is_https else 80), path)
+
+
+def networks_of(texts: Iterable[str]) -> tuple[Network, ...]:
+    """Networks from their texts. Raises ValueError."""
+    return tuple(ipaddress.ip_network(text) for text in texts)
+
+
+def refusal(text: str, allowed: Iterable[Network]) -> str:
+    """Why nothing may be sent to this address, or ""."""
+    try:
+        address: Address = ipaddress.ip_address(text)
+    except ValueError:
+        return f"{text!r} is no address"
+    inner = _inner(address)
+    if any(each in network for network in allowed for each in {address, inner} if each.version == network.version):
+        return ""
+    for each in (address, inner):
+        if not each.is_global or each.is_multicast:
+            return f"{text} is not a public address; QMQ_WEBHOOK_NETWORKS can allow its network"
+    return ""
+
+
+def _inner(address: Address) -> Address:
+    """The IPv4 address that an IPv6 one stands for, or itself."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address

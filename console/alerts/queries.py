@@ -1,0 +1,33 @@
+"""The read side."""
+
+from datetime import datetime
+
+from django.db.models import Count, Q, QuerySet
+
+from console.alerts.models import Alert, AlertChannel, AlertRule, AlertState, Silence
+
+
+def rules() -> QuerySet[AlertRule]:
+    """Rules with their channels and the count of alerts that fire."""
+    firing = Count("alerts", filter=Q(alerts__state=AlertState.FIRING))
+    return AlertRule.objects.prefetch_related("channels").annotate(firing_count=firing)
+
+
+def alerts() -> QuerySet[Alert]:
+    """Alerts, open ones first, the newest of each first."""
+    return Alert.objects.all()
+
+
+def silences() -> QuerySet[Silence]:
+    """Silences, the newest first."""
+    return Silence.objects.all()
+
+
+def channels() -> QuerySet[AlertChannel]:
+    """Channels."""
+    return AlertChannel.objects.all()
+
+
+def is_active(at: datetime) -> Q:
+    """Silences that hold at a moment."""
+    return Q(starts_at__lte=at, ends_at__gt=at)

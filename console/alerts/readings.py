@@ -1,0 +1,139 @@
+"""What rules look at, from the collector's snapshot (console/live/state.py): the one place that knows its fields. Pure.
+
+An entry of the snapshot is measured when its `reason` is None; a field that could not be measured is None.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from console.alerts.rules import Kind
+from qmq.protocol.names import split_subject
+
+READINGS_MAX = 100_000
+"""Most readings of one look; what is above is not looked at, and the result says so."""
+STATE_LEVELS = {"read_write": 0.0, "read_only": 1.0, "write_only": 1.0, "offline": 2.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One number of one target; None with the reason when it could not be measured."""
+
+    kind: Kind
+    target: str
+    value: float | None
+    reason: str = ""
+    subject: str = ""
+    """The subject it is about, whose owner is the alert's; "" for nodes, broker groups, loops."""
+    is_consequence: bool = False
+    """Not measured while a node is away: the node is what somebody should be told of."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRun:
+    """A control loop: how often it should run, and seconds since it last succeeded (None: it never did)."""
+
+    name: str
+    interval_seconds: float
+    succeeded_before_seconds: float | None
+
+
+COLLECTOR = "collector"
+"""The target that is unknown while there is no snapshot at all."""
+
+
+def of_snapshot(snapshot: Mapping[str, Any] | None) -> Iterator[Reading]:
+    """Lag, time lag, disk, lateness, and for each consumer group and node whether it could be measured."""
+    if snapshot is None:
+        yield Reading(Kind.UNKNOWN, COLLECTOR, 1.0, "there is no snapshot")
+        return
+    yield Reading(Kind.UNKNOWN, COLLECTOR, 0.0)
+    is_all = is_complete(snapshot)
+    for key, entry in snapshot.get("groups", {}).items():
+        # Keys are "subject<line end>group"; neither name holds a line end or '/'.
+        yield from _of_group(_storable(key.replace("\n", "/")), entry, is_all)
+    for node_id, entry in snapshot.get("nodes", {}).items():
+        yield from _of_node(_storable(node_id), entry)
+
+
+def dead_letter_counts(snapshot: Mapping[str, Any]) -> dict[str, int | None]:
+    """Dead letters ever stored, by `subject/group`; None: not measured."""
+    counts: dict[str, int | None] = {}
+    for name, entry in snapshot.get("subjects", {}).items():
+        parts = split_subject(str(name))
+        if parts.kind != "dead" or not parts.group:
+            continue
+        count = _number(entry.get("sent_messages"))
+        counts[_storable(f"{parts.subject}/{parts.group}")] = None if count is None else int(count)
+    return counts
+
+
+def is_complete(snapshot: Mapping[str, Any]) -> bool:
+    """Whether every node answered."""
+    nodes = snapshot.get("nodes", {})
+    return bool(nodes) and all(entry.get("reason") is None for entry in nodes.values())
+
+
+def of_broker_groups(states: Iterable[tuple[str, str]]) -> Iterator[Reading]:
+    """From names and states of broker groups."""
+    for name, state in states:
+        level = STATE_LEVELS.get(state)
+        yield Reading(Kind.GROUP_STATE, name, level, "" if level is not None else f"state {state!r} is not known")
+
+
+def of_loops(loops: Iterable[LoopRun]) -> Iterator[Reading]:
+    """How many intervals ago each loop succeeded."""
+    for loop in loops:
+        if loop.succeeded_before_seconds is None:
+            why = "it has not succeeded yet"
+            yield Reading(Kind.LOOP_LATE, loop.name, None, why)
+            yield Reading(Kind.UNKNOWN, loop.name, 1.0, why)
+        else:
+            late = max(0.0, loop.succeeded_before_seconds) / loop.interval_seconds
+            yield Reading(Kind.LOOP_LATE, loop.name, late)
+            yield Reading(Kind.UNKNOWN, loop.name, 0.0)
+
+
+def _of_group(target: str, entry: Mapping[str, Any], is_all: bool) -> Iterator[Reading]:
+    subject = split_subject(target.partition("/")[0]).subject
+    reason = _reason(entry)
+    lag, time_lag = _number(entry.get("lag")), _number(entry.get("time_lag_seconds"))
+    yield Reading(Kind.LAG, target, lag, reason if lag is None else "", subject)
+    yield Reading(Kind.TIME_LAG, target, time_lag, reason if time_lag is None else "", subject)
+    # Time lag alone is missing for a damaged commit; rates are missing in a node's first second. Lag is what counts.
+    if lag is None:
+        yield Reading(Kind.UNKNOWN, target, 1.0, reason, subject, is_consequence=not is_all)
+    else:
+        yield Reading(Kind.UNKNOWN, target, 0.0, "", subject)
+
+
+def _of_node(node_id: str, entry: Mapping[str, Any]) -> Iterator[Reading]:
+    is_measured, reason = entry.get("reason") is None, _reason(entry)
+    yield Reading(Kind.UNKNOWN, node_id, 0.0 if is_measured else 1.0, "" if is_measured else reason)
+    for kind, value in ((Kind.DISK, _used_percent(entry)), (Kind.LATENESS, _number(entry.get("lateness_p99_seconds")))):
+        # A node that was asked and has no such number (a broker has no lateness) is no target of the kind.
+        if value is not None or not is_measured:
+            yield Reading(kind, node_id, value, "" if value is not None else reason)
+
+
+def _used_percent(entry: Mapping[str, Any]) -> float | None:
+    free, total = _number(entry.get("disk_free_bytes")), _number(entry.get("disk_total_bytes"))
+    if free is None or total is None or total <= 0:
+        return None
+    return 100.0 * (1.0 - min(free, total) / total)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        return None
+    return float(value)
+
+
+def _reason(entry: Mapping[str, Any]) -> str:
+    return _storable(entry.get("reason") or "not measured")[:300]
+
+
+def _storable(text: Any) -> str:
+    """Text as any database takes it: one odd name must not stop the look at all others."""
+    return str(text).replace("\x00", "\ufffd").encode(errors="replace").decode()[:600]

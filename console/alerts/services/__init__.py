@@ -1,0 +1,7 @@
+"""All that changes alerts: operators' decisions (rules, silences, channels, alerts) and the two loops' work."""
+
+from console.alerts.services.delivery import Delivered, deliver
+from console.alerts.services.evaluation import Evaluated, evaluate
+from console.alerts.services.retention import forget_old
+
+__all__ = ["Delivered", "Evaluated", "deliver", "evaluate", "forget_old"]

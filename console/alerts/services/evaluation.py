@@ -1,0 +1,382 @@
+"""One look: the collector's snapshot against all rules. May run in any number of processes, and twice with the same
+snapshot: every change of an alert compares the version it read, and an open alert is one by its key."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import blake2b
+from itertools import chain, islice
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import F, QuerySet
+
+from console.alerts import readings
+from console.alerts.arrivals import Arrivals, within
+from console.alerts.models import Alert, AlertRule, AlertState, Resolution
+from console.alerts.readings import READINGS_MAX, LoopRun, Reading
+from console.alerts.rules import Conditions, Event, Kind, Phase, State, matcher, step
+from console.alerts.services.dead_letters import count_dead_letters
+from console.alerts.services.outbox import Outbox
+from console.alerts.services.rules import RULES_MAX
+from console.alerts.services.silences import IsSilenced, silenced_at
+from console.models import ControlLoop
+from metaserver import queries
+
+logger = logging.getLogger("qmq.alerts")
+
+OPEN_MAX = 10_000
+"""Open alerts at a time; what would be more is counted and opened once there is room."""
+BATCH_ALERTS = 200
+"""Alerts changed in one transaction."""
+VALUE_SECONDS = 30
+"""An open alert's newest value is written this often."""
+GONE_SECONDS = 3_600
+"""A target that is missing for this long, while everything can be measured, is taken for removed."""
+_OPEN_PLACE = 1 << 62
+_FROM_DATABASE = frozenset({Kind.GROUP_STATE, Kind.LOOP_LATE})
+"""Kinds whose targets are known whether or not there is a snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What a look did."""
+
+    looked_at: int
+    """Readings."""
+    opened: int
+    """Alerts that became pending or fired at once."""
+    fired: int
+    resolved: int
+    notifications: int
+    left_out: int
+    """Readings, alerts and notifications above their limits."""
+
+
+def evaluate(
+    snapshot: Mapping[str, Any] | None, now: datetime, *, loop_intervals: Mapping[str, float] | None = None
+) -> Evaluated:
+    """Look at everything once.
+
+    Args:
+        snapshot: the collector's; None when there is none: then nothing of it is known, and nothing of it ends.
+        now: the time of the look, with its zone.
+        loop_intervals: how often each control loop should run, in seconds; loops not named are not looked at.
+    """
+    return _Look(snapshot, now, loop_intervals or {}).run()
+
+
+def close_alerts(alerts: "QuerySet[Alert]", resolution: Resolution, now: datetime) -> int:
+    """End open alerts whatever their value, in the caller's transaction; how many."""
+    outbox, closed = Outbox(), 0
+    for alert in alerts.select_for_update():
+        if alert.state == AlertState.PENDING:
+            alert.delete()
+        else:
+            closed += _resolve(alert, resolution, now, outbox)[0]
+    return closed
+
+
+def open_key(rule_id: int, target: str) -> str:
+    """What is unique among open alerts."""
+    return blake2b(f"{rule_id}\n{target}".encode(), digest_size=32).hexdigest()
+
+
+class _Look:
+    """One evaluation: reads everything, decides in memory, writes in batches."""
+
+    def __init__(self, snapshot: Mapping[str, Any] | None, now: datetime, loop_intervals: Mapping[str, float]) -> None:
+        self._snapshot = snapshot
+        self._now = now
+        self._seconds = now.timestamp()
+        self._is_complete = snapshot is not None and readings.is_complete(snapshot)
+        self._loop_intervals = loop_intervals
+        self._silenced: IsSilenced = silenced_at(now)
+        self._outbox = Outbox()
+        self._done: Counter[str] = Counter()
+        self._jobs: list[Callable[[], Counter[str]]] = []
+        self._refreshed: list[Alert] = []
+        self._subjects: set[str] = set()
+        self._owners: dict[str, str | None] = {}
+
+    def run(self) -> Evaluated:
+        rules = list(AlertRule.objects.filter(is_enabled=True).prefetch_related("channels").order_by("id")[:RULES_MAX])
+        by_kind = self._read()
+        dead = {} if self._snapshot is None else count_dead_letters(self._snapshot, self._seconds)
+        still_open = {(alert.rule_id, alert.target): alert for alert in Alert.objects.filter(open_key__isnull=False)}
+        room = OPEN_MAX - len(still_open)
+        seen: set[int] = set()
+        for rule in rules:
+            found = by_kind[Kind(rule.kind)]
+            if rule.kind == Kind.DEAD_LETTERS:
+                found = self._dead_letters(dead, rule.window_seconds)
+            for reading, alert in _concerned(rule, found, still_open):
+                if alert is not None:
+                    seen.add(alert.pk)
+                    self._look_at(rule, alert, reading)
+                elif room > 0:
+                    room -= 1
+                    self._begin(rule, reading)
+                else:
+                    self._done["left_out"] += 1
+        self._look_at_missing(rules, [alert for alert in still_open.values() if alert.pk not in seen])
+        self._write()
+        done = self._done
+        if done["left_out"]:
+            logger.warning("%d readings, alerts or notifications were above their limits", done["left_out"])
+        return Evaluated(
+            sum(map(len, by_kind.values())) + len(dead),
+            done["opened"],
+            done["fired"],
+            done["resolved"],
+            done["notifications"],
+            done["left_out"],
+        )
+
+    # --- reading -------------------------------------------------------------------------------------------------------
+
+    def _read(self) -> dict[Kind, list[Reading]]:
+        found = chain(
+            readings.of_broker_groups(queries.broker_groups().values_list("name", "state")),
+            readings.of_loops(self._loops()),
+            readings.of_snapshot(self._snapshot),
+        )
+        by_kind: dict[Kind, list[Reading]] = {kind: [] for kind in Kind}
+        for reading in islice(found, READINGS_MAX):
+            by_kind[reading.kind].append(reading)
+        self._done["left_out"] += sum(1 for _ in found)
+        return by_kind
+
+    def _loops(self) -> Iterable[LoopRun]:
+        rows = ControlLoop.objects.filter(is_enabled=True, name__in=list(self._loop_intervals))
+        for row in rows:
+            ago = None if row.succeeded_at is None else (self._now - row.succeeded_at).total_seconds()
+            yield LoopRun(row.name, self._loop_intervals[row.name], ago)
+
+    def _dead_letters(self, dead: Mapping[str, Arrivals | None], window_seconds: int) -> list[Reading]:
+        return [
+            Reading(
+                Kind.DEAD_LETTERS,
+                target,
+                None if arrivals is None else float(within(arrivals, window_seconds, self._seconds)),
+                "not measured" if arrivals is None else "",
+                target.partition("/")[0],
+            )
+            for target, arrivals in dead.items()
+        ]
+
+    # --- deciding ------------------------------------------------------------------------------------------------------
+
+    def _begin(self, rule: AlertRule, reading: Reading) -> None:
+        state, event = step(_conditions(rule), State(), reading.value, self._seconds)
+        if state.phase is not Phase.IDLE:
+            self._subjects.add(reading.subject)
+            self._jobs.append(lambda: self._open(rule, reading, state, event))
+
+    def _look_at(self, rule: AlertRule, alert: Alert, reading: Reading) -> None:
+        before = _state_of(alert)
+        after, event = step(_conditions(rule), before, reading.value, self._seconds)
+        is_due = (self._now - alert.last_seen_at).total_seconds() >= VALUE_SECONDS
+        if after != before or event is not None or is_due:
+            alert.last_value, alert.reason, alert.last_seen_at = reading.value, reading.reason[:300], self._now
+        if after == before and event is None:
+            if is_due:
+                self._refreshed.append(alert)
+            self._announce_late(rule, alert)
+        elif event is Event.FIRING:
+            self._jobs.append(lambda: self._fire(rule, alert, after))
+        elif after.phase is Phase.IDLE:
+            self._end(alert, Resolution.CLEARED)
+        else:
+            self._jobs.append(lambda: self._remember(alert, after))
+            self._announce_late(rule, alert)
+
+    def _look_at_missing(self, rules: Sequence[AlertRule], alerts: Iterable[Alert]) -> None:
+        """Alerts whose target was not read: the rule does not mean it any more, it is gone, or it can't be measured."""
+        of_id = {rule.pk: rule for rule in rules}
+        for alert in alerts:
+            rule = of_id.get(alert.rule_id or 0)
+            if rule is None or not matcher(rule.target)(alert.target):
+                self._end(alert, Resolution.RULE_CHANGED)
+                continue
+            missing_seconds = (self._now - alert.last_seen_at).total_seconds()
+            is_known = self._is_complete or rule.kind in _FROM_DATABASE
+            if is_known and missing_seconds >= GONE_SECONDS:
+                self._end(alert, Resolution.TARGET_GONE)
+                continue
+            before = _state_of(alert)
+            after, _ = step(_conditions(rule), before, None, self._seconds)
+            if after != before:
+                alert.last_value, alert.reason = None, "nothing is heard of it"
+                self._jobs.append(lambda alert=alert, after=after: self._remember(alert, after))  # type: ignore[misc]
+            self._announce_late(rule, alert)
+
+    def _end(self, alert: Alert, resolution: Resolution) -> None:
+        if alert.state == AlertState.PENDING:
+            self._jobs.append(lambda: self._drop(alert))
+        else:
+            self._jobs.append(lambda: self._resolved(alert, resolution))
+
+    def _announce_late(self, rule: AlertRule, alert: Alert) -> None:
+        """Tell of an alert that fired while it was silenced, once it is not any more; unless somebody has it in hand."""
+        is_untold = alert.state == AlertState.FIRING and alert.announced_at is None and alert.acknowledged_at is None
+        if is_untold and not self._silenced(alert.rule_name, alert.target):
+            self._jobs.append(lambda: self._announce(rule, alert))
+
+    # --- writing -------------------------------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        subjects = sorted(self._subjects)
+        for begin in range(0, len(subjects), BATCH_ALERTS):
+            self._owners |= queries.owners_of(subjects[begin : begin + BATCH_ALERTS])
+        for begin in range(0, len(self._jobs), BATCH_ALERTS):
+            with transaction.atomic():
+                done = [job() for job in self._jobs[begin : begin + BATCH_ALERTS]]
+            for counts in done:
+                self._done.update(counts)
+        for begin in range(0, len(self._refreshed), BATCH_ALERTS):
+            batch = self._refreshed[begin : begin + BATCH_ALERTS]
+            # Values only: nothing that somebody decided is in these columns, so no version needs to be compared.
+            Alert.objects.bulk_update(batch, ("last_value", "reason", "last_seen_at"))
+
+    def _open(self, rule: AlertRule, reading: Reading, state: State, event: Event | None) -> Counter[str]:
+        assert reading.value is not None
+        alert = Alert(
+            rule=rule,
+            rule_name=rule.name,
+            kind=rule.kind,
+            target=reading.target,
+            owner=self._owners.get(reading.subject) or "",
+            severity=rule.severity,
+            threshold=rule.threshold,
+            state=AlertState.PENDING,
+            since=self._now,
+            held_from=_at(state.held_from),
+            value=reading.value,
+            last_value=reading.value,
+            last_seen_at=self._now,
+            open_key=open_key(rule.pk, reading.target),
+            place=_OPEN_PLACE + _ms(self._now),
+        )
+        try:
+            with transaction.atomic():
+                alert.save()
+        except IntegrityError:
+            # Another process opened it between our look and now; it has what we would have written.
+            return Counter()
+        done = Counter(opened=1)
+        if event is Event.FIRING:
+            done.update(self._fire(rule, alert, state))
+        return done
+
+    def _fire(self, rule: AlertRule, alert: Alert, state: State) -> Counter[str]:
+        if not _change(
+            alert,
+            state=AlertState.FIRING,
+            fired_at=self._now,
+            value=alert.last_value,
+            **_memory(state),
+            **_values(alert),
+        ):
+            return Counter()
+        done = Counter(fired=1)
+        if not self._silenced(alert.rule_name, alert.target):
+            done.update(self._announce(rule, alert))
+        return done
+
+    def _announce(self, rule: AlertRule, alert: Alert) -> Counter[str]:
+        if not _change(alert, announced_at=self._now):
+            return Counter()
+        told, refused = self._outbox.tell(alert, Event.FIRING, rule.channels.all(), self._now)
+        if refused:
+            Alert.objects.filter(pk=alert.pk).update(failed_count=F("failed_count") + refused)
+        return Counter(notifications=told, left_out=refused)
+
+    def _resolved(self, alert: Alert, resolution: Resolution) -> Counter[str]:
+        resolved, told, refused = _resolve(alert, resolution, self._now, self._outbox)
+        return Counter(resolved=resolved, notifications=told, left_out=refused)
+
+    def _remember(self, alert: Alert, state: State) -> Counter[str]:
+        _change(alert, **_memory(state), **_values(alert))
+        return Counter()
+
+    def _drop(self, alert: Alert) -> Counter[str]:
+        Alert.objects.filter(pk=alert.pk, version=alert.version, state=AlertState.PENDING).delete()
+        return Counter()
+
+
+def _concerned(
+    rule: AlertRule, found: Iterable[Reading], still_open: Mapping[tuple[int | None, str], Alert]
+) -> Iterable[tuple[Reading, Alert | None]]:
+    """The readings that can change anything about a rule's alerts. Most can't, and cost a comparison each."""
+    means = matcher(rule.target)
+    tells_consequences = "/" in rule.target
+    for reading in found:
+        alert = still_open.get((rule.pk, reading.target))
+        if alert is None:
+            if reading.value is None or not reading.value > rule.threshold:
+                continue
+            if reading.is_consequence and not tells_consequences:
+                continue
+        if means(reading.target):
+            yield reading, alert
+
+
+def _resolve(alert: Alert, resolution: Resolution, now: datetime, outbox: Outbox) -> tuple[int, int, int]:
+    """End a firing alert: alerts resolved (0 or 1), notifications written, notifications that did not fit."""
+    changed = _change(
+        alert, state=AlertState.RESOLVED, resolved_at=now, resolution=resolution, open_key=None, held_from=None,
+        clear_from=None, unknown_from=None, place=_ms(alert.since), **_values(alert),
+    )  # fmt: skip
+    if not changed:
+        return 0, 0, 0
+    # Whoever was told that it fires is told that it ended, silenced or not: an open page is closed.
+    told, refused = outbox.tell_resolved(alert, now) if alert.announced_at is not None else (0, 0)
+    return 1, told, refused
+
+
+def _change(alert: Alert, **values: Any) -> bool:
+    """Set columns of an alert unless somebody changed it since it was read."""
+    mine = Alert.objects.filter(pk=alert.pk, version=alert.version)
+    if mine.update(version=F("version") + 1, **values) != 1:
+        return False
+    for name, value in values.items():
+        setattr(alert, name, value)
+    alert.version += 1
+    return True
+
+
+def _conditions(rule: AlertRule) -> Conditions:
+    clear = min(rule.clear_threshold, rule.threshold)
+    return Conditions(rule.threshold, clear, rule.for_seconds, rule.clear_for_seconds)
+
+
+def _state_of(alert: Alert) -> State:
+    phase = Phase.FIRING if alert.state == AlertState.FIRING else Phase.PENDING
+    return State(phase, _seconds(alert.held_from), _seconds(alert.clear_from), _seconds(alert.unknown_from))
+
+
+def _memory(state: State) -> dict[str, datetime | None]:
+    return {
+        "held_from": _at(state.held_from),
+        "clear_from": _at(state.clear_from),
+        "unknown_from": _at(state.unknown_from),
+    }
+
+
+def _values(alert: Alert) -> dict[str, Any]:
+    return {"last_value": alert.last_value, "reason": alert.reason, "last_seen_at": alert.last_seen_at}
+
+
+def _seconds(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()
+
+
+def _at(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def _ms(at: datetime) -> int:
+    return int(at.timestamp() * 1000)

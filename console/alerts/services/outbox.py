@@ -1,0 +1,71 @@
+"""Writes notifications beside the change they tell of; `delivery` sends them."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Count
+
+from console.alerts.models import Alert, AlertChannel, Notification, NotificationState
+from console.alerts.rules import Event
+
+WAITING_OF_A_CHANNEL_MAX = 1_000
+"""Notifications that wait for one channel; with more, alerts are shown and told to nobody."""
+
+
+class Outbox:
+    """What waits for each channel, counted once and kept up to date as notifications are written."""
+
+    def __init__(self) -> None:
+        waiting = Notification.objects.filter(state=NotificationState.WAITING).order_by()
+        counted = waiting.values("channel").annotate(count=Count("pk")).values_list("channel", "count")
+        self._waiting: dict[int, int] = dict(counted)
+
+    def tell(self, alert: Alert, event: Event, channels: Iterable[AlertChannel], now: datetime) -> tuple[int, int]:
+        """Write an alert's notifications; how many, and how many did not fit. In the caller's transaction."""
+        rows, refused = [], 0
+        for channel in channels:
+            if not channel.is_enabled:
+                continue
+            if self._waiting.get(channel.pk, 0) >= WAITING_OF_A_CHANNEL_MAX:
+                refused += 1
+                continue
+            self._waiting[channel.pk] = self._waiting.get(channel.pk, 0) + 1
+            rows.append(
+                Notification(
+                    alert=alert, channel=channel, event=event, body=body_of(alert, event), next_at=now, created_at=now
+                )
+            )
+        Notification.objects.bulk_create(rows)
+        return len(rows), refused
+
+    def tell_resolved(self, alert: Alert, now: datetime) -> tuple[int, int]:
+        """Tell whoever was told that it fires."""
+        told = AlertChannel.objects.filter(notifications__alert=alert, notifications__event=Event.FIRING)
+        return self.tell(alert, Event.RESOLVED, told, now)
+
+
+def body_of(alert: Alert, event: Event) -> dict[str, Any]:
+    """What a webhook gets; e-mails are written from it."""
+    return {
+        "event": str(event),
+        "alert": {
+            "id": str(alert.pk),
+            "rule": alert.rule_name,
+            "kind": str(alert.kind),
+            "severity": str(alert.severity),
+            "target": alert.target,
+            "owner": alert.owner or None,
+            "value": alert.last_value,
+            "threshold": alert.threshold,
+            "since": _iso(alert.since),
+            "fired_at": _iso(alert.fired_at),
+            "resolved_at": _iso(alert.resolved_at),
+            "resolution": str(alert.resolution) or None,
+        },
+        "sent_by": "pyqmq",
+    }
+
+
+def _iso(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
