@@ -47,3 +47,11 @@ def plane(make_plane: Callable[..., ControlPlane]) -> ControlPlane:
     found.system.start()
     found.start()
     return found
+
+
+@pytest.fixture
+def console_only(make_plane: Callable[..., ControlPlane]) -> ControlPlane:
+    """The console's process alone, over an empty database."""
+    found = make_plane(groups=0)
+    found.console.start()
+    return found

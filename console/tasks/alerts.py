@@ -1,0 +1,38 @@
+"""Alerts: rules are looked at, notifications are delivered. Each is its own loop, so that a slow webhook delays no alert."""
+
+from django.conf import settings
+from django.utils import timezone
+from redis.exceptions import RedisError
+
+from console.alerts.services.delivery import deliver
+from console.alerts.services.evaluation import evaluate
+from console.live.bus import SNAPSHOT_MS, read_stored
+from console.tasks.loops import LOOPS, Context, Loop, register
+
+
+def look(context: Context) -> str:
+    """Look at every rule, with the collector's newest numbers; without any, they count as unknown."""
+    why = ""
+    try:
+        snapshot, _ = read_stored(settings.REDIS_URL)
+    except RedisError as error:
+        snapshot, why = None, f", without live numbers: {error}"
+    now = timezone.now()
+    if snapshot is not None and now.timestamp() * 1000 - snapshot["at_ms"] > SNAPSHOT_MS:
+        # A Redis that stood still forgets late; old numbers are none.
+        snapshot, why = None, ", the live numbers are old"
+    intervals = {loop.name: loop.every_seconds for loop in LOOPS.values()}
+    found = evaluate(snapshot["state"] if snapshot is not None else None, now, loop_intervals=intervals)
+    done = f"{found.opened} opened, {found.fired} fired, {found.resolved} resolved"
+    left = f", {found.left_out} above the limits left out" if found.left_out else ""
+    return f"{found.looked_at} readings: {done}{left}{why}"
+
+
+def tell(context: Context) -> str:
+    """Deliver what is due."""
+    done = deliver(timezone.now())
+    return f"{done.delivered} delivered, {done.failed} failed, {done.given_up} given up"
+
+
+ALERTS = register(Loop("alerts", 5.0, 60.0, "looks at alert rules and opens, fires and ends alerts", look))
+NOTIFICATIONS = register(Loop("notifications", 5.0, 60.0, "delivers notifications of alerts", tell))

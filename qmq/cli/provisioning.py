@@ -1,0 +1,109 @@
+"""`qmq apply`: hand a document of teams, subjects and consumer groups to the console."""
+
+import argparse
+import json
+import os
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from qmq.errors import ConnectionLost, QmqError, SettingError
+
+DEFAULT_CONSOLE_URL = "http://127.0.0.1:8000"
+DOCUMENT_BYTES_MAX = 1 << 20
+"""As the console takes it."""
+TIMEOUT_SECONDS = 60.0
+_SIGNS = {"create": "+", "update": "~", "archive": "-", "restore": "+", "keep": "="}
+
+
+def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
+    """Add `apply`."""
+    parser = commands.add_parser(
+        "apply",
+        help="make subjects, consumer groups and teams be as a file says",
+        description="Makes teams, subjects and consumer groups be as a YAML or JSON file says, all of it or nothing."
+        " What the file leaves out stays as it is; a second time changes nothing.",
+    )
+    parser.add_argument("-f", "--file", required=True, help="the document; - for standard input")
+    parser.add_argument("--dry-run", action="store_true", help="show what would change, change nothing")
+    parser.add_argument(
+        "--console",
+        default=os.environ.get("QMQ_CONSOLE", DEFAULT_CONSOLE_URL),
+        help="the console's URL; default: this machine's, or QMQ_CONSOLE",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=apply)
+
+
+def apply(arguments: argparse.Namespace) -> int:
+    """Plan or apply; the exit code."""
+    token = os.environ.get("QMQ_TOKEN", "")
+    if not token:
+        raise SettingError(
+            "a token is needed in QMQ_TOKEN; the console makes one (POST /api/v1/tokens/, scopes operate, or admin for teams)"
+        )
+    plan = _put(arguments.console, token, _document(arguments.file), dry_run=arguments.dry_run)
+    if arguments.json:
+        print(json.dumps(plan, indent=2))
+        return 0
+    for step in plan["steps"]:
+        print(f"{_SIGNS[step['action']]} {step['kind'].replace('_', ' ')} {step['target']}{_differences(step)}")
+    for name in plan["drift"]:
+        print(f"? consumer group {name} is there, and not in the document")
+    count = sum(step["action"] != "keep" for step in plan["steps"])
+    done = "would be made" if plan["dry_run"] else "made"
+    print(f"{count} changes {done}, {len(plan['steps']) - count} things are so already")
+    return 0
+
+
+def _differences(step: dict[str, Any]) -> str:
+    before, after = step["before"] or {}, step["after"] or {}
+    if step["action"] == "keep":
+        return ""
+    changed = [key for key in after if before.get(key) != after[key] and (step["before"] is not None or after[key])]
+    parts = [
+        f"{key} {json.dumps(before.get(key))} -> {json.dumps(after[key])}"
+        if step["before"] is not None
+        else f"{key} {json.dumps(after[key])}"
+        for key in changed
+    ]
+    return f": {', '.join(parts)}" if parts else ""
+
+
+def _document(path: str) -> bytes:
+    try:
+        data = sys.stdin.buffer.read(DOCUMENT_BYTES_MAX + 1) if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise SettingError(f"{path}: {error.strerror}") from error
+    if len(data) > DOCUMENT_BYTES_MAX:
+        raise SettingError(f"{path} is larger than {DOCUMENT_BYTES_MAX} bytes; split it")
+    return data
+
+
+def _put(console: str, token: str, document: bytes, *, dry_run: bool) -> dict[str, Any]:
+    parts = urlsplit(console if "://" in console else f"http://{console}")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise SettingError(f"{console!r} is no console URL; one looks like {DEFAULT_CONSOLE_URL}")
+    url = f"{parts.scheme}://{parts.netloc}/api/v1/apply/{'?dry_run=true' if dry_run else ''}"
+    # JSON is YAML: one way of reading for both.
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/yaml"}
+    request = urllib.request.Request(url, data=document, method="PUT", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+    except urllib.error.HTTPError as error:
+        raise _refused(url, error) from error
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        raise ConnectionLost(f"{url} can't be reached: {getattr(error, 'reason', error)}") from error
+
+
+def _refused(url: str, error: urllib.error.HTTPError) -> QmqError:
+    try:
+        problem = json.load(error)
+        return QmqError(str(problem["detail"]), code=str(problem["code"]))
+    except (ValueError, KeyError, TypeError, OSError):
+        return QmqError(f"{url} answered {error.code} {error.reason}")
