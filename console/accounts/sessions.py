@@ -9,6 +9,7 @@ from typing import Any
 
 from django.contrib.auth import logout
 from django.contrib.sessions.backends.base import SessionBase
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
@@ -70,11 +71,12 @@ def end_all(user_id: int, *, but: int | None = None) -> int:
     return (rows if but is None else rows.exclude(pk=but)).delete()[0]
 
 
-def forget_expired() -> int:
-    """Delete rows of sessions nobody came back to; how many."""
+def forget_expired(rows_max: int) -> int:
+    """Delete up to so many rows of sessions nobody came back to; how many."""
     now = timezone.now()
-    idle = UserSession.objects.filter(seen_at__lte=now - IDLE_MAX).delete()[0]
-    return idle + UserSession.objects.filter(started_at__lte=now - LIFE_MAX).delete()[0]
+    expired = Q(seen_at__lte=now - IDLE_MAX) | Q(started_at__lte=now - LIFE_MAX)
+    ids = list(UserSession.objects.filter(expired).values_list("pk", flat=True)[:rows_max])
+    return UserSession.objects.filter(pk__in=ids).delete()[0]
 
 
 def proved_recently(request: HttpRequest) -> bool:

@@ -13,6 +13,7 @@ from django.utils.crypto import constant_time_compare
 from console.accounts.models import User
 from console.accounts.principals import principal_of
 from console.accounts.roles import Principal, Right
+from console.accounts.sessions import live_session
 from console.accounts.tokens import find_token
 from metaserver import queries
 
@@ -94,7 +95,7 @@ def _user_of_session(session_key: str) -> User | None:
     if user_id is None or path not in settings.AUTHENTICATION_BACKENDS:
         return None
     user = load_backend(path).get_user(User._meta.pk.to_python(user_id))
-    if not isinstance(user, User) or not user.is_active:
+    if not isinstance(user, User) or not user.is_active or live_session(session, user.pk, seen=False) is None:
         return None
     kept = session.get(HASH_SESSION_KEY, "")
     hashes = [user.get_session_auth_hash(), *user.get_session_auth_fallback_hash()]

@@ -5,6 +5,7 @@ from datetime import timedelta
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
+from console.accounts.sessions import forget_expired
 from console.models import IdempotencyKey
 from console.tasks.loops import Context, Loop, register
 from metaserver.services import routes
@@ -21,7 +22,7 @@ def clean_up(context: Context) -> str:
     old = IdempotencyKey.objects.filter(created_at__lt=now - KEEP_ANSWERS).values_list("pk", flat=True)[:ROWS_MAX]
     answers = IdempotencyKey.objects.filter(pk__in=list(old)).delete()[0]
     ended = Session.objects.filter(expire_date__lt=now).values_list("pk", flat=True)[:ROWS_MAX]
-    sessions = Session.objects.filter(pk__in=list(ended)).delete()[0]
+    sessions = Session.objects.filter(pk__in=list(ended)).delete()[0] + forget_expired(ROWS_MAX)
     clients = routes.forget_clients(KEEP_CLIENTS, ROWS_MAX)
     return f"{answers} kept answers, {sessions} sessions, {clients} clients deleted"
 

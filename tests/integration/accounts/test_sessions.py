@@ -10,6 +10,7 @@ from rest_framework.test import APIClient
 from console.accounts import services, sessions
 from console.accounts.models import UserSession
 from console.accounts.roles import Role, Scope
+from console.live.access import Credential, find
 from metaserver import queries
 from tests.support.people import TESTER, browser, machine, person
 
@@ -137,11 +138,18 @@ def test_the_role_of_a_disabled_user_is_of_no_use_even_with_the_row_left() -> No
     assert not is_in(window)
 
 
-def test_old_rows_are_forgotten() -> None:
-    browser(person("ada"))
-    assert sessions.forget_expired() == 0
-    moved(idle=sessions.IDLE_MAX)
-    assert sessions.forget_expired() == 1
+def test_old_rows_are_forgotten_so_many_at_a_time() -> None:
+    ada = person("ada")
+    for _ in range(3):
+        browser(ada)
+    assert sessions.forget_expired(10) == 0
+    now = timezone.now()
+    first, second, _ = UserSession.objects.order_by("pk")
+    UserSession.objects.filter(pk=first.pk).update(seen_at=now - sessions.IDLE_MAX)
+    UserSession.objects.filter(pk=second.pk).update(started_at=now - sessions.LIFE_MAX)
+    assert sessions.forget_expired(1) == 1
+    assert sessions.forget_expired(10) == 1
+    assert UserSession.objects.count() == 1
 
 
 def test_a_password_given_over_five_minutes_ago_does_not_count_any_more() -> None:
@@ -151,3 +159,21 @@ def test_a_password_given_over_five_minutes_ago_does_not_count_any_more() -> Non
     session[sessions.RECORDS_KEY] = [{"method": "password", "at": timezone.now().timestamp() - 300}]
     session.save()
     assert client.get("/api/v1/me/").json()["proved_recently"] is False
+
+
+def test_an_ended_session_opens_no_websocket_either(settings: Any) -> None:
+    ada = person("ada")
+    client = browser(ada)
+    shown = Credential(session_key=client.cookies[settings.SESSION_COOKIE_NAME].value)
+    visitor = find(shown)
+    assert visitor is not None
+    assert visitor.username == "ada"
+    moved(idle=sessions.IDLE_MAX - ALMOST)
+    assert find(shown) is not None, "not over yet, and not made longer by this"
+    moved(idle=sessions.IDLE_MAX)
+    assert find(shown) is None
+
+    client = browser(ada)
+    shown = Credential(session_key=client.cookies[settings.SESSION_COOKIE_NAME].value)
+    services.end_sessions(ada.pk, actor=TESTER)
+    assert find(shown) is None
