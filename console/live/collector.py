@@ -276,7 +276,8 @@ def _unknown(before: State, reason: str, at_ms: int | None) -> State:
             key: {
                 **{name: value if name in _KEPT else None for name, value in entry.items()},
                 "reason": reason,
-                "at": entry["at"] if entry["reason"] is not None or at_ms is None else rfc3339(at_ms),
+                "is_measured": False,
+                "at": rfc3339(at_ms) if entry["is_measured"] and at_ms is not None else entry["at"],
             }
             for key, entry in before[section].items()
         }
