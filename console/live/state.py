@@ -89,14 +89,14 @@ _SECTIONS_OF = {
     "lag": ("subjects", "groups"),
     "nodes": ("nodes", "broker_groups", "loops"),
     "events": ("events",),
-    "audit": ("audit",),
+    "audit": ("events", "audit"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
     """Which part of the state somebody looks at: `lag` (of all, of a subject, of a group of a subject), `nodes`, `events`,
-    `audit`."""
+    `audit` (events with the audit log)."""
 
     kind: str
     subject: str | None = None

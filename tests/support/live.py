@@ -91,12 +91,20 @@ class LiveSystem:
 
     def start(self) -> None:
         """Start everything."""
-        self.database.parent.mkdir(parents=True)
-        self.python("manage.py", "migrate", "--verbosity", "0")
+        self._prepare()
         self.system.start()
-        self.credentials = json.loads(self.python("-c", _ACCOUNTS, json.dumps(self._accounts)))
         self.collector.start(wait=False)
         self.web.start()
+
+    def start_web(self) -> None:
+        """Start uvicorn alone; whoever tests is the collector."""
+        self._prepare()
+        self.web.start()
+
+    def _prepare(self) -> None:
+        self.database.parent.mkdir(parents=True)
+        self.python("manage.py", "migrate", "--verbosity", "0")
+        self.credentials = json.loads(self.python("-c", _ACCOUNTS, json.dumps(self._accounts)))
 
     def stop(self) -> None:
         """Stop everything but Redis."""
