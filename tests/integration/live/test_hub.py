@@ -159,7 +159,11 @@ async def test_a_slow_client_is_dropped_while_others_go_on(web: LiveSystem, beat
             await beats.publish(f"{number}" + "x" * LARGE_CHARS)
             await quick.until(lambda _, number=number: str(text_of(quick)).startswith(f"{number}x"), 5)
             assert quick.seen.pop()["type"] == "delta"
-        await eventually_async(lambda: f"operator is closed: 4408 {CLIENT_QUEUE_MAX} messages" in web.web.log(), SEND_SECONDS + 3, "it is dropped")
+        await eventually_async(
+            lambda: f"operator is closed: 4408 {CLIENT_QUEUE_MAX} messages" in web.web.log(),
+            SEND_SECONDS + 3,
+            "it is dropped",
+        )
         await beats.publish("still there")
         await quick.until(lambda _: text_of(quick) == "still there", 5)
         assert "viewer is closed" not in web.web.log()
