@@ -136,7 +136,7 @@ class SystemMetrics(Collector):
             "qmq_system_node_writable", "1 when the master takes sends", labels=["broker_group"]
         )
         for entry in masters:
-            reached.add_metric([entry["broker_group"]], 0 if entry["reason"] is not None else 1)
+            reached.add_metric([entry["broker_group"]], int(entry["is_measured"]))
             if entry["state"] is not None:
                 writable.add_metric([entry["broker_group"]], 1 if entry["state"] == "read_write" else 0)
         yield from (reached, writable)

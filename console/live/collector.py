@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import uuid
+from asyncio import FIRST_COMPLETED
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,8 @@ logger = logging.getLogger("qmq.live")
 BEAT_SECONDS = 1.0
 ASK_SECONDS = 0.75
 """For a page of a node: one that hangs must not cost the others their beat."""
+FIRST_READ_SECONDS = 5.0
+"""How long the first beat waits for the database; without it all is unknown."""
 PAUSE_LONGEST_BEATS = 2
 """With Redis away every second beat tries again: it is back for everybody within 5 s."""
 
@@ -90,10 +93,11 @@ class Collector:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Beat until `stop`; what fails is tried again."""
-        await self.metadata.read()
         reading = asyncio.create_task(self.metadata.run())
         stopping = asyncio.create_task(stop.wait())
+        was_read = asyncio.create_task(self.metadata.was_read.wait())
         try:
+            await asyncio.wait([reading, stopping, was_read], timeout=FIRST_READ_SECONDS, return_when=FIRST_COMPLETED)
             next_at = self._clock.monotonic()
             while not stop.is_set():
                 if reading.done():
@@ -103,12 +107,13 @@ class Collector:
                 pause = min(self._failures, PAUSE_LONGEST_BEATS) or 1
                 next_at = self._next_beat(next_at, now, pause)
                 sleeping = asyncio.create_task(self._sleep(next_at - now))
-                await asyncio.wait([sleeping, stopping], return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([sleeping, stopping], return_when=FIRST_COMPLETED)
                 sleeping.cancel()
         finally:
             reading.cancel()
             stopping.cancel()
-            await asyncio.wait([reading, stopping])
+            was_read.cancel()
+            await asyncio.wait([reading, stopping, was_read])
             with contextlib.suppress(RedisError, OSError):
                 await self._publisher.release()
             await self._publisher.close()
@@ -116,7 +121,7 @@ class Collector:
     def _next_beat(self, last: float, now: float, pause: int) -> float:
         """The next beat's time on the schedule that began with the first; beats that are past are left out."""
         following = last + pause * BEAT_SECONDS
-        if following > now:
+        if following >= now:
             return following
         missed = int((now - following) / BEAT_SECONDS) + 1
         self.health.overruns += missed
@@ -276,7 +281,8 @@ def _unknown(before: State, reason: str, at_ms: int | None) -> State:
             key: {
                 **{name: value if name in _KEPT else None for name, value in entry.items()},
                 "reason": reason,
-                "at": entry["at"] if entry["reason"] is not None or at_ms is None else rfc3339(at_ms),
+                "is_measured": False,
+                "at": rfc3339(at_ms) if entry["is_measured"] and at_ms is not None else entry["at"],
             }
             for key, entry in before[section].items()
         }

@@ -63,7 +63,8 @@ class Request:
     """What a client wants to see, and the right it takes."""
 
     right: Right
-    feeds: tuple[Feed, ...] = ()
+    feed: Feed | None = None
+    """None: a tail."""
     tail: str | None = None
 
 
@@ -85,15 +86,15 @@ def request_of(path: str, query: bytes) -> Request:
     if kind == "lag":
         if group is not None and subject is None:
             raise BadRequest("group needs subject")
-        return Request(Right.READ, (Feed("lag", subject, group),))
+        return Request(Right.READ, Feed("lag", subject, group))
     if kind == "nodes":
-        return Request(Right.READ, (Feed("nodes"),))
+        return Request(Right.READ, Feed("nodes"))
     if kind == "events":
-        return Request(Right.READ, (Feed("events"),))
+        return Request(Right.READ, Feed("events"))
     if kind == "tail":
         if subject is None:
             raise BadRequest("tail needs subject")
-        return Request(Right.READ_MESSAGES, (), subject)
+        return Request(Right.READ_MESSAGES, None, subject)
     raise BadRequest("there are /ws/lag/, /ws/nodes/, /ws/events/ and /ws/tail/")
 
 
@@ -252,8 +253,8 @@ class LiveApp:
         by_user = self._counts.by_user
         if by_user[visitor.username] >= WEBSOCKETS_PER_USER_MAX:
             return await _close(send, Close.TOO_MANY, f"{WEBSOCKETS_PER_USER_MAX} websockets of this user are open")
-        if request.feeds == (Feed("events"),) and visitor.principal.has(Right.READ_AUDIT):
-            request = Request(request.right, (*request.feeds, Feed("audit")), None)
+        if request.feed == Feed("events") and visitor.principal.has(Right.READ_AUDIT):
+            request = Request(request.right, Feed("audit"))
         by_user[visitor.username] += 1
         socket = Socket(request, credential, visitor.username)
         socket.checked_at = self._clock.monotonic()
@@ -282,8 +283,8 @@ class LiveApp:
         if self._checking is None or self._checking.done():
             self._checking = asyncio.create_task(self._check_again())
         self._sockets.add(socket)
-        for feed in socket.request.feeds:
-            self._hub.join(feed, socket)
+        if socket.request.feed is not None:
+            self._hub.join(socket.request.feed, socket)
         subject = socket.request.tail
         if subject is not None:
             run = self._tails.get(subject)
@@ -297,8 +298,8 @@ class LiveApp:
     def _leave(self, socket: Socket) -> None:
         self._sockets.discard(socket)
         assert self._hub is not None
-        for feed in socket.request.feeds:
-            self._hub.leave(feed, socket)
+        if socket.request.feed is not None:
+            self._hub.leave(socket.request.feed, socket)
         run = self._tails.get(socket.request.tail or "")
         if run is not None:
             run.tail.audience.clients.discard(socket)
@@ -334,7 +335,7 @@ class LiveApp:
                     logger.warning("accounts can't be looked at again: %s", error)
                     self._unchecked(now)
                     return
-                may = may and (Feed("audit") not in socket.request.feeds or _reads_audit(visitor))
+                may = may and (socket.request.feed != Feed("audit") or _reads_audit(visitor))
                 found[asked] = (visitor is not None, may)
             is_known, may = found[asked]
             if not is_known:

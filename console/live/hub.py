@@ -128,13 +128,8 @@ class Hub:
         return tuple(self._feeds)
 
     def _tell_all(self, text: str) -> None:
-        told: set[int] = set()
         for subscribed in tuple(self._feeds.values()):
-            for client in tuple(subscribed.audience.clients):
-                # A client of two feeds is told once.
-                if id(client) not in told:
-                    told.add(id(client))
-                    client.offer(text)
+            subscribed.audience.tell(text)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

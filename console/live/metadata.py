@@ -45,11 +45,14 @@ class MetadataReader:
         self._routes_at: float | None = None
         self._audit_id: int | None = None
         self.now = Metadata()
+        self.was_read = asyncio.Event()
+        """The first reading is over, whatever came of it."""
 
     async def run(self) -> None:
         """Read again and again until cancelled; a database that fails is asked again."""
         while True:
             await self.read()
+            self.was_read.set()
             await asyncio.sleep(READ_SECONDS)
 
     async def read(self) -> None:

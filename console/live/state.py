@@ -1,8 +1,8 @@
 """The live state of a system: summed from what nodes say, compared, applied. Pure.
 
 A state is sections of entries: `{"subjects": {key: {field: value}}, ...}`. Entries are flat and fit for JSON. A field that
-could not be measured is None, and then the entry's `reason` says why and `at` when it was last known (RFC 3339; None:
-never). An entry whose `reason` is None was measured at the time of the state.
+could not be measured is None, and then the entry's `reason` says why. `is_measured` tells whether all nodes that hold it
+answered (at the time of the state); if not, every number is None and `at` is when they last did (RFC 3339; None: never).
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -89,14 +89,14 @@ _SECTIONS_OF = {
     "lag": ("subjects", "groups"),
     "nodes": ("nodes", "broker_groups", "loops"),
     "events": ("events",),
-    "audit": ("audit",),
+    "audit": ("events", "audit"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
     """Which part of the state somebody looks at: `lag` (of all, of a subject, of a group of a subject), `nodes`, `events`,
-    `audit`."""
+    `audit` (events with the audit log)."""
 
     kind: str
     subject: str | None = None
@@ -251,7 +251,9 @@ def summed(
         missing = sorted(held_by & unmeasured.keys())
         reason = unmeasured[missing[0]] if missing else None
         found = list(parts.get(name, {}).values())
-        subjects[name] = _dated(_subject(name, sorted(held_by), found, reason), old["subjects"].get(name), then)
+        subjects[name] = _dated(
+            _subject(name, sorted(held_by), found, reason), reason is None, old["subjects"].get(name), then
+        )
         by_group: dict[str, list[dict[str, Any]]] = {}
         for item in found:
             for group in item["groups"]:
@@ -263,11 +265,11 @@ def summed(
         for group, items in by_group.items():
             key = group_key(name, group)
             before = old["groups"].get(key)
-            groups[key] = _dated(_group(name, group, items, sent, reason, before), before, then)
-    nodes = {
-        place.node_id: _dated(_node(place, answers.get(place.node_id)), old["nodes"].get(place.node_id), then)
-        for place in places
-    }
+            groups[key] = _dated(_group(name, group, items, sent, reason, before), reason is None, before, then)
+    nodes: dict[str, Entry] = {}
+    for place in places:
+        entry = _node(place, answers.get(place.node_id))
+        nodes[place.node_id] = _dated(entry, entry["reason"] is None, old["nodes"].get(place.node_id), then)
     return {"subjects": subjects, "groups": groups, "nodes": nodes}
 
 
@@ -275,12 +277,12 @@ def _why(answer: Measured[dict[str, Any]] | None, node_id: str) -> str:
     return (answer.reason if answer is not None else None) or f"node {node_id} was not asked"
 
 
-def _dated(entry: Entry, before: Entry | None, then: str | None) -> Entry:
-    """The entry with the time when it was last known; None while it is."""
-    if entry["reason"] is None or before is None:
-        entry["at"] = None
-    else:
-        entry["at"] = then if before["reason"] is None else before["at"]
+def _dated(entry: Entry, is_measured: bool, before: Entry | None, then: str | None) -> Entry:
+    """The entry with whether it was measured, and if not when last."""
+    entry["is_measured"] = is_measured
+    entry["at"] = None
+    if not is_measured and before is not None:
+        entry["at"] = then if before["is_measured"] else before["at"]
     return entry
 
 
@@ -412,7 +414,7 @@ def events_between(old: State, new: State) -> list[Entry]:
     changed("nodes", "state", "node.state")
     for key, entry in new["nodes"].items():
         before = old["nodes"].get(key)
-        if before is not None and (before["reason"] is None) != (entry["reason"] is None):
+        if before is not None and before["is_measured"] != entry["is_measured"]:
             kind = "node.unreachable" if entry["reason"] is not None else "node.reachable"
             found.append({"kind": kind, "target": key, "before": before["reason"], "after": entry["reason"]})
     changed("loops", "is_late", "loop.late")

@@ -1,0 +1,35 @@
+"""One live system for the tests that leave it as it was; a fresh one for those that break it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.live import LiveSystem
+from tests.support.services import RedisServer, Server, ServerMissing, named_databases, running
+
+ACCOUNTS = {"viewer": "viewer", "operator": "operator", "admin": "admin", "leaving": "admin", "disabled": "operator"}
+
+
+@pytest.fixture(scope="session")
+def live_redis() -> Iterator[Server]:
+    """A Redis of these tests' own: some flush it."""
+    try:
+        with running(RedisServer) as server:
+            yield server
+    except ServerMissing as error:
+        if named_databases():
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def live(live_redis: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSystem]:
+    """The system. A test that stops something starts it again."""
+    folder: Path = tmp_path_factory.mktemp("live")
+    found = LiveSystem(folder, live_redis, ACCOUNTS)
+    try:
+        found.start()
+        yield found
+    finally:
+        found.stop()

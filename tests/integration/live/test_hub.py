@@ -1,0 +1,193 @@
+"""The hub and websockets of one uvicorn with the test as the collector: what is published, and when, is known exactly."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from console.live.bus import FORMAT, PREFIX, Publisher, encode
+from console.live.collector import messages_of
+from console.live.consumers import CLIENT_QUEUE_MAX, SEND_SECONDS
+from console.live.state import State, delta, empty, rfc3339
+from tests.integration.live.conftest import ACCOUNTS
+from tests.support.live import LiveClient, LiveSystem
+from tests.support.services import RedisServer, Server, running
+from tests.support.waiting import eventually_async
+
+SLOW_BUFFER_BYTES = 4_096
+LARGE_CHARS = 400_000
+
+
+@pytest.fixture(scope="module")
+def running_web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSystem]:
+    """uvicorn and a Redis, without nodes and collector."""
+    with running(RedisServer) as server:
+        found = LiveSystem(tmp_path_factory.mktemp("web"), server, ACCOUNTS, groups=0)
+        try:
+            found.start_web()
+            yield found
+        finally:
+            found.stop()
+
+
+@pytest.fixture
+def web(running_web: LiveSystem, live_redis: Server) -> LiveSystem:
+    """The same with an empty Redis."""
+    with redis.Redis.from_url(running_web.redis.url) as cache:
+        cache.flushall()
+    return running_web
+
+
+class Beats:
+    """Publishes states as the collector does."""
+
+    def __init__(self, url: str) -> None:
+        self._publisher = Publisher(url, "test")
+        self.state: State = empty()
+        self.version = 0
+        self.stream = "s1"
+
+    async def publish(self, text: str, *, is_lost: bool = False) -> None:
+        """A beat whose one subject says `text`; a lost one is stored and nobody is told."""
+        new = {**self.state, "subjects": {"s": {"subject": "s", "text": text}}}
+        self.version += 1
+        now_ms = time.time_ns() // 1_000_000
+        head = {"stream": self.stream, "version": self.version, "at": rfc3339(now_ms)}
+        listened = await self._publisher.listened()
+        messages = [] if is_lost else messages_of(delta(self.state, new), head, listened)
+        snapshot = encode({"format": FORMAT, **head, "at_ms": now_ms, "state": new})
+        assert await self._publisher.publish(snapshot, "{}", messages)
+        self.state = new
+
+    async def close(self) -> None:
+        await self._publisher.close()
+
+
+@pytest.fixture
+async def beats(web: LiveSystem) -> AsyncIterator[Beats]:
+    found = Beats(web.redis.url)
+    try:
+        yield found
+    finally:
+        await found.close()
+
+
+def text_of(client: LiveClient) -> Any:
+    return (client.state or {}).get("subjects", {}).get("s", {}).get("text")
+
+
+async def joined(web: LiveSystem, client: LiveClient) -> None:
+    """Its snapshot came."""
+    assert (await client.next())["type"] == "snapshot"
+
+
+async def test_a_missed_version_is_a_reset_and_a_new_snapshot(web: LiveSystem, beats: Beats) -> None:
+    await beats.publish("one")
+    async with web.open("/ws/lag/?subject=s") as client:
+        await joined(web, client)
+        assert text_of(client) == "one"
+        await beats.publish("two")
+        assert (await client.next())["type"] == "delta"
+        assert text_of(client) == "two"
+        await beats.publish("lost", is_lost=True)
+        await beats.publish("four")
+        assert [(await client.next())["type"] for _ in range(2)] == ["reset", "snapshot"]
+        assert (text_of(client), client.version) == ("four", 4)
+        # Another collector took over: its versions begin anew.
+        beats.stream, beats.version = "s2", 4
+        await beats.publish("five")
+        assert [(await client.next())["type"] for _ in range(2)] == ["reset", "snapshot"]
+        assert (text_of(client), client.seen[-1]["stream"]) == ("five", "s2")
+
+
+async def test_many_clients_are_one_subscription_and_get_the_same_text(web: LiveSystem, beats: Beats) -> None:
+    await beats.publish("one")
+    async with contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(web.open("/ws/lag/?subject=s")) for _ in range(10)]
+        await asyncio.gather(*(joined(web, client) for client in clients))
+        with redis.Redis.from_url(web.redis.url) as cache:
+            channels = cache.pubsub_channels(f"{PREFIX}*")
+            assert sorted(channels) == [f"{PREFIX}beat".encode(), f"{PREFIX}lag.subject.cw".encode()]
+            assert [count for _, count in cache.pubsub_numsub(*channels)] == [1, 1]
+        await beats.publish("two")
+        texts = {await client.socket.recv() for client in clients}
+        assert len(texts) == 1
+    with redis.Redis.from_url(web.redis.url) as cache:
+        await eventually_async(lambda: not cache.pubsub_channels(f"{PREFIX}*"), 10, "nobody listens any more")
+
+
+async def test_without_a_snapshot_a_client_is_told_that_nothing_is_known(web: LiveSystem, beats: Beats) -> None:
+    async with web.open("/ws/lag/") as client:
+        stale = await client.next(4)
+        assert (stale["type"], stale["reason"]) == ("stale", "the collector is silent")
+        await beats.publish("one")
+        await client.until(lambda _: text_of(client) == "one", 5)
+        assert {message["type"] for message in client.seen} == {"stale", "fresh", "snapshot"}
+
+
+async def test_nonsense_on_the_channel_harms_nobody(web: LiveSystem, beats: Beats) -> None:
+    await beats.publish("one")
+    async with web.open("/ws/lag/?subject=s") as client:
+        await joined(web, client)
+        with redis.Redis.from_url(web.redis.url) as cache:
+            for text in ("", "[]", "{", '{"stream":1}', '{"stream":"s1","version":2}', "\xff"):
+                cache.publish(f"{PREFIX}lag.subject.cw", text)
+                cache.publish(f"{PREFIX}beat", text)
+        await beats.publish("two")
+        await client.until(lambda _: text_of(client) == "two", 5)
+
+
+async def test_a_slow_client_is_dropped_while_others_go_on(web: LiveSystem, beats: Beats) -> None:
+    await beats.publish("one")
+    # A small receive buffer and a client library that reads no more than one message ahead.
+    slow_socket = socket.socket()
+    slow_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SLOW_BUFFER_BYTES)
+    slow_socket.connect(("127.0.0.1", web.port))
+    async with (
+        web.open("/ws/lag/?subject=s", "operator", sock=slow_socket, max_queue=1, close_timeout=0.1) as slow,
+        web.open("/ws/lag/?subject=s") as quick,
+    ):
+        await joined(web, slow)
+        await joined(web, quick)
+        for number in range(CLIENT_QUEUE_MAX + 20):
+            await beats.publish(f"{number}" + "x" * LARGE_CHARS)
+            await quick.until(lambda _, number=number: str(text_of(quick)).startswith(f"{number}x"), 5)
+            assert quick.seen.pop()["type"] == "delta"
+        await eventually_async(
+            lambda: f"operator is closed: 4408 {CLIENT_QUEUE_MAX} messages" in web.web.log(),
+            SEND_SECONDS + 3,
+            "it is dropped",
+        )
+        await beats.publish("still there")
+        await quick.until(lambda _: text_of(quick) == "still there", 5)
+        assert "viewer is closed" not in web.web.log()
+
+
+async def test_a_client_that_takes_one_message_too_long_is_dropped(web: LiveSystem, beats: Beats) -> None:
+    await beats.publish("one")
+    slow_socket = socket.socket()
+    slow_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SLOW_BUFFER_BYTES)
+    slow_socket.connect(("127.0.0.1", web.port))
+    async with web.open("/ws/lag/?subject=s", "operator", sock=slow_socket, max_queue=1, close_timeout=0.1) as slow:
+        await joined(web, slow)
+        began = time.monotonic()
+        for number in range(12):
+            await beats.publish(f"{number}" + "x" * LARGE_CHARS * 4)
+        await eventually_async(
+            lambda: f"a message did not leave in {SEND_SECONDS:g} s" in web.web.log(), SEND_SECONDS + 5, "dropped"
+        )
+        assert time.monotonic() - began >= SEND_SECONDS
+
+
+async def test_one_text_for_json_and_python(web: LiveSystem, beats: Beats) -> None:
+    await beats.publish("\u4e3b\u9898 \U0001f600 \u2028")
+    async with web.open("/ws/lag/?subject=s") as client:
+        await joined(web, client)
+        assert text_of(client) == "\u4e3b\u9898 \U0001f600 \u2028"
+        assert json.dumps(client.state)

@@ -1,0 +1,390 @@
+"""Live feeds over real processes: brokers, Redis, collector, uvicorn."""
+
+import asyncio
+import contextlib
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+import redis
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from console.live.bus import LOCK_KEY, SNAPSHOT_KEY
+from tests.support.live import LiveClient, LiveSystem
+from tests.support.waiting import eventually, eventually_async
+
+GROUP = "{}\nreaders"
+
+
+async def closed(client: LiveClient, within_s: float = 10.0) -> int | None:
+    """The code it is closed with; whatever comes before is read."""
+    try:
+        async with asyncio.timeout(within_s):
+            while True:
+                await client.socket.recv()
+    except ConnectionClosed as error:
+        return error.rcvd.code if error.rcvd is not None else None
+
+
+async def qmq(live: LiveSystem, *arguments: str) -> None:
+    done = await asyncio.to_thread(live.system.qmq, *arguments)
+    assert done.returncode == 0, done.stderr
+
+
+def entry(client: LiveClient, section: str, key: str) -> dict[str, Any]:
+    return (client.state or {}).get(section, {}).get(key, {})
+
+
+async def with_lag(live: LiveSystem, subject: str, lag: int) -> None:
+    """A subject with a group `readers` that is `lag` messages behind."""
+    await qmq(live, "produce", subject, "-p", "a=b")
+    await qmq(live, "consume", subject, "readers", "--count", "1", "--from", "earliest", "--timeout", "20")
+    await qmq(live, "produce", subject, "-p", "a=b", "--count", str(lag))
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_snapshot_comes_first_and_a_delta_follows_a_send(live: LiveSystem) -> None:
+    await with_lag(live, "live.orders", 3)
+    async with live.open("/ws/lag/?subject=live.orders") as client:
+        first = await client.next()
+        assert first["type"] == "snapshot"
+        key = GROUP.format("live.orders")
+        await client.until(lambda _: entry(client, "groups", key).get("lag") == 3)
+        await qmq(live, "produce", "live.orders", "-p", "a=b", "--count", "4")
+        sent_at = time.monotonic()
+        await client.until(lambda _: entry(client, "groups", key)["lag"] == 7)
+        assert time.monotonic() - sent_at < 2.0
+        # Rates take a second more.
+        await client.until(lambda _: entry(client, "groups", key)["reason"] is None)
+        group = entry(client, "groups", key)
+        assert (group["backlog"], group["in_flight"]) == (7, 0)
+        assert group["time_lag_seconds"] > 0
+        assert set(client.state or {}) == {"subjects", "groups"}
+        assert all(name.startswith("live.orders") for section in (client.state or {}).values() for name in section)
+        assert client.seen[-1]["type"] == "delta"
+
+
+async def test_feeds_of_one_group_all_nodes_and_events(live: LiveSystem) -> None:
+    await with_lag(live, "live.one", 2)
+    async with (
+        live.open("/ws/lag/?subject=live.one&group=readers") as group,
+        live.open("/ws/lag/") as everything,
+        live.open("/ws/nodes/", by_token=True, origin=None) as nodes,
+        live.open("/ws/events/") as events,
+        live.open("/ws/lag/?subject=not.there") as nothing,
+    ):
+        key = GROUP.format("live.one")
+        await group.until(lambda _: entry(group, "groups", key).get("lag") == 2)
+        assert list((group.state or {})["groups"]) == [key]
+        await everything.until(lambda _: entry(everything, "groups", key).get("lag") == 2)
+        await nodes.until(lambda _: len((nodes.state or {}).get("nodes", {})) == 2)
+        node = next(iter((nodes.state or {})["nodes"].values()))
+        assert (node["state"], node["reason"]) == ("read_write", None)
+        assert int(node["log_end"]) > 0
+        assert entry(nodes, "broker_groups", "g1")["state"] == "read_write"
+        assert (await events.next())["type"] == "snapshot"
+        assert (await nothing.next())["state"] == {"subjects": {}, "groups": {}}
+        await nothing.until(lambda message: message["type"] == "delta")
+
+
+async def test_a_node_that_is_down_is_unknown_with_a_reason_and_never_zero(live: LiveSystem) -> None:
+    await with_lag(live, "live.down", 5)
+    key = GROUP.format("live.down")
+    async with (
+        live.open("/ws/lag/?subject=live.down&group=readers") as client,
+        live.open("/ws/events/", "admin") as events,
+    ):
+        await client.until(lambda _: entry(client, "groups", key).get("lag") == 5)
+        holders = entry(client, "subjects", "live.down")["broker_groups"]
+        for name in holders:
+            live.system.brokers[name].kill()
+        try:
+            await client.until(lambda _: entry(client, "groups", key).get("lag") is None, 5)
+            group = entry(client, "groups", key)
+            assert "can't be reached" in group["reason"]
+            assert group["at"] is not None
+            assert (group["backlog"], group["time_lag_seconds"], group["drain_seconds"]) == (None, None, None)
+            await events.until(lambda _: any(e["kind"] == "node.unreachable" for e in _events(events)))
+            page = _metrics(live)
+            assert 'qmq_system_lag_messages{group="readers",subject="live.down"}' not in page
+            assert f'qmq_system_node_reached{{broker_group="{holders[0]}"}} 0.0' in page
+            assert _value(page, 'qmq_unknown{what="group"}') >= 1
+        finally:
+            for name in holders:
+                live.system.brokers[name].start()
+        await client.until(lambda _: entry(client, "groups", key).get("lag") is not None, 10)
+        assert entry(client, "groups", key)["lag"] == 5
+        # At no moment a number that was not measured.
+        assert 0 not in [
+            fields["lag"]
+            for message in client.seen if message["type"] == "delta"
+            for fields in message["delta"].get("groups", {"set": {}})["set"].values() if "lag" in fields
+        ]  # fmt: skip
+
+
+def _events(client: LiveClient) -> list[dict[str, Any]]:
+    return list((client.state or {}).get("events", {}).values())
+
+
+async def test_only_those_who_may_read_it_get_the_audit_log(live: LiveSystem) -> None:
+    async with live.open("/ws/events/", "admin") as admin, live.open("/ws/events/", "operator") as operator:
+        assert set((await operator.next())["state"]) == {"events"}
+        assert set((await admin.next())["state"]) == {"events", "audit"}
+        live.execute(
+            "INSERT INTO metaserver_auditentry (at, actor, action, target, reason, address, request_id, digest)"
+            " VALUES (datetime('now'), 'somebody', 'subject.create', 'live.audit', '', '', '', '')"
+        )
+        await admin.until(lambda _: "live.audit" in str((admin.state or {})["audit"]))
+        await operator.until(lambda message: message["type"] == "delta")
+        assert "live.audit" not in str(operator.seen)
+
+
+# --- who may ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://localhost.evil.example", None])
+async def test_a_foreign_origin_is_refused(live: LiveSystem, origin: str | None) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        async with live.open("/ws/nodes/", origin=origin):
+            pass
+    assert refused.value.response.status_code == 403
+
+
+async def test_a_trusted_origin_is_taken(live: LiveSystem) -> None:
+    async with live.open("/ws/nodes/", origin="https://console.example") as client:
+        assert (await client.next())["type"] == "snapshot"
+
+
+@pytest.mark.parametrize(
+    ("path", "user", "code"),
+    [
+        ("/ws/nodes/", None, 4401),
+        ("/ws/tail/?subject=live.orders", "viewer", 4403),
+        ("/ws/tail/", "operator", 4400),
+        ("/ws/lag/?group=g", "viewer", 4400),
+        ("/ws/other/", "viewer", 4400),
+        ("/other/", "viewer", 4400),
+    ],
+)
+async def test_refusals_have_codes(live: LiveSystem, path: str, user: str | None, code: int) -> None:
+    async with live.open(path, user) as client:
+        assert await closed(client) == code
+
+
+async def test_a_token_as_subprotocol(live: LiveSystem) -> None:
+    token = live.credentials["viewer"]["token"]
+    url = f"ws://127.0.0.1:{live.port}/ws/nodes/"
+    async with connect(url, origin="http://localhost", subprotocols=["qmq", f"bearer.{token}"]) as socket:  # type: ignore[list-item]
+        assert socket.subprotocol == "qmq"
+        assert (await LiveClient(socket).next())["type"] == "snapshot"
+    async with connect(url, origin="http://localhost", subprotocols=["qmq", "bearer.qmq_wrong"]) as socket:  # type: ignore[list-item]
+        assert await closed(LiveClient(socket)) == 4401
+
+
+async def test_logout_closes_within_five_seconds(live: LiveSystem) -> None:
+    async with live.open("/ws/nodes/", "leaving") as client, live.open("/ws/nodes/") as other:
+        await client.next()
+        live.execute("DELETE FROM django_session WHERE session_key = ?", live.credentials["leaving"]["session"])
+        began = time.monotonic()
+        assert await closed(client) == 4401
+        assert time.monotonic() - began < 5
+        await other.until(lambda message: message["type"] == "delta")
+
+
+async def test_a_lost_role_and_a_disabled_account_close(live: LiveSystem) -> None:
+    async with (
+        live.open("/ws/tail/?subject=live.orders", "disabled") as tail,
+        live.open("/ws/nodes/", "disabled") as session,
+        live.open("/ws/nodes/", "disabled", by_token=True, origin=None) as token,
+    ):
+        await tail.next()
+        live.execute("UPDATE accounts_user SET role = 'viewer' WHERE username = 'disabled'")
+        assert await closed(tail, 6) == 4403
+        await session.next()
+        live.execute("UPDATE accounts_user SET is_active = 0 WHERE username = 'disabled'")
+        assert await closed(session, 6) == 4401
+        assert await closed(token, 6) == 4401
+
+
+async def test_clients_may_ping_and_nothing_else(live: LiveSystem) -> None:
+    async with live.open("/ws/nodes/") as client:
+        await client.socket.send('{"type":"ping"}')
+        await client.until(lambda message: message["type"] == "pong")
+        await client.socket.send('{"type":"subscribe"}')
+        assert await closed(client) == 4400
+    async with live.open("/ws/nodes/") as client:
+        await client.socket.send("x" * 2_000)
+        assert await closed(client) == 1009
+
+
+async def test_a_user_has_so_many_websockets_and_no_more(live: LiveSystem) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(live.open("/ws/nodes/", "operator")) for _ in range(20)]
+        await asyncio.gather(*(client.next() for client in clients))
+        async with live.open("/ws/nodes/", "operator") as one_more:
+            assert await closed(one_more) == 4429
+        async with live.open("/ws/nodes/", "viewer") as of_another:
+            await of_another.next()
+
+
+# --- tail -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_tail_shows_what_arrives_and_counts_what_it_leaves_out(live: LiveSystem) -> None:
+    await qmq(live, "produce", "live.tail", "-p", "old=1")
+    async with live.open("/ws/tail/?subject=live.tail", "operator") as client:
+        first = await client.next()
+        assert (first["type"], first["subject"]) == ("snapshot", "live.tail")
+        # The poller stands at the end once it asked every node; a marker that is seen proves it.
+        seen: list[dict[str, Any]] = []
+        for number in range(20):
+            await qmq(live, "produce", "live.tail", "-p", f"marker={number}")
+            try:
+                seen += (await client.next(1.5))["messages"]
+                break
+            except TimeoutError:
+                continue
+        assert seen
+        assert all("marker" in message["properties"] for message in seen)
+        await qmq(live, "produce", "live.tail", "-p", "kind=bulk", "--count", "300", "--size", "5000")
+        shown, left_out = 0, 0
+        while shown + left_out < 300:
+            message = await client.next()
+            bulk = [m for m in message["messages"] if m["properties"].get("kind") == "bulk"]
+            shown, left_out = shown + len(bulk), left_out + message["left_out"]
+            assert len(message["messages"]) <= 10
+            assert all(sum(len(k) + len(v) for k, v in m["properties"].items()) <= 2_048 and m["is_cut"] for m in bulk)
+        assert left_out > 0
+        assert shown + left_out == 300
+
+
+# --- Redis and the collector ------------------------------------------------------------------------------------------
+
+
+async def stale_and_fresh(live: LiveSystem, client: LiveClient, key: str, breaking: Any, lag: int) -> None:
+    """Stale within 3 s of silence, fresh within 5 s of its end, never a zero between."""
+    broken_at = time.monotonic()
+    with breaking:
+        stale = await client.until(lambda message: message["type"] == "stale", 6)
+        # The last beat was at most a second before it broke.
+        assert time.monotonic() - broken_at < 3.2
+        assert stale["since"].endswith("Z")
+        assert stale["reason"]
+    began = time.monotonic()
+    await client.until(lambda message: message["type"] == "fresh", 8)
+    assert time.monotonic() - began < 5
+    await client.until(lambda _: client.state is not None and "lag" in entry(client, "groups", key))
+    await client.until(lambda message: message["type"] == "delta")
+    assert entry(client, "groups", key)["lag"] == lag
+
+
+async def test_redis_paused_restarted_and_flushed_is_stale_and_never_zero(live: LiveSystem) -> None:
+    await with_lag(live, "live.redis", 6)
+    key = GROUP.format("live.redis")
+    async with live.open("/ws/lag/?subject=live.redis") as client:
+        await client.until(lambda _: entry(client, "groups", key).get("lag") == 6)
+        await stale_and_fresh(live, client, key, live.redis.paused(), 6)
+        await stale_and_fresh(live, client, key, live.redis.stopped(), 6)
+        with redis.Redis.from_url(live.redis.url) as cache:
+            cache.flushall()
+        async with live.open("/ws/lag/?subject=live.redis") as another:
+            await another.until(lambda _: entry(another, "groups", key).get("lag") == 6, 5)
+            assert another.seen[0]["type"] == "snapshot"
+        await client.until(lambda message: message["type"] == "delta")
+        assert 0 not in _lags(client)
+    assert "Traceback" not in live.collector.log()
+
+
+def _lags(client: LiveClient) -> list[Any]:
+    found = []
+    for message in client.seen:
+        if message["type"] == "snapshot":
+            found += [group["lag"] for group in message["state"]["groups"].values()]
+        if message["type"] == "delta":
+            groups = message["delta"].get("groups", {"set": {}})["set"].values()
+            found += [group["lag"] for group in groups if "lag" in group]
+    return found
+
+
+async def test_without_a_collector_it_is_stale_and_with_two_one_acts(live: LiveSystem) -> None:
+    second = live.another_collector("collector-2")
+    with redis.Redis.from_url(live.redis.url) as cache:
+        async with live.open("/ws/nodes/") as client:
+            await client.next()
+            first_holder = cache.get(LOCK_KEY)
+            second.start(wait=False)
+            try:
+                live.collector.kill()
+                stale = await client.until(lambda message: message["type"] == "stale", 5)
+                assert stale["reason"] == "the collector is silent"
+                # The second takes over when the lock of the first runs out.
+                await client.until(lambda message: message["type"] == "fresh", 10)
+                await client.until(lambda message: message["type"] == "delta")
+                assert cache.get(LOCK_KEY) != first_holder
+                live.collector.start(wait=False)
+                await eventually_async(lambda: live.collector.log(), 10)
+                for _ in range(5):
+                    await client.until(lambda message: message["type"] == "delta")
+                streams = {m["stream"] for m in client.seen[-5:] if "stream" in m}
+                assert len(streams) == 1
+            finally:
+                second.stop()
+            # Stopped in good order it leaves the lock: the other acts at its next beat.
+            await client.until(lambda message: message["type"] == "reset", 5)
+            assert (await client.next())["type"] == "snapshot"
+
+
+# --- metrics ----------------------------------------------------------------------------------------------------------
+
+
+def _metrics(live: LiveSystem, **headers: str) -> str:
+    request = urllib.request.Request(f"http://127.0.0.1:{live.port}/metrics", headers=headers)
+    with urllib.request.urlopen(request, timeout=5) as answer:
+        return str(answer.read().decode())
+
+
+def _value(page: str, name: str) -> float:
+    return next(float(line.rpartition(" ")[2]) for line in page.splitlines() if line.startswith(name + " "))
+
+
+async def test_metrics_have_the_systems_numbers(live: LiveSystem) -> None:
+    await with_lag(live, "live.metrics", 4)
+    name = 'qmq_system_lag_messages{group="readers",subject="live.metrics"}'
+    page = eventually(lambda: page if name + " 4.0" in (page := _metrics(live)) else None, 10)
+    assert _value(page, 'qmq_unknown{what="snapshot"}') == 0
+    assert _value(page, 'qmq_system_node_reached{broker_group="g1"}') == 1
+    assert _value(page, 'qmq_system_disk_free_bytes{broker_group="g1"}') > 0
+    assert _value(page, "qmq_collector_beats_total") > 0
+
+
+async def test_metrics_through_a_proxy_need_a_token(live: LiveSystem) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        _metrics(live, **{"X-Forwarded-For": "203.0.113.9"})
+    assert refused.value.code == 401
+    refused.value.close()
+    token = live.credentials["viewer"]["token"]
+    assert "qmq_unknown" in _metrics(live, **{"X-Forwarded-For": "203.0.113.9", "Authorization": f"Bearer {token}"})
+
+
+async def test_metrics_without_redis_say_unknown_and_no_number(live: LiveSystem) -> None:
+    with live.redis.paused():
+        page = await asyncio.to_thread(_metrics, live)
+    assert _value(page, 'qmq_unknown{what="snapshot"}') == 1
+    assert not [line for line in page.splitlines() if line.startswith("qmq_system_lag_messages{")]
+
+
+async def test_the_snapshot_is_there_for_others(live: LiveSystem) -> None:
+    from console.live.bus import read_stored
+
+    def look() -> Any:
+        snapshot, health = read_stored(live.redis.url)
+        return snapshot is not None and health is not None and health["beats"] > 0
+
+    await eventually_async(look, 10)
+    with redis.Redis.from_url(live.redis.url) as cache:
+        assert 0 < cache.pttl(SNAPSHOT_KEY) <= 10_000

@@ -1,0 +1,231 @@
+"""The live state: deltas, feeds, sums over nodes, what is unknown."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from console.live.collector import Health, messages_of, understood
+from console.live.metadata import Metadata
+from console.live.state import (
+    RECENT_MAX,
+    SECTIONS,
+    Feed,
+    NodePlace,
+    State,
+    apply,
+    delta,
+    empty,
+    events_between,
+    feed_of,
+    group_key,
+    recent,
+    restrict,
+    rfc3339,
+    summed,
+    view,
+)
+from console.measured import Measured
+
+NOW_MS = 1_700_000_000_000
+values = st.none() | st.integers(-3, 3) | st.sampled_from(["", "a"])
+entries = st.dictionaries(st.sampled_from("pqrs"), values, max_size=4)
+subjects = st.sampled_from(["orders", "mail", "a"])
+keys = st.one_of(subjects, st.tuples(subjects, st.sampled_from("gh")).map(lambda pair: group_key(*pair)))
+states = st.fixed_dictionaries(
+    {section: st.dictionaries(keys, entries, max_size=5) for section in ("subjects", "groups", "nodes")}
+).map(lambda state: {**empty(), **state})
+feeds = st.sampled_from(
+    [Feed("lag"), Feed("lag", "orders"), Feed("lag", "orders", "g"), Feed("lag", "a"), Feed("nodes"), Feed("events")]
+)
+
+
+@given(states, states)
+def test_a_delta_applied_gives_the_new_state(old: State, new: State) -> None:
+    through_json = json.loads(json.dumps(delta(old, new)))
+    assert apply(old, through_json) == new
+
+
+@given(states, states, feeds)
+def test_a_feed_sees_the_same_by_its_part_of_the_delta(old: State, new: State, feed: Feed) -> None:
+    assert apply(view(old, feed), restrict(delta(old, new), feed)) == view(new, feed)
+
+
+@given(states, states, feeds)
+def test_what_is_published_to_a_feed_is_its_part(old: State, new: State, feed: Feed) -> None:
+    messages = dict(messages_of(delta(old, new), {"version": 1}, [feed.name]))
+    assert apply(view(old, feed), json.loads(messages[feed.name])["delta"]) == view(new, feed)
+    assert json.loads(messages["beat"]) == {"type": "beat", "version": 1}
+
+
+@given(states)
+def test_nothing_changed_is_an_empty_delta(state: State) -> None:
+    assert delta(state, json.loads(json.dumps(state))) == {}
+
+
+@given(st.text("ab%/.·\u4e3b", min_size=1), st.none() | st.text("ab./", min_size=1))
+def test_names_of_feeds_lead_back(subject: str, group: str | None) -> None:
+    feed = Feed("lag", subject, group)
+    assert feed_of(feed.name) == feed
+
+
+@pytest.mark.parametrize(
+    "name", ["", "lag", "beat", "lag.subject", "lag.other.YQ", "lag.subject.\u00fc", "lag.group.a"]
+)
+def test_other_names_are_no_feeds(name: str) -> None:
+    assert feed_of(name) is None
+
+
+# --- sums -------------------------------------------------------------------------------------------------------------
+
+
+def place(group: str, node: str = "", *, is_master: bool = True, kind: str = "broker") -> NodePlace:
+    return NodePlace(node or f"{group}-a", group, kind, is_master, "127.0.0.1:1", "127.0.0.1:2")
+
+
+def group_stats(name: str = "g", **values: Any) -> dict[str, Any]:
+    base = {
+        "group": name, "broadcast": False, "backlog": 0, "in_flight": 0, "lag": 0, "time_lag_seconds": 0.0,
+        "pull_rate": 0.0, "ack_rate": 0.0, "drain_seconds": None, "retried": 0, "redelivered": 0,
+        "skipped_by_retention": 0, "consumers": [{"online": True}, {"online": False}],
+    }  # fmt: skip
+    return {**base, **values}
+
+
+def subject_stats(name: str, begin: int, end: int, *groups: dict[str, Any], **values: Any) -> dict[str, Any]:
+    base = {"subject": name, "begin_sequence": begin, "end_sequence": end, "send_rate": 1.0, "send_bytes_rate": 100.0}
+    return {**base, "groups": list(groups), **values}
+
+
+def stats(*found: dict[str, Any], **values: Any) -> Measured[dict[str, Any]]:
+    head = {
+        "state": "read_write", "state_reason": None, "version": "1", "disk_free_bytes": 5, "connections": 1,
+        "uptime_seconds": 7.3, "log": {"begin": 0, "end": 9, "synced_end": 9, "damaged": []},
+    }  # fmt: skip
+    return Measured({**head, "subjects": list(found), **values}, None, NOW_MS)
+
+
+AWAY: Measured[dict[str, Any]] = Measured(None, "node g2-a: no answer", NOW_MS)
+
+
+def test_lag_is_the_sum_and_time_lag_the_longest() -> None:
+    first = group_stats(backlog=3, in_flight=1, lag=4, time_lag_seconds=5.0, ack_rate=2.0)
+    second = group_stats(backlog=6, in_flight=0, lag=6, time_lag_seconds=9.0, ack_rate=5.0)
+    answers = {
+        "g1-a": stats(subject_stats("orders", 2, 10, first)),
+        "g2-a": stats(subject_stats("orders", 0, 6, second)),
+    }
+    found = summed(empty(), None, [place("g1"), place("g2")], answers, {})
+    group = found["groups"][group_key("orders", "g")]
+    assert (group["backlog"], group["in_flight"], group["lag"], group["time_lag_seconds"]) == (9, 1, 10, 9.0)
+    assert (group["is_draining"], group["drain_seconds"]) == (True, 2.0)  # 10 / (7 - 2)
+    assert (group["consumers_online"], group["reason"], group["at"]) == (2, None, None)
+    subject = found["subjects"]["orders"]
+    assert (subject["stored_messages"], subject["sent_messages"], subject["send_rate"]) == (14, 16, 2.0)
+    assert subject["broker_groups"] == ["g1", "g2"]
+
+
+def test_a_lag_that_never_drains_is_known_and_one_without_rates_is_not() -> None:
+    never = group_stats(lag=4, backlog=4, ack_rate=0.5)
+    early = group_stats("h", lag=4, backlog=4, ack_rate=None, pull_rate=None, reason="too early")
+    found = summed(empty(), None, [place("g1")], {"g1-a": stats(subject_stats("orders", 0, 4, never, early))}, {})
+    known, unknown = (found["groups"][group_key("orders", name)] for name in "gh")
+    assert (known["is_draining"], known["drain_seconds"], known["reason"]) == (False, None, None)
+    assert (unknown["is_draining"], unknown["lag"], unknown["reason"]) == (None, 4, "too early")
+
+
+def test_slaves_do_not_count_twice() -> None:
+    answer = stats(subject_stats("orders", 0, 10, group_stats(lag=4, backlog=4)))
+    places = [place("g1"), place("g1", "g1-b", is_master=False)]
+    found = summed(empty(), None, places, {"g1-a": answer, "g1-b": answer}, {})
+    assert found["groups"][group_key("orders", "g")]["lag"] == 4
+    assert set(found["nodes"]) == {"g1-a", "g1-b"}
+
+
+def test_a_node_that_is_away_makes_what_it_holds_unknown_and_nothing_else() -> None:
+    places = [place("g1"), place("g2")]
+    both = {
+        "g1-a": stats(
+            subject_stats("orders", 0, 9, group_stats(lag=4)), subject_stats("mail", 0, 1, group_stats(lag=1))
+        ),
+        "g2-a": stats(subject_stats("orders", 0, 9, group_stats(lag=3), group_stats("only-g2", lag=2))),
+    }
+    before = empty() | summed(empty(), None, places, both, {})
+    now = empty() | summed(before, NOW_MS, places, {**both, "g2-a": AWAY}, {})
+    for key in (group_key("orders", "g"), group_key("orders", "only-g2")):
+        group = now["groups"][key]
+        assert (group["lag"], group["time_lag_seconds"], group["reason"]) == (None, None, AWAY.reason)
+        assert group["at"] == rfc3339(NOW_MS)
+    assert now["subjects"]["orders"]["send_rate"] is None
+    assert now["subjects"]["orders"]["broker_groups"] == ["g1", "g2"]
+    assert now["groups"][group_key("mail", "g")]["lag"] == 1
+    assert (now["nodes"]["g2-a"]["log_end"], now["nodes"]["g2-a"]["reason"]) == (None, AWAY.reason)
+    # Later still: the time stays that of the last known value; then it is known again.
+    later = empty() | summed(now, NOW_MS + 60_000, places, {**both, "g2-a": AWAY}, {})
+    assert later == now
+    again = empty() | summed(later, NOW_MS + 61_000, places, both, {})
+    assert again == before
+
+
+def test_a_routed_subject_whose_node_was_never_reached_is_unknown() -> None:
+    found = summed(empty(), None, [place("g2")], {"g2-a": AWAY}, {"orders": ("g2",), "mail": ("g1",)})
+    assert list(found["subjects"]) == ["orders"]
+    assert (found["subjects"]["orders"]["stored_messages"], found["subjects"]["orders"]["at"]) == (None, None)
+
+
+def test_a_broker_group_without_master_is_unknown() -> None:
+    found = summed(empty(), None, [place("g1", is_master=False)], {"g1-a": stats()}, {"orders": ("g1",)})
+    assert found["subjects"]["orders"]["reason"] == "broker group g1 has no master"
+
+
+def test_what_all_nodes_forgot_is_gone() -> None:
+    before = empty() | summed(
+        empty(), None, [place("g1")], {"g1-a": stats(subject_stats("old", 0, 1, group_stats()))}, {}
+    )
+    now = summed(before, NOW_MS, [place("g1")], {"g1-a": stats()}, {})
+    assert (now["subjects"], now["groups"]) == ({}, {})
+
+
+def test_one_node_that_talks_nonsense_is_unknown_alone() -> None:
+    metadata = Metadata((place("g1"), place("g2")))
+    answers = {"g1-a": stats(subject_stats("orders", 0, 1)), "g2-a": stats({"subject": "orders"})}
+    found = understood(metadata, answers)
+    assert found["g1-a"].value is not None
+    assert found["g2-a"].value is None
+    assert "can't be understood" in (found["g2-a"].reason or "")
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+
+def test_events_tell_of_changes_and_not_of_first_sight() -> None:
+    places = [place("g2")]
+    up = empty() | summed(empty(), None, places, {"g2-a": stats()}, {})
+    down = empty() | summed(up, NOW_MS, places, {"g2-a": AWAY}, {})
+    up["broker_groups"] = {"g2": {"state": "read_write", "operator_state": "normal", "master": "g2-a"}}
+    down["broker_groups"] = {"g2": {"state": "offline", "operator_state": "normal", "master": "g2-a"}}
+    down["loops"] = {"heartbeats": {"is_late": True}}
+    assert events_between(empty(), up) == []
+    assert [(event["kind"], event["target"]) for event in events_between(up, down)] == [
+        ("broker_group.state", "g2"),
+        ("node.unreachable", "g2-a"),
+    ]
+    assert [event["kind"] for event in events_between(down, up)] == ["broker_group.state", "node.reachable"]
+
+
+def test_only_recent_events_are_kept() -> None:
+    before = {str(number): {"id": str(number)} for number in range(8, 8 + RECENT_MAX)}
+    now = recent(before, [{"id": "500"}, {"id": "501"}])
+    assert (len(now), next(iter(now)), list(now)[-1]) == (RECENT_MAX, "10", "501")
+    assert recent(now, []) is now
+
+
+def test_every_section_is_in_a_feed() -> None:
+    shown = {section for kind in ("lag", "nodes", "events", "audit") for section in Feed(kind).sections}
+    assert shown == set(SECTIONS)
+
+
+def test_health_is_json() -> None:
+    assert json.loads(json.dumps(Health("me").shown()))["holder"] == "me"
