@@ -275,6 +275,26 @@ def test_a_decision_does_not_stick_to_another_letter(crew: Crew, letters: list[d
     assert DeadLetterDecision.objects.count() == 10
 
 
+def test_decisions_go_with_the_letters(
+    crew: Crew, letters: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Retention took all letters but the newest of each broker group."""
+    crew.own.post(DELETE, {"all": True})
+    real = service._page_of
+
+    async def shortened(*arguments: Any) -> dict[str, Any]:
+        page = await real(*arguments)
+        begin = page["end_sequence"] - 1
+        kept = [message for message in page["messages"] if message["sequence"] >= begin]
+        return {**page, "messages": kept, "begin_sequence": begin}
+
+    monkeypatch.setattr(service, "_page_of", shortened)
+    newest = {row["broker_group"]: row["sequence"] for row in letters}
+    last = {"sequences": {group: [sequence] for group, sequence in newest.items()}}
+    assert crew.own.post(REPLAY, last | {"force": True}).json()["done"] == len(newest)
+    assert DeadLetterDecision.objects.count() == len(newest)
+
+
 @pytest.mark.parametrize(
     "body",
     [

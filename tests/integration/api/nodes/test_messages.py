@@ -1,5 +1,7 @@
 """Stored messages over REST, against real nodes."""
 
+import socket
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -7,10 +9,12 @@ from urllib.parse import quote
 import pytest
 
 from api.pagination import PAGE_MAX
+from console import asking
 from console import messages as service
 from console.asking import CURSOR_CHARS_MAX
 from metaserver import queries
-from metaserver.services import subjects
+from metaserver.services import broker_groups, subjects
+from qmq.errors import CallTimeout
 from tests.integration.api.nodes.conftest import Crew
 from tests.integration.api.nodes.people import TEST, all_pages
 from tests.support.in_process import now_ms
@@ -284,6 +288,39 @@ def test_retry_subjects_are_their_real_subjects(cluster: ThreadedSystem, crew: C
     assert {row["message_id"] for row in rows} == {f"m{n}" for n in range(10)}
     assert rows[0]["properties"]["qmq_times"] == "2"
     assert all(row["masked"] for row in crew.other.get(url).json()["results"])
+
+
+def test_a_silent_node_leaves_a_hole_in_time(
+    cluster: ThreadedSystem, crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "NODE_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        (node,) = (n for n in cluster.small.meta.directory.metadata().nodes if n.broker_group == "g2")
+        address = "{}:{}".format(*silent.getsockname())
+        broker_groups.save_node(replace(node, admin_address=address))
+        page = crew.own.get(ORDERS).json()
+        assert "no answer in 0.3 s" in page["unreachable"]["g2"]
+        assert {row["broker_group"] for row in page["results"]} == {"g1"}
+        monkeypatch.setattr(asking, "NODE_SECONDS", 60.0)
+        with pytest.raises(CallTimeout):
+            admin = asking.brokers(["g2"]).one("g2")
+            asking.ask(admin.stats, seconds=0.2)
+        broker_groups.save_node(replace(node, admin_address=""))
+        assert "registered" in crew.own.get(ORDERS).json()["unreachable"]["g2"]
+        assert crew.own.get(ORDERS + "g2/0/").status_code == 503
+
+
+def test_so_many_groups_are_asked_at_a_time(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "GROUPS_MAX", 1)
+    page = crew.own.get(ORDERS).json()
+    assert list(page["unreachable"]) == ["g2"]
+    assert {row["broker_group"] for row in page["results"]} == {"g1"}
+
+
+def test_the_audit_log_does_not_keep_what_was_looked_for(crew: Crew) -> None:
+    crew.own.get(ORDERS + "search/", {"property": ["n=7", "n=7"], "tag": "odd"})
+    (entry,) = audited("message.read")
+    assert entry.after["query"] == {"property": ["n", "n"], "tag": ["odd"]}
 
 
 def test_reading_is_limited(cluster: ThreadedSystem, crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
