@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from console.accounts.roles import Role
-from tests.integration.api.nodes.people import client_of, give
+from console.accounts.roles import Role, Scope
+from tests.integration.api.nodes.people import give
+from tests.support.people import machine, person
 from tests.support.threaded_system import ThreadedSystem, threaded_system
 
 
@@ -18,9 +19,6 @@ def cluster(
     tmp_path: Path, settings: Any, django_db_serialized_rollback: None, transactional_db: None
 ) -> Iterator[ThreadedSystem]:
     """Two broker groups and a delay node; the API asks them, and counts requests in memory."""
-    settings.CACHES = {
-        "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": str(tmp_path)}
-    }
     with threaded_system(tmp_path, groups=2) as running:
         settings.META_URL = running.meta_url
         running.save_metadata()
@@ -45,8 +43,8 @@ def crew(cluster: ThreadedSystem) -> Crew:
     cluster.send("free", 1)
     give("free", "else")
     return Crew(
-        client_of("ada", Role.ADMIN),
-        client_of("olga", Role.OPERATOR, "sales"),
-        client_of("otto", Role.OPERATOR, "else"),
-        client_of("vera", Role.VIEWER),
+        machine(person("ada", Role.ADMIN), Scope.ADMIN),
+        machine(person("olga", Role.OPERATOR, ["sales"]), Scope.OPERATE),
+        machine(person("otto", Role.OPERATOR, ["else"]), Scope.OPERATE),
+        machine(person("vera", Role.VIEWER), Scope.READ),
     )

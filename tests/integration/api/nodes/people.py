@@ -1,41 +1,19 @@
-"""People who ask the API."""
+"""Owners of subjects, and lists read to their end."""
 
-from datetime import timedelta
 from typing import Any
 
-from django.utils import timezone
 from rest_framework.test import APIClient
 
-from console.accounts.models import ApiToken, User
-from console.accounts.roles import Role, Scope
-from console.accounts.tokens import new_token
 from metaserver import queries
 from metaserver.services import subjects, teams
-from metaserver.services.changes import Actor
-
-TEST = Actor("test")
-ALL_SCOPES = [Scope.READ, Scope.MESSAGES, Scope.OPERATE, Scope.ADMIN]
-
-
-def client_of(name: str, role: Role, *team_names: str) -> APIClient:
-    """A client with a token of a new user."""
-    user = User.objects.create_user(name, role=role)
-    user.teams.set(queries.teams().filter(name__in=team_names))
-    token, prefix, digest = new_token()
-    ApiToken.objects.create(
-        name="test", owner=user, prefix=prefix, digest=digest, scopes=ALL_SCOPES,
-        expires_at=timezone.now() + timedelta(hours=1),
-    )  # fmt: skip
-    client = APIClient()
-    client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
-    return client
+from tests.support.people import TESTER
 
 
 def give(subject: str, team: str) -> None:
     """Let a team own a subject."""
     if not queries.teams().filter(name=team).exists():
-        teams.create_team(team, actor=TEST)
-    subjects.update_subject(subject, {"owner": team}, actor=TEST)
+        teams.create_team(team, actor=TESTER)
+    subjects.update_subject(subject, {"owner": team}, actor=TESTER)
 
 
 def all_pages(client: APIClient, url: str, **query: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -15,7 +15,8 @@ from console.models import DeadLetterDecision
 from metaserver import queries
 from metaserver.services import subjects
 from tests.integration.api.nodes.conftest import Crew
-from tests.integration.api.nodes.people import TEST, all_pages
+from tests.integration.api.nodes.people import all_pages
+from tests.support.people import TESTER
 from tests.support.threaded_system import ThreadedSystem
 
 COUNTS = "/api/v1/dead-letters/"
@@ -322,7 +323,7 @@ def test_who_may_not_decide_does_not(cluster: ThreadedSystem, crew: Crew, letter
         assert client.post(REPLAY, body).status_code == 403
         assert client.post(DELETE, body).status_code == 403
     assert DeadLetterDecision.objects.count() == 0
-    subjects.set_archived("orders", True, actor=TEST)
+    subjects.set_archived("orders", True, actor=TESTER)
     answer = crew.own.post(REPLAY, body)
     assert (answer.status_code, answer.json()["code"]) == (409, "subject.archived")
     assert crew.own.post(DELETE, body).json()["done"] == 10

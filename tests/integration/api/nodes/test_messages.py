@@ -16,8 +16,9 @@ from metaserver import queries
 from metaserver.services import broker_groups, subjects
 from qmq.errors import CallTimeout
 from tests.integration.api.nodes.conftest import Crew
-from tests.integration.api.nodes.people import TEST, all_pages
+from tests.integration.api.nodes.people import all_pages
 from tests.support.in_process import now_ms
+from tests.support.people import TESTER
 from tests.support.threaded_system import ThreadedSystem
 from tests.support.waiting import eventually
 
@@ -233,7 +234,7 @@ def test_who_may_not_send_does_not(cluster: ThreadedSystem, crew: Crew) -> None:
     assert crew.own.post("/api/v1/subjects/ordres/messages/", body).status_code == 404
     retry = f"/api/v1/subjects/{quote('%RETRY%orders%g', safe='')}/messages/"
     assert crew.own.post(retry, body).json()["code"] == "subject.not_real"
-    subjects.set_archived("orders", True, actor=TEST)
+    subjects.set_archived("orders", True, actor=TESTER)
     answer = crew.own.post(ORDERS, body)
     assert (answer.status_code, answer.json()["code"]) == (409, "subject.archived")
     assert sum(cluster.small.counts("orders").values()) == 10
