@@ -46,20 +46,27 @@ class Nodes:
         return self.admins[name]
 
 
-def brokers(names: Iterable[str] | None = None) -> Nodes:
-    """The masters of broker groups; None: of all.
+def broker(name: str) -> Nodes:
+    """The master of one broker group.
 
     Raises:
         NotFound: there is no such broker group.
     """
+    if name not in queries.broker_admin_addresses():
+        raise NotFound(f"there is no broker group {name!r}", code="broker_group.unknown")
+    return brokers([name])
+
+
+def brokers(names: Iterable[str] | None = None) -> Nodes:
+    """The masters of broker groups; None: of all. One that is not known any more can't be asked."""
     known = queries.broker_admin_addresses()
     wanted = sorted(known if names is None else set(names))
     admins: dict[str, NodeAdmin] = {}
     unreachable: dict[str, str] = {}
     for name in wanted[:GROUPS_MAX]:
         if name not in known:
-            raise NotFound(f"there is no broker group {name!r}", code="broker_group.unknown")
-        if known[name]:
+            unreachable[name] = "the system has no such broker group any more"
+        elif known[name]:
             admins[name] = NodeAdmin(known[name], NODE_SECONDS)
         else:
             unreachable[name] = "no node of it has registered with an admin address"

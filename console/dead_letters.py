@@ -28,6 +28,7 @@ from console.asking import (
     Nodes,
     ask,
     ask_each,
+    broker,
     brokers,
     decode_cursor,
     encode_cursor,
@@ -442,8 +443,9 @@ def _work(order: _Order, selection: Selection, limit: int) -> Progress:
     limit = max(1, min(limit, REPLAY_MAX))
     progress = Progress()
     deadline = time.monotonic() + WORK_SECONDS
-    names = None if selection.sequences is None else list(selection.sequences)
-    nodes = brokers(names)
+    for name in selection.sequences or ():
+        broker(name)
+    nodes = brokers(selection.sequences)
     progress.unreachable.update(nodes.unreachable)
     if selection.sequences is None:
         batches = _all_letters(order, nodes, selection.cursor, limit, progress, deadline)

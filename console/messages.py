@@ -14,6 +14,7 @@ from console.asking import (
     Nodes,
     ask,
     ask_each,
+    broker,
     brokers,
     decode_cursor,
     encode_cursor,
@@ -74,7 +75,7 @@ def nodes_of(name: str, broker_group: str | None = None) -> Nodes:
     """
     parts = real_subject(name)
     if broker_group is not None:
-        return brokers([broker_group])
+        return broker(broker_group)
     return brokers(queries.broker_groups_of(parts.subject) if parts.kind == "real" else None)
 
 

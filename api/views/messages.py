@@ -102,6 +102,8 @@ class ReadingView(ApiView):
             return
         asked = {key: self.request.query_params.getlist(key) for key in sorted(self.request.query_params)}
         asked.pop("cursor", None)
+        # What was looked for may be as private as what was found.
+        asked["property"] = [text.partition("=")[0] for text in asked.get("property", [])]
         service.note_reading(
             self.actor, subject, {"messages": len(messages), "path": self.request.path, "query": asked}
         )

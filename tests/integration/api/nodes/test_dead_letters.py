@@ -1,0 +1,349 @@
+"""Dead letters over REST, against real nodes."""
+
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from api.serializers.dead_letters import LIMIT_DEFAULT
+from api.views.dead_letters import COUNTS_MAX
+from console import dead_letters as service
+from console import messages
+from console.models import DeadLetterDecision
+from metaserver import queries
+from metaserver.services import subjects
+from tests.integration.api.nodes.conftest import Crew
+from tests.integration.api.nodes.people import all_pages
+from tests.support.people import TESTER
+from tests.support.threaded_system import ThreadedSystem
+
+COUNTS = "/api/v1/dead-letters/"
+LETTERS = "/api/v1/dead-letters/orders/g/"
+REPLAY, DELETE = LETTERS + "replay/", LETTERS + "delete/"
+DEAD, RETRY = "%DEAD_RETRY%orders%g", "%RETRY%orders%g"
+State = DeadLetterDecision.State
+
+
+@pytest.fixture
+def letters(cluster: ThreadedSystem, crew: Crew) -> list[dict[str, Any]]:
+    """The ten messages of `orders`, given up by group g."""
+    cluster.make_dead("orders", "g", 10)
+    rows, _ = all_pages(crew.own, LETTERS, limit=3)
+    assert sorted(row["message_id"] for row in rows) == sorted(f"m{n}" for n in range(10))
+    return rows
+
+
+def audited(action: str) -> list[Any]:
+    return list(queries.audit_entries().filter(action=action))
+
+
+def named(*rows: dict[str, Any]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row["broker_group"], []).append(row["sequence"])
+    return found
+
+
+def states(crew: Crew, *wanted: str) -> Counter[str]:
+    rows, _ = all_pages(crew.own, LETTERS, limit=4, **({"state": list(wanted)} if wanted else {}))
+    return Counter(row["decision"]["state"] if row["decision"] else "open" for row in rows)
+
+
+def test_counts_by_subject_and_group(cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]]) -> None:
+    cluster.make_dead("orders", "h", 10)
+    cluster.make_dead("free", "g", 1)
+    rows, pages = all_pages(crew.viewer, COUNTS, limit=1)
+    assert [(row["subject"], row["group"], row["stored"], row["open"]) for row in rows] == [
+        ("free", "g", 1, 1),
+        ("orders", "g", 10, 10),
+        ("orders", "h", 10, 10),
+    ]
+    assert len(pages) == 3
+    mine = rows[1]
+    assert (mine["oldest"], mine["newest"]) == (letters[0]["stored_at"], letters[-1]["stored_at"])
+    assert sum(mine["broker_groups"].values()) == 10
+    assert set(mine["broker_groups"]) == {"g1", "g2"}
+    for query, count in (({"subject": "orders"}, 2), ({"group": "g"}, 2), ({"subject": "orders", "group": "h"}, 1)):
+        assert len(all_pages(crew.viewer, COUNTS, **query)[0]) == count, query
+    assert crew.viewer.get(COUNTS, {"subject": "nobody"}).json()["results"] == []
+    assert crew.viewer.get(COUNTS, {"limit": COUNTS_MAX + 1}).status_code == 400
+    cluster.stop_broker("g1")
+    partial = crew.viewer.get(COUNTS, {"subject": "orders", "group": "g"}).json()
+    assert list(partial["unreachable"]) == ["g1"]
+    assert partial["results"][0]["broker_groups"] == {"g2": mine["broker_groups"]["g2"]}
+
+
+def test_letters_say_why(crew: Crew, letters: list[dict[str, Any]]) -> None:
+    first = letters[0]
+    assert (first["attempts"], first["attempts_max"]) == (1, 1)
+    assert int(first["last_pull_sequence"]) >= 0
+    assert first["decision"] is None
+    assert first["properties"]["qmq_consumerGroupName"] == "g"
+    times = [row["stored_at"] for row in letters]
+    assert times == sorted(times)
+    for client in (crew.viewer, crew.other):
+        masked = client.get(LETTERS).json()["results"]
+        assert len(masked) == 10
+        assert all(row["masked"] and row["properties"] is None and row["attempts"] == 1 for row in masked)
+    assert {entry.target for entry in audited("message.read")} == {DEAD}
+    assert crew.own.get(LETTERS, {"state": "lost"}).status_code == 400
+    assert crew.own.get("/api/v1/dead-letters/nobody/g/").status_code == 404
+    assert crew.own.get("/api/v1/dead-letters/orders/nobody/").json()["results"] == []
+
+
+def test_a_replay_goes_to_its_group_alone_and_only_once(
+    cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]]
+) -> None:
+    before = cluster.small.counts(RETRY)
+    body = {"all": True, "reason": "fixed"}
+    dry = crew.own.post(REPLAY + "?dry_run=true", body).json()
+    assert (dry["dry_run"], dry["done"], dry["already"]) == (True, 10, 0)
+    assert cluster.small.counts(RETRY) == before
+    assert states(crew) == {"open": 10}
+    done = crew.own.post(REPLAY, body).json()
+    assert (done["done"], done["failed"], done["unknown"], done["next"]) == (10, 0, 0, None)
+    copies = [message for message in cluster.small.stored(RETRY) if message.message_id.startswith("replay.")]
+    assert sorted(copy.properties[service.KEY_REPLAY_OF] for copy in copies) == sorted(f"m{n}" for n in range(10))
+    assert len({copy.message_id for copy in copies}) == 10
+    assert sum(cluster.small.counts("orders").values()) == 10, "other groups get nothing"
+    got = cluster.consume("orders", "g", 10)
+    assert {delivery.attempt for delivery in got} == {1}
+    assert {delivery.properties["n"] for delivery in got} == {str(n) for n in range(10)}
+    assert all(delivery.properties[messages.KEY_USER].startswith("olga") for delivery in got)
+    again = crew.own.post(REPLAY, body).json()
+    assert (again["done"], again["already"]) == (0, 10)
+    rows, _ = all_pages(crew.own, LETTERS)
+    assert {row["decision"]["replay_id"] for row in rows} == {copy.message_id for copy in copies}
+    assert all(row["decision"]["by"].startswith("olga") and row["decision"]["replays"] == 1 for row in rows)
+    entries = audited("dead_letter.replay")
+    assert sum(entry.after["letters"] for entry in entries) == 10
+    assert {(entry.target, entry.reason, entry.after["to"]) for entry in entries} == {("orders/g", "fixed", "group")}
+    (count,) = crew.own.get(COUNTS, {"subject": "orders"}).json()["results"]
+    assert (count["stored"], count["open"], count["replayed"]) == (10, 0, 10)
+
+
+def test_force_replays_once_more_under_another_id(
+    cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]]
+) -> None:
+    body = {"sequences": named(letters[0])}
+    first = crew.own.post(REPLAY, body).json()
+    assert (first["done"], first["looked_at"]) == (1, 1)
+    assert crew.own.post(REPLAY, body).json()["already"] == 1
+    assert crew.own.post(REPLAY, body | {"force": True}).json()["done"] == 1
+    copies = [message for message in cluster.small.stored(RETRY) if message.message_id.startswith("replay.")]
+    assert len({copy.message_id for copy in copies}) == 2
+    assert {copy.properties[service.KEY_REPLAY_OF] for copy in copies} == {letters[0]["message_id"]}
+
+
+def test_a_replay_to_the_subject_is_for_every_group(
+    cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]]
+) -> None:
+    cluster.consume("orders", "h", 10)
+    body = {"sequences": named(*letters[:3]), "to": "subject"}
+    assert crew.own.post(REPLAY, body, headers={"Idempotency-Key": "k"}).json()["done"] == 3
+    assert crew.own.post(REPLAY, body, headers={"Idempotency-Key": "k"}).json()["done"] == 3, "the answer is repeated"
+    copies = [message for message in cluster.small.stored("orders") if message.message_id.startswith("replay.")]
+    assert len(copies) == 3
+    for copy in copies:
+        assert not {"qmq_times", "qmq_maxRetryNum", "qmq_consumerGroupName", "qmq_pullOffset"} & set(copy.properties)
+    for group in ("g", "h"):
+        got = cluster.consume("orders", group, 3)
+        assert {delivery.message_id for delivery in got} == {copy.message_id for copy in copies}
+
+
+def test_a_replay_goes_on_where_it_ended(
+    cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "BATCH", 2)
+    seen, cursor = [], None
+    while True:
+        body = {"all": True, "limit": 3} | ({"cursor": cursor} if cursor else {})
+        answer = crew.own.post(REPLAY, body).json()
+        seen.append(answer["looked_at"])
+        cursor = answer["next"]
+        if cursor is None:
+            break
+    assert seen == [3, 3, 3, 1]
+    assert states(crew) == {"replayed": 10}
+    assert {entry.after["letters"] for entry in audited("dead_letter.replay")} <= {1, 2}
+    assert crew.own.post(REPLAY, {"all": True, "cursor": "nonsense"}).status_code == 400
+    delete_cursor = crew.own.post(DELETE, {"all": True, "limit": 1}).json()["next"]
+    assert crew.own.post(REPLAY, {"all": True, "cursor": delete_cursor}).status_code == 400
+
+
+def test_deleted_letters_are_hidden_and_stay_where_they_are(
+    cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]]
+) -> None:
+    body = {"sequences": named(*letters[:4])}
+    assert crew.own.post(DELETE + "?dry_run=true", body).json()["done"] == 4
+    assert states(crew) == {"open": 10}
+    answer = crew.own.post(DELETE, body).json()
+    assert (answer["done"], answer["already"]) == (4, 0)
+    assert "until retention" in answer["notes"][0]
+    assert crew.own.post(DELETE, body).json()["already"] == 4
+    assert states(crew) == {"open": 6}
+    assert states(crew, "deleted") == {"deleted": 4}
+    assert sum(cluster.small.counts(DEAD).values()) == 10, "the log is append-only"
+    (count,) = crew.own.get(COUNTS, {"subject": "orders"}).json()["results"]
+    assert (count["stored"], count["open"], count["deleted"]) == (10, 6, 4)
+    replayed = crew.own.post(REPLAY, {"all": True}).json()
+    assert (replayed["done"], replayed["already"]) == (6, 4)
+    entries = audited("dead_letter.delete")
+    assert sum(entry.after["letters"] for entry in entries) == 4
+
+
+def test_a_letter_that_another_request_is_at_is_left_alone(crew: Crew, letters: list[dict[str, Any]]) -> None:
+    crew.own.post(REPLAY, {"sequences": named(letters[0])})
+    row = DeadLetterDecision.objects.get()
+    row.state, row.replays = State.REPLAYING, 0
+    row.save()
+    assert crew.own.post(REPLAY, {"all": True}).json()["under_way"] == 1
+    row.at = timezone.now() - timedelta(seconds=service.CLAIM_SECONDS + 1)
+    row.save()
+    assert crew.own.post(REPLAY, {"all": True}).json()["done"] == 1, "whoever claimed it has ended"
+    row.refresh_from_db()
+    assert (row.state, row.replays) == (State.REPLAYED, 1)
+
+
+def test_what_nobody_knows_is_sent_again_under_the_same_id(
+    cluster: ThreadedSystem,
+    crew: Crew,
+    letters: list[dict[str, Any]],
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(service, "SEND_TIMEOUTS", messages.Timeouts(connect=0.2, send=0.2, delivery=0.5, route=0.2))
+    settings.META_URL = "http://127.0.0.1:9/meta/address"
+    monkeypatch.setattr(service, "BATCH", 3)
+    answer = crew.own.post(REPLAY, {"all": True}).json()
+    assert (answer["done"], answer["unknown"]) == (0, 3)
+    assert answer["stopped"]
+    assert answer["next"] is not None
+    assert states(crew, "unknown") == {"unknown": 3}
+    ids = {row.replay_id for row in DeadLetterDecision.objects.all()}
+    settings.META_URL = cluster.meta_url
+    answer = crew.own.post(REPLAY, {"all": True, "cursor": answer["next"]}).json()
+    assert (answer["done"], answer["next"]) == (10, None), "the batch that was stopped at comes again"
+    stored = {message.message_id for message in cluster.small.stored(RETRY)}
+    assert ids <= stored
+    assert states(crew) == {"replayed": 10}
+
+
+def test_refused_letters_are_open_again(
+    cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy that can't be encoded is surely not stored."""
+    monkeypatch.setattr(service, "KEY_REPLAY_OF", "x" * 70_000)
+    answer = crew.own.post(REPLAY, {"all": True}).json()
+    assert (answer["done"], answer["failed"], len(answer["failures"])) == (0, 10, 10)
+    assert DeadLetterDecision.objects.count() == 0
+    crew.own.post(DELETE, {"sequences": named(letters[0])})
+    answer = crew.own.post(REPLAY, {"sequences": named(letters[0]), "force": True}).json()
+    assert answer["failed"] == 1
+    assert states(crew, "deleted") == {"deleted": 1}, "the decision before is there again"
+
+
+def test_a_broker_that_is_down_leaves_its_letters_for_later(
+    cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]]
+) -> None:
+    there = [row for row in letters if row["broker_group"] == "g1"]
+    cluster.stop_broker("g2")
+    answer = crew.own.post(REPLAY, {"all": True}).json()
+    assert (answer["done"], list(answer["unreachable"])) == (len(there), ["g2"])
+    answer = crew.own.post(DELETE, {"sequences": named(*letters)}).json()
+    assert (answer["done"], list(answer["unreachable"])) == (len(there), ["g2"])
+    page = crew.own.get(LETTERS, {"state": "deleted"}).json()
+    assert (len(page["results"]), list(page["unreachable"])) == (len(there), ["g2"])
+
+
+def test_what_is_named_and_not_there_fails(crew: Crew, letters: list[dict[str, Any]]) -> None:
+    answer = crew.own.post(REPLAY, {"sequences": {"g1": ["0", "777"], "g2": [0]}}).json()
+    assert (answer["done"], answer["failed"]) == (2, 1)
+    assert answer["failures"][0]["sequence"] == "777"
+    assert "never stored" in answer["failures"][0]["why"]
+    answer = crew.own.post(REPLAY, {"sequences": {"g9": [0]}})
+    assert (answer.status_code, answer.json()["code"]) == (404, "broker_group.unknown")
+
+
+def test_a_decision_does_not_stick_to_another_letter(crew: Crew, letters: list[dict[str, Any]]) -> None:
+    """A node that lost its log numbers anew."""
+    crew.own.post(DELETE, {"all": True})
+    DeadLetterDecision.objects.update(message_id="another")
+    assert states(crew) == {"open": 10}
+    assert crew.own.post(REPLAY, {"all": True}).json()["done"] == 10
+    assert DeadLetterDecision.objects.count() == 10
+
+
+def test_decisions_go_with_the_letters(
+    crew: Crew, letters: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Retention took all letters but the newest of each broker group."""
+    crew.own.post(DELETE, {"all": True})
+    real = service._page_of
+
+    async def shortened(*arguments: Any) -> dict[str, Any]:
+        page = await real(*arguments)
+        begin = page["end_sequence"] - 1
+        kept = [message for message in page["messages"] if message["sequence"] >= begin]
+        return {**page, "messages": kept, "begin_sequence": begin}
+
+    monkeypatch.setattr(service, "_page_of", shortened)
+    newest = {row["broker_group"]: row["sequence"] for row in letters}
+    last = {"sequences": {group: [sequence] for group, sequence in newest.items()}}
+    assert crew.own.post(REPLAY, last | {"force": True}).json()["done"] == len(newest)
+    assert DeadLetterDecision.objects.count() == len(newest)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"all": False},
+        {"all": True, "sequences": {"g1": [1]}},
+        {"sequences": {}},
+        {"sequences": {"g1": []}},
+        {"sequences": {"g1": [-1]}},
+        {"sequences": {"g1": [1 << 63]}},
+        {"sequences": {"g1": list(range(service.SEQUENCES_MAX + 1))}},
+        {"sequences": {"g1": [1]}, "cursor": "x"},
+        {"all": True, "limit": service.REPLAY_MAX + 1},
+        {"all": True, "limit": 0},
+        {"all": True, "to": "everybody"},
+    ],
+)
+def test_orders_that_make_no_sense_are_refused(crew: Crew, body: dict[str, Any]) -> None:
+    assert crew.own.post(REPLAY, body).status_code == 400
+
+
+def test_who_may_not_decide_does_not(cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]]) -> None:
+    body = {"all": True}
+    for client in (crew.viewer, crew.other):
+        assert client.post(REPLAY, body).status_code == 403
+        assert client.post(DELETE, body).status_code == 403
+    assert DeadLetterDecision.objects.count() == 0
+    subjects.set_archived("orders", True, actor=TESTER)
+    answer = crew.own.post(REPLAY, body)
+    assert (answer.status_code, answer.json()["code"]) == (409, "subject.archived")
+    assert crew.own.post(DELETE, body).json()["done"] == 10
+
+
+def test_text_that_was_no_utf8_is_not_copied_by_mistake(cluster: ThreadedSystem, crew: Crew) -> None:
+    cluster.send("orders", 1, first=50, note="bro\N{REPLACEMENT CHARACTER}ken")
+    cluster.make_dead("orders", "g", 11)
+    answer = crew.own.post(REPLAY, {"all": True}).json()
+    assert (answer["done"], answer["failed"]) == (10, 1)
+    assert "UTF-8" in answer["failures"][0]["why"]
+    assert crew.own.post(REPLAY, {"all": True}).json()["failed"] == 1
+    rows, _ = all_pages(crew.own, LETTERS, state=["open"])
+    assert crew.own.post(REPLAY, {"sequences": named(*rows), "force": True}).json()["done"] == 1
+
+
+def test_the_default_limit_is_one_a_request_can_do() -> None:
+    assert LIMIT_DEFAULT <= service.REPLAY_MAX
+
+
+def test_numbers_as_text() -> None:
+    assert service.runs_text([9, 3, 4, 5, 1]) == "1, 3-5, 9"
+    assert service.runs_text([]) == ""
