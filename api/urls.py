@@ -75,6 +75,7 @@ urlpatterns = [
     path("", include(group_urls)),
     path("", include(cluster_urls)),
     path("", include(subject_urls)),
+    path("", include("api.analytics_urls")),
     path("", include(account_urls)),
     path("", include(message_urls)),
     path("", include("api.alert_urls")),

@@ -56,6 +56,7 @@ INSTALLED_APPS = [
     "metaserver",
     "console.accounts",
     "console.alerts",
+    "console.analytics",
     "console",
     "allauth",
     "allauth.account",

@@ -1,0 +1,78 @@
+"""The shape of analytics, live numbers and the overview."""
+
+from rest_framework import serializers
+
+from console.analytics.models import RunState
+
+
+class RunRow(serializers.Serializer):  # type: ignore[type-arg]
+    """One run of an analytics job."""
+
+    id = serializers.CharField()
+    job = serializers.CharField()
+    state = serializers.ChoiceField(choices=[s.value for s in RunState])
+    from_at = serializers.DateTimeField(allow_null=True)
+    to_at = serializers.DateTimeField(allow_null=True)
+    watermark_at = serializers.DateTimeField(allow_null=True)
+    inputs = serializers.DictField()
+    rows_read = serializers.CharField(allow_null=True)
+    rows_written = serializers.CharField(allow_null=True)
+    error = serializers.CharField(allow_blank=True)
+    started_at = serializers.DateTimeField()
+    finished_at = serializers.DateTimeField(allow_null=True)
+
+
+class TableRow(serializers.Serializer):  # type: ignore[type-arg]
+    """A summary table."""
+
+    name = serializers.CharField()
+    text = serializers.CharField()
+    columns = serializers.DictField(child=serializers.CharField(), help_text="column -> what it means, with its unit")
+
+
+class Tables(serializers.Serializer):  # type: ignore[type-arg]
+    """All summary tables."""
+
+    results = TableRow(many=True)
+
+
+class LagRow(serializers.Serializer):  # type: ignore[type-arg]
+    """A consumer group's lag on a subject. Null: could not be measured; `reason` says why."""
+
+    subject = serializers.CharField()
+    group = serializers.CharField()
+    backlog = serializers.IntegerField(allow_null=True, help_text="stored, not pulled")
+    in_flight = serializers.IntegerField(allow_null=True, help_text="pulled, not acked")
+    lag = serializers.IntegerField(allow_null=True)
+    time_lag_seconds = serializers.FloatField(allow_null=True)
+    pull_rate = serializers.FloatField(allow_null=True)
+    ack_rate = serializers.FloatField(allow_null=True)
+    drain_seconds = serializers.FloatField(allow_null=True, help_text="null with a lag: never, at these rates")
+    reason = serializers.CharField(allow_null=True)
+
+
+class LagPage(serializers.Serializer):  # type: ignore[type-arg]
+    """The live numbers of consumer groups, as the collector last measured them."""
+
+    at = serializers.DateTimeField(allow_null=True, help_text="when they were measured; null: not at all")
+    reason = serializers.CharField(allow_null=True, help_text="why there are none")
+    results = LagRow(many=True)
+    next = serializers.CharField(allow_null=True, help_text="to be sent as ?cursor=")
+
+
+class Overview(serializers.Serializer):  # type: ignore[type-arg]
+    """The whole system at a glance. Null: could not be measured."""
+
+    subjects = serializers.IntegerField()
+    consumer_groups = serializers.IntegerField()
+    broker_groups = serializers.DictField(child=serializers.IntegerField(), help_text="state -> broker groups in it")
+    nodes = serializers.IntegerField()
+    subjects_moving = serializers.IntegerField()
+    alerts_firing = serializers.DictField(child=serializers.IntegerField(), help_text="severity -> alerts")
+    tasks_late = serializers.ListField(child=serializers.CharField())
+    measured_at = serializers.DateTimeField(allow_null=True)
+    unmeasured_reason = serializers.CharField(allow_null=True)
+    send_rate = serializers.FloatField(allow_null=True, help_text="messages a second")
+    ack_rate = serializers.FloatField(allow_null=True)
+    lag = serializers.IntegerField(allow_null=True, help_text="messages, over all groups")
+    worst = LagRow(many=True, help_text="the groups with the longest time lag")

@@ -1,0 +1,105 @@
+"""The system at a glance, and consumer groups' live lag, from the collector's newest numbers and the database."""
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from redis.exceptions import RedisError
+
+from console import tasks  # noqa: F401 - importing it makes the loops known
+from console.alerts import queries as alert_queries
+from console.alerts.models import AlertState
+from console.live.bus import SNAPSHOT_MS, read_stored
+from console.live.state import rfc3339
+from console.tasks import loops
+from metaserver import queries
+from metaserver.choices import GroupState, OperatorState
+
+WORST = 5
+LAG_FIELDS = (
+    "subject", "group", "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "drain_seconds", "reason",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The live state, and when it was measured; None with the reason when there is none."""
+
+    state: Mapping[str, Any] | None
+    at: str | None
+    reason: str | None
+
+
+def numbers() -> Numbers:
+    """The collector's newest numbers; old ones are none."""
+    try:
+        snapshot, _ = read_stored(settings.REDIS_URL)
+    except RedisError as error:
+        return Numbers(None, None, f"Redis does not answer: {error}")
+    if snapshot is None:
+        return Numbers(None, None, "the collector has measured nothing in the last seconds; does it run?")
+    at_ms = int(snapshot["at_ms"])
+    if time.time() * 1000 - at_ms > SNAPSHOT_MS:
+        return Numbers(None, rfc3339(at_ms), "the newest numbers are old; does the collector run?")
+    return Numbers(snapshot["state"], rfc3339(at_ms), None)
+
+
+def lag_rows(state: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every consumer group's lag."""
+    return [{name: entry.get(name) for name in LAG_FIELDS} for entry in state["groups"].values()]
+
+
+def by_lag(row: Mapping[str, Any], field: str) -> float:
+    """A key that sorts the largest first, and what is unknown before all: somebody should look at it."""
+    value = row[field]
+    return float("-inf") if value is None else -float(value)
+
+
+def overview() -> dict[str, Any]:
+    """Everything of the start page."""
+    live = numbers()
+    groups = list(queries.broker_groups())
+    states = Counter(
+        str(GroupState.READ_ONLY)
+        if group.operator_state != OperatorState.NORMAL and group.state == GroupState.READ_WRITE
+        else group.state
+        for group in groups
+    )
+    firing = alert_queries.alerts().filter(state=AlertState.FIRING).values_list("rule__severity", flat=True)
+    found: dict[str, Any] = {
+        "subjects": queries.subjects().count(),
+        "consumer_groups": queries.consumer_groups().count(),
+        "broker_groups": {str(state): states.get(str(state), 0) for state in GroupState},
+        "nodes": sum(len(group.nodes.all()) for group in groups),
+        "subjects_moving": queries.routes().filter(has_phases=True).count(),
+        "alerts_firing": dict(Counter(firing)),
+        "tasks_late": [state.loop.name for state in loops.states() if state.is_late],
+        "measured_at": live.at,
+        "unmeasured_reason": live.reason,
+        "send_rate": None,
+        "ack_rate": None,
+        "lag": None,
+        "worst": [],
+    }
+    if live.state is not None:
+        rows = lag_rows(live.state)
+        found |= {
+            "send_rate": _sum(entry.get("send_rate") for entry in live.state["subjects"].values()),
+            "ack_rate": _sum(row["ack_rate"] for row in rows),
+            "lag": _sum(row["lag"] for row in rows),
+            "worst": [
+                row
+                for row in sorted(rows, key=lambda row: by_lag(row, "time_lag_seconds"))
+                if row["time_lag_seconds"] != 0
+            ][:WORST],
+        }
+    return found
+
+
+def _sum(values: Any) -> Any:
+    """The sum; None where a part is unknown."""
+    found = list(values)
+    return None if any(value is None for value in found) else round(sum(found), 2)
