@@ -205,6 +205,23 @@ def test_two_processes_share_the_work_and_a_dead_one_loses_nothing():
     assert len(other.sent) == 1
 
 
+def test_what_two_processes_read_is_sent_by_one(monkeypatch: pytest.MonkeyPatch):
+    webhook("https://example.com/")
+    fire("hook")
+    notifier = Failing(fails=0)
+    look = delivery._waits_for_another
+
+    def other_goes_first(row: Notification) -> bool:
+        monkeypatch.setattr(delivery, "_waits_for_another", look)
+        # Another process, which read the same, has claimed it and is about to send.
+        Notification.objects.filter(pk=row.pk).update(attempts=1)
+        return look(row)
+
+    monkeypatch.setattr(delivery, "_waits_for_another", other_goes_first)
+    assert deliver(at(1), using=both(notifier)) == Delivered()
+    assert notifier.sent == []
+
+
 def test_a_channel_that_was_disabled_meanwhile_is_not_told():
     channel = webhook("https://example.com/")
     fire("hook")

@@ -16,7 +16,7 @@ from console.alerts.models import (
     Silence,
 )
 from console.alerts.rules import Kind
-from console.alerts.services import evaluate, evaluation, forget_old, outbox
+from console.alerts.services import dead_letters, evaluate, evaluation, forget_old, outbox
 from console.alerts.services.alerts import acknowledge
 from console.alerts.services.channels import create_channel
 from console.alerts.services.rules import BUILTIN, create_rule, delete_rule, ensure_builtin_rules, update_rule
@@ -233,12 +233,14 @@ def test_dead_letters_found_after_a_node_was_away_at_the_first_look_are_old():
 
 
 def test_two_processes_count_a_dead_letter_once():
-    rule(kind="dead_letters", threshold=0)
     name = "%DEAD_RETRY%orders%billing"
     evaluate(snapshot(sent={name: 1}), at(0))
-    for _ in range(2):
-        evaluate(snapshot(sent={name: 2}), at(1))
+    read_by_both = [DeadLetterCount.objects.get(target="orders/billing") for _ in range(2)]
+    for row in read_by_both:
+        dead_letters._update(row, 2, at(1).timestamp())
     assert DeadLetterCount.objects.get(target="orders/billing").arrivals == [[at(1).timestamp(), 1]]
+    dead_letters._update(read_by_both[1], 3, at(2).timestamp())
+    assert DeadLetterCount.objects.get(target="orders/billing").count == 2, "what was read is not the newest"
 
 
 def test_the_owner_of_the_subject():
@@ -292,6 +294,7 @@ def test_a_silenced_alert_is_shown_and_told_to_nobody_until_the_silence_ends():
     )
     evaluate(snapshot({"orders/billing": group(101), "other/g": group(101)}), at(1))
     assert {state for _, state in states()} == {"firing"}
+    evaluate(snapshot({"orders/billing": group(101), "other/g": group(101)}), at(2))
     assert told() == [("other/g", "firing")]
     end_silence(made.target, now=at(10), actor=ACTOR)
     evaluate(snapshot({"orders/billing": group(101), "other/g": group(101)}), at(11))
