@@ -8,7 +8,7 @@ ARGS ?=
 DATABASES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test test-databases services lint bench bench-delay faults fuzz lock
+.PHONY: openapi help setup up test test-databases services lint bench bench-delay faults fuzz lock
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -57,6 +57,9 @@ faults: setup ## the whole fault suite
 
 fuzz: setup ## the codec, for long
 	FUZZ_CASES=1000000 $(BIN)/python -m pytest tests/fuzz $(ARGS)
+
+openapi: setup ## write the OpenAPI file anew
+	$(BIN)/python manage.py spectacular --fail-on-warn --validate --file api/openapi.yaml
 
 lock: ## pin all dependencies anew
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links \

@@ -1,0 +1,124 @@
+"""The OpenAPI file: committed as generated, and kept by what the API really answers, whoever asks whatever.
+
+Schemathesis makes requests out of the file, right ones and wrong ones, for every operation and every role: no answer is a
+500, none has a status, a media type or a shape that the file does not name.
+"""
+
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+import schemathesis
+import schemathesis.openapi
+from django.core.management import call_command
+from django.core.wsgi import get_wsgi_application
+from hypothesis import HealthCheck, Phase
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from api.throttles import PrincipalThrottle
+from console.accounts import tokens
+from console.accounts.roles import RIGHTS_OF_SCOPE, Principal, Role, Scope
+from metaserver import snapshot
+from metaserver.choices import GroupKind, GroupState
+from metaserver.services import broker_groups, groups, routes, subjects, teams
+from tests.support.people import TESTER, person, without_redis
+from tests.support.processes import PROJECT, System
+
+FILE = Path(PROJECT) / "api/openapi.yaml"
+EXAMPLES = 200 if os.environ.get("QMQ_FAULTS") == "full" else 8
+"""Requests of each operation and role."""
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+SECRET = "nobody but its readers may see this"
+"""The content of what only some roles may read."""
+
+SCHEMA = schemathesis.openapi.from_path(str(FILE))
+OPERATIONS = {result.ok().label: result.ok() for result in SCHEMA.get_all_operations()}
+
+
+def test_the_committed_file_is_what_the_code_says() -> None:
+    made = io.StringIO()
+    call_command("spectacular", "--fail-on-warn", "--validate", stdout=made)
+    assert FILE.read_text() == made.getvalue(), "run `make openapi` and commit the result"
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """A metaserver, a broker node and a delay node."""
+    system = System(tmp_path_factory.mktemp("nodes"), groups=1)
+    system.add_delay("d1")
+    try:
+        system.start()
+        yield system
+    finally:
+        system.stop()
+
+
+def know(system: System) -> None:
+    """Write the nodes into this process's database, as their metaserver does into its own."""
+    for name, kind, role in (("g1", GroupKind.BROKER, 0), ("d1", GroupKind.DELAY, 5)):
+        port, admin = system.ports[name]
+        node_id = f"{name}-a"
+        group = snapshot.BrokerGroup(name, kind, GroupState.READ_WRITE, 1, node_id, (node_id,))
+        broker_groups.save_group(group, actor=TESTER, reason="for a test")
+        node = snapshot.Node(node_id, name, role, f"127.0.0.1:{port}", f"127.0.0.1:{admin}", "test", 0)
+        broker_groups.save_node(node)
+    for subject in ("orders", "free"):
+        routes.save_route(snapshot.Route(subject, ("g1",), 1, 1), actor=TESTER, reason="for a test")
+
+
+@pytest.fixture
+def callers(
+    db: None, nodes: System, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> Iterator[dict[str, dict[str, str]]]:
+    """A token's headers by role, and nobody's; a few things to ask about."""
+    settings.META_URL = nodes.meta_url
+    know(nodes)
+    teams.create_team("shop", actor=TESTER)
+    subjects.update_subject("orders", {"owner": "shop"}, actor=TESTER)
+    groups.create_group("orders", "billing", {}, actor=TESTER)
+    monkeypatch.setattr(PrincipalThrottle, "get_rate", lambda self: None)
+    found: dict[str, dict[str, str]] = {"anonymous": {}}
+    with without_redis():
+        for role in Role:
+            owner = person(f"a-{role}", role)
+            _, token, _ = tokens.create_token(owner, "a program", _scopes(role), tokens.LIFETIME_MAX, actor=TESTER)
+            found[role] = {"Authorization": f"Bearer {token}"}
+        yield found
+
+
+def _scopes(role: Role) -> list[str]:
+    """Every scope that a token of this role may have."""
+    held = Principal("x", role)
+    return [scope.value for scope in Scope if all(held.has(right) for right in RIGHTS_OF_SCOPE[scope])]
+
+
+@pytest.mark.parametrize("label", sorted(OPERATIONS))
+def test_every_answer_is_in_the_file_and_none_is_a_500(label: str, callers: dict[str, dict[str, str]]) -> None:
+    application = get_wsgi_application()
+
+    @hypothesis.settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @hypothesis.given(case=OPERATIONS[label].as_strategy())
+    def ask(case: Any) -> None:
+        for headers in callers.values():
+            response = case.call(app=application, headers=headers)
+            if not headers:
+                assert response.status_code in (400, 401, 404, 405, 415), "whoever is not known is told nothing"
+            case.validate_response(response, checks=CHECKS, headers=headers)
+
+    ask()
