@@ -31,7 +31,7 @@ found = {}
 for name, role in json.loads(sys.argv[1]).items():
     user = User.objects.create_user(name, password="a long password", role=role)
     client = Client()
-    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    client.force_login(user)
     token, prefix, digest = new_token()
     ApiToken.objects.create(
         name=name, owner=user, prefix=prefix, digest=digest, scopes=["read"], expires_at=timezone.now() + timedelta(days=1)
