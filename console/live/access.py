@@ -98,8 +98,6 @@ def _user_of_session(session_key: str) -> User | None:
     if not isinstance(user, User) or not user.is_active or live_session(session, user.pk, seen=False) is None:
         return None
     kept = session.get(HASH_SESSION_KEY, "")
-    if live_session(session, user.pk, seen=False) is None:
-        return None
     hashes = [user.get_session_auth_hash(), *user.get_session_auth_fallback_hash()]
     return user if any(constant_time_compare(kept, known) for known in hashes) else None
 
