@@ -368,6 +368,10 @@ _NODE_FIELDS = ("state", "state_reason", "version", "disk_free_bytes", "connecti
 _DELAY_FIELDS = ("pending", "overdue", "put_aside", "delivered_per_second")
 
 
+_SAID_BY_SOME = ("disk_total_bytes", "lateness_p99_seconds")
+"""Fields that an entry has only when its node names them."""
+
+
 def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None) -> Entry:
     entry: Entry = {
         "node_id": place.node_id,
@@ -386,6 +390,7 @@ def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None) -> Entry:
     return {
         **entry,
         **{name: stats.get(name) for name in fields},
+        **{name: stats[name] for name in _SAID_BY_SOME if stats.get(name) is not None},
         "uptime_seconds": int(stats["uptime_seconds"]),
         "log_begin": str(log["begin"]),
         "log_end": str(log["end"]),

@@ -8,7 +8,16 @@ import pytest
 from tests.support.live import LiveSystem
 from tests.support.services import RedisServer, Server, ServerMissing, named_databases, running
 
-ACCOUNTS = {"viewer": "viewer", "operator": "operator", "admin": "admin", "leaving": "admin", "disabled": "operator"}
+ACCOUNTS = {
+    "viewer": "viewer",
+    "operator": "operator",
+    "admin": "admin",
+    "disabled": "operator",
+    "signed-out": "admin",
+    "ended": "admin",
+    "idle": "viewer",
+    "new-password": "viewer",
+}
 
 
 @pytest.fixture(scope="session")

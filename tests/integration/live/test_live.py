@@ -100,6 +100,7 @@ async def test_a_node_that_is_down_is_unknown_with_a_reason_and_never_zero(live:
         live.open("/ws/events/", "admin") as events,
     ):
         await client.until(lambda _: entry(client, "groups", key).get("lag") == 5)
+        client.seen.clear()  # until then a lag of 0 was true
         holders = entry(client, "subjects", "live.down")["broker_groups"]
         for name in holders:
             live.system.brokers[name].kill()
@@ -186,14 +187,37 @@ async def test_a_token_as_subprotocol(live: LiveSystem) -> None:
         assert await closed(LiveClient(socket)) == 4401
 
 
-async def test_logout_closes_within_five_seconds(live: LiveSystem) -> None:
-    async with live.open("/ws/nodes/", "leaving") as client, live.open("/ws/nodes/") as other:
+_SESSION_OF = "(SELECT id FROM accounts_user WHERE username = ?)"
+
+
+@pytest.mark.parametrize(
+    ("user", "statement"),
+    [
+        ("ended", f"DELETE FROM accounts_usersession WHERE user_id = {_SESSION_OF}"),
+        (
+            "idle",
+            f"UPDATE accounts_usersession SET seen_at = datetime('now', '-31 minutes') WHERE user_id = {_SESSION_OF}",
+        ),
+        ("new-password", f"UPDATE accounts_user SET password = 'x' WHERE id = {_SESSION_OF}"),
+    ],
+)
+async def test_a_session_that_ends_closes_within_five_seconds(live: LiveSystem, user: str, statement: str) -> None:
+    async with live.open("/ws/nodes/", user) as client, live.open("/ws/nodes/") as other:
         await client.next()
-        live.execute("DELETE FROM django_session WHERE session_key = ?", live.credentials["leaving"]["session"])
+        live.execute(statement, user)
         began = time.monotonic()
         assert await closed(client) == 4401
         assert time.monotonic() - began < 5
         await other.until(lambda message: message["type"] == "delta")
+
+
+async def test_logout_closes_within_five_seconds(live: LiveSystem) -> None:
+    async with live.open("/ws/nodes/", "signed-out") as client:
+        await client.next()
+        live.execute("DELETE FROM django_session WHERE session_key = ?", live.credentials["signed-out"]["session"])
+        began = time.monotonic()
+        assert await closed(client) == 4401
+        assert time.monotonic() - began < 5
 
 
 async def test_a_lost_role_and_a_disabled_account_close(live: LiveSystem) -> None:
@@ -288,6 +312,7 @@ async def test_redis_paused_restarted_and_flushed_is_stale_and_never_zero(live: 
     key = GROUP.format("live.redis")
     async with live.open("/ws/lag/?subject=live.redis") as client:
         await client.until(lambda _: entry(client, "groups", key).get("lag") == 6)
+        client.seen.clear()  # until then a lag of 0 was true
         await stale_and_fresh(live, client, key, live.redis.paused(), 6)
         await stale_and_fresh(live, client, key, live.redis.stopped(), 6)
         with redis.Redis.from_url(live.redis.url) as cache:
