@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
+from api.filters import PartFilter
 from api.schema import MADE, ChangeSerializer
 from api.serializers import alerts as shapes
 from api.serializers.subjects import Reason
@@ -46,7 +47,7 @@ def _values(shape: Any, data: Any) -> dict[str, Any]:
 class AlertRuleFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of rules can be narrowed by."""
 
-    search = django_filters.CharFilter("name", "icontains", label="part of the name")
+    search = PartFilter("name", label="part of the name")
     kind = django_filters.ChoiceFilter(choices=_KINDS)
     severity = django_filters.ChoiceFilter(choices=_SEVERITIES)
     owner = django_filters.CharFilter("owner", label="team")
@@ -138,8 +139,8 @@ class AlertFilter(django_filters.FilterSet):  # type: ignore[misc]
     is_open = django_filters.BooleanFilter("open_key", "isnull", exclude=True, label="pending or firing")
     severity = django_filters.ChoiceFilter(choices=_SEVERITIES)
     kind = django_filters.ChoiceFilter(choices=_KINDS)
-    target = django_filters.CharFilter("target", "icontains", label="part of the target")
-    rule = django_filters.CharFilter("rule_name", "icontains", label="part of the rule's name")
+    target = PartFilter("target", label="part of the target")
+    rule = PartFilter("rule_name", label="part of the rule's name")
     owner = django_filters.CharFilter("owner", label="team")
     is_acknowledged = django_filters.BooleanFilter("acknowledged_at", "isnull", exclude=True)
 
@@ -246,8 +247,8 @@ class AcknowledgeView(ApiView):
 class SilenceFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of silences can be narrowed by."""
 
-    rule = django_filters.CharFilter("rule", "icontains", label="part of the rule's pattern")
-    target = django_filters.CharFilter("target", "icontains", label="part of the target's pattern")
+    rule = PartFilter("rule", label="part of the rule's pattern")
+    target = PartFilter("target", label="part of the target's pattern")
     created_by = django_filters.CharFilter("created_by", label="who made it")
     is_active = django_filters.BooleanFilter(method="active", label="whether it holds now")
 
@@ -333,7 +334,7 @@ class SilenceView(ApiView):
 class AlertChannelFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of channels can be narrowed by."""
 
-    search = django_filters.CharFilter("name", "icontains", label="part of the name")
+    search = PartFilter("name", label="part of the name")
     kind = django_filters.ChoiceFilter(choices=ChannelKind.choices)
     is_enabled = django_filters.BooleanFilter("is_enabled")
 

@@ -31,6 +31,10 @@ OPEN_MAX = 10_000
 """Open alerts at a time; what would be more is counted and opened once there is room."""
 BATCH_ALERTS = 200
 """Alerts changed in one transaction."""
+CHANGES_MAX = 1_000
+"""Changes written by one look; the rest is found again and written by the next. What somebody is told of goes first."""
+REFRESHED_MAX = 1_000
+"""Values of open alerts written by one look; those that were not come with the next, as the others are fresh then."""
 VALUE_SECONDS = 30
 """An open alert's newest value is written this often."""
 GONE_SECONDS = 3_600
@@ -53,6 +57,8 @@ class Evaluated:
     notifications: int
     left_out: int
     """Readings, alerts and notifications above their limits."""
+    put_off: int
+    """Changes left to the next look."""
 
 
 def evaluate(
@@ -96,7 +102,9 @@ class _Look:
         self._silenced: IsSilenced = silenced_at(now)
         self._outbox = Outbox()
         self._done: Counter[str] = Counter()
-        self._jobs: list[Callable[[], Counter[str]]] = []
+        self._urgent: list[Callable[[], Counter[str]]] = []
+        self._openings: list[Callable[[], Counter[str]]] = []
+        self._memory: list[Callable[[], Counter[str]]] = []
         self._refreshed: list[Alert] = []
         self._subjects: set[str] = set()
         self._owners: dict[str, str | None] = {}
@@ -133,6 +141,7 @@ class _Look:
             done["resolved"],
             done["notifications"],
             done["left_out"],
+            done["put_off"],
         )
 
     # --- reading -------------------------------------------------------------------------------------------------------
@@ -173,7 +182,7 @@ class _Look:
         state, event = step(_conditions(rule), State(), reading.value, self._seconds)
         if state.phase is not Phase.IDLE:
             self._subjects.add(reading.subject)
-            self._jobs.append(lambda: self._open(rule, reading, state, event))
+            self._openings.append(lambda: self._open(rule, reading, state, event))
 
     def _look_at(self, rule: AlertRule, alert: Alert, reading: Reading) -> None:
         before = _state_of(alert)
@@ -186,11 +195,11 @@ class _Look:
                 self._refreshed.append(alert)
             self._announce_late(rule, alert)
         elif event is Event.FIRING:
-            self._jobs.append(lambda: self._fire(rule, alert, after))
+            self._urgent.append(lambda: self._fire(rule, alert, after))
         elif after.phase is Phase.IDLE:
             self._end(alert, Resolution.CLEARED)
         else:
-            self._jobs.append(lambda: self._remember(alert, after))
+            self._memory.append(lambda: self._remember(alert, after))
             self._announce_late(rule, alert)
 
     def _look_at_missing(self, rules: Sequence[AlertRule], alerts: Iterable[Alert]) -> None:
@@ -210,20 +219,20 @@ class _Look:
             after, _ = step(_conditions(rule), before, None, self._seconds)
             if after != before:
                 alert.last_value, alert.reason = None, "nothing is heard of it"
-                self._jobs.append(lambda alert=alert, after=after: self._remember(alert, after))  # type: ignore[misc]
+                self._memory.append(lambda alert=alert, after=after: self._remember(alert, after))  # type: ignore[misc]
             self._announce_late(rule, alert)
 
     def _end(self, alert: Alert, resolution: Resolution) -> None:
         if alert.state == AlertState.PENDING:
-            self._jobs.append(lambda: self._drop(alert))
+            self._urgent.append(lambda: self._drop(alert))
         else:
-            self._jobs.append(lambda: self._resolved(alert, resolution))
+            self._urgent.append(lambda: self._resolved(alert, resolution))
 
     def _announce_late(self, rule: AlertRule, alert: Alert) -> None:
         """Tell of an alert that fired while it was silenced, once it is not any more; unless somebody has it in hand."""
         is_untold = alert.state == AlertState.FIRING and alert.announced_at is None and alert.acknowledged_at is None
         if is_untold and not self._silenced(alert.rule_name, alert.target):
-            self._jobs.append(lambda: self._announce(rule, alert))
+            self._urgent.append(lambda: self._announce(rule, alert))
 
     # --- writing -------------------------------------------------------------------------------------------------------
 
@@ -231,13 +240,16 @@ class _Look:
         subjects = sorted(self._subjects)
         for begin in range(0, len(subjects), BATCH_ALERTS):
             self._owners |= queries.owners_of(subjects[begin : begin + BATCH_ALERTS])
-        for begin in range(0, len(self._jobs), BATCH_ALERTS):
+        found = [*self._urgent, *self._openings, *self._memory]
+        jobs, self._done["put_off"] = found[:CHANGES_MAX], max(0, len(found) - CHANGES_MAX)
+        for begin in range(0, len(jobs), BATCH_ALERTS):
             with transaction.atomic():
-                done = [job() for job in self._jobs[begin : begin + BATCH_ALERTS]]
+                done = [job() for job in jobs[begin : begin + BATCH_ALERTS]]
             for counts in done:
                 self._done.update(counts)
-        for begin in range(0, len(self._refreshed), BATCH_ALERTS):
-            batch = self._refreshed[begin : begin + BATCH_ALERTS]
+        stale = sorted(self._refreshed, key=lambda alert: alert.pk)[:REFRESHED_MAX]
+        for begin in range(0, len(stale), BATCH_ALERTS):
+            batch = stale[begin : begin + BATCH_ALERTS]
             # Values only: nothing that somebody decided is in these columns, so no version needs to be compared.
             Alert.objects.bulk_update(batch, ("last_value", "reason", "last_seen_at"))
 

@@ -427,6 +427,8 @@ def test_filters_of_channels(admin: APIClient):
     for query, expected in {
         "": ["hook", "mail"],
         "search=OO": ["hook"],
+        "search=%25": [],
+        "search=_": [],
         "kind=email": ["mail"],
         "is_enabled=true": ["hook"],
         "is_enabled=false": ["mail"],

@@ -342,6 +342,27 @@ def test_open_alerts_are_limited_and_what_is_left_out_is_said(monkeypatch: pytes
     assert Alert.objects.filter(state="firing").count() == 3
 
 
+def test_changes_of_one_look_are_limited_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(evaluation, "CHANGES_MAX", 3)
+    rule()
+    many = snapshot({f"s{n}/g": group(101) for n in range(5)})
+    assert (evaluate(many, at(0)).fired, evaluate(many, at(1)).fired, evaluate(many, at(2)).fired) == (3, 2, 0)
+    few = snapshot({f"s{n}/g": group(0) for n in range(5)} | {"new/g": group(101)})
+    done = evaluate(few, at(3))
+    assert (done.resolved, done.opened, done.put_off) == (3, 0, 3), "what ends goes before what begins"
+    assert (evaluate(few, at(4)).put_off, len(told())) == (0, 11)
+
+
+def test_values_written_in_one_look_are_limited(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(evaluation, "REFRESHED_MAX", 3)
+    rule()
+    evaluate(snapshot({f"s{n}/g": group(101) for n in range(5)}), at(0))
+    many = snapshot({f"s{n}/g": group(200) for n in range(5)})
+    for seconds, fresh in ((60, 3), (61, 5)):
+        evaluate(many, at(seconds))
+        assert Alert.objects.filter(last_value=200).count() == fresh
+
+
 def test_readings_are_limited(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(evaluation, "READINGS_MAX", 10)
     rule()
