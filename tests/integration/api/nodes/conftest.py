@@ -15,10 +15,8 @@ from tests.support.threaded_system import ThreadedSystem, threaded_system
 
 
 @pytest.fixture
-def cluster(
-    tmp_path: Path, settings: Any, django_db_serialized_rollback: None, transactional_db: None
-) -> Iterator[ThreadedSystem]:
-    """Two broker groups and a delay node; the API asks them, and counts requests in memory."""
+def cluster(tmp_path: Path, settings: Any, transactional_db: None) -> Iterator[ThreadedSystem]:
+    """Two broker groups and a delay node; the API asks them."""
     with threaded_system(tmp_path, groups=2) as running:
         settings.META_URL = running.meta_url
         running.save_metadata()
