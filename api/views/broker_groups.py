@@ -147,11 +147,11 @@ class BrokerGroupView(ApiView):
         )  # fmt: skip
         return self.changed(change)
 
-    @extend_schema(operation_id="broker_groups_remove", request=None, responses=ChangeSerializer)
+    @extend_schema(operation_id="broker_groups_remove", request=Reason, responses=ChangeSerializer)
     def delete(self, request: Request, name: str) -> Response:
         """Forget a group that serves no subject and whose nodes are stopped."""
         change = service.remove_group(
-            name, actor=self.actor, expected_version=self.expected_version, dry_run=self.dry_run
+            name, actor=self.actor, reason=self.reason, expected_version=self.expected_version, dry_run=self.dry_run
         )
         return self.changed(change)
 
