@@ -18,7 +18,7 @@ from api.problems import Problem
 from console.accounts.roles import Principal, Right
 from console.models import IdempotencyKey
 from console.requests import current_id
-from metaserver.services.changes import Actor, Change
+from metaserver.services.changes import Actor, Change, text_problem
 
 _ETAG = re.compile(r'(?:W/)?"v(\d{1,18})"')
 REASON_CHARS_MAX = 500
@@ -31,6 +31,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
     pagination_class = CursorPages
     page_ordering: ClassVar[str | tuple[str, ...]] = ()
     filter_backends: Any = []
+    http_method_names: ClassVar[list[str]] = ["get", "head", "post", "put", "patch", "delete"]  # type: ignore[misc]
     _idempotency: IdempotencyKey | None = None
 
     # --- who asks ------------------------------------------------------------------------------------------------------
@@ -129,18 +130,38 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
             "version": str(change.version),
             "notes": list(change.notes),
         }
-        return self.tagged(body, change.version, 200 if self.dry_run else status)
+        done = 200 if self.dry_run else status
+        # What is gone, and what has no version, has no tag either.
+        return self.tagged(body, change.version, done) if change.version else Response(body, status=done)
 
     # --- idempotency -----------------------------------------------------------------------------------------------------
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        for name, value in kwargs.items():
+            if isinstance(value, str) and text_problem(value):
+                raise exceptions.NotFound(f"{name} {value[:80]!r}: {text_problem(value)}")
         self._idempotency = idempotency.claim(request)
+
+    def check_permissions(self, request: Request) -> None:
+        """A method that nothing here answers to is said to be so, to whoever is known."""
+        method = str(request.method).lower()
+        is_known = isinstance(request.auth, Principal)
+        if is_known and (method not in self.http_method_names or not hasattr(self, method)):
+            self.http_method_not_allowed(request)
+        super().check_permissions(request)
 
     def handle_exception(self, exc: Exception) -> Response:
         if isinstance(exc, idempotency.Replayed):
             return exc.response
-        return super().handle_exception(exc)
+        try:
+            return super().handle_exception(exc)
+        except BaseException:
+            # Nobody answers: the key is free for another try.
+            if self._idempotency is not None:
+                row, self._idempotency = self._idempotency, None
+                idempotency.release(row)
+            raise
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
         final = super().finalize_response(request, response, *args, **kwargs)

@@ -1,36 +1,114 @@
-"""Cursor pages: stable while rows come and go, and as fast on the last page as on the first."""
+"""Cursor pages: stable while rows come and go, and as fast on the last page as on the first.
 
+A cursor holds the ordering and the values of the row it stands at; the page after it are the rows whose values are beyond.
+However many rows have one value, and whether it is null: the last thing that orders is always one that no two rows share.
+"""
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any
 
-from rest_framework.pagination import CursorPagination
+from django.core.exceptions import FieldDoesNotExist, ValidationError
+from django.db.models import F, Q, QuerySet
+from rest_framework.filters import OrderingFilter
+from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from api.problems import Problem
+from metaserver.services.changes import text_problem
+
 PAGE_DEFAULT = 50
 PAGE_MAX = 500
+CURSOR_CHARS_MAX = 4_000
+WHOLE_MAX = (1 << 63) - 1
 
 
-class CursorPages(CursorPagination):
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """One thing that orders. Null counts as greater than everything."""
+
+    name: str
+    descending: bool
+    nullable: bool
+    unique: bool
+    field: Any
+    """The model's; None for what a query computes."""
+
+    def order(self, backwards: bool) -> Any:
+        name = F(self.name)
+        if self.descending != backwards:
+            return name.desc(nulls_first=True) if self.nullable else name.desc()
+        return name.asc(nulls_last=True) if self.nullable else name.asc()
+
+    def value(self, row: Any) -> Any:
+        for part in self.name.split("__"):
+            row = getattr(row, part)
+        return row
+
+    def same(self, value: Any) -> Q:
+        return Q(**{f"{self.name}__isnull": True}) if value is None else Q(**{self.name: value})
+
+    def beyond(self, value: Any, backwards: bool) -> Q | None:
+        """Rows that come later; None: none do."""
+        if self.descending != backwards:
+            return Q(**{f"{self.name}__isnull": False}) if value is None else Q(**{f"{self.name}__lt": value})
+        if value is None:
+            return None
+        later = Q(**{f"{self.name}__gt": value})
+        return later | Q(**{f"{self.name}__isnull": True}) if self.nullable else later
+
+    def read(self, value: Any) -> Any:
+        """A cursor's value as the database wants it; raises ValueError, ValidationError."""
+        if value is None:
+            if not self.nullable:
+                raise ValueError
+            return None
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError
+        found = value if self.field is None else self.field.to_python(value)
+        if isinstance(found, int) and abs(found) > WHOLE_MAX:
+            raise ValueError
+        if isinstance(found, str) and text_problem(found):
+            raise ValueError
+        if isinstance(found, datetime) and found.tzinfo is None:
+            raise ValueError
+        return found
+
+
+class CursorPages(BasePagination):
     """`?limit=&cursor=`; the answer is `{results, next, previous}`, the last two being cursors or null."""
 
-    page_size = PAGE_DEFAULT
-    page_size_query_param = "limit"
-    max_page_size = PAGE_MAX
-    ordering = "name"
+    default_ordering = "name"
 
-    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
-        if getattr(view, "page_ordering", None):
-            self.ordering = view.page_ordering
-        return super().paginate_queryset(queryset, request, view)
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
+        """The rows of the page that was asked for.
 
-    def encode_cursor(self, cursor: Any) -> str:
-        from urllib.parse import parse_qs, urlsplit
-
-        url = super().encode_cursor(cursor)
-        return parse_qs(urlsplit(url).query)[self.cursor_query_param][0]
+        Raises:
+            Problem: 400 for an ordering, a limit or a cursor that can't be.
+        """
+        keys = _keys(queryset, self._ordering(request, view))
+        said = ",".join(f"{'-' if key.descending else ''}{key.name}" for key in keys)
+        limit = _limit(request)
+        given = request.query_params.get("cursor")
+        backwards, position = _decoded(given, said, keys) if given else (False, None)
+        rows = queryset.order_by(*(key.order(backwards) for key in keys))
+        if position is not None:
+            rows = rows.filter(_beyond(keys, position, backwards))
+        found = list(rows[: limit + 1])
+        has_more, found = len(found) > limit, found[:limit]
+        if backwards:
+            found.reverse()
+        has_next = bool(found) and (backwards or has_more)
+        has_previous = bool(found) and (has_more if backwards else position is not None)
+        self._next = _encoded(False, said, keys, found[-1]) if has_next else None
+        self._previous = _encoded(True, said, keys, found[0]) if has_previous else None
+        return found
 
     def get_paginated_response(self, data: Any) -> Response:
-        return Response({"results": data, "next": self.get_next_link(), "previous": self.get_previous_link()})
+        return Response({"results": data, "next": self._next, "previous": self._previous})
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
         cursor = {"type": "string", "nullable": True, "description": "to be sent as ?cursor="}
@@ -39,3 +117,107 @@ class CursorPages(CursorPagination):
             "required": ["results", "next", "previous"],
             "properties": {"results": schema, "next": cursor, "previous": cursor},
         }
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        limit = {"type": "integer", "minimum": 1, "maximum": PAGE_MAX, "default": PAGE_DEFAULT}
+        return [
+            {
+                "name": "cursor", "required": False, "in": "query", "schema": {"type": "string"},
+                "description": "`next` or `previous` of another page, with the same ordering and filters.",
+            },
+            {
+                "name": "limit", "required": False, "in": "query", "schema": limit,
+                "description": f"Rows of a page; more than {PAGE_MAX} are cut to it.",
+            },
+        ]  # fmt: skip
+
+    def _ordering(self, request: Request, view: Any) -> tuple[str, ...]:
+        fixed = getattr(view, "page_ordering", None)
+        if fixed:
+            return (fixed,) if isinstance(fixed, str) else tuple(fixed)
+        if any(issubclass(backend, OrderingFilter) for backend in getattr(view, "filter_backends", ())):
+            asked = [name.strip() for name in request.query_params.get("ordering", "").split(",") if name.strip()]
+            known = tuple(view.ordering_fields)
+            for name in asked:
+                if name.removeprefix("-") not in known:
+                    what = f"one of {', '.join(known)} is needed, with '-' for descending"
+                    raise Problem(400, "request.invalid", f"ordering: {name[:40]!r}; {what}", {"ordering": what})
+            if asked:
+                return tuple(asked)
+        ordering = getattr(view, "ordering", None) or self.default_ordering
+        return (ordering,) if isinstance(ordering, str) else tuple(ordering)
+
+
+def _keys(queryset: "QuerySet[Any]", ordering: tuple[str, ...]) -> tuple[_Key, ...]:
+    """What orders, up to the first that no two rows share; the primary key is put behind where none is."""
+    keys: list[_Key] = []
+    for text in (*ordering, "pk"):
+        name = text.removeprefix("-")
+        if any(key.name == name for key in keys):
+            continue
+        keys.append(_key(queryset, name, text.startswith("-")))
+        if keys[-1].unique:
+            break
+    return tuple(keys)
+
+
+def _key(queryset: "QuerySet[Any]", name: str, descending: bool) -> _Key:
+    model: Any = queryset.model
+    field: Any = model._meta.pk if name == "pk" else None
+    nullable, parts = False, name.split("__")
+    if field is None:
+        try:
+            for part in parts:
+                field = model._meta.get_field(part)
+                nullable = nullable or field.null
+                model = field.related_model
+        except FieldDoesNotExist:
+            field = None
+    return _Key(name, descending, nullable, field is not None and field.unique and len(parts) == 1, field)
+
+
+def _beyond(keys: tuple[_Key, ...], position: tuple[Any, ...], backwards: bool) -> Q:
+    """Rows behind the position: beyond in the first value, or the same there and beyond in the next, and so on."""
+    found = Q(pk__in=[])
+    before = Q()
+    for key, value in zip(keys, position, strict=True):
+        later = key.beyond(value, backwards)
+        if later is not None:
+            found |= before & later
+        before &= key.same(value)
+    first, value = keys[0], position[0]
+    if len(keys) > 1 and value is not None and not first.nullable:
+        # Says the same again in a form that an index serves.
+        side = "lte" if first.descending != backwards else "gte"
+        found &= Q(**{f"{first.name}__{side}": value})
+    return found
+
+
+def _limit(request: Request) -> int:
+    text = request.query_params.get("limit")
+    if not text:
+        return PAGE_DEFAULT
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
+        what = f"a whole number from 1 to {PAGE_MAX} is needed"
+        raise Problem(400, "request.invalid", f"limit: {text[:40]!r}; {what}", {"limit": what})
+    return min(int(text), PAGE_MAX)
+
+
+def _encoded(backwards: bool, ordering: str, keys: tuple[_Key, ...], row: Any) -> str:
+    values = [key.value(row) for key in keys]
+    plain = [value.isoformat() if isinstance(value, date) else value for value in values]
+    text = json.dumps([int(backwards), ordering, plain], separators=(",", ":"))
+    return urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+
+
+def _decoded(text: str, ordering: str, keys: tuple[_Key, ...]) -> tuple[bool, tuple[Any, ...]]:
+    try:
+        if len(text) > CURSOR_CHARS_MAX:
+            raise ValueError
+        backwards, said, values = json.loads(urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4)))
+        if backwards not in (0, 1) or said != ordering or not isinstance(values, list):
+            raise ValueError
+        return bool(backwards), tuple(key.read(value) for key, value in zip(keys, values, strict=True))
+    except (ValueError, TypeError, OverflowError, RecursionError, ValidationError) as error:
+        what = "`next` or `previous` of a page with the same ordering is needed"
+        raise Problem(400, "request.cursor_illegal", f"cursor: {what}", {"cursor": what}) from error

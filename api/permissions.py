@@ -16,7 +16,8 @@ class HasRight(permissions.BasePermission):
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
         principal = request.auth
-        right = getattr(view, "rights", {}).get(request.method)
+        method = "GET" if request.method == "HEAD" else request.method
+        right = getattr(view, "rights", {}).get(method)
         if not isinstance(principal, Principal):
             raise exceptions.NotAuthenticated
         if right is None:

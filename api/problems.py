@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
 from django.core.exceptions import RequestDataTooBig
-from django.db import DatabaseError
+from django.db import DatabaseError, DataError, IntegrityError
 from django.http import Http404, HttpRequest, JsonResponse
 from rest_framework import exceptions, status
 from rest_framework.response import Response
@@ -36,6 +36,7 @@ _TITLES = {
     412: "Somebody changed it meanwhile",
     413: "Too large",
     415: "JSON is needed",
+    422: "The same key was used for something else",
     428: "A precondition is needed",
     429: "Too many requests",
     500: "A mistake of ours",
@@ -90,6 +91,12 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
         return _respond(403, "access.denied", "not allowed")
     if isinstance(error, RequestDataTooBig):
         return _respond(413, "request.too_large", str(error))
+    if isinstance(error, DataError | IntegrityError):
+        # Nobody's wish should get here: what can't be stored is refused before.
+        logger.exception("the database refused a value")
+        return _respond(
+            409, "database.refused", f"the database refuses this; request {current_id.get()} has the reason in the log"
+        )
     if isinstance(error, DatabaseError):
         logger.exception("the database failed")
         return _respond(

@@ -1,7 +1,8 @@
 """Rate limits, counted in Redis by who asks. With Redis away nobody is refused: limits protect, they don't decide."""
 
 import logging
-from typing import Any
+import time
+from typing import Any, ClassVar
 
 import redis
 from rest_framework.request import Request
@@ -11,12 +12,16 @@ from api.authentication import address_of
 from console.accounts.roles import Principal
 
 logger = logging.getLogger("qmq.api")
+REST_SECONDS = 5.0
+"""After Redis did not answer it is left alone for so long: one that hangs would hold up every request."""
 
 
 class PrincipalThrottle(SimpleRateThrottle):
     """So many requests a minute of one user, token, or (not signed in) address."""
 
     scope = "principal"
+    rests_until: ClassVar[float] = 0.0
+    """Monotonic; one for all scopes, as there is one Redis."""
 
     def get_cache_key(self, request: Request, view: Any) -> str:
         principal = request.auth
@@ -24,10 +29,13 @@ class PrincipalThrottle(SimpleRateThrottle):
         return f"throttle:{self.scope}:{ident.replace(' ', '_')}"
 
     def allow_request(self, request: Request, view: Any) -> bool:
+        if time.monotonic() < PrincipalThrottle.rests_until:
+            return True
         try:
             return bool(super().allow_request(request, view))
         except redis.RedisError as error:
-            logger.warning("rate limits are off, Redis does not answer: %s", error)
+            PrincipalThrottle.rests_until = time.monotonic() + REST_SECONDS
+            logger.warning("rate limits are off for %g s, Redis does not answer: %s", REST_SECONDS, error)
             return True
 
 

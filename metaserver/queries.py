@@ -132,7 +132,9 @@ def teams() -> QuerySet[Team]:
 
 def hearing_since(now: datetime, fresh_seconds: float) -> datetime | None:
     """Since when some metaserver has heard nodes and stored it without a pause; None: none does at the moment."""
-    fresh = MetaserverBeat.objects.filter(seen_at__gt=now - timedelta(seconds=fresh_seconds))
+    margin = timedelta(seconds=fresh_seconds)
+    # One from the future was written by a clock that ran ahead: it would look fresh long after its metaserver died.
+    fresh = MetaserverBeat.objects.filter(seen_at__gt=now - margin, seen_at__lt=now + margin)
     return fresh.order_by("steady_since").values_list("steady_since", flat=True).first()
 
 
@@ -161,9 +163,10 @@ def route_snapshots(*, moving_only: bool = False) -> list[snapshot.Route]:
     ]
 
 
-def route_changed_at(subject: str) -> datetime | None:
-    """When a subject's route last changed."""
-    return SubjectRoute.objects.filter(subject__name=subject).values_list("updated_at", flat=True).first()
+def moves_unchanged_since(moment: datetime) -> set[str]:
+    """The subjects that move and whose route did not change after this."""
+    rows = SubjectRoute.objects.filter(has_phases=True, updated_at__lte=moment)
+    return set(rows.values_list("subject__name", flat=True))
 
 
 def groups_by_subject(subjects: Iterable[str]) -> dict[str, list[str]]:

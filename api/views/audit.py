@@ -3,7 +3,7 @@
 from typing import Any
 
 import django_filters
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
+from api.filters import containing
 from api.serializers import audit as shapes
 from console.accounts.roles import Right
 from metaserver import queries
@@ -31,12 +32,7 @@ class AuditFilter(django_filters.FilterSet):  # type: ignore[misc]
 
     def by_text(self, rows: "QuerySet[Any]", name: str, value: str) -> "QuerySet[Any]":
         """Rows that have the text somewhere."""
-        return rows.filter(
-            Q(actor__icontains=value)
-            | Q(action__icontains=value)
-            | Q(target__icontains=value)
-            | Q(reason__icontains=value)
-        )
+        return containing(rows, value, "actor", "action", "target", "reason")
 
 
 class AuditView(ApiView):

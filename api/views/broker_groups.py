@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
+from api.filters import PartFilter
 from api.schema import MADE, ChangeSerializer
 from api.serializers import broker_groups as shapes
 from api.serializers.subjects import Reason
@@ -27,7 +28,7 @@ _SLAVES = (2, 3)
 class BrokerGroupFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of broker groups can be narrowed by."""
 
-    search = django_filters.CharFilter("name", "icontains", label="part of the name")
+    search = PartFilter("name", label="part of the name")
     kind = django_filters.ChoiceFilter(choices=[(k.value, k.value) for k in GroupKind])
     operator_state = django_filters.ChoiceFilter(choices=[(s.value, s.value) for s in OperatorState])
 
@@ -35,7 +36,7 @@ class BrokerGroupFilter(django_filters.FilterSet):  # type: ignore[misc]
 class NodeFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of nodes can be narrowed by."""
 
-    search = django_filters.CharFilter("node_id", "icontains", label="part of the node id")
+    search = PartFilter("node_id", label="part of the node id")
     broker_group = django_filters.CharFilter("broker_group__name", label="its group")
     kind = django_filters.ChoiceFilter("broker_group__kind", choices=[(k.value, k.value) for k in GroupKind])
 
@@ -147,11 +148,11 @@ class BrokerGroupView(ApiView):
         )  # fmt: skip
         return self.changed(change)
 
-    @extend_schema(operation_id="broker_groups_remove", request=None, responses=ChangeSerializer)
+    @extend_schema(operation_id="broker_groups_remove", request=Reason, responses=ChangeSerializer)
     def delete(self, request: Request, name: str) -> Response:
         """Forget a group that serves no subject and whose nodes are stopped."""
         change = service.remove_group(
-            name, actor=self.actor, expected_version=self.expected_version, dry_run=self.dry_run
+            name, actor=self.actor, reason=self.reason, expected_version=self.expected_version, dry_run=self.dry_run
         )
         return self.changed(change)
 

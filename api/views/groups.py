@@ -10,6 +10,7 @@ from rest_framework.filters import OrderingFilter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from api.filters import PartFilter, TruthFilter
 from api.problems import Problem
 from api.schema import MADE, ChangeSerializer
 from api.serializers import groups as shapes
@@ -18,7 +19,7 @@ from console import groups as progress
 from console.accounts.roles import Principal, Right
 from metaserver import queries
 from metaserver.services import groups as service
-from metaserver.services.changes import NotFound
+from metaserver.services.changes import NotFound, check_version
 
 _ON_BROKER_GROUP = tuple(str(name) for name in shapes.OnBrokerGroup().fields)
 _MEMBER = tuple(str(name) for name in shapes.GroupMember().fields)
@@ -27,10 +28,10 @@ _MEMBER = tuple(str(name) for name in shapes.GroupMember().fields)
 class GroupFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of consumer groups can be narrowed by."""
 
-    search = django_filters.CharFilter("name", "icontains", label="part of the name")
+    search = PartFilter("name", label="part of the name")
     subject = django_filters.CharFilter("subject__name", label="its subject")
     owner = django_filters.CharFilter("subject__owner__name", label="team of its subject")
-    has_pauses = django_filters.BooleanFilter("has_pauses", label="whether it, or one of its consumers, is paused")
+    has_pauses = TruthFilter("has_pauses", label="whether it, or one of its consumers, is paused")
 
 
 def row(group: Any, principal: Principal) -> dict[str, Any]:
@@ -121,6 +122,8 @@ class GroupView(OneSubjectView):
         shape = shapes.Forget(data=request.data or {})
         shape.is_valid(raise_exception=True)
         force = shape.validated_data["force"]
+        # Asked first: a version that is not the newest must not cost the progress.
+        service.delete_group(subject, group, actor=self.actor, expected_version=self.expected_version, dry_run=True)
         if queries.routes().filter(subject__name=subject).exists():
             progress.forget(subject, group, force=force, actor=self.actor, reason=self.reason, dry_run=self.dry_run)
         change = service.delete_group(
@@ -224,6 +227,11 @@ class ResetView(OneSubjectView):
                 what = "a reset to a sequence needs sequence and broker_group: sequences are each broker group's own"
                 raise Problem(400, "request.invalid", what, {"sequence": what})
             value = int(asked["sequence"])
+        if self.expected_version is not None:
+            found = queries.consumer_groups().filter(subject__name=subject, name=group).first()
+            if found is None:
+                raise NotFound(f"subject {subject!r} has no consumer group {group!r}", code="consumer_group.unknown")
+            check_version(f"consumer group {group} of {subject}", found.version, self.expected_version)
         place = progress.ResetPlace(asked["to"], value, asked.get("broker_group"))
         change, answers = progress.reset(
             subject, group, place, actor=self.actor, reason=self.reason, dry_run=self.dry_run

@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
+from api.filters import PartFilter, TruthFilter
 from api.schema import MADE, ChangeSerializer
 from api.serializers import subjects as shapes
 from console.accounts.roles import Principal, Right
@@ -23,11 +24,11 @@ from metaserver.services.changes import NotFound
 class SubjectFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of subjects can be narrowed by."""
 
-    search = django_filters.CharFilter("name", "icontains", label="part of the name")
+    search = PartFilter("name", label="part of the name")
     prefix = django_filters.CharFilter("name", "startswith", label="beginning of the name")
     owner = django_filters.CharFilter("owner__name", label="team; see is_owned for none")
-    is_owned = django_filters.BooleanFilter("owner", "isnull", exclude=True, label="whether a team owns it")
-    is_archived = django_filters.BooleanFilter("archived_at", "isnull", exclude=True, label="whether it is archived")
+    is_owned = TruthFilter("owner", "isnull", exclude=True, label="whether a team owns it")
+    is_archived = TruthFilter("archived_at", "isnull", exclude=True, label="whether it is archived")
 
 
 def row(subject: Any, principal: Principal) -> dict[str, Any]:

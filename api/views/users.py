@@ -3,7 +3,7 @@
 from typing import Any
 
 import django_filters
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django_filters.rest_framework import DjangoFilterBackend
@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
+from api.filters import PartFilter, containing
 from api.reauthentication import require_recent_proof
 from api.schema import MADE, ChangeSerializer
 from api.serializers import users as shapes
@@ -35,12 +36,7 @@ class UserFilter(django_filters.FilterSet):  # type: ignore[misc]
 
     def by_text(self, rows: "QuerySet[User]", name: str, value: str) -> "QuerySet[User]":
         """Rows that have the text in a name or the address."""
-        return rows.filter(
-            Q(username__icontains=value)
-            | Q(email__icontains=value)
-            | Q(first_name__icontains=value)
-            | Q(last_name__icontains=value)
-        )
+        return containing(rows, value, "username", "email", "first_name", "last_name")
 
 
 def users() -> "QuerySet[User]":
@@ -159,7 +155,7 @@ class EndSessionsView(ApiView):
 class TeamFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of teams can be narrowed by."""
 
-    search = django_filters.CharFilter("name", "icontains", label="part of the name")
+    search = PartFilter("name", label="part of the name")
 
 
 def teams() -> "QuerySet[Any]":

@@ -71,9 +71,7 @@ def take_steps(context: Context) -> str:
     known = queries.groups_by_subject(route.subject for route in moving)
     places = {name: Place(name, row.address, row.admin_address) for name, row in queries.masters().items()}
     settled_before = timezone.now() - timedelta(seconds=JOIN_SECONDS)
-    old_enough = {
-        route.subject for route in moving if (at := queries.route_changed_at(route.subject)) and at <= settled_before
-    }
+    old_enough = queries.moves_unchanged_since(settled_before)
     budget = min(context.seconds_left, 60.0) - 2.0
     found = asyncio.run(_look(moving, known, places, old_enough, budget))
     once = set(context.state.get("empty_once", []))
@@ -134,8 +132,16 @@ async def _look(
         async with gate:
             return await _look_at(route, known.get(route.subject, []), places, route.subject in old_enough)
 
-    async with asyncio.timeout(max(1.0, seconds)):
-        return list(await asyncio.gather(*(one(route) for route in moving)))
+    # Those that take too long wait for the next run; they don't take the others' answers with them.
+    tasks = [asyncio.ensure_future(one(route)) for route in moving]
+    _, late = await asyncio.wait(tasks, timeout=max(1.0, seconds))
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*late, return_exceptions=True)
+    return [
+        Sight((), (), (f"{route.subject}: no answer in time",)) if task in late else task.result()
+        for route, task in zip(moving, tasks, strict=True)
+    ]
 
 
 async def _look_at(route: Route, known: list[str], places: dict[str, Place], is_old_enough: bool) -> Sight:

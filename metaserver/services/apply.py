@@ -10,13 +10,14 @@ from typing import Any
 
 from metaserver.models import ConsumerGroup, Subject, Team
 from metaserver.services import groups, subjects, teams
-from metaserver.services.changes import Actor, Change, ChangeRefused, changing
+from metaserver.services.changes import Actor, Change, ChangeRefused, changing, text_problem
 
 ITEMS_MAX = 5_000
 """Teams, subjects and consumer groups of one document."""
 KEYS = ("teams", "subjects")
+GROUPS = "consumer_groups"
 TEAM_KEYS = ("name", "description")
-SUBJECT_KEYS = ("name", "consumer_groups", "archived", *subjects.FIELDS)
+SUBJECT_KEYS = ("name", GROUPS, "archived", *subjects.FIELDS)
 GROUP_KEYS = ("name", *groups.FIELDS)
 
 
@@ -53,6 +54,7 @@ def apply(document: Any, *, actor: Actor, reason: str = "", dry_run: bool = Fals
     asked = _checked(document)
     steps: list[Step] = []
     with changing(dry_run=dry_run):
+        _lock(asked)
         for team in asked["teams"]:
             steps.append(_team(team, actor, reason))
         for subject in asked["subjects"]:
@@ -72,12 +74,25 @@ def names(document: Any) -> tuple[list[str], bool]:
     return [item["name"] for item in asked["subjects"]], bool(asked["teams"])
 
 
+def _lock(asked: dict[str, list[dict[str, Any]]]) -> None:
+    """Lock all that is there of what the document names, in one order: two documents at once wait for each other
+    instead of each holding what the other one needs."""
+    teams_named = [item["name"] for item in asked["teams"]]
+    subjects_named = [item["name"] for item in asked["subjects"]]
+    groups_named = {(item["name"], group["name"]) for item in asked["subjects"] for group in item.get(GROUPS, [])}
+    for rows in (Team.objects.filter(name__in=teams_named), Subject.objects.filter(name__in=subjects_named)):
+        list(rows.select_for_update().order_by("pk"))
+    found = ConsumerGroup.objects.filter(subject__name__in={subject for subject, _ in groups_named})
+    keys = [key for key, *names in found.values_list("pk", "subject__name", "name") if tuple(names) in groups_named]
+    list(ConsumerGroup.objects.filter(pk__in=keys).select_for_update().order_by("pk"))
+
+
 def _team(item: Mapping[str, Any], actor: Actor, reason: str) -> Step:
     name, description = item["name"], item.get("description")
     with _at(f"team {name}"):
         there = Team.objects.filter(name=name).first()
         if there is None:
-            change = teams.create_team(name, description or "", actor=actor, reason=reason)
+            change = teams.create_team(name, "" if description is None else description, actor=actor, reason=reason)
             return _step("team", "create", change)
         if description is None:
             description = there.description
@@ -166,7 +181,7 @@ def _items(value: Any, keys: tuple[str, ...], where: str) -> list[dict[str, Any]
     for number, item in enumerate(value, 1):
         item = {"name": item} if isinstance(item, str) else _mapping(item, keys, f"{where}, number {number}")
         name = item.get("name")
-        if not isinstance(name, str) or not name or "\x00" in name:
+        if not isinstance(name, str) or not name or text_problem(name):
             raise _wrong(f"{where}, number {number}", "a name is needed")
         if name in seen:
             raise _wrong(where, f"{name!r} is named twice")

@@ -15,6 +15,7 @@ from metaserver.models import AuditEntry, Ledger
 from metaserver.services.changes import Actor
 
 DIGEST_BYTES = 32
+READ = ".read"
 
 
 def record(
@@ -26,7 +27,7 @@ def record(
     before: Any = None,
     after: Any = None,
 ) -> None:
-    """Note a change."""
+    """Note a change, or that somebody read what not everybody may: such an action ends in `.read`, and changes nothing."""
     ledger, _ = Ledger.objects.select_for_update().get_or_create(id=1)
     values = {
         "at": timezone.now(),
@@ -41,7 +42,10 @@ def record(
     }
     digest = entry_digest(ledger.audit_digest, **values)
     AuditEntry.objects.create(**values, digest=digest)
-    Ledger.objects.filter(id=1).update(changes=F("changes") + 1, audit_digest=digest, audit_count=F("audit_count") + 1)
+    step = 0 if action.endswith(READ) else 1
+    Ledger.objects.filter(id=1).update(
+        changes=F("changes") + step, audit_digest=digest, audit_count=F("audit_count") + 1
+    )
 
 
 def entry_digest(previous: str, *, at: datetime, before: Any, after: Any, **texts: str) -> str:

@@ -10,7 +10,17 @@ from metaserver import snapshot
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.models import BrokerGroup, MetaserverBeat, Node, SubjectRoute
 from metaserver.services import audit
-from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotFound, changing, check_version
+from metaserver.services.changes import (
+    Actor,
+    Change,
+    ChangeRefused,
+    Conflict,
+    NotFound,
+    changing,
+    check_version,
+    only_one,
+    text_problem,
+)
 from metaserver.services.subjects import description_problem
 
 # --- as nodes register -------------------------------------------------------------------------------------------------
@@ -104,7 +114,7 @@ def announce_group(
     Raises:
         Conflict: there is such a group.
     """
-    if not 1 <= len(name) <= 100 or any(c in name for c in "/\r\n\x00 "):
+    if not 1 <= len(name) <= 100 or any(c in name for c in "/\r\n ") or text_problem(name):
         text = "1 to 100 characters without '/', blanks and line ends are needed"
         raise ChangeRefused(
             f"broker group {name[:80]!r}: {text}", code="broker_group.name_illegal", fields={"name": text}
@@ -115,7 +125,8 @@ def announce_group(
     with changing(dry_run=dry_run):
         if BrokerGroup.objects.filter(name=name).exists():
             raise Conflict(f"broker group {name!r} exists", code="broker_group.exists")
-        row = BrokerGroup.objects.create(name=name, kind=kind, state=GroupState.OFFLINE, description=description)
+        with only_one(f"broker group {name!r} exists", "broker_group.exists"):
+            row = BrokerGroup.objects.create(name=name, kind=kind, state=GroupState.OFFLINE, description=description)
         after = described(row) | {"kind": str(kind)}
         audit.record(actor=actor, action="broker_group.announce", target=name, reason=reason, after=after)
     note = f"Start a node with --group {name} --meta ...; the group is offline until it registers."
@@ -158,15 +169,23 @@ def set_operator_state(
         Conflict: no other live group of its kind could take over what is sent.
     """
     with changing(dry_run=dry_run):
-        row = locked(name)
+        # All of them: two operators who each take one of the last two away would each see the other's still there.
+        rows = {row.name: row for row in BrokerGroup.objects.select_for_update().order_by("pk")}
+        if name not in rows:
+            raise NotFound(f"there is no broker group {name!r}", code="broker_group.unknown")
+        row = rows[name]
         check_version(f"broker group {name}", row.version, expected_version)
         before = described(row)
         notes: tuple[str, ...] = ()
-        if state != OperatorState.NORMAL:
-            others = BrokerGroup.objects.filter(
-                kind=row.kind, state=GroupState.READ_WRITE, operator_state=OperatorState.NORMAL
-            ).exclude(name=name)
-            if not others.exists():
+        if state != OperatorState.NORMAL and row.operator_state == OperatorState.NORMAL:
+            others = [
+                other
+                for other in rows.values()
+                if other.name != name
+                and (other.kind, other.state, other.operator_state)
+                == (row.kind, GroupState.READ_WRITE, OperatorState.NORMAL)
+            ]
+            if not others:
                 raise Conflict(
                     f"{name} is the only {row.kind} group that takes messages; sends would fail. Add another one first",
                     code="broker_group.last_writable",
@@ -228,7 +247,11 @@ def _save(
     after = described(row)
     if before != after:
         row.version += 1
-        row.save()
+        row.save(
+            update_fields=[
+                "description", "operator_state", "operator_reason", "operator_since", "version", "updated_at",
+            ]
+        )  # fmt: skip
         audit.record(actor=actor, action=action, target=row.name, reason=reason, before=before, after=after)
     return Change(row.name, before, after, row.version, notes)
 
@@ -238,12 +261,16 @@ def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dr
 
     Raises:
         NotFound: there is no such node.
+        ChangeRefused: its log reached less far than this: nothing would be given up, and the node would never serve.
     """
     with changing(dry_run=dry_run):
         row = Node.objects.select_for_update().filter(node_id=node_id).first()
         if row is None:
             raise NotFound(f"there is no node {node_id!r}", code="node.unknown")
-        before, after = {"log_end": row.log_end}, {"log_end": log_end}
+        if log_end > row.log_end:
+            text = f"its log reached to {row.log_end}; a place up to there is needed"
+            raise ChangeRefused(f"log_end {log_end}: {text}", code="node.log_end_invalid", fields={"log_end": text})
+        before, after = {"log_end": str(row.log_end)}, {"log_end": str(log_end)}
         if before != after:
             Node.objects.filter(node_id=node_id).update(log_end=log_end)
             audit.record(

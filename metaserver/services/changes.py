@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from qmq.errors import QmqError
 
@@ -74,6 +74,29 @@ def changing(*, dry_run: bool) -> Iterator[None]:
         yield
         if dry_run:
             transaction.set_rollback(True)
+
+
+@contextmanager
+def only_one(text: str, code: str) -> Iterator[None]:
+    """Around the making of a row that somebody else may make at the same moment: it says who lost.
+
+    Raises:
+        Conflict: the row came meanwhile.
+    """
+    try:
+        with transaction.atomic():
+            yield
+    except IntegrityError as error:
+        raise Conflict(text, code=code) from error
+
+
+def text_problem(text: str) -> str:
+    """Why a text can't be stored, or "": databases refuse NUL, and half a surrogate pair is no character."""
+    if "\x00" in text:
+        return "a NUL character can't be stored"
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        return "half a surrogate pair is no character"
+    return ""
 
 
 def check_version(target: str, version: int, expected: int | None) -> None:

@@ -1,11 +1,21 @@
 """Consumer groups: make known, describe, pause, resume. Progress lives on the brokers and is not changed here."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from metaserver.models import ConsumerGroup
 from metaserver.services import audit, subjects
-from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotFound, changing, check_version
+from metaserver.services.changes import (
+    Actor,
+    Change,
+    ChangeRefused,
+    Conflict,
+    NotFound,
+    changing,
+    check_version,
+    only_one,
+    text_problem,
+)
 from qmq.errors import IllegalName
 from qmq.protocol.names import check_consumer_id, check_group
 
@@ -33,7 +43,7 @@ def create_group(
         NotFound: there is no such subject.
         Conflict: there is such a group.
     """
-    _check_name(group)
+    _check(group, check_group, "name", "group.name_illegal")
     target = f"{subject}/{group}"
     with changing(dry_run=dry_run):
         owner = subjects.locked(subject)
@@ -41,7 +51,8 @@ def create_group(
             raise Conflict(f"consumer group {group!r} of {subject} exists", code="consumer_group.exists")
         row = ConsumerGroup(subject=owner, name=group)
         _set(row, values)
-        row.save()
+        with only_one(f"consumer group {group!r} of {subject} exists", "consumer_group.exists"):
+            row.save()
         after = described(row)
         audit.record(actor=actor, action="consumer_group.create", target=target, reason=reason, after=after)
     return Change(target, None, after, row.version)
@@ -82,10 +93,7 @@ def set_paused(
     Resuming the whole group resumes its single consumers too.
     """
     if consumer_id:
-        try:
-            check_consumer_id(consumer_id)
-        except IllegalName as error:
-            raise ChangeRefused(str(error), code=error.code, fields={"consumer_id": str(error)}) from error
+        _check(consumer_id, check_consumer_id, "consumer_id", "consumer_id.illegal")
     with changing(dry_run=dry_run):
         row = locked(subject, group)
         check_version(f"consumer group {group} of {subject}", row.version, expected_version)
@@ -144,11 +152,14 @@ def _save(row: ConsumerGroup, before: dict[str, Any], *, actor: Actor, action: s
     return Change(target, before, after, row.version)
 
 
-def _check_name(group: str) -> None:
+def _check(name: str, check: Callable[[str], None], field: str, code: str) -> None:
     try:
-        check_group(group)
+        check(name)
     except IllegalName as error:
-        raise ChangeRefused(str(error), code=error.code, fields={"name": str(error)}) from error
+        raise ChangeRefused(str(error), code=error.code, fields={field: str(error)}) from error
+    text = text_problem(name)
+    if text:
+        raise ChangeRefused(f"{name[:80]!r}: {text}", code=code, fields={field: text})
 
 
 def _set(row: ConsumerGroup, values: Mapping[str, Any]) -> None:

@@ -20,28 +20,32 @@ from qmq.protocol.codes import ClientType
 def save_route(route: snapshot.Route, *, actor: Actor, reason: str) -> snapshot.Route:
     """Store version n + 1 over version n; the route that is stored afterwards, which may be another's."""
     try:
-        with transaction.atomic():
-            subject, _ = Subject.objects.get_or_create(name=route.subject)
-            row = SubjectRoute.objects.filter(subject=subject).first()
-            if row is None:
-                SubjectRoute.objects.create(
-                    subject=subject,
-                    broker_groups=list(route.broker_groups),
-                    version=route.version,
-                    created_at_ms=route.created_at_ms,
-                )
-                before = None
-            else:
-                before = _said(_snapshot(row, route.subject))
-                if not _replace(row, route):
-                    return _stored(route.subject)
-            audit.record(
-                actor=actor, action="route.set", target=route.subject, reason=reason, before=before, after=_said(route)
-            )
-            return route
+        return _save_route(route, actor, reason)
     except IntegrityError:
-        # Another metaserver made the subject at the same moment.
-        return _stored(route.subject)
+        # Somebody made the subject, or its route, at the same moment. Once more: now it is there.
+        return _save_route(route, actor, reason)
+
+
+@transaction.atomic
+def _save_route(route: snapshot.Route, actor: Actor, reason: str) -> snapshot.Route:
+    subject, _ = Subject.objects.get_or_create(name=route.subject)
+    row = SubjectRoute.objects.filter(subject=subject).first()
+    if row is None:
+        SubjectRoute.objects.create(
+            subject=subject,
+            broker_groups=list(route.broker_groups),
+            version=route.version,
+            created_at_ms=route.created_at_ms,
+        )
+        before = None
+    else:
+        before = _said(_snapshot(row, route.subject))
+        if not _replace(row, route):
+            return _stored(route.subject)
+    audit.record(
+        actor=actor, action="route.set", target=route.subject, reason=reason, before=before, after=_said(route)
+    )
+    return route
 
 
 def move(

@@ -7,7 +7,17 @@ from django.utils import timezone
 
 from metaserver.models import Subject, SubjectRoute, Team
 from metaserver.services import audit
-from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotFound, changing, check_version
+from metaserver.services.changes import (
+    Actor,
+    Change,
+    ChangeRefused,
+    Conflict,
+    NotFound,
+    changing,
+    check_version,
+    only_one,
+    text_problem,
+)
 from qmq.errors import IllegalName
 from qmq.protocol.names import check_group, check_subject, split_subject
 
@@ -60,7 +70,8 @@ def create_subject(
             raise Conflict(f"subject {name!r} exists", code="subject.exists")
         row = Subject(name=name)
         _set(row, values)
-        row.save()
+        with only_one(f"subject {name!r} exists", "subject.exists"):
+            row.save()
         after = described(row)
         audit.record(actor=actor, action="subject.create", target=name, reason=reason, after=after)
     return Change(name, None, after, row.version)
@@ -138,6 +149,9 @@ def _check_name(name: str) -> None:
         check_subject(name)
     except IllegalName as error:
         raise ChangeRefused(str(error), code=error.code, fields={"name": str(error)}) from error
+    text = text_problem(name)
+    if text:
+        raise ChangeRefused(f"subject {name[:80]!r}: {text}", code="subject.name_illegal", fields={"name": text})
     if split_subject(name).kind != "real" or name.startswith("%"):
         text = "a name may not begin with '%': retry and dead-letter subjects do, and they come by themselves"
         raise ChangeRefused(text, code="subject.name_illegal", fields={"name": text})
@@ -151,10 +165,12 @@ def _set(row: Subject, values: Mapping[str, Any]) -> None:
         elif key == "owner":
             if value is None:
                 row.owner = None
+            elif not isinstance(value, str) or text_problem(value):
+                wrong[key] = "null (nobody) or the name of a team is needed"
             elif (team := Team.objects.filter(name=value).first()) is not None:
                 row.owner = team
             else:
-                wrong[key] = f"there is no team {value!r}"
+                wrong[key] = f"there is no team {value[:80]!r}"
         else:
             text = _CHECKS[key](value)
             if text:
@@ -171,7 +187,7 @@ def description_problem(value: Any) -> str:
     """Why this is no description, or ""."""
     if not isinstance(value, str) or len(value) > DESCRIPTION_CHARS_MAX:
         return f"text of up to {DESCRIPTION_CHARS_MAX} characters is needed"
-    return "" if "\x00" not in value else "a NUL character can't be stored"
+    return text_problem(value)
 
 
 def tags_problem(value: Any) -> str:
@@ -179,7 +195,7 @@ def tags_problem(value: Any) -> str:
     if not isinstance(value, list) or len(value) > TAGS_MAX:
         return f"a list of up to {TAGS_MAX} words is needed"
     for tag in value:
-        if not isinstance(tag, str) or not tag or len(tag) > TAG_CHARS_MAX or "\x00" in tag:
+        if not isinstance(tag, str) or not tag or len(tag) > TAG_CHARS_MAX or text_problem(tag):
             return f"{str(tag)[:80]!r} is no tag: 1 to {TAG_CHARS_MAX} characters are needed"
     return ""
 
@@ -192,10 +208,13 @@ def _groups_problem(value: Any) -> str:
     for group in value:
         try:
             if not isinstance(group, str):
-                return f"{group!r} is no consumer group's name"
+                return f"{str(group)[:80]!r} is no consumer group's name"
             check_group(group)
         except IllegalName as error:
             return str(error)
+        text = text_problem(group)
+        if text:
+            return f"{group[:80]!r}: {text}"
     return ""
 
 
@@ -204,7 +223,7 @@ def _number_problem(value: Any, most: int, unit: str, *, whole: bool = True) -> 
         return ""
     is_number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
     if not is_number or not 0 < value <= most:
-        return f"{value!r}: null (no limit) or a number above 0 and up to {most} {unit} is needed"
+        return f"{str(value)[:80]}: null (no limit) or a number above 0 and up to {most} {unit} is needed"
     return ""
 
 

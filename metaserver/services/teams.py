@@ -5,7 +5,16 @@ from typing import Any
 
 from metaserver.models import Subject, Team
 from metaserver.services import audit
-from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotFound, changing, check_version
+from metaserver.services.changes import (
+    Actor,
+    Change,
+    ChangeRefused,
+    Conflict,
+    NotFound,
+    changing,
+    check_version,
+    only_one,
+)
 from metaserver.services.subjects import description_problem
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,59}")
@@ -30,7 +39,8 @@ def create_team(name: str, description: str = "", *, actor: Actor, reason: str =
     with changing(dry_run=dry_run):
         if Team.objects.filter(name=name).exists():
             raise Conflict(f"team {name!r} exists", code="team.exists")
-        row = Team.objects.create(name=name, description=description)
+        with only_one(f"team {name!r} exists", "team.exists"):
+            row = Team.objects.create(name=name, description=description)
         audit.record(actor=actor, action="team.create", target=name, reason=reason, after=described(row))
     return Change(name, None, described(row), row.version)
 
@@ -74,7 +84,8 @@ def delete_team(
         if owned:
             raise Conflict(f"team {name} owns {', '.join(owned)}; give them another owner first", code="team.owns")
         before = described(row)
-        row.delete()
+        with only_one(f"team {name} was given a subject at this moment; give it another owner first", "team.owns"):
+            row.delete()
         audit.record(actor=actor, action="team.delete", target=name, reason=reason, before=before)
     return Change(name, before, None)
 
