@@ -116,7 +116,7 @@ class DelayNode(Node):
             self.trusted,
             self.session,
             self._pool,
-            observe=self.metrics.lateness_seconds.observe,
+            observe=self.metrics.observe_lateness,
             send_seconds=options.send_seconds,
         )
         self.store.on_near = self.delivery.due_soon
@@ -151,6 +151,7 @@ class DelayNode(Node):
         self.store.completed(synced_end)
 
     def tick(self, now: float) -> None:
+        self.metrics.last_minute.tick(now)
         self._look_near()
         self._look_back()
         self.store.log.drop_before(self.checkpoints.floor)
@@ -258,6 +259,7 @@ class DelayNode(Node):
             "unwritten_bytes": store.unwritten_bytes,
             "delivered": store.counters.delivered,
             "delivered_per_second": self.delivered_per_s,
+            "lateness_p99_seconds": self.metrics.last_minute.quantile(0.99),
             "cancelled": store.counters.cancelled,
             "moved": store.counters.moved,
             "is_loading": self._loading is not None,

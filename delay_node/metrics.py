@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import GaugeMetricFamily, Histogram, Metric
 
+from delay_node.lateness import LatenessWindow
 from qmq.daemon.node_metrics import NodeMetrics
 
 if TYPE_CHECKING:
@@ -28,6 +29,13 @@ class DelayMetrics(NodeMetrics):
             buckets=LATENESS_BUCKETS,
             registry=self.registry,
         )
+
+        self.last_minute = LatenessWindow(LATENESS_BUCKETS)
+
+    def observe_lateness(self, seconds: float) -> None:
+        """A message was delivered so late."""
+        self.lateness_seconds.observe(seconds)
+        self.last_minute.observe(seconds)
 
     def collect(self) -> Iterable[Metric]:
         yield from super().collect()

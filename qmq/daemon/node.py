@@ -55,6 +55,7 @@ class Node(ABC):
         self.logger = logging.getLogger(f"qmq.{self.kind}")
         self.node_id = options.node_id or f"{options.group}-a"
         self.disk_free_bytes = 0
+        self.disk_total_bytes = 0
         self.operator_read_only = f"the {self.kind} was started read only" if options.read_only else ""
         self.metaserver_read_only = ""
         self.policy: NodePolicy = NO_POLICY
@@ -299,6 +300,7 @@ class Node(ABC):
     def _look_at_disk(self) -> None:
         try:
             self.disk_free_bytes = self.disk.free_bytes(self.options.data_dir)
+            self.disk_total_bytes = self.disk.total_bytes(self.options.data_dir)
         except OSError as error:
             self.logger.warning("free space can't be read: %s", error)
 
@@ -370,6 +372,7 @@ class Node(ABC):
                 "damaged": [{"begin": d.begin, "end": d.end, "why": d.why} for d in log.damaged],
             },
             "disk_free_bytes": self.disk_free_bytes,
+            "disk_total_bytes": self.disk_total_bytes,
             "connections": len(self.server.connections),
         }
 

@@ -67,6 +67,7 @@ class NodeMetrics(Collector):
         yield self.gauge("log_begin_bytes", "Oldest log offset kept", log.begin)
         yield self.gauge("damaged_ranges", "Ranges of the log that can't be read", len(log.damaged))
         yield self.gauge("disk_free_bytes", "Free space where the log is", node.disk_free_bytes)
+        yield self.gauge("disk_total_bytes", "Space where the log is", node.disk_total_bytes)
         failures = node.membership.policy_failures if node.membership is not None else 0
         yield self.counter("policy_failures", "Policies that could not be fetched, kept or applied", failures)
         yield self.gauge("writable", "1 when sends are taken", 0 if node.refuse_sends() else 1)

@@ -75,6 +75,8 @@ class Disk(Protocol):
 
     def free_bytes(self, path: str) -> int: ...
 
+    def total_bytes(self, path: str) -> int: ...
+
 
 class SystemFile:
     """A file of the operating system."""
@@ -216,6 +218,11 @@ class SystemDisk:
     def free_bytes(self, path: str) -> int:
         info = os.statvfs(path)
         return info.f_bavail * info.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        info = os.statvfs(path)
+        # Of what we may use: blocks kept for root are not ours.
+        return (info.f_blocks - info.f_bfree + info.f_bavail) * info.f_frsize
 
 
 def _set_aside(fd: int, size: int) -> None:

@@ -179,6 +179,9 @@ class MemoryDisk:
     def free_bytes(self, path: str) -> int:
         return (self.capacity_bytes or 1 << 40) - self.used_bytes
 
+    def total_bytes(self, path: str) -> int:
+        return self.capacity_bytes or 1 << 40
+
     # --- after a crash ---------------------------------------------------------------------------------------------
 
     def after_kill(self) -> "MemoryDisk":
