@@ -108,8 +108,7 @@ class Hub:
             self._heard_at = self._clock.monotonic()
             self._heard_wall_ms = self._clock.wall_ms()
             self._stale, self._has_heard = None, False
-            self._task = asyncio.create_task(self._run())
-            self._task.add_done_callback(self._ended)
+            self._start()
         if self._stale is not None:
             client.offer(self._stale)
 
@@ -131,10 +130,16 @@ class Hub:
         for subscribed in tuple(self._feeds.values()):
             subscribed.audience.tell(text)
 
+    def _start(self) -> None:
+        if self._feeds and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._run())
+            self._task.add_done_callback(self._ended)
+
     def _ended(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("the live hub ended and starts again with the next client", exc_info=error)
+            logger.error("the live hub failed and starts again", exc_info=error)
             self._became_stale("the live hub of this process failed")
+            asyncio.get_running_loop().call_later(RECONNECT_LONGEST_SECONDS, self._start)
 
     # --- Redis ------------------------------------------------------------------------------------------------------
 
@@ -206,6 +211,8 @@ class Hub:
             logger.warning("a message on %s can't be read: %s %s", name, type(error).__name__, error)
 
     def _take_delta(self, one: _Subscribed, value: dict[str, Any], text: str) -> None:
+        if not is_delta(value, one.feed):
+            raise ValueError("no delta of this feed")
         if one.is_wanting or one.state is None:
             one.pending.append(value)
             if len(one.pending) > PENDING_DELTAS_MAX:
@@ -295,3 +302,20 @@ class Hub:
 
 def _text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
+
+
+def is_delta(value: Any, feed: Feed) -> bool:
+    """Whether this has the shape of a feed's delta, so that nothing that is kept can fail later."""
+    if not isinstance(value, dict) or not isinstance(value.get("delta"), dict):
+        return False
+    if not all(isinstance(value.get(name), kind) for name, kind in (("stream", str), ("version", int), ("at", str))):
+        return False
+    return all(
+        section in feed.sections
+        and isinstance(parts, dict)
+        and isinstance(parts.get("gone"), list)
+        and all(isinstance(key, str) for key in parts["gone"])
+        and isinstance(parts.get("set"), dict)
+        and all(isinstance(fields, dict) for fields in parts["set"].values())
+        for section, parts in value["delta"].items()
+    )

@@ -136,11 +136,23 @@ async def test_nonsense_on_the_channel_harms_nobody(web: LiveSystem, beats: Beat
     async with web.open("/ws/lag/?subject=s") as client:
         await joined(web, client)
         with redis.Redis.from_url(web.redis.url) as cache:
-            for text in ("", "[]", "{", '{"stream":1}', '{"stream":"s1","version":2}', "\xff"):
+            head = '"stream":"s1","version":2,"at":""'
+            nonsense = ["", "[]", "{", "1", '{"stream":1}', '{"stream":"s9"}', "{" + head + "}", "\xff"]
+            for part in (
+                "1",
+                '{"other":{}}',
+                '{"groups":1}',
+                '{"groups":{"gone":[[]],"set":{}}}',
+                '{"groups":{"gone":[],"set":{"a":1}}}',
+            ):
+                nonsense.append(f'{{{head},"delta":{part}}}')
+            for text in nonsense:
                 cache.publish(f"{PREFIX}lag.subject.cw", text)
                 cache.publish(f"{PREFIX}beat", text)
         await beats.publish("two")
         await client.until(lambda _: text_of(client) == "two", 5)
+        assert [message["type"] for message in client.seen] == ["snapshot", "delta"]
+    assert "the live hub failed" not in web.web.log()
 
 
 async def test_a_slow_client_is_dropped_while_others_go_on(web: LiveSystem, beats: Beats) -> None:
