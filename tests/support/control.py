@@ -63,7 +63,8 @@ class ControlPlane:
             "console",
             [
                 sys.executable, "-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1", "--port",
-                str(self.port), "--log-level", "warning", "--lifespan", "off",
+                str(self.port), "--log-level", "warning", "--lifespan", "off", "--no-server-header", "--ws-max-size", "65536",
+                "--ws-per-message-deflate", "false",
             ],
             f"http://127.0.0.1:{self.port}/healthz",
         )  # fmt: skip

@@ -1,6 +1,7 @@
 """Load with a history: what was acknowledged to producers, and what consumers received, message by message."""
 
 import asyncio
+import time
 from collections import Counter
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -8,6 +9,7 @@ from types import TracebackType
 from qmq.client.consumer import Consumer
 from qmq.client.producer import Producer
 from qmq.errors import QmqError
+from tests.support.processes import System
 
 
 class Traffic:
@@ -16,7 +18,6 @@ class Traffic:
     Args:
         groups: consumer groups on each subject; every one gets every message.
         per_second: messages sent to each subject a second.
-        start: where groups begin ("earliest": they may come after the first message).
     """
 
     def __init__(
@@ -62,8 +63,19 @@ class Traffic:
         await asyncio.gather(*self._sending, *self._receiving, return_exceptions=True)
         await self._stack.aclose()
 
-    def begin_sending(self) -> None:
-        """Send from now on."""
+    async def begin_sending(self, system: System) -> None:
+        """Send from now on, once every group has its place on every broker: a new group starts at the end."""
+        wanted = {(subject, group) for subject in self.subjects for group in self.groups}
+
+        def begun(name: str) -> bool:
+            found = system.admin(name, "/stats")["subjects"]
+            return wanted <= {(item["subject"], group["group"]) for item in found for group in item["groups"]}
+
+        for name in system.brokers:
+            deadline = time.monotonic() + 30
+            while not await asyncio.to_thread(begun, name):
+                assert time.monotonic() < deadline, f"not every group begins on {name}"
+                await asyncio.sleep(0.1)
         self._sending = [asyncio.create_task(self._send(subject)) for subject in self.subjects]
 
     async def end_sending(self) -> None:

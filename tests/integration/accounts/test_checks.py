@@ -129,7 +129,12 @@ def test_every_answer_has_the_headers(path: str) -> None:
     assert {name: answer.headers.get(name) for name in SNAPSHOT} == SNAPSHOT
     assert "Strict-Transport-Security" not in answer.headers
     assert "Server" not in answer.headers
+    policy = answer.headers["Content-Security-Policy"]
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "camera=()" in answer.headers["Permissions-Policy"]
     if path.startswith(("/api", "/_allauth")):
+        assert policy.startswith("default-src 'none'")
         assert "no-store" in answer.headers["Cache-Control"]
 
 

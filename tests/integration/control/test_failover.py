@@ -2,10 +2,14 @@
 
 import asyncio
 import time
+from pathlib import Path
 
+import pytest
+
+from tests.conformance.driver import NEWEST, JavaClient, missing_tools
 from tests.support.control import ControlPlane
 from tests.support.traffic import Traffic
-from tests.support.waiting import eventually_async
+from tests.support.waiting import eventually, eventually_async
 
 
 async def test_a_killed_broker_is_offline_in_the_api_within_10_s_and_comes_back_by_itself(plane: ControlPlane) -> None:
@@ -23,7 +27,7 @@ async def test_a_killed_broker_is_offline_in_the_api_within_10_s_and_comes_back_
         return time.monotonic() - began
 
     async with Traffic(system.meta_url, ["orders", "payments"], ("billing", "audit"), per_second=50) as traffic:
-        traffic.begin_sending()
+        await traffic.begin_sending(system)
         await eventually_async(lambda: traffic.sent > 100, 20)
         system.brokers["g1"].kill()
         await until("g1", "offline", 10)
@@ -41,3 +45,36 @@ async def test_a_killed_broker_is_offline_in_the_api_within_10_s_and_comes_back_
         assert not traffic.errors
     entries = (await asyncio.to_thread(plane.get, "/audit/?target=g1&limit=20"))["results"]
     assert any("heartbeat" in entry["reason"] for entry in entries), entries
+
+
+@pytest.mark.skipif(bool(missing_tools()), reason=f"the Java client can't be run: {missing_tools()}")
+def test_the_official_client_goes_on_while_a_broker_is_killed(plane: ControlPlane, tmp_path: Path) -> None:
+    system = plane.system
+    client = JavaClient(NEWEST, system.meta_url, "java@@failover", tmp_path / "java.log")
+    try:
+        client.do("listen", subject="orders", group="g", name="orders/g")
+        client.wait("listening", 1)
+
+        def has_begun(name: str) -> bool:
+            found = system.admin(name, "/stats?subject=orders")["subjects"]
+            return any(group["group"] == "g" for item in found for group in item["groups"])
+
+        eventually(lambda: all(has_begun(name) for name in ("g1", "g2")), 20, "the group begins on both")
+
+        def settled() -> int:
+            return len(client.of("sent")) + len(client.of("failed"))
+
+        client.do("send", subject="orders", count=200)
+        eventually(lambda: settled() >= 100, 30)
+        system.brokers["g1"].kill()
+        eventually(lambda: plane.group("g1")["state"] == "offline", 10, "its group is offline")
+        eventually(lambda: settled() >= 200, 60, "every send is settled")
+        before = len(client.of("sent"))
+        client.do("send", subject="orders", count=200)
+        eventually(lambda: len(client.of("sent")) >= before + 200, 60, "the other group takes all of them")
+        system.brokers["g1"].start()
+        eventually(lambda: plane.group("g1")["state"] == "read_write", 15, "it is back by itself")
+        sent = {event["id"] for event in client.of("sent")}
+        eventually(lambda: sent <= {event["id"] for event in client.of("message")}, 90, "every message comes")
+    finally:
+        client.stop()

@@ -20,7 +20,7 @@ async def test_two_new_groups_take_a_share_of_20_subjects_under_load(plane: Cont
         return {row["name"]: row for row in rows}
 
     async with Traffic(system.meta_url, SUBJECTS, ("billing", "audit"), per_second=10) as traffic:
-        traffic.begin_sending()
+        await traffic.begin_sending(system)
         await eventually_async(lambda: all(traffic.acked.values()), 30)
         for name in ("g3", "g4"):
             await asyncio.to_thread(system.add_broker(name).start)
