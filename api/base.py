@@ -141,6 +141,8 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         for name, value in kwargs.items():
             if isinstance(value, str) and text_problem(value):
                 raise exceptions.NotFound(f"{name} {value[:80]!r}: {text_problem(value)}")
+        if request.method not in ("GET", "HEAD") and not isinstance(request.data, dict):
+            raise Problem(400, "request.invalid", "the body: an object with named values is needed")
         self._idempotency = idempotency.claim(request)
 
     def check_permissions(self, request: Request) -> None:

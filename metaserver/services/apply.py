@@ -10,7 +10,7 @@ from typing import Any
 
 from metaserver.models import ConsumerGroup, Subject, Team
 from metaserver.services import groups, subjects, teams
-from metaserver.services.changes import Actor, Change, ChangeRefused, changing, text_problem
+from metaserver.services.changes import Actor, Change, ChangeRefused, changing, for_change, text_problem
 
 ITEMS_MAX = 5_000
 """Teams, subjects and consumer groups of one document."""
@@ -77,14 +77,19 @@ def names(document: Any) -> tuple[list[str], bool]:
 def _lock(asked: dict[str, list[dict[str, Any]]]) -> None:
     """Lock all that is there of what the document names, in one order: two documents at once wait for each other
     instead of each holding what the other one needs."""
-    teams_named = [item["name"] for item in asked["teams"]]
     subjects_named = [item["name"] for item in asked["subjects"]]
+    owners_named = [item["owner"] for item in asked["subjects"] if isinstance(item.get("owner"), str)]
     groups_named = {(item["name"], group["name"]) for item in asked["subjects"] for group in item.get(GROUPS, [])}
-    for rows in (Team.objects.filter(name__in=teams_named), Subject.objects.filter(name__in=subjects_named)):
-        list(rows.select_for_update().order_by("pk"))
     found = ConsumerGroup.objects.filter(subject__name__in={subject for subject, _ in groups_named})
-    keys = [key for key, *names in found.values_list("pk", "subject__name", "name") if tuple(names) in groups_named]
-    list(ConsumerGroup.objects.filter(pk__in=keys).select_for_update().order_by("pk"))
+    group_keys = [
+        key for key, *names in found.values_list("pk", "subject__name", "name") if tuple(names) in groups_named
+    ]
+    subject_keys = Subject.objects.filter(name__in=subjects_named).values_list("pk", flat=True)
+    team_names = {item["name"] for item in asked["teams"]} | {name for name in owners_named if not text_problem(name)}
+    team_keys = Team.objects.filter(name__in=team_names).values_list("pk", flat=True)
+    list(for_change(Subject.objects.filter(pk__in=list(subject_keys))))
+    list(for_change(ConsumerGroup.objects.filter(pk__in=group_keys)))
+    list(for_change(Team.objects.filter(pk__in=list(team_keys))))
 
 
 def _team(item: Mapping[str, Any], actor: Actor, reason: str) -> Step:

@@ -18,6 +18,8 @@ from metaserver.services.changes import (
     NotFound,
     changing,
     check_version,
+    for_change,
+    lock,
     only_one,
     text_problem,
 )
@@ -75,8 +77,8 @@ def save_beat(metaserver: str, steady_seconds: float) -> None:
 @transaction.atomic
 def expire_group(name: str, *, silent_seconds: float, actor: Actor, reason: str) -> bool:
     """Mark a group offline whose stored lease ran out; False when somebody was faster or it was heard meanwhile."""
-    row = BrokerGroup.objects.select_for_update().filter(name=name).exclude(state=GroupState.OFFLINE).first()
-    if row is None:
+    row = lock(BrokerGroup.objects.filter(name=name))
+    if row is None or row.state == GroupState.OFFLINE:
         return False
     limit = timezone.now() - timedelta(seconds=silent_seconds)
     if Node.objects.filter(broker_group=row, node_id=row.master, leased_at__gt=limit).exists():
@@ -170,7 +172,7 @@ def set_operator_state(
     """
     with changing(dry_run=dry_run):
         # All of them: two operators who each take one of the last two away would each see the other's still there.
-        rows = {row.name: row for row in BrokerGroup.objects.select_for_update().order_by("pk")}
+        rows = {row.name: row for row in for_change(BrokerGroup.objects.all())}
         if name not in rows:
             raise NotFound(f"there is no broker group {name!r}", code="broker_group.unknown")
         row = rows[name]
@@ -235,7 +237,7 @@ def remove_group(
 
 def locked(name: str) -> BrokerGroup:
     """A broker group's row, locked until the transaction ends. Raises NotFound."""
-    row = BrokerGroup.objects.select_for_update().filter(name=name).first()
+    row = lock(BrokerGroup.objects.filter(name=name))
     if row is None:
         raise NotFound(f"there is no broker group {name!r}", code="broker_group.unknown")
     return row
@@ -264,7 +266,7 @@ def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dr
         ChangeRefused: its log reached less far than this: nothing would be given up, and the node would never serve.
     """
     with changing(dry_run=dry_run):
-        row = Node.objects.select_for_update().filter(node_id=node_id).first()
+        row = lock(Node.objects.filter(node_id=node_id))
         if row is None:
             raise NotFound(f"there is no node {node_id!r}", code="node.unknown")
         if log_end > row.log_end:

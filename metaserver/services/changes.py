@@ -3,11 +3,14 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
+from django.db.models import Model, QuerySet
 
 from qmq.errors import QmqError
+
+M = TypeVar("M", bound=Model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,25 @@ def only_one(text: str, code: str) -> Iterator[None]:
             yield
     except IntegrityError as error:
         raise Conflict(text, code=code) from error
+
+
+def lock(rows: "QuerySet[M]") -> M | None:
+    """The first of these rows, locked until the transaction ends; None when there is none.
+
+    Locked by its primary key alone: MariaDB locks an entry of each index it goes by, and two ways to one row would be
+    two orders of locking.
+    """
+    key = rows.values_list("pk", flat=True).first()
+    return None if key is None else for_change(rows.model._default_manager.filter(pk=key)).first()
+
+
+def for_change(rows: "QuerySet[M]") -> "QuerySet[M]":
+    """These rows, locked in the order of their keys until the transaction ends.
+
+    Whoever only refers to one of them (PostgreSQL looks at foreign keys when it commits) is not held up.
+    """
+    no_key = connection.features.has_select_for_no_key_update
+    return rows.select_for_update(no_key=no_key).order_by("pk")
 
 
 def text_problem(text: str) -> str:

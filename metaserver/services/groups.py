@@ -13,6 +13,7 @@ from metaserver.services.changes import (
     NotFound,
     changing,
     check_version,
+    lock,
     only_one,
     text_problem,
 )
@@ -136,8 +137,7 @@ def delete_group(
 
 def locked(subject: str, group: str) -> ConsumerGroup:
     """A group's row, locked until the transaction ends. Raises NotFound."""
-    key = ConsumerGroup.objects.filter(subject__name=subject, name=group).values_list("pk", flat=True).first()
-    row = None if key is None else ConsumerGroup.objects.select_for_update().filter(pk=key).first()
+    row = lock(ConsumerGroup.objects.filter(subject__name=subject, name=group))
     if row is None:
         raise NotFound(f"subject {subject!r} has no consumer group {group!r}", code="consumer_group.unknown")
     return row

@@ -13,7 +13,7 @@ from metaserver import queries, snapshot
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.models import BrokerGroup, ClientSeen, ConsumerGroup, Subject, SubjectRoute
 from metaserver.services import audit
-from metaserver.services.changes import Actor, Change, Conflict, NotFound, Stale, changing, check_version
+from metaserver.services.changes import Actor, Change, Conflict, NotFound, Stale, changing, check_version, lock
 from qmq.protocol.codes import ClientType
 
 
@@ -132,8 +132,7 @@ def _change(
 
 
 def _locked(subject: str) -> tuple[SubjectRoute, snapshot.Route]:
-    key = SubjectRoute.objects.filter(subject__name=subject).values_list("pk", flat=True).first()
-    row = None if key is None else SubjectRoute.objects.select_for_update().filter(pk=key).first()
+    row = lock(SubjectRoute.objects.filter(subject__name=subject))
     if row is None:
         raise NotFound(f"subject {subject!r} is served by no broker group yet", code="route.unknown")
     return row, _snapshot(row, subject)

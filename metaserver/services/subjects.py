@@ -15,6 +15,7 @@ from metaserver.services.changes import (
     NotFound,
     changing,
     check_version,
+    lock,
     only_one,
     text_problem,
 )
@@ -122,7 +123,7 @@ def set_archived(
 
 def locked(name: str) -> Subject:
     """A subject's row, locked until the transaction ends. Raises NotFound."""
-    row = Subject.objects.select_for_update().filter(name=name).first()
+    row = lock(Subject.objects.filter(name=name))
     if row is None:
         raise NotFound(f"there is no subject {name!r}", code="subject.unknown")
     return row
@@ -167,7 +168,8 @@ def _set(row: Subject, values: Mapping[str, Any]) -> None:
                 row.owner = None
             elif not isinstance(value, str) or text_problem(value):
                 wrong[key] = "null (nobody) or the name of a team is needed"
-            elif (team := Team.objects.filter(name=value).first()) is not None:
+            # Locked: whoever removes the team at this moment waits, and then sees what it owns.
+            elif (team := lock(Team.objects.filter(name=value))) is not None:
                 row.owner = team
             else:
                 wrong[key] = f"there is no team {value[:80]!r}"

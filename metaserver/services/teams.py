@@ -13,6 +13,7 @@ from metaserver.services.changes import (
     NotFound,
     changing,
     check_version,
+    lock,
     only_one,
 )
 from metaserver.services.subjects import description_problem
@@ -92,7 +93,7 @@ def delete_team(
 
 def locked(name: str) -> Team:
     """A team's row, locked until the transaction ends. Raises NotFound."""
-    row = Team.objects.select_for_update().filter(name=name).first()
+    row = lock(Team.objects.filter(name=name))
     if row is None:
         raise NotFound(f"there is no team {name!r}", code="team.unknown")
     return row

@@ -1,0 +1,201 @@
+"""Broker groups and nodes: as they register, and what operators decide."""
+
+from typing import Any
+
+import pytest
+
+from metaserver import queries, snapshot
+from metaserver.choices import GroupKind, GroupState, OperatorState
+from metaserver.models import BrokerGroup, Node
+from metaserver.services import broker_groups as service
+from metaserver.services.changes import METASERVER, ChangeRefused, Conflict, NotFound, Stale
+from tests.support.at_once import at_once, needs_two_writers
+from tests.support.metadata import ACTOR, audit_rows, broker_group, everything, route
+
+pytestmark = pytest.mark.django_db
+READ_ONLY, DRAINING, NORMAL = OperatorState.READ_ONLY, OperatorState.DRAINING, OperatorState.NORMAL
+
+
+def row(name: str = "g1") -> BrokerGroup:
+    return BrokerGroup.objects.get(name=name)
+
+
+def decide(state: OperatorState, name: str = "g1", **options: Any) -> Any:
+    return service.set_operator_state(name, state, actor=ACTOR, **options)
+
+
+def test_a_group_registers_once_and_an_older_epoch_replaces_nothing() -> None:
+    broker_group("g1")
+    assert [entry[:2] for entry in audit_rows()] == [("broker_group.create", "g1")]
+    broker_group("g1")
+    assert len(audit_rows()) == 1, "nothing new"
+    newer = snapshot.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_ONLY, 3, "other", ("other",))
+    service.save_group(newer, actor=METASERVER, reason="promoted")
+    older = snapshot.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 2, "late", ("late",))
+    service.save_group(older, actor=METASERVER, reason="late")
+    assert (row().epoch, row().master, row().state) == (3, "other", GroupState.READ_ONLY)
+    last = audit_rows()[-1]
+    assert (last[0], last[2]["epoch"], last[3]["epoch"]) == ("broker_group.update", 1, 3)
+    assert len(audit_rows()) == 2
+
+
+def test_what_an_operator_decided_survives_a_registration() -> None:
+    broker_group("g1")
+    broker_group("g2")
+    decide(READ_ONLY, reason="disk")
+    broker_group("g1", GroupState.READ_ONLY)
+    assert (row().operator_state, row().operator_reason, row().version) == (READ_ONLY, "disk", 2)
+    decide(NORMAL)
+    assert row().state == GroupState.READ_ONLY, "an operator's word does not change what the master does"
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a b", "a\nb", "x" * 101, "a\x00", "a\ud800"])
+def test_an_announced_group_needs_a_legal_name(name: str) -> None:
+    with pytest.raises(ChangeRefused) as refused:
+        service.announce_group(name, GroupKind.BROKER, actor=ACTOR)
+    assert (refused.value.code, set(refused.value.fields)) == ("broker_group.name_illegal", {"name"})
+
+
+def test_a_group_is_announced_described_and_removed() -> None:
+    before = everything()
+    planned = service.announce_group("g1", GroupKind.DELAY, "new disks", actor=ACTOR, dry_run=True)
+    assert everything() == before
+    done = service.announce_group("g1", GroupKind.DELAY, "new disks", actor=ACTOR)
+    assert done == planned
+    assert "g1" in done.notes[0]
+    assert (row().state, row().kind) == (GroupState.OFFLINE, GroupKind.DELAY)
+    with pytest.raises(Conflict) as there:
+        service.announce_group("g1", GroupKind.BROKER, actor=ACTOR)
+    assert there.value.code == "broker_group.exists"
+    for call in (
+        lambda: service.describe_group("g1", "x" * 501, actor=ACTOR),
+        lambda: service.announce_group("g2", GroupKind.BROKER, "\x00", actor=ACTOR),
+    ):
+        with pytest.raises(ChangeRefused) as refused:
+            call()
+        assert (refused.value.code, set(refused.value.fields)) == ("broker_group.invalid", {"description"})
+    assert service.describe_group("g1", "old disks", actor=ACTOR).is_change
+    assert not service.describe_group("g1", "old disks", actor=ACTOR).is_change
+    with pytest.raises(Stale):
+        service.describe_group("g1", "text", actor=ACTOR, expected_version=1)
+    before = everything()
+    assert service.remove_group("g1", actor=ACTOR, dry_run=True).after is None
+    assert everything() == before
+    service.remove_group("g1", actor=ACTOR, reason="sold")
+    assert [entry[0] for entry in audit_rows()] == [
+        "broker_group.announce",
+        "broker_group.update",
+        "broker_group.remove",
+    ]
+    with pytest.raises(NotFound) as missing:
+        service.remove_group("g1", actor=ACTOR)
+    assert missing.value.code == "broker_group.unknown"
+
+
+def test_a_group_that_runs_or_serves_is_not_removed() -> None:
+    broker_group("g1")
+    with pytest.raises(Conflict) as live:
+        service.remove_group("g1", actor=ACTOR)
+    assert live.value.code == "broker_group.live"
+    broker_group("g1", GroupState.OFFLINE)
+    for number in range(5):
+        route(f"s{number}", "g1")
+    with pytest.raises(Conflict) as serves:
+        service.remove_group("g1", actor=ACTOR)
+    assert serves.value.code == "broker_group.not_empty"
+    assert "and 2 more" in str(serves.value)
+    assert Node.objects.count() == 1
+
+
+def test_the_last_group_that_takes_messages_is_not_taken_away() -> None:
+    broker_group("g1")
+    broker_group("g2", GroupState.OFFLINE)
+    broker_group("d1", kind=GroupKind.DELAY)
+    before = everything()
+    for state in (READ_ONLY, DRAINING):
+        with pytest.raises(Conflict) as refused:
+            decide(state)
+        assert refused.value.code == "broker_group.last_writable"
+    assert everything() == before
+    broker_group("g2")
+    decide(DRAINING)
+    with pytest.raises(Conflict):
+        decide(READ_ONLY, "g2")
+    broker_group("g2", GroupState.OFFLINE)
+    assert decide(READ_ONLY).is_change, "g1 took nothing before: nothing is lost by saying it otherwise"
+    assert decide(NORMAL).is_change
+
+
+def test_draining_says_what_moves_and_is_decided_once() -> None:
+    broker_group("g1")
+    broker_group("g2")
+    route("s1", "g1", "g2")
+    route("s2", "g2")
+    before = everything()
+    planned = decide(DRAINING, reason="old", dry_run=True)
+    assert everything() == before
+    done = decide(DRAINING, reason="old")
+    assert done == planned
+    assert done.notes[0].startswith("1 subjects move")
+    since, before = row().operator_since, everything()
+    assert since is not None
+    assert not decide(DRAINING, reason="old").is_change
+    assert (row().operator_since, everything()) == (since, before)
+    assert audit_rows()[-1] == (
+        "broker_group.draining", "g1",
+        {"description": "", "operator_state": "normal", "operator_reason": ""},
+        {"description": "", "operator_state": "draining", "operator_reason": "old"},
+    )  # fmt: skip
+    with pytest.raises(Stale):
+        decide(NORMAL, expected_version=1)
+    with pytest.raises(NotFound):
+        decide(NORMAL, "none")
+    decide(NORMAL, reason="it stays")
+    assert (row().operator_state, row().operator_reason) == (NORMAL, "")
+
+
+def test_accepting_a_loss_names_a_place_the_log_reached() -> None:
+    broker_group("g1", log_end=5000)
+    before = everything()
+    with pytest.raises(ChangeRefused) as refused:
+        service.accept_log_loss("g1-node", log_end=5001, actor=ACTOR, reason="typo")
+    assert (refused.value.code, set(refused.value.fields)) == ("node.log_end_invalid", {"log_end"})
+    with pytest.raises(NotFound) as missing:
+        service.accept_log_loss("none", log_end=1, actor=ACTOR, reason="r")
+    assert missing.value.code == "node.unknown"
+    service.accept_log_loss("g1-node", log_end=4000, actor=ACTOR, reason="r", dry_run=True)
+    assert everything() == before
+    assert Node.objects.get().log_end == 5000
+    service.accept_log_loss("g1-node", log_end=4000, actor=ACTOR, reason="disk swapped")
+    assert Node.objects.get().log_end == 4000
+    assert audit_rows()[-1] == ("node.accept_log_loss", "g1-node", {"log_end": "5000"}, {"log_end": "4000"})
+    assert not service.accept_log_loss("g1-node", log_end=4000, actor=ACTOR, reason="again").is_change
+    assert len(audit_rows()) == 2
+
+
+@pytest.mark.django_db(transaction=True)
+@needs_two_writers
+class TestTwoWriters:
+    """At once, each in a transaction of its own."""
+
+    def test_of_two_who_each_drain_one_of_the_last_two_groups_one_does(self) -> None:
+        broker_group("g1")
+        broker_group("g2")
+        found = at_once(lambda: decide(DRAINING, "g1"), lambda: decide(DRAINING, "g2"))
+        assert sum(isinstance(item, Conflict) for item in found) == 1, found
+        assert BrokerGroup.objects.filter(operator_state=NORMAL).count() == 1
+
+    def test_of_those_who_announce_one_group_one_does(self) -> None:
+        found = at_once(*(lambda: service.announce_group("g1", GroupKind.BROKER, actor=ACTOR) for _ in range(3)))
+        assert sum(isinstance(item, Conflict) for item in found) == 2, found
+
+    def test_a_registration_and_a_decision_are_both_kept(self) -> None:
+        broker_group("g1")
+        broker_group("g2")
+        newer = snapshot.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 2, "other", ("other",))
+        found = at_once(
+            lambda: service.save_group(newer, actor=METASERVER, reason="promoted"), lambda: decide(READ_ONLY, "g1")
+        )
+        assert not [item for item in found if isinstance(item, Exception)], found
+        assert (row().epoch, row().master, row().operator_state) == (2, "other", READ_ONLY)
+        assert queries.verify_audit().problem == ""

@@ -1,0 +1,163 @@
+"""Heartbeat expiry judges nobody while it can't know (F24); what is old goes, so much at a time."""
+
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.utils import timezone
+
+from console.models import IdempotencyKey
+from console.tasks import cleanups, heartbeats
+from console.tasks.loops import Context
+from metaserver import queries
+from metaserver.choices import GroupState
+from metaserver.models import BrokerGroup, ClientSeen, MetaserverBeat, Node
+from metaserver.services import broker_groups as service
+from metaserver.services.changes import Actor
+from tests.support.metadata import audit_rows, broker_group, last_audit
+
+pytestmark = pytest.mark.django_db
+LOOP = Actor("loop heartbeats")
+
+
+def ago(seconds: float) -> Any:
+    return timezone.now() - timedelta(seconds=seconds)
+
+
+def expire() -> str:
+    return heartbeats.expire(Context(LOOP, time.monotonic() + 10))
+
+
+def beat(name: str = "m1", *, seen: float = 0.5, steady: float = 600.0) -> None:
+    """A metaserver that was last heard `seen` seconds ago, steady since `steady` seconds."""
+    MetaserverBeat.objects.update_or_create(name=name, defaults={"seen_at": ago(seen), "steady_since": ago(steady)})
+
+
+def silent(name: str = "g1", seconds: float = 60.0) -> None:
+    broker_group(name)
+    Node.objects.filter(broker_group__name=name).update(leased_at=ago(seconds))
+
+
+def states() -> dict[str, str]:
+    return dict(BrokerGroup.objects.values_list("name", "state"))
+
+
+def test_a_silent_group_is_taken_offline_with_the_reason_in_the_audit_log() -> None:
+    beat()
+    silent("g1")
+    silent("g2", 1.0)
+    assert expire() == "taken offline: g1"
+    assert states() == {"g1": GroupState.OFFLINE, "g2": GroupState.READ_WRITE}
+    entry = last_audit()
+    assert (entry.action, entry.target, entry.actor) == ("broker_group.expire", "g1", "loop heartbeats")
+    assert (entry.before, entry.after) == ({"state": "read_write"}, {"state": "offline"})
+    assert entry.reason.startswith("last heard 60.")
+    count = len(audit_rows())
+    assert expire() == "all groups are heard"
+    assert len(audit_rows()) == count, "what is offline is left alone"
+
+
+def test_a_group_whose_master_was_never_heard_is_taken_offline() -> None:
+    beat()
+    silent("g1")
+    BrokerGroup.objects.update(master="gone")
+    assert expire() == "taken offline: g1"
+    assert last_audit().reason == "never heard"
+
+
+@pytest.mark.parametrize(
+    "beats",
+    [
+        [],
+        [{"seen": heartbeats.METASERVER_FRESH_SECONDS + 1}],
+        [{"steady": heartbeats.SILENT_SECONDS - 1}],
+        [{"seen": 3600.0}, {"steady": 2.0}],
+        [{"seen": -3600.0}],
+        [{"steady": -3600.0}],
+    ],
+    ids=[
+        "no metaserver",
+        "it stopped",
+        "it has just come",
+        "one gone one new",
+        "a clock ahead",
+        "steady in the future",
+    ],
+)
+def test_nobody_is_judged_by_who_could_not_hear(beats: list[dict[str, float]]) -> None:
+    for number, values in enumerate(beats):
+        beat(f"m{number}", **values)
+    silent("g1", 3600.0)
+    count = len(audit_rows())
+    assert "nobody is judged" in expire()
+    assert states() == {"g1": GroupState.READ_WRITE}
+    assert len(audit_rows()) == count
+
+
+def test_one_steady_metaserver_is_enough() -> None:
+    beat("new", steady=1.0)
+    beat("old", steady=heartbeats.SILENT_SECONDS + 1)
+    beat("dead", seen=3600.0, steady=7200.0)
+    silent()
+    assert expire() == "taken offline: g1"
+
+
+def test_a_group_heard_between_the_look_and_the_deed_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    beat()
+    silent()
+    look = queries.silent_groups
+
+    def heard_meanwhile(*given: Any) -> Any:
+        found = look(*given)
+        Node.objects.update(leased_at=timezone.now())
+        return found
+
+    monkeypatch.setattr(queries, "silent_groups", heard_meanwhile)
+    assert expire() == "all groups are heard"
+    assert states() == {"g1": GroupState.READ_WRITE}
+
+
+def test_a_group_is_expired_by_one_of_those_who_try() -> None:
+    silent()
+    options: dict[str, Any] = {"silent_seconds": 9.0, "actor": LOOP, "reason": "r"}
+    assert [service.expire_group("g1", **options) for _ in range(2)] == [True, False]
+    assert not service.expire_group("none", **options)
+
+
+def test_a_registration_brings_the_group_back() -> None:
+    beat()
+    silent()
+    expire()
+    broker_group("g1")
+    assert states() == {"g1": GroupState.READ_WRITE}
+    assert expire() == "all groups are heard"
+
+
+def test_a_beat_is_stored_with_since_when_it_is_steady() -> None:
+    service.save_beat("m1", 30.0)
+    service.save_beat("m1", 31.0)
+    row = MetaserverBeat.objects.get()
+    assert (row.seen_at - row.steady_since).total_seconds() == pytest.approx(31.0)
+
+
+def test_what_is_old_goes_a_bounded_number_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleanups, "ROWS_MAX", 3)
+    for number in range(5):
+        IdempotencyKey.objects.create(key=f"old{number}", request_digest="d")
+        Session.objects.create(session_key=f"old{number}", session_data="", expire_date=ago(1))
+        ClientSeen.objects.create(
+            key=f"old{number}", subject="s", client_type=1, client_id="c", last_seen_at=ago(8 * 86400)
+        )
+    IdempotencyKey.objects.update(created_at=ago(25 * 3600))
+    IdempotencyKey.objects.create(key="new", request_digest="d")
+    Session.objects.create(session_key="new", session_data="", expire_date=ago(-60))
+    ClientSeen.objects.create(key="new", subject="s", client_type=1, client_id="c", last_seen_at=ago(6 * 86400))
+    context = Context(Actor("loop cleanups"), time.monotonic() + 10)
+    said = [cleanups.clean_up(context) for _ in range(3)]
+    assert [text.split(",")[0] for text in said] == ["3 kept answers", "2 kept answers", "0 kept answers"]
+    assert said[0] == "3 kept answers, 3 sessions, 3 clients deleted"
+    assert IdempotencyKey.objects.get().key == "new"
+    assert Session.objects.get().session_key == "new"
+    assert ClientSeen.objects.get().key == "new"
