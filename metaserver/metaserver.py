@@ -1,6 +1,7 @@
 """class Metaserver: what it owns, in which order it starts and stops. No Django: the repository is handed in."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import random
@@ -27,6 +28,8 @@ TICK_SECONDS = 0.5
 RELOAD_SECONDS = 1.0
 """How often the database is asked whether other metaservers or operators changed anything; read again if so."""
 ROUTE_FILE_SECONDS = 5.0
+ROUTE_FILE_ALONE_SECONDS = 1.0
+"""How often the route file is looked after while something is stored nowhere else: the database is away, or behind."""
 SUBJECTS_PER_PAGE = 1_000
 FRAME_BYTES_MAX = 1 << 20
 
@@ -91,7 +94,11 @@ class Metaserver:
         )
         await self.tcp.start()
         await self.http.start()
-        self._tasks = [self._loop.create_task(self.keeper.run(self._stop)), self._loop.create_task(self._reload())]
+        self._tasks = [
+            self._loop.create_task(self.keeper.run(self._stop)),
+            self._loop.create_task(self._reload()),
+            self._loop.create_task(self._keep_route_file()),
+        ]
         self._tick()
         logger.info("metaserver serves on %s:%d, pages on %s:%d", *self.tcp.address, *self.http.address)
 
@@ -123,8 +130,7 @@ class Metaserver:
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
     async def _reload(self) -> None:
-        """Take up what others changed in the database, say that we live, and keep the route file."""
-        save_at = 0.0
+        """Take up what others changed in the database, and say that we live."""
         looked_at = steady_since = self.clock.monotonic()
         failures = self.keeper.failures
         while not self._stop.is_set():
@@ -145,9 +151,18 @@ class Metaserver:
                 steady_since, failures = now, self.keeper.failures
             looked_at = now
             self.keeper.beat(self.tcp_address, now - steady_since)
-            if now >= save_at:
+
+    async def _keep_route_file(self) -> None:
+        """Beside the reloading, which a database that stands still holds up."""
+        save_at = 0.0
+        while not self._stop.is_set():
+            now = self.clock.monotonic()
+            if now >= save_at or self.keeper.waiting:
                 save_at = now + ROUTE_FILE_SECONDS
                 self._save_route_file()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ROUTE_FILE_ALONE_SECONDS):
+                    await self._stop.wait()
 
     def _save_route_file(self) -> None:
         metadata = self.directory.metadata()
