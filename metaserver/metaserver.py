@@ -17,7 +17,7 @@ from metaserver.keeper import Keeper
 from metaserver.options import MetaOptions
 from metaserver.repository import Repository
 from metaserver.server import MetaHandlers
-from metaserver.snapshot import Route
+from metaserver.snapshot import Metadata, Route
 from qmq.clock import Clock, SystemClock
 from qmq.daemon.admin_http import AdminHttp, BadRequest, number
 from qmq.net.server import FrameServer, ServerLimits
@@ -68,6 +68,7 @@ class Metaserver:
             logger.warning("starting %s", "from the route file" if metadata else "with no routes known")
         if metadata is not None:
             self.directory.load(metadata, from_file=from_file)
+        self._has_file_only = from_file and metadata is not None
         options = self.options
         self.tcp = FrameServer(
             options.host,
@@ -145,12 +146,26 @@ class Metaserver:
             if metadata is not None:
                 reloaded = self.directory.load(metadata)
                 self.handlers.reloaded(reloaded)
+                if self._has_file_only:
+                    self._has_file_only = False
+                    self._store_what_only_the_file_had(metadata)
             now = self.clock.monotonic()
             if now - looked_at > LEASE_SECONDS or self.keeper.failures != failures:
                 # A pause of ours, or of the database: nobody was heard, or nothing was stored, in between.
                 steady_since, failures = now, self.keeper.failures
             looked_at = now
             self.keeper.beat(self.tcp_address, now - steady_since)
+
+    def _store_what_only_the_file_had(self, stored: Metadata) -> None:
+        """Whoever wrote the file had no time to store it; nobody else will, because to us it is nothing new."""
+        groups = {group.name for group in stored.broker_groups}
+        for name, live in self.directory.groups.items():
+            if name not in groups:
+                self.keeper.group(live.row, "known from the route file")
+        subjects = {route.subject for route in stored.routes}
+        for subject, route in self.directory.routes.items():
+            if subject not in subjects:
+                self.keeper.route(route)
 
     async def _keep_route_file(self) -> None:
         """Beside the reloading, which a database that stands still holds up."""

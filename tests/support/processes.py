@@ -111,6 +111,11 @@ class Process:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
     def log(self) -> str:
         """What it wrote."""
         return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""

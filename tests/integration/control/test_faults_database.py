@@ -75,6 +75,7 @@ async def test_f28_clients_do_not_notice_that_the_database_is_away(
         assert is_problem(api.ask("GET", "/subjects/"))
         assert is_problem(api.ask("POST", "/subjects/", {"name": f"made-{fault}", "reason": "test"}))
 
+    await a_new_subject_is_sent_to(plane, f"known-{fault}")
     async with load(plane, f"{fault}-orders", f"{fault}-payments") as traffic:
         # In this thread: a server ends with the thread that started it.
         with getattr(database, fault)():
@@ -87,7 +88,7 @@ async def test_f28_clients_do_not_notice_that_the_database_is_away(
                 routes = plane.folder / "meta" / "routes.json"
                 took = await until(lambda: f"new-{fault}" in routes.read_text(), 3, "the route file has it")
                 figure("F32 a new subject in the route file, database away", took)
-                await restarted_from_its_route_file(plane, f"{fault}-orders")
+                await restarted_from_its_route_file(plane, f"known-{fault}")
             await during(AWAY_SECONDS / 2, look)
             await goes_on(traffic)
         figure(f"F28 {name}: slowest answer of the API", api.slowest_seconds)
