@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import redis
@@ -36,15 +35,6 @@ def plane(
 def pids(plane: ControlPlane) -> dict[str, int]:
     """Of processes that have not ended; a missing one ended."""
     return {process.name: process.pid for process in plane.processes if process.is_running}
-
-
-def lags(messages: list[tuple[float, dict[str, Any]]]) -> list[Any]:
-    """Every value of a consumer group's lag that a page was told."""
-    found = []
-    for _, message in messages:
-        groups = message.get("state", {}).get("groups", {}) or message.get("delta", {}).get("groups", {}).get("set", {})
-        found += [entry["sent_messages"] for entry in groups.values() if "sent_messages" in entry]
-    return found
 
 
 @pytest.mark.parametrize("fault", ["stopped", "paused"])
