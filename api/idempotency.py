@@ -9,7 +9,8 @@ from datetime import timedelta
 from hashlib import blake2b
 from typing import Any
 
-from django.db import DatabaseError, IntegrityError, transaction
+from django.db import Error as DatabaseError
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response

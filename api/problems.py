@@ -1,11 +1,13 @@
 """Every error as application/problem+json (RFC 9457) with a stable dotted `code`."""
 
 import logging
+import sys
 from typing import Any
 
 from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
 from django.core.exceptions import RequestDataTooBig
-from django.db import DatabaseError, DataError, IntegrityError
+from django.db import DataError, IntegrityError
+from django.db import Error as DatabaseError
 from django.http import Http404, HttpRequest, JsonResponse
 from rest_framework import exceptions, status
 from rest_framework.response import Response
@@ -99,9 +101,7 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
         )
     if isinstance(error, DatabaseError):
         logger.exception("the database failed")
-        return _respond(
-            503, "database.away", f"the database does not answer; request {current_id.get()} has the reason"
-        )
+        return _respond(503, "database.away", _away())
     if isinstance(error, exceptions.ValidationError):
         fields = _flat(error.detail)
         text = "; ".join(f"{key}: {value}" if key else value for key, value in fields.items())
@@ -116,6 +116,10 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
         text = code if isinstance(code, str) and "." in code else f"request.{error.default_code}"
         return _respond(error.status_code, text, str(error.detail), getattr(error, "fields", None), headers)
     return None
+
+
+def _away() -> str:
+    return f"the database does not answer; the log has the reason under {current_id.get()}"
 
 
 def _flat(detail: Any, path: str = "") -> dict[str, str]:
@@ -143,7 +147,10 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonR
 
 
 def failed(request: HttpRequest) -> JsonResponse:
-    """Django's own 500: an id, and nothing of what happened."""
+    """Django's own 500: an id, and nothing of what happened; 503 where a session, say, could not be read."""
+    if isinstance(sys.exception(), DatabaseError):
+        body = problem(503, "database.away", _away())
+        return JsonResponse(body, status=503, content_type=MEDIA_TYPE)
     body = problem(500, "server.error", f"request {current_id.get()} failed; the log has the reason under this id")
     return JsonResponse(body, status=500, content_type=MEDIA_TYPE)
 

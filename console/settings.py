@@ -273,6 +273,15 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # for ever: whoever gives up has to be started again by somebody
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "socket_connect_timeout": 3,
+    "socket_timeout": 10,  # longer than a worker's own waiting for a word (1 s), or every quiet second would be a failure
+    "socket_keepalive": True,
+    "health_check_interval": 5,
+}
+CELERY_TASK_PUBLISH_RETRY = False
+"""Beat does not wait for Redis: the word it could not send is late then, and the next one comes."""
 CELERY_TASK_DEFAULT_QUEUE = "qmq"
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"

@@ -1,6 +1,10 @@
 """The Django app of the metadata."""
 
+from typing import Any
+
 from django.apps import AppConfig
+from django.db import connections
+from django.db.models.signals import pre_migrate
 
 
 class MetaserverConfig(AppConfig):
@@ -8,3 +12,13 @@ class MetaserverConfig(AppConfig):
 
     name = "metaserver"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Let migrations take their time."""
+        pre_migrate.connect(_wait_for_ever, sender=self, dispatch_uid="metaserver.wait_for_ever")
+
+
+def _wait_for_ever(*, using: str, **_: Any) -> None:
+    from metaserver.database import wait_for_ever
+
+    wait_for_ever(connections[using])

@@ -9,7 +9,10 @@ from qmq.errors import SettingError
 logger = logging.getLogger("qmq.meta")
 
 SQLITE_TIMEOUT_SECONDS = 10
-CONNECT_SECONDS = 5
+CONNECT_SECONDS = 3
+ANSWER_SECONDS = 6
+"""How long a database server may take to answer one statement. Requests and loops then fail, and the next ones try again:
+who waits for a server that stands still holds a thread, and whoever asked. Migrations are waited for however long they take."""
 
 
 def database_settings(url: str, data_dir: str) -> dict[str, Any]:
@@ -43,12 +46,28 @@ def database_settings(url: str, data_dir: str) -> dict[str, Any]:
         # Django asks for mysqlclient's version; PyMySQL is the same interface without a compiler.
         pymysql.version_info = (2, 2, 7, "final", 0)
         pymysql.install_as_MySQLdb()
-        options |= {"charset": "utf8mb4", "connect_timeout": CONNECT_SECONDS}
+        options |= {
+            "charset": "utf8mb4",
+            "connect_timeout": CONNECT_SECONDS,
+            "read_timeout": ANSWER_SECONDS,
+            "write_timeout": ANSWER_SECONDS,
+        }
         found["TEST"] = {"CHARSET": "utf8mb4", "COLLATION": "utf8mb4_bin"}
-    else:
-        options |= {"connect_timeout": CONNECT_SECONDS}
+    elif engine == "django.db.backends.postgresql":
+        found["ENGINE"] = "metaserver.postgresql"
+        options |= {"connect_timeout": CONNECT_SECONDS, "answer_seconds": ANSWER_SECONDS}
     found["OPTIONS"] = options
     return found
+
+
+def wait_for_ever(connection: Any) -> None:
+    """Let this connection of Django wait for an answer as long as it takes: the change of a large table is no hanging."""
+    connection.ensure_connection()
+    if connection.vendor == "postgresql":
+        connection.connection.answer_seconds = None
+    elif connection.vendor == "mysql":
+        # PyMySQL has no public name for it, and no way to connect anew inside Django's migration.
+        connection.connection._read_timeout = connection.connection._write_timeout = None
 
 
 def check_collation() -> None:
@@ -78,10 +97,12 @@ def migrate() -> None:
         SettingError: its collation ignores case.
     """
     from django.core.management import call_command
-    from django.db import Error
+    from django.db import Error, connection
 
     try:
         check_collation()
         call_command("migrate", "metaserver", interactive=False, verbosity=0)
     except Error as error:
         logger.warning("the database can't be migrated now: %s", error)
+    finally:
+        connection.close()  # the next one has time limits again

@@ -41,7 +41,7 @@ class Keeper:
         self._clients: OrderedDict[ClientSeen, None] = OrderedDict()
         self._known_clients: dict[ClientSeen, float] = {}
         """When each was last noted, in monotonic seconds."""
-        self._beat: tuple[str, float] | None = None
+        self._beat: tuple[str, float, int] | None = None
         self._wake = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata")
         self._loaded_changes: int | None = None
@@ -91,7 +91,7 @@ class Keeper:
 
     def beat(self, name: str, steady_seconds: float) -> None:
         """This metaserver lives and stores; written after everything that waits before it."""
-        self._beat = (name, steady_seconds)
+        self._beat = (name, steady_seconds, self._clock.wall_ms())
         self._wake.set()
 
     def client(self, client: ClientSeen) -> None:

@@ -1,6 +1,7 @@
 """class Metaserver: what it owns, in which order it starts and stops. No Django: the repository is handed in."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import random
@@ -16,7 +17,7 @@ from metaserver.keeper import Keeper
 from metaserver.options import MetaOptions
 from metaserver.repository import Repository
 from metaserver.server import MetaHandlers
-from metaserver.snapshot import Route
+from metaserver.snapshot import Metadata, Route
 from qmq.clock import Clock, SystemClock
 from qmq.daemon.admin_http import AdminHttp, BadRequest, number
 from qmq.net.server import FrameServer, ServerLimits
@@ -27,6 +28,8 @@ TICK_SECONDS = 0.5
 RELOAD_SECONDS = 1.0
 """How often the database is asked whether other metaservers or operators changed anything; read again if so."""
 ROUTE_FILE_SECONDS = 5.0
+ROUTE_FILE_ALONE_SECONDS = 1.0
+"""How often the route file is looked after while something is stored nowhere else: the database is away, or behind."""
 SUBJECTS_PER_PAGE = 1_000
 FRAME_BYTES_MAX = 1 << 20
 
@@ -65,6 +68,7 @@ class Metaserver:
             logger.warning("starting %s", "from the route file" if metadata else "with no routes known")
         if metadata is not None:
             self.directory.load(metadata, from_file=from_file)
+        self._has_file_only = from_file and metadata is not None
         options = self.options
         self.tcp = FrameServer(
             options.host,
@@ -91,7 +95,11 @@ class Metaserver:
         )
         await self.tcp.start()
         await self.http.start()
-        self._tasks = [self._loop.create_task(self.keeper.run(self._stop)), self._loop.create_task(self._reload())]
+        self._tasks = [
+            self._loop.create_task(self.keeper.run(self._stop)),
+            self._loop.create_task(self._reload()),
+            self._loop.create_task(self._keep_route_file()),
+        ]
         self._tick()
         logger.info("metaserver serves on %s:%d, pages on %s:%d", *self.tcp.address, *self.http.address)
 
@@ -123,8 +131,7 @@ class Metaserver:
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
     async def _reload(self) -> None:
-        """Take up what others changed in the database, say that we live, and keep the route file."""
-        save_at = 0.0
+        """Take up what others changed in the database, and say that we live."""
         looked_at = steady_since = self.clock.monotonic()
         failures = self.keeper.failures
         while not self._stop.is_set():
@@ -139,15 +146,38 @@ class Metaserver:
             if metadata is not None:
                 reloaded = self.directory.load(metadata)
                 self.handlers.reloaded(reloaded)
+                if self._has_file_only:
+                    self._has_file_only = False
+                    self._store_what_only_the_file_had(metadata)
             now = self.clock.monotonic()
             if now - looked_at > LEASE_SECONDS or self.keeper.failures != failures:
                 # A pause of ours, or of the database: nobody was heard, or nothing was stored, in between.
                 steady_since, failures = now, self.keeper.failures
             looked_at = now
             self.keeper.beat(self.tcp_address, now - steady_since)
-            if now >= save_at:
+
+    def _store_what_only_the_file_had(self, stored: Metadata) -> None:
+        """Whoever wrote the file had no time to store it; nobody else will, because to us it is nothing new."""
+        groups = {group.name for group in stored.broker_groups}
+        for name, live in self.directory.groups.items():
+            if name not in groups:
+                self.keeper.group(live.row, "known from the route file")
+        subjects = {route.subject for route in stored.routes}
+        for subject, route in self.directory.routes.items():
+            if subject not in subjects:
+                self.keeper.route(route)
+
+    async def _keep_route_file(self) -> None:
+        """Beside the reloading, which a database that stands still holds up."""
+        save_at = 0.0
+        while not self._stop.is_set():
+            now = self.clock.monotonic()
+            if now >= save_at or self.keeper.waiting:
                 save_at = now + ROUTE_FILE_SECONDS
                 self._save_route_file()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ROUTE_FILE_ALONE_SECONDS):
+                    await self._stop.wait()
 
     def _save_route_file(self) -> None:
         metadata = self.directory.metadata()

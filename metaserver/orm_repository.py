@@ -1,6 +1,7 @@
 """The repository on Django's models. Called from the keeper's one thread; a connection that broke is dropped."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from django.db import close_old_connections, connection
@@ -40,8 +41,9 @@ class OrmRepository:
     def save_node(self, node: Node) -> None:
         self._run(lambda: broker_groups.save_node(node))
 
-    def beat(self, name: str, steady_seconds: float) -> None:
-        self._run(lambda: broker_groups.save_beat(name, steady_seconds))
+    def beat(self, name: str, steady_seconds: float, at_ms: int) -> None:
+        at = datetime.fromtimestamp(at_ms / 1000, UTC)
+        self._run(lambda: broker_groups.save_beat(name, steady_seconds, at))
 
     def save_clients(self, clients: list[ClientSeen]) -> None:
         self._run(lambda: routes.save_clients(clients))

@@ -28,7 +28,7 @@ class Repository(Protocol):
         """Create or update a node."""
         ...
 
-    def beat(self, name: str, steady_seconds: float) -> None:
+    def beat(self, name: str, steady_seconds: float, at_ms: int) -> None:
         """This metaserver lives, and has run and stored without a pause for so long."""
         ...
 
@@ -69,7 +69,7 @@ class MemoryRepository:
     def save_node(self, node: Node) -> None:
         self.nodes[node.node_id] = node
 
-    def beat(self, name: str, steady_seconds: float) -> None:
+    def beat(self, name: str, steady_seconds: float, at_ms: int) -> None:
         self.beats[name] = steady_seconds
 
     def save_clients(self, clients: list[ClientSeen]) -> None:

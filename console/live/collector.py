@@ -28,6 +28,7 @@ from console.live.state import (
     rfc3339,
     summed,
 )
+from console.live.watch import watch
 from console.measured import Measured
 from console.nodes import NodeAsker
 from qmq.clock import Clock
@@ -94,14 +95,16 @@ class Collector:
     async def run(self, stop: asyncio.Event) -> None:
         """Beat until `stop`; what fails is tried again."""
         reading = asyncio.create_task(self.metadata.run())
+        watching = asyncio.create_task(self._watch())
         stopping = asyncio.create_task(stop.wait())
         was_read = asyncio.create_task(self.metadata.was_read.wait())
         try:
             await asyncio.wait([reading, stopping, was_read], timeout=FIRST_READ_SECONDS, return_when=FIRST_COMPLETED)
             next_at = self._clock.monotonic()
             while not stop.is_set():
-                if reading.done():
-                    reading.result()  # it ends only by an error of ours, which ends the process
+                for task in (reading, watching):
+                    if task.done():
+                        task.result()  # it ends only by an error of ours, which ends the process
                 await self.beat()
                 now = self._clock.monotonic()
                 pause = min(self._failures, PAUSE_LONGEST_BEATS) or 1
@@ -110,10 +113,10 @@ class Collector:
                 await asyncio.wait([sleeping, stopping], return_when=FIRST_COMPLETED)
                 sleeping.cancel()
         finally:
-            reading.cancel()
-            stopping.cancel()
-            was_read.cancel()
-            await asyncio.wait([reading, stopping, was_read])
+            beside = (reading, watching, stopping, was_read)
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
             with contextlib.suppress(RedisError, OSError):
                 await self._publisher.release()
             await self._publisher.close()
@@ -127,6 +130,14 @@ class Collector:
         self.health.overruns += missed
         logger.warning("a beat took %.2f s: %d left out", now - last, missed)
         return following + missed * BEAT_SECONDS
+
+    async def _watch(self) -> None:
+        """With Redis away nobody knows whose turn it is, and nothing is measured: then each collector watches."""
+        await watch(
+            lambda: self.metadata.now.loops,
+            lambda: None if self._failures else self._state,
+            lambda: self._is_acting or self._failures > 0,
+        )
 
     async def beat(self) -> None:
         """One beat; Redis's errors are counted and said, not raised."""

@@ -30,6 +30,8 @@ TEXT_CHARS_MAX = 500
 LATE_INTERVALS = 3
 """A loop that has not succeeded for this many intervals (and at least LATE_SECONDS) counts as late."""
 LATE_SECONDS = 20.0
+_LOOKED_SINCE = timezone.now()
+"""When this process began to look: a loop that never ran is late once it had time to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +159,9 @@ def states(now: datetime | None = None) -> list[LoopState]:
     for loop in sorted(LOOPS.values(), key=lambda item: item.name):
         row = rows.get(loop.name)
         allowed = timedelta(seconds=max(LATE_SECONDS, loop.every_seconds * LATE_INTERVALS))
-        last = row.succeeded_at if row is not None else None
+        last = (row.succeeded_at if row is not None else None) or _LOOKED_SINCE
         is_enabled = row is None or row.is_enabled
-        is_late = is_enabled and (last is None or now - last > allowed)
+        is_late = is_enabled and now - last > allowed
         started = row.started_at if row is not None else None
         next_run = started + timedelta(seconds=loop.every_seconds) if started is not None and is_enabled else None
         found.append(LoopState(loop, row, is_late, next_run))

@@ -1,6 +1,6 @@
 """Broker groups and nodes as they register, and what operators decide about them."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -67,10 +67,12 @@ def save_node(node: snapshot.Node) -> None:
     )
 
 
-def save_beat(metaserver: str, steady_seconds: float) -> None:
-    """A metaserver lives, and has run and stored without a pause for so long."""
-    now = timezone.now()
-    values = {"seen_at": now, "steady_since": now - timedelta(seconds=steady_seconds)}
+def save_beat(metaserver: str, steady_seconds: float, at: datetime) -> None:
+    """At this time a metaserver lived, and had run and stored without a pause for so long.
+
+    The time is when that was looked at, not now: a process that stood still in between writes what held before.
+    """
+    values = {"seen_at": at, "steady_since": at - timedelta(seconds=steady_seconds)}
     MetaserverBeat.objects.update_or_create(name=metaserver[:200], defaults=values)
 
 

@@ -59,6 +59,10 @@ class Process:
         self._ready_url = ready_url
         self._process: subprocess.Popen[bytes] | None = None
 
+    def set_environment(self, **values: str) -> None:
+        """From its next start on."""
+        self._environment |= values
+
     def start(self, *, wait: bool = True) -> None:
         """Start it, and by default wait until it serves."""
         with open(self._log_path, "ab") as log:
@@ -106,6 +110,11 @@ class Process:
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
 
     def log(self) -> str:
         """What it wrote."""

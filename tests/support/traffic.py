@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from contextlib import AsyncExitStack
 from types import TracebackType
+from typing import Literal
 
 from qmq.client.consumer import Consumer
 from qmq.client.producer import Producer
@@ -28,12 +29,14 @@ class Traffic:
         *,
         per_second: float = 10.0,
         ack: bool = True,
+        start: Literal["earliest"] | None = None,
     ) -> None:
         self._meta_url = meta_url
         self.subjects = subjects
         self.groups = groups
         self._pause = 1 / per_second
         self._ack = ack
+        self._start = start
         self.acked: dict[str, set[str]] = {subject: set() for subject in subjects}
         self.unknown: dict[str, set[str]] = {subject: set() for subject in subjects}
         """Sends that failed: they may be stored or not."""
@@ -50,7 +53,9 @@ class Traffic:
         self._producer = await self._stack.enter_async_context(Producer(self._meta_url, app="traffic"))
         for subject in self.subjects:
             for group in self.groups:
-                consumer = Consumer(self._meta_url, subject, group, app="traffic", consumer_id=f"{group}-{subject}")
+                consumer = Consumer(
+                    self._meta_url, subject, group, app="traffic", consumer_id=f"{group}-{subject}", start=self._start
+                )
                 await self._stack.enter_async_context(consumer)
                 self._receiving.append(asyncio.create_task(self._receive(consumer, subject, group)))
         return self

@@ -150,6 +150,8 @@ def test_a_loop_is_late_when_it_has_not_succeeded_for_three_intervals(ran: list[
         return next(state for state in loops.states(now) if state.loop.name == "probe").is_late
 
     loops.LOOPS["probe"] = Loop("probe", 10.0, 30.0, "for tests", loops.LOOPS["probe"].run)
+    assert not is_late(), "it never ran, and had no time to"
+    now += timedelta(hours=1)
     assert is_late(), "it never ran"
     ControlLoop.objects.create(name="probe", succeeded_at=now - timedelta(seconds=29))
     assert not is_late()

@@ -1,0 +1,1 @@
+"""Django's PostgreSQL backend with connections that don't wait for ever."""

@@ -1,0 +1,127 @@
+"""F28: the database stops, stands still, or takes no writes, under load, and comes back. F32's restart without it."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from qmq.client.producer import Producer
+from tests.support.control import ControlPlane
+from tests.support.faults import (
+    FULL,
+    Api,
+    States,
+    during,
+    figure,
+    goes_on,
+    is_problem,
+    load,
+    running_plane,
+    until,
+)
+from tests.support.processes import get_json
+from tests.support.services import RedisServer, Server, own_database
+
+AWAY_SECONDS = 60.0 if FULL else 20.0
+CONNECT_AND_ANSWER_SECONDS = 3.0 + 6.0 + 1.0
+"""metaserver.database: a paused server costs one or the other, plus what the machine needs."""
+SERVERS = ["postgresql", "mariadb"]
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def database(request: pytest.FixtureRequest) -> Server:
+    server: Server = request.getfixturevalue(f"{request.param}_server")
+    return server
+
+
+@pytest.fixture(scope="module")
+def plane(
+    database: Server, tmp_path_factory: pytest.TempPathFactory, redis_server: RedisServer
+) -> Iterator[ControlPlane]:
+    folder = tmp_path_factory.mktemp("database")
+    with (
+        own_database(database.url, "faults_f28") as url,
+        running_plane(folder, redis_server.url, database_url=url) as found,
+    ):
+        yield found
+
+
+def metaserver(plane: ControlPlane) -> dict[str, object]:
+    """What the metaserver says of itself."""
+    found: dict[str, object] = get_json(f"http://127.0.0.1:{plane.system.http_port}/meta/cluster")["metaserver"]
+    return found
+
+
+async def a_new_subject_is_sent_to(plane: ControlPlane, subject: str) -> float:
+    """By a client that has just started; seconds it took."""
+    began = time.monotonic()
+    async with Producer(plane.system.meta_url, app="newcomer") as producer:
+        await producer.send(subject, {"value": "1"})
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("fault", ["stopped", "paused"])
+async def test_f28_clients_do_not_notice_that_the_database_is_away(
+    plane: ControlPlane, database: Server, fault: str
+) -> None:
+    name = f"{database.name} {fault}"
+    if database.name == "mariadb" and fault == "stopped" and not FULL:
+        pytest.skip("QMQ_FAULTS=full; PostgreSQL is stopped in every run")
+    states, api = States(plane), Api(plane)
+    failures = {loop["name"]: int(loop["failures"]) for loop in plane.get("/tasks/")["results"]}
+
+    def look() -> None:
+        assert is_problem(api.ask("GET", "/subjects/"))
+        assert is_problem(api.ask("POST", "/subjects/", {"name": f"made-{fault}", "reason": "test"}))
+
+    await a_new_subject_is_sent_to(plane, f"known-{fault}")
+    async with load(plane, f"{fault}-orders", f"{fault}-payments") as traffic:
+        # In this thread: a server ends with the thread that started it.
+        with getattr(database, fault)():
+            await during(AWAY_SECONDS / 2, look)
+            # A subject nobody knew is given to broker groups from memory, and stored when there is where to.
+            took = await a_new_subject_is_sent_to(plane, f"new-{fault}")
+            figure(f"F28 {name}: first send to a new subject", took)
+            assert int(str((await asyncio.to_thread(metaserver, plane))["not_stored_yet"])) > 0
+            if fault == "stopped":
+                routes = plane.folder / "meta" / "routes.json"
+                took = await until(lambda: f"new-{fault}" in routes.read_text(), 3, "the route file has it")
+                figure("F32 a new subject in the route file, database away", took)
+                await restarted_from_its_route_file(plane, f"known-{fault}")
+            await during(AWAY_SECONDS / 2, look)
+            await goes_on(traffic)
+        figure(f"F28 {name}: slowest answer of the API", api.slowest_seconds)
+        assert api.slowest_seconds < CONNECT_AND_ANSWER_SECONDS
+        assert api.statuses == {503}
+        took = await until(lambda: api.ask("GET", "/subjects/").status == 200, 15, "the API is back")
+        figure(f"F28 {name}: API back after the return", took)
+        took = await until(lambda: not any(loop["is_late"] for loop in loops(plane)), 60, "loops go on")
+        figure(f"F28 {name}: all loops back after the return", took)
+        took = await until(
+            lambda: plane.ask("GET", f"/subjects/new-{fault}/").status == 200, 20, "the new subject is stored"
+        )
+        figure(f"F28 {name}: the new subject stored after the loops", took)
+        # Longer than any expiry: who was silent only in the database is not taken for dead.
+        await during(10, lambda: plane.get("/broker-groups/"))
+    assert states.changes() == []
+    assert all(group["state"] == "read_write" for group in plane.get("/broker-groups/")["results"])
+    text = "".join(worker.log() for worker in plane.workers)
+    noted = any(int(loop["failures"]) > failures[loop["name"]] for loop in loops(plane))
+    assert noted or "the database does not" in text, text[-2000:]
+
+
+async def restarted_from_its_route_file(plane: ControlPlane, subject: str) -> None:
+    """Kill the metaserver, start it without its database; a client that starts then can send."""
+    await asyncio.to_thread(plane.system.meta.kill)
+    began = time.monotonic()
+    await asyncio.to_thread(plane.system.meta.start)
+    figure("F32 metaserver started from its route file, database away", time.monotonic() - began)
+    took = await a_new_subject_is_sent_to(plane, subject)
+    figure("F32 first send of a client that started after that", took)
+
+
+def loops(plane: ControlPlane) -> list[dict[str, object]]:
+    """Control loops, by the API."""
+    found: list[dict[str, object]] = plane.get("/tasks/")["results"]
+    return found

@@ -1,0 +1,236 @@
+"""What tests of absent parts share: a plane of their own, load that must not notice, eyes on the API and the live feed.
+
+Figures are printed as `figure: ...` (see them with `pytest -rP` or `-s`); docs/control.md has them in a table.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+
+from tests.support.control import Answer, ControlPlane
+from tests.support.processes import Process, System
+from tests.support.traffic import Traffic
+from tests.support.waiting import eventually_async
+
+FULL = os.environ.get("QMQ_FAULTS") == "full"
+ANSWER_SECONDS_MAX = 10.0
+"""No request may take longer, whatever is away."""
+LOOK_SECONDS = 0.2
+
+
+def figure(text: str, seconds: float) -> None:
+    """Print a figure."""
+    print(f"figure: {text}: {seconds:.1f} s")
+
+
+@contextlib.contextmanager
+def running_plane(
+    folder: Path, redis_url: str, *, groups: int = 2, delays: int = 0, database_url: str = "", **options: int
+) -> Iterator[ControlPlane]:
+    """A system with its control plane, started; stopped behind the block. `database_url`: of its own, migrated here."""
+    system = System(folder, groups=groups)
+    for number in range(1, delays + 1):
+        system.add_delay(f"d{number}")
+    plane = ControlPlane(system, redis_url, **options)
+    if database_url:
+        for process in (system.meta, *plane.processes):
+            process.set_environment(QMQ_META_DATABASE_URL=database_url, QMQ_DATABASE_URL=database_url)
+        plane.environment["QMQ_DATABASE_URL"] = database_url
+    try:
+        plane.migrate()
+        system.start()
+        plane.start()
+        yield plane
+    finally:
+        plane.stop()
+        system.stop()
+
+
+@contextlib.asynccontextmanager
+async def load(plane: ControlPlane, *subjects: str, per_second: float = 20.0) -> AsyncIterator[Traffic]:
+    """Traffic that sees no error: all that was acknowledged came, nothing else came, and it goes on at the end."""
+    async with Traffic(
+        plane.system.meta_url, list(subjects), ("billing", "audit"), per_second=per_second, start="earliest"
+    ) as traffic:
+        traffic.begin_sending()
+        await eventually_async(lambda: all(len(values) > 5 for values in traffic.acked.values()), 30, "load runs")
+        yield traffic
+        assert not traffic.errors, traffic.errors[:5]
+        await goes_on(traffic)
+        await traffic.end_sending()
+        try:
+            await eventually_async(lambda: not traffic.missing(), 30)
+        except AssertionError as error:
+            missing = {key: sorted(values) for key, values in traffic.missing().items()}
+            raise AssertionError(f"acknowledged and never received: {missing}") from error
+        assert not traffic.phantoms()
+        assert not traffic.errors, traffic.errors[:5]
+
+
+async def goes_on(traffic: Traffic) -> None:
+    """Messages are acknowledged and received now, on every subject."""
+    sent = {subject: len(values) for subject, values in traffic.acked.items()}
+    received = {key: len(counts) for key, counts in traffic.received.items()}
+    await eventually_async(
+        lambda: all(len(traffic.acked[subject]) > count + 10 for subject, count in sent.items()), 15, "sends go on"
+    )
+    await eventually_async(
+        lambda: all(len(traffic.received[key]) > count + 10 for key, count in received.items()), 15, "pulls go on"
+    )
+
+
+async def during(seconds: float, look: Callable[[], None]) -> None:
+    """Look again and again, in a thread, for so long."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        await asyncio.to_thread(look)
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+async def until(look: Callable[[], Any], within_s: float, what: str) -> float:
+    """Look in a thread until it is true; the seconds it took."""
+    began = time.monotonic()
+    while not await asyncio.to_thread(look):
+        assert time.monotonic() - began < within_s, f"not within {within_s:g} s: {what}"
+        await asyncio.sleep(LOOK_SECONDS)
+    return time.monotonic() - began
+
+
+class Api:
+    """Asks the API, and keeps how long it took."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self.slowest_seconds = 0.0
+        self.statuses: set[int] = set()
+
+    def ask(self, method: str, path: str, body: Any = None, **kwargs: Any) -> Answer:
+        """One request; never longer than ANSWER_SECONDS_MAX."""
+        began = time.monotonic()
+        answer = self.plane.ask(method, path, body, **kwargs)
+        took = time.monotonic() - began
+        self.slowest_seconds = max(self.slowest_seconds, took)
+        self.statuses.add(answer.status)
+        assert took < ANSWER_SECONDS_MAX, f"{method} {path} took {took:.1f} s"
+        assert answer.status < 500 or is_problem(answer), (path, answer.status, answer.raw[:300])
+        return answer
+
+
+def is_problem(answer: Answer) -> bool:
+    """Whether an answer says in our way that the database is away."""
+    kind = answer.headers.get("content-type", answer.headers.get("Content-Type", ""))
+    return (
+        answer.status == 503
+        and kind.startswith("application/problem+json")
+        and answer.body["code"] == "database.away"
+        and answer.body["status"] == 503
+    )
+
+
+class States:
+    """Every change of a broker group's state, from the audit log: nothing in between is missed."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self._since = self._newest()
+
+    def _entries(self) -> list[dict[str, Any]]:
+        entries = self._plane.get("/audit/?action=broker_group.&limit=100")["results"]
+        assert isinstance(entries, list)
+        return entries
+
+    def _newest(self) -> int:
+        return max((int(entry["id"]) for entry in self._entries()), default=0)
+
+    def changes(self) -> list[tuple[str, str, str]]:
+        """(broker group, new state, reason) since this object was made, oldest first."""
+        return [
+            (entry["target"], entry["after"]["state"], entry["reason"])
+            for entry in reversed(self._entries())
+            if int(entry["id"]) > self._since
+            and (entry["before"] or {}).get("state") != (entry["after"] or {}).get("state")
+        ]
+
+
+@dataclass(slots=True)
+class Live:
+    """A websocket's messages with when they came (monotonic seconds)."""
+
+    messages: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
+    is_open: bool = True
+
+    def of(self, kind: str, since: float = 0.0) -> list[tuple[float, dict[str, Any]]]:
+        """Those of a type that came since then."""
+        return [(at, message) for at, message in list(self.messages) if message["type"] == kind and at >= since]
+
+    async def next(self, kind: str, since: float, within_s: float) -> tuple[float, dict[str, Any]]:
+        """The first of a type since then."""
+        await eventually_async(lambda: self.of(kind, since), within_s, f"a {kind} message")
+        return self.of(kind, since)[0]
+
+
+@contextlib.asynccontextmanager
+async def live(plane: ControlPlane, path: str) -> AsyncIterator[Live]:
+    """A websocket of the console, e.g. `/ws/lag/`, listened to inside the block."""
+    url = f"ws://127.0.0.1:{plane.port}{path}"
+    found = Live()
+
+    async def read(socket: ClientConnection) -> None:
+        async for text in socket:
+            found.messages.append((time.monotonic(), json.loads(text)))
+        found.is_open = False
+
+    async with connect(url, additional_headers={"Authorization": f"Bearer {plane.token}"}, max_size=None) as socket:
+        reading = asyncio.create_task(read(socket))
+        try:
+            await eventually_async(lambda: found.of("snapshot"), 20, "a snapshot")
+            yield found
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+
+def family(process: Process) -> list[int]:
+    """A process and its children: a Celery worker's main process holds no work itself."""
+    found = [process.pid]
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                parent = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue  # it has just ended
+            if parent == process.pid:
+                found.append(int(entry))
+    return found
+
+
+def kill_family(process: Process) -> None:
+    """kill -9 for a process and its children, as when their machine is gone."""
+    pids = family(process)
+    process.kill()
+    for pid in pids[1:]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def standing(*processes: Process) -> Iterator[None]:
+    """SIGSTOP inside the block for processes and their children, SIGCONT behind it."""
+    pids = [pid for process in processes for pid in family(process)]
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
