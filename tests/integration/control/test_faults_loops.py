@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.control import ControlPlane
 from tests.support.faults import figure, kill_family, live, load, running_plane, until
 from tests.support.services import RedisServer
 from tests.support.waiting import eventually_async
