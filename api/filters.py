@@ -8,7 +8,7 @@ from typing import Any
 import django_filters
 from django import forms
 from django.db.models import Q, QuerySet, Value
-from django.db.models.functions import Lower
+from django.db.models.functions import Left, Lower
 
 
 class PartFilter(django_filters.CharFilter):  # type: ignore[misc]
@@ -20,6 +20,16 @@ class PartFilter(django_filters.CharFilter):  # type: ignore[misc]
 
     def filter(self, queryset: "QuerySet[Any]", value: str) -> "QuerySet[Any]":
         return containing(queryset, value, self.field_name) if value else queryset
+
+
+class PrefixFilter(django_filters.CharFilter):  # type: ignore[misc]
+    """The beginning of a text, as it is written: SQLite's LIKE, which `startswith` becomes, does not look at case."""
+
+    def filter(self, queryset: "QuerySet[Any]", value: str) -> "QuerySet[Any]":
+        if not value:
+            return queryset
+        name = f"beginning_of_{self.field_name}"
+        return queryset.alias(**{name: Left(self.field_name, len(value))}).filter(**{name: value})
 
 
 def containing(queryset: "QuerySet[Any]", value: str, *fields: str) -> "QuerySet[Any]":

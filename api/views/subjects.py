@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
-from api.filters import PartFilter, TruthFilter
+from api.filters import PartFilter, PrefixFilter, TruthFilter
 from api.schema import MADE, ChangeSerializer
 from api.serializers import subjects as shapes
 from console.accounts.roles import Principal, Right
@@ -25,7 +25,7 @@ class SubjectFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of subjects can be narrowed by."""
 
     search = PartFilter("name", label="part of the name")
-    prefix = django_filters.CharFilter("name", "startswith", label="beginning of the name")
+    prefix = PrefixFilter("name", label="beginning of the name")
     owner = django_filters.CharFilter("owner__name", label="team; see is_owned for none")
     is_owned = TruthFilter("owner", "isnull", exclude=True, label="whether a team owns it")
     is_archived = TruthFilter("archived_at", "isnull", exclude=True, label="whether it is archived")

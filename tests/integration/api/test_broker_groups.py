@@ -1,0 +1,126 @@
+"""/broker-groups/ and /nodes/ as far as no node is asked."""
+
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from api.views.broker_groups import BrokerGroupsView, NodesView
+from console.accounts.roles import Role
+from metaserver.choices import GroupKind, GroupState
+from tests.support.metadata import audit_rows, broker_group, everything, route
+from tests.support.people import browser, person
+
+pytestmark = pytest.mark.django_db
+LIST, NODES = "/api/v1/broker-groups/", "/api/v1/nodes/"
+
+
+@pytest.fixture
+def admin(db: None) -> APIClient:
+    for name in ("g1", "g2", "g3"):
+        broker_group(name)
+    broker_group("d1", kind=GroupKind.DELAY)
+    route("orders", "g1", "g2")
+    return browser(person("root", Role.ADMIN))
+
+
+def refused(answer: Any) -> tuple[int, str]:
+    return answer.status_code, answer.json()["code"]
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "query", "expected"),
+    [
+        (LIST, "name", "", ["d1", "g1", "g2", "g3"]), (LIST, "name", "search=G", ["g1", "g2", "g3"]),
+        (LIST, "name", "kind=delay", ["d1"]), (LIST, "name", "operator_state=normal&kind=broker", ["g1", "g2", "g3"]),
+        (LIST, "name", "operator_state=draining", []),
+        (NODES, "broker_group", "", ["d1", "g1", "g2", "g3"]), (NODES, "broker_group", "broker_group=g2", ["g2"]),
+        (NODES, "broker_group", "kind=delay", ["d1"]), (NODES, "broker_group", "search=G3-N", ["g3"]),
+    ],
+)  # fmt: skip
+def test_each_filter(admin: APIClient, path: str, key: str, query: str, expected: list[str]) -> None:
+    assert sorted(row[key] for row in admin.get(f"{path}?{query}").json()["results"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [(LIST, field) for field in BrokerGroupsView.ordering_fields]
+    + [(NODES, field) for field in NodesView.ordering_fields],
+)
+def test_each_order(admin: APIClient, path: str, field: str) -> None:
+    up = [row[field] for row in admin.get(f"{path}?ordering={field}").json()["results"]]
+    assert up == sorted(up)
+    assert [row[field] for row in admin.get(f"{path}?ordering=-{field}").json()["results"]] == up[::-1]
+    assert refused(admin.get(f"{path}?ordering=description")) == (400, "request.invalid")
+    assert refused(admin.get(f"{path}?kind=other")) == (400, "request.invalid")
+
+
+def test_every_change_has_a_dry_run_that_says_the_same_and_does_nothing(admin: APIClient) -> None:
+    calls: list[tuple[str, str, dict[str, Any], int]] = [
+        ("post", LIST, {"name": "g4", "description": "new", "reason": "load"}, 201),
+        ("patch", f"{LIST}g4/", {"description": "newer"}, 200),
+        ("delete", f"{LIST}g4/", {"reason": "not needed"}, 200),
+        ("post", f"{LIST}g1/read-only/", {"reason": "disk"}, 200),
+        ("post", f"{LIST}g1/drain/", {"reason": "disk"}, 200),
+        ("post", f"{LIST}g1/writable/", {}, 200),
+        ("post", f"{NODES}g1-node/accept-log-loss/", {"log_end": "5", "reason": "disk swapped"}, 200),
+    ]
+    for method, path, body, status in calls:
+        before = everything()
+        planned = getattr(admin, method)(f"{path}?dry_run=true", body)
+        assert (planned.status_code, everything()) == (200, before), planned.content
+        done = getattr(admin, method)(path, body)
+        assert done.status_code == status, done.content
+        assert done.json() == planned.json() | {"dry_run": False}
+        assert len(audit_rows()) == len(before["audit"]) + 1
+    entry = admin.get("/api/v1/audit/?action=broker_group.remove").json()["results"][0]
+    assert (entry["target"], entry["reason"]) == ("g4", "not needed")
+
+
+def test_what_clients_are_told_is_less_what_an_operator_took_away(admin: APIClient) -> None:
+    admin.post(f"{LIST}g1/drain/", {"reason": "old"})
+    row = admin.get(f"{LIST}g1/").json()
+    assert (row["state"], row["reported_state"], row["operator_state"]) == ("read_only", "read_write", "draining")
+    assert (row["subjects"], row["subjects_moving"], row["may_be_removed"]) == (1, 0, False)
+    assert row["operator_since"] is not None
+    broker_group("g1", GroupState.OFFLINE)
+    assert admin.get(f"{LIST}g1/").json()["state"] == "offline"
+    broker_group("g3", GroupState.OFFLINE)
+    assert admin.get(f"{LIST}g3/").json()["may_be_removed"] is True
+
+
+def test_refusals(admin: APIClient) -> None:
+    operator = browser(person("olga", Role.OPERATOR))
+    before = everything()
+    assert refused(admin.post(LIST, {"name": "g1"})) == (409, "broker_group.exists")
+    assert refused(admin.post(LIST, {"name": "a/b"})) == (400, "broker_group.name_illegal")
+    assert refused(admin.post(LIST, {"name": "g9", "kind": "other"})) == (400, "request.invalid")
+    assert refused(admin.post(f"{LIST}d1/drain/")) == (409, "broker_group.last_writable")
+    assert refused(admin.post(f"{LIST}none/drain/")) == (404, "broker_group.unknown")
+    assert refused(admin.delete(f"{LIST}g1/")) == (409, "broker_group.not_empty")
+    assert refused(admin.delete(f"{LIST}g3/")) == (409, "broker_group.live")
+    assert refused(admin.post(f"{LIST}g1/drain/", HTTP_IF_MATCH='"v7"')) == (412, "change.stale")
+    loss = f"{NODES}g1-node/accept-log-loss/"
+    assert refused(admin.post(loss, {"log_end": "1001", "reason": "r"})) == (400, "node.log_end_invalid")
+    for body in (
+        {"log_end": "5"},
+        {"reason": "r"},
+        {"log_end": "-1", "reason": "r"},
+        {"log_end": "9" * 19, "reason": "r"},
+    ):
+        assert refused(admin.post(loss, body)) == (400, "request.invalid")
+    assert refused(admin.post(f"{NODES}none/accept-log-loss/", {"log_end": "5", "reason": "r"})) == (
+        404,
+        "node.unknown",
+    )
+    for path in (LIST, f"{LIST}g1/drain/", loss):
+        assert refused(operator.post(path, {"name": "g5"})) == (403, "access.denied")
+    assert everything() == before
+
+
+def test_a_node_that_can_not_be_asked_is_shown_with_the_reason(admin: APIClient) -> None:
+    broker_group("g4", admin_address="")
+    for node in ("g1-node", "g4-node"):
+        page = admin.get(f"{NODES}{node}/").json()
+        assert (page["stats"], bool(page["unknown_reason"])) == (None, True)
+    assert refused(admin.get(f"{NODES}none/")) == (404, "node.unknown")
