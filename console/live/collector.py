@@ -113,9 +113,9 @@ class Collector:
                 await asyncio.wait([sleeping, stopping], return_when=FIRST_COMPLETED)
                 sleeping.cancel()
         finally:
-            beside = (reading, watching, stopping, was_read)
-            for task in beside:
-                task.cancel()
+            beside: tuple[asyncio.Task[Any], ...] = (reading, watching, stopping, was_read)
+            for beside_task in beside:
+                beside_task.cancel()
             await asyncio.wait(beside)
             with contextlib.suppress(RedisError, OSError):
                 await self._publisher.release()
