@@ -3,7 +3,7 @@
 A list that quietly left a filter out would answer something else than was asked.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import django_filters
 from django import forms
@@ -19,7 +19,9 @@ class PartFilter(django_filters.CharFilter):  # type: ignore[misc]
     """
 
     def filter(self, queryset: "QuerySet[Any]", value: str) -> "QuerySet[Any]":
-        return containing(queryset, value, self.field_name) if value else queryset
+        if not value:
+            return queryset
+        return containing(queryset, value, self.field_name)
 
 
 class PrefixFilter(django_filters.CharFilter):  # type: ignore[misc]
@@ -35,11 +37,11 @@ class PrefixFilter(django_filters.CharFilter):  # type: ignore[misc]
 def containing(queryset: "QuerySet[Any]", value: str, *fields: str) -> "QuerySet[Any]":
     """Rows one of whose fields contains a text, whatever the case."""
     # Both sides are lowered by the database: Python's idea of lower case is not SQLite's.
-    found: QuerySet[Any] = queryset.alias(**{f"lower_{field}": Lower(field) for field in fields})
     wanted = Q()
     for field in fields:
         wanted |= Q(**{f"lower_{field}__contains": Lower(Value(value))})
-    return found.filter(wanted)
+    lowered: dict[str, Any] = {f"lower_{field}": Lower(field) for field in fields}
+    return cast("QuerySet[Any]", queryset.alias(**lowered).filter(wanted))
 
 
 class _TruthField(forms.NullBooleanField):
