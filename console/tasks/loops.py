@@ -24,8 +24,9 @@ from metaserver.services.changes import Actor, Change, NotFound, changing
 
 logger = logging.getLogger("qmq.loops")
 
-EARLY = 0.5
-"""A loop that began less than this part of its interval ago is not begun again: two beats don't double the pace."""
+EARLY = 2 / 3
+"""A loop that began less than this part of its interval ago is not begun again: two beats don't double the pace. Above a half, or
+beats that are half an interval apart would."""
 TEXT_CHARS_MAX = 500
 LATE_INTERVALS = 3
 """A loop that has not succeeded for this many intervals (and at least LATE_SECONDS) counts as late."""

@@ -125,3 +125,41 @@ def loops(plane: ControlPlane) -> list[dict[str, object]]:
     """Control loops, by the API."""
     found: list[dict[str, object]] = plane.get("/tasks/")["results"]
     return found
+
+
+async def test_f28_a_database_that_takes_no_writes_lets_everything_be_read(
+    plane: ControlPlane, database: Server
+) -> None:
+    if database.name != "postgresql":
+        pytest.skip("MariaDB lets its superuser, who the tests are, write all the same")
+    states, api = States(plane), Api(plane)
+
+    def look() -> None:
+        assert api.ask("GET", "/subjects/").status == 200
+        assert is_problem(api.ask("POST", "/subjects/", {"name": "made-readonly", "reason": "test"}))
+
+    async with load(plane, "readonly-orders") as traffic:
+        set_read_only(database, "on")
+        try:
+            await until(lambda: plane.ask("POST", "/subjects/", {"name": "probe"}).status == 503, 10, "it is read-only")
+            # A token that was not used for a minute has its use noted: that can't be a reason to refuse a look.
+            await during(10, look)
+            took = await a_new_subject_is_sent_to(plane, "new-readonly")
+            figure(f"F28 {database.name} read-only: first send to a new subject", took)
+            await goes_on(traffic)
+        finally:
+            set_read_only(database, "off")
+        await until(lambda: plane.ask("GET", "/subjects/new-readonly/").status == 200, 30, "the new subject is stored")
+        await until(lambda: not any(loop["is_late"] for loop in loops(plane)), 60, "loops go on")
+        await during(10, lambda: plane.get("/broker-groups/"))
+    assert states.changes() == []
+
+
+def set_read_only(server: Server, word: str) -> None:
+    """Of every database and connection, those that are open included."""
+    import psycopg
+
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute("SET default_transaction_read_only = off")
+        connection.execute(f"ALTER SYSTEM SET default_transaction_read_only = {word}")  # type: ignore[arg-type]
+        connection.execute("SELECT pg_reload_conf()")

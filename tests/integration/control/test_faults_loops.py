@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -120,12 +119,17 @@ async def test_f31_two_beats_and_eight_workers_decide_everything_once(
             passed = time.monotonic() - began
             for row in plane.get("/tasks/")["results"]:
                 runs = int(row["runs"]) - int(before[row["name"]]["runs"])
-                assert runs <= 2 * passed / row["every_seconds"] + 2, (row["name"], runs, passed)
+                # Two beats ask twice as often.
+                assert runs <= 1.25 * passed / row["every_seconds"] + 2, (row["name"], runs, passed)
+                if row["name"] == "heartbeats":
+                    print(f"figure: F31 two beats: heartbeats ran {runs} times in {passed:.1f} s")
+                    assert runs >= 0.5 * passed / row["every_seconds"] - 2
                 assert row["failures"] == before[row["name"]]["failures"], row
         entries = plane.get("/audit/?action=route.&limit=100")["results"]
         assert entries
-        # A decision is a version of a route: twice the same would be two entries with one version.
-        versions = Counter((entry["target"], entry["after"]["version"]) for entry in entries)
-        assert max(versions.values()) == 1, versions
-        times = [datetime.fromisoformat(entry["at"]) for entry in entries]
-        assert times == sorted(times, reverse=True)
+        # Each step goes on from the one before: nothing was decided twice, nothing from what was no longer so.
+        last: dict[str, Any] = {}
+        for entry in reversed(entries):
+            assert entry["before"] != entry["after"], entry
+            assert entry["before"] == last.get(entry["target"], entry["before"]), (entry, last[entry["target"]])
+            last[entry["target"]] = entry["after"]
