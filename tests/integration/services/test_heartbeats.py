@@ -136,10 +136,11 @@ def test_a_registration_brings_the_group_back() -> None:
 
 
 def test_a_beat_is_stored_with_since_when_it_is_steady() -> None:
-    service.save_beat("m1", 30.0)
-    service.save_beat("m1", 31.0)
+    now = timezone.now()
+    service.save_beat("m1", 30.0, now - timedelta(seconds=1))
+    service.save_beat("m1", 31.0, now)
     row = MetaserverBeat.objects.get()
-    assert (row.seen_at - row.steady_since).total_seconds() == pytest.approx(31.0)
+    assert (row.seen_at, (row.seen_at - row.steady_since).total_seconds()) == (now, 31.0)
 
 
 def test_what_is_old_goes_a_bounded_number_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
