@@ -29,7 +29,8 @@ class PrefixFilter(django_filters.CharFilter):  # type: ignore[misc]
         if not value:
             return queryset
         name = f"beginning_of_{self.field_name}"
-        return queryset.alias(**{name: Left(self.field_name, len(value))}).filter(**{name: value})
+        found: QuerySet[Any] = queryset.alias(**{name: Left(self.field_name, len(value))})
+        return found.filter(**{name: value})
 
 
 def containing(queryset: "QuerySet[Any]", value: str, *fields: str) -> "QuerySet[Any]":
