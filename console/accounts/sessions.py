@@ -3,17 +3,21 @@
 Kept by rows of UserSession on the server; a cookie can't outlive its row.
 """
 
+import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth import logout
 from django.contrib.sessions.backends.base import SessionBase
+from django.db import Error as DatabaseError
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from console.accounts.models import User, UserSession
+
+logger = logging.getLogger("qmq.accounts")
 
 IDLE_MAX = timedelta(minutes=30)
 LIFE_MAX = timedelta(hours=12)
@@ -61,7 +65,11 @@ def live_session(session: SessionBase, user_id: int | None, *, seen: bool) -> Us
         row.delete()
         return None
     if seen and (now - row.seen_at).total_seconds() >= SEEN_SECONDS:
-        UserSession.objects.filter(pk=row.pk).update(seen_at=now)
+        try:
+            UserSession.objects.filter(pk=row.pk).update(seen_at=now)
+        except DatabaseError as error:
+            # One that takes no writes for a while: a look is no reason to refuse.
+            logger.warning("the use of a session can't be noted: %s", error)
     return row
 
 

@@ -1,19 +1,23 @@
 """Tokens of machines: made, found, told apart. 256 random bits; only a digest is kept."""
 
 import hmac
+import logging
 import secrets
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Any
 
 from django.conf import settings
+from django.db import Error as DatabaseError
 from django.utils import timezone
 
 from console.accounts.models import ApiToken, User
 from console.accounts.roles import RIGHTS_OF, RIGHTS_OF_SCOPE, Role, Scope
 from metaserver.services import audit
 from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotFound, changing
+
+logger = logging.getLogger("qmq.accounts")
 
 MARK = "qmq_"
 """What every token begins with, so that scanners of leaked secrets know one."""
@@ -48,8 +52,16 @@ def find_token(token: str, address: str) -> ApiToken | None:
     if row.revoked_at is not None or row.expires_at <= now or not row.owner.is_active:
         return None
     if row.last_used_at is None or (now - row.last_used_at).total_seconds() > USED_SECONDS:
-        ApiToken.objects.filter(pk=row.pk).update(last_used_at=now, last_used_from=address[:100])
+        _note_use(row, now, address)
     return row
+
+
+def _note_use(row: ApiToken, now: datetime, address: str) -> None:
+    try:
+        ApiToken.objects.filter(pk=row.pk).update(last_used_at=now, last_used_from=address[:100])
+    except DatabaseError as error:
+        # One that takes no writes for a while: a look is no reason to refuse.
+        logger.warning("the use of token %s can't be noted: %s", row.prefix, error)
 
 
 # --- making and revoking ----------------------------------------------------------------------------------------------

@@ -199,6 +199,14 @@ async def live(plane: ControlPlane, path: str) -> AsyncIterator[Live]:
             await asyncio.gather(reading, return_exceptions=True)
 
 
+async def judges_again(plane: ControlPlane) -> float:
+    """Until the heartbeats loop goes by stored leases again, and has done so twice; the seconds until the first."""
+    took = await until(lambda: "is judged" not in plane.loop("heartbeats")["result"], 30, "leases are judged")
+    runs = int((await asyncio.to_thread(plane.loop, "heartbeats"))["runs"])
+    await until(lambda: int(plane.loop("heartbeats")["runs"]) >= runs + 2, 20, "twice")
+    return took
+
+
 def family(process: Process) -> list[int]:
     """A process and its children: a Celery worker's main process holds no work itself."""
     found = [process.pid]

@@ -11,7 +11,7 @@ from tests.support.control import ControlPlane
 from tests.support.faults import FULL, Api, States, during, figure, goes_on, live, load, running_plane, until
 from tests.support.services import RedisServer, running
 
-AWAY_SECONDS = 60.0 if FULL else 12.0
+AWAY_SECONDS = 60.0 if FULL else 8.0
 STALE_SECONDS = 3.0
 FRESH_SECONDS = 5.0
 
