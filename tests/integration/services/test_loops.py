@@ -146,8 +146,11 @@ def test_switched_off_it_rests_and_each_switch_is_audited(ran: list[str]) -> Non
         loops.set_enabled("nothing", True, actor=ACTOR)
 
 
-def test_a_loop_is_late_when_it_has_not_succeeded_for_three_intervals(ran: list[str]) -> None:
+def test_a_loop_is_late_when_it_has_not_succeeded_for_three_intervals(
+    ran: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = timezone.now()
+    monkeypatch.setattr(loops, "_LOOKED_SINCE", now)
 
     def is_late() -> bool:
         return next(state for state in loops.states(now) if state.loop.name == "probe").is_late
