@@ -53,7 +53,7 @@ bench-delay: setup ## measure the delay node: lateness, ten million pending
 	$(BIN)/python -m benchmarks.delay $(ARGS)
 
 faults: setup ## the whole fault suite
-	QMQ_FAULTS=full $(BIN)/python -m pytest tests/fault tests/integration/delay $(ARGS)
+	QMQ_FAULTS=full $(BIN)/python -m pytest tests/fault tests/integration/delay tests/integration/control $(ARGS)
 
 fuzz: setup ## the codec, for long
 	FUZZ_CASES=1000000 $(BIN)/python -m pytest tests/fuzz $(ARGS)
