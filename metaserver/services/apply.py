@@ -12,8 +12,8 @@ from metaserver.models import ConsumerGroup, Subject, Team
 from metaserver.services import groups, subjects, teams
 from metaserver.services.changes import Actor, Change, ChangeRefused, changing, for_change, text_problem
 
-ITEMS_MAX = 5_000
-"""Teams, subjects and consumer groups of one document."""
+ITEMS_MAX = 2_000
+"""Teams, subjects and consumer groups of one document: a few seconds, in which nobody else changes anything."""
 KEYS = ("teams", "subjects")
 GROUPS = "consumer_groups"
 TEAM_KEYS = ("name", "description")
@@ -54,11 +54,11 @@ def apply(document: Any, *, actor: Actor, reason: str = "", dry_run: bool = Fals
     asked = _checked(document)
     steps: list[Step] = []
     with changing(dry_run=dry_run):
-        _lock(asked)
+        there = _lock(asked)
         for team in asked["teams"]:
             steps.append(_team(team, actor, reason))
         for subject in asked["subjects"]:
-            steps += _subject(subject, actor, reason)
+            steps += _subject(subject, there, actor, reason)
         drift = _drift(asked["subjects"])
     return Plan(tuple(steps), tuple(drift))
 
@@ -74,22 +74,30 @@ def names(document: Any) -> tuple[list[str], bool]:
     return [item["name"] for item in asked["subjects"]], bool(asked["teams"])
 
 
-def _lock(asked: dict[str, list[dict[str, Any]]]) -> None:
+@dataclass(frozen=True, slots=True)
+class _There:
+    """What is there of a document's subjects (name -> whether archived) and consumer groups (subject, name)."""
+
+    subjects: Mapping[str, bool]
+    groups: frozenset[tuple[str, str]]
+
+
+def _lock(asked: dict[str, list[dict[str, Any]]]) -> _There:
     """Lock all that is there of what the document names, in one order: two documents at once wait for each other
     instead of each holding what the other one needs."""
     subjects_named = [item["name"] for item in asked["subjects"]]
     owners_named = [item["owner"] for item in asked["subjects"] if isinstance(item.get("owner"), str)]
     groups_named = {(item["name"], group["name"]) for item in asked["subjects"] for group in item.get(GROUPS, [])}
     found = ConsumerGroup.objects.filter(subject__name__in={subject for subject, _ in groups_named})
-    group_keys = [
-        key for key, *names in found.values_list("pk", "subject__name", "name") if tuple(names) in groups_named
-    ]
+    rows = found.values_list("pk", "subject__name", "name")
+    groups_there = {(subject, name): key for key, subject, name in rows if (subject, name) in groups_named}
     subject_keys = Subject.objects.filter(name__in=subjects_named).values_list("pk", flat=True)
     team_names = {item["name"] for item in asked["teams"]} | {name for name in owners_named if not text_problem(name)}
     team_keys = Team.objects.filter(name__in=team_names).values_list("pk", flat=True)
-    list(for_change(Subject.objects.filter(pk__in=list(subject_keys))))
-    list(for_change(ConsumerGroup.objects.filter(pk__in=group_keys)))
+    subject_rows = list(for_change(Subject.objects.filter(pk__in=list(subject_keys))))
+    list(for_change(ConsumerGroup.objects.filter(pk__in=list(groups_there.values()))))
     list(for_change(Team.objects.filter(pk__in=list(team_keys))))
+    return _There({row.name: row.archived_at is not None for row in subject_rows}, frozenset(groups_there))
 
 
 def _team(item: Mapping[str, Any], actor: Actor, reason: str) -> Step:
@@ -104,23 +112,23 @@ def _team(item: Mapping[str, Any], actor: Actor, reason: str) -> Step:
         return _step("team", "update", teams.update_team(name, description, actor=actor, reason=reason))
 
 
-def _subject(item: Mapping[str, Any], actor: Actor, reason: str) -> list[Step]:
+def _subject(item: Mapping[str, Any], there: _There, actor: Actor, reason: str) -> list[Step]:
     name = item["name"]
     values = {key: item[key] for key in subjects.FIELDS if key in item}
     steps = []
     with _at(f"subject {name}"):
-        there = Subject.objects.filter(name=name).first()
-        if there is None:
+        is_archived = there.subjects.get(name)
+        if is_archived is None:
             steps.append(_step("subject", "create", subjects.create_subject(name, values, actor=actor, reason=reason)))
         else:
             steps.append(_step("subject", "update", subjects.update_subject(name, values, actor=actor, reason=reason)))
-        if "archived" in item and item["archived"] != (there is not None and there.archived_at is not None):
+        if "archived" in item and item["archived"] != bool(is_archived):
             change = subjects.set_archived(name, item["archived"], actor=actor, reason=reason)
             steps.append(_step("subject", "archive" if item["archived"] else "restore", change))
     for group in item.get("consumer_groups", []):
         values = {key: group[key] for key in groups.FIELDS if key in group}
         with _at(f"consumer group {group['name']} of {name}"):
-            known = ConsumerGroup.objects.filter(subject__name=name, name=group["name"]).exists()
+            known = (name, group["name"]) in there.groups
             make = groups.update_group if known else groups.create_group
             change = make(name, group["name"], values, actor=actor, reason=reason)
             steps.append(_step("consumer_group", "update" if known else "create", change))
