@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from metaserver.repository import Repository
+from metaserver.repository import Repository, Unstorable
 from metaserver.snapshot import BrokerGroup, ClientSeen, Metadata, Node, Route
 from qmq.clock import Clock
 
@@ -48,6 +48,8 @@ class Keeper:
         self.problem = ""
         """Why the store is away; "" while it answers."""
         self.dropped_clients = 0
+        self.unstorable = 0
+        """Things the database refuses for good."""
         self.failures = 0
 
     async def load(self) -> Metadata | None:
@@ -143,25 +145,30 @@ class Keeper:
         try:
             while self._groups:
                 name, (group, reason) = next(iter(self._groups.items()))
-                await self._in_thread(lambda g=group, r=reason: self._repository.save_group(g, r))  # type: ignore[misc]
+                await self._store(lambda g=group, r=reason: self._repository.save_group(g, r), f"broker group {name}")  # type: ignore[misc]
                 if self._groups.get(name) == (group, reason):
                     del self._groups[name]
             while self._nodes:
                 name, node = next(iter(self._nodes.items()))
-                await self._in_thread(lambda n=node: self._repository.save_node(n))  # type: ignore[misc]
+                await self._store(lambda n=node: self._repository.save_node(n), f"node {name}")  # type: ignore[misc]
                 if self._nodes.get(name) == node:
                     del self._nodes[name]
             while self._routes:
                 name, route = next(iter(self._routes.items()))
-                stored = await self._in_thread(lambda r=route: self._repository.save_route(r))  # type: ignore[misc]
+                stored = await self._store(lambda r=route: self._repository.save_route(r), f"the route of {name!r}")  # type: ignore[misc]
                 if self._routes.get(name) == route:
                     del self._routes[name]
-                if stored != route:
+                if stored is not None and stored != route:
                     # Another metaserver was first: its choice holds.
                     self._on_route(stored)
             while self._clients:
                 batch = list(self._clients)[:CLIENTS_PER_WRITE]
-                await self._in_thread(lambda b=batch: self._repository.save_clients(b))  # type: ignore[misc]
+                try:
+                    await self._in_thread(lambda b=batch: self._repository.save_clients(b))  # type: ignore[misc]
+                except Unstorable:
+                    # One of them: the others are worth a write each.
+                    for client in batch:
+                        await self._store(lambda c=client: self._repository.save_clients([c]), f"client {client}")  # type: ignore[misc]
                 for client in batch:
                     self._clients.pop(client, None)
             if self._beat is not None:
@@ -174,6 +181,15 @@ class Keeper:
             logger.info("the database is back")
             self.problem = ""
         return True
+
+    async def _store(self, call: Callable[[], T], what: str) -> T | None:
+        """Write one thing; None for what can't ever be stored: it is dropped, said and counted, and holds up nobody."""
+        try:
+            return await self._in_thread(call)
+        except Unstorable as error:
+            self.unstorable += 1
+            logger.error("%s can't be stored and is left out: %s", what, error)
+            return None
 
 
 async def _either(stop: asyncio.Event, wake: asyncio.Event | None, seconds: float | None) -> None:

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from django.db import close_old_connections, connection
+from django.core.exceptions import ObjectDoesNotExist
+from django.db import DataError, close_old_connections, connection
 
 from metaserver import queries
+from metaserver.repository import Unstorable
 from metaserver.services import broker_groups, routes
 from metaserver.services.changes import METASERVER
 from metaserver.snapshot import BrokerGroup, ClientSeen, Metadata, Node, Route
@@ -21,6 +23,9 @@ class OrmRepository:
         close_old_connections()
         try:
             return call()
+        except (DataError, ObjectDoesNotExist, ValueError) as error:
+            connection.close()
+            raise Unstorable(str(error).splitlines()[0] if str(error) else type(error).__name__) from error
         except Exception:
             connection.close()
             raise

@@ -5,6 +5,10 @@ from typing import Protocol
 from metaserver.snapshot import BrokerGroup, ClientSeen, Metadata, Node, Route
 
 
+class Unstorable(Exception):
+    """The store answers, and will never take this: a text it can't hold, a row that it would hang on and is gone."""
+
+
 class Repository(Protocol):
     """Called from one background thread only; every call may raise when the store is away, and is tried again."""
 

@@ -23,9 +23,9 @@ SUBJECT_CLOSED = "subject.closed"
 SUBJECT_OVER_QUOTA = "subject.over_quota"
 """What the remark begins with when a node refuses a message for its subject's policy: the node itself is fine."""
 
-_BREAKING = re.compile("[/\r\n \t\v\f\x85\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]")
+_BREAKING = re.compile("[/\0\r\n \t\v\f\x85\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]")
 """What a subject may not hold: '/', line ends and white space that breaks."""
-_SEPARATORS = re.compile("[/\r\n]")
+_SEPARATORS = re.compile("[/\0\r\n]")
 
 
 @dataclass(frozen=True, slots=True)
