@@ -61,7 +61,7 @@ async def load(plane: ControlPlane, *subjects: str, per_second: float = 20.0) ->
     async with Traffic(
         plane.system.meta_url, list(subjects), ("billing", "audit"), per_second=per_second, start="earliest"
     ) as traffic:
-        traffic.begin_sending()
+        await traffic.begin_sending(plane.system)
         await eventually_async(lambda: all(len(values) > 5 for values in traffic.acked.values()), 30, "load runs")
         yield traffic
         assert not traffic.errors, traffic.errors[:5]

@@ -1,4 +1,4 @@
-"""F24: a process of the control plane, a delay node or a consumer stands still for 12 s and goes on."""
+"""F24: a process of the control plane, a delay node or a consumer stands still for 12 s. F32: no metaserver for 30 s."""
 
 import asyncio
 import sys
@@ -8,11 +8,23 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.control import ControlPlane
-from tests.support.faults import States, during, figure, load, running_plane, standing, until
+from tests.support.faults import (
+    Api,
+    States,
+    during,
+    figure,
+    goes_on,
+    judges_again,
+    load,
+    running_plane,
+    standing,
+    until,
+)
 from tests.support.processes import Process
 from tests.support.services import RedisServer
 
 PAUSE_SECONDS = 12.0
+NO_METASERVER_SECONDS = 30.0
 EXPIRY_SECONDS = 6.0
 """metaserver.directory: silence after which a group is offline, and the grace after a pause of the metaserver's own."""
 
@@ -81,3 +93,23 @@ async def test_f24_a_worker_a_delay_node_and_a_consumer_that_stood_still_go_on(p
         changes = await asyncio.to_thread(states.changes)
         assert [(group, state) for group, state, _ in changes] == [("d1", "offline"), ("d1", "read_write")], changes
     assert int(plane.loop("heartbeats")["runs"]) > runs
+
+
+async def test_f32_running_clients_do_not_notice_that_no_metaserver_is_there(plane: ControlPlane) -> None:
+    """A start without the database as well is in test_faults_database.py."""
+    states, api = States(plane), Api(plane)
+    async with load(plane, "alone-orders", "alone-payments") as traffic:
+        plane.system.meta.kill()
+        await during(NO_METASERVER_SECONDS, lambda: api.ask("GET", "/broker-groups/"))
+        assert api.statuses == {200}
+        await goes_on(traffic)
+        # Clients keep routes in memory only: one that starts now has to wait for a metaserver.
+        newcomer = plane.system.qmq_soon("produce", "alone-later", "-p", "value=1")
+        began = time.monotonic()
+        await asyncio.to_thread(plane.system.meta.start)
+        figure("F32 metaserver killed and started: it serves", time.monotonic() - began)
+        code, output = await asyncio.to_thread(newcomer.finish, 30)
+        assert code == 0, output
+        took = await judges_again(plane)
+        figure("F32 metaserver started: the heartbeats loop judges again", took)
+    assert states.changes() == []
