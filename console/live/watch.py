@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from console.alerts.services import deliver, evaluate
 from console.live.state import Entry, State
-from console.tasks.loops import LOOPS
+from console.tasks.loops import loop_intervals
 
 logger = logging.getLogger("qmq.live")
 
@@ -28,7 +28,7 @@ DELIVERIES_MAX = 20
 def stand_in(state: State | None) -> None:
     """Evaluate alerts once, and deliver what is due. None: nothing was measured lately."""
     now = timezone.now()
-    intervals = {loop.name: loop.every_seconds for loop in LOOPS.values()}
+    intervals = loop_intervals()
     found = evaluate(state, now, loop_intervals=intervals)
     told = deliver(now, DELIVERIES_MAX)
     if found.fired or told.delivered:

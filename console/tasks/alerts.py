@@ -7,7 +7,7 @@ from redis.exceptions import RedisError
 from console.alerts.services.delivery import deliver
 from console.alerts.services.evaluation import evaluate
 from console.live.bus import SNAPSHOT_MS, read_stored
-from console.tasks.loops import LOOPS, Context, Loop, register
+from console.tasks.loops import Context, Loop, loop_intervals, register
 
 
 def look(context: Context) -> str:
@@ -21,7 +21,7 @@ def look(context: Context) -> str:
     if snapshot is not None and now.timestamp() * 1000 - snapshot["at_ms"] > SNAPSHOT_MS:
         # A Redis that stood still forgets late; old numbers are none.
         snapshot, why = None, ", the live numbers are old"
-    intervals = {loop.name: loop.every_seconds for loop in LOOPS.values()}
+    intervals = loop_intervals()
     found = evaluate(snapshot["state"] if snapshot is not None else None, now, loop_intervals=intervals)
     done = f"{found.opened} opened, {found.fired} fired, {found.resolved} resolved"
     left = f", {found.left_out} above the limits left out" if found.left_out else ""

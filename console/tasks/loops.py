@@ -169,6 +169,11 @@ def states(now: datetime | None = None) -> list[LoopState]:
     return found
 
 
+def loop_intervals() -> dict[str, float]:
+    """How often each loop should run, for alert rules that count missed runs: quick loops are given LATE_SECONDS too."""
+    return {loop.name: max(loop.every_seconds, LATE_SECONDS / LATE_INTERVALS) for loop in LOOPS.values()}
+
+
 def schedule() -> dict[str, dict[str, Any]]:
     """Celery beat's schedule. A word to run that nobody took in time is thrown away; the next one comes."""
     return {
