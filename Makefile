@@ -32,12 +32,9 @@ lint: setup ## style, types, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# All tests on SQLite, then those of databases on each server; a failure in one does not hide the others.
+# Two rows of tests side by side (tests/support/all_tests.py); a failure in one does not hide the others.
 test: lint ## lint and all tests: make test ARGS="-k word"
-	@code=0; \
-	echo "$(BIN)/python -m pytest $(ARGS)"; $(BIN)/python -m pytest $(ARGS) || code=$$?; \
-	test $$code -eq 2 || $(MAKE) --no-print-directory test-databases || code=$$?; \
-	exit $$code
+	@$(BIN)/python -m tests.support.all_tests $(ARGS)
 
 test-databases: setup ## tests of databases: make test-databases DATABASES=postgresql
 	@$(BIN)/python -m tests.support.with_database $(DATABASES) $(if $(ARGS),--may-be-empty) -- \

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.control import ControlPlane
 from tests.support.faults import (
+    FULL,
     Api,
     States,
     during,
@@ -24,7 +25,7 @@ from tests.support.processes import Process
 from tests.support.services import RedisServer
 
 PAUSE_SECONDS = 12.0
-NO_METASERVER_SECONDS = 30.0
+NO_METASERVER_SECONDS = 30.0 if FULL else 12.0
 EXPIRY_SECONDS = 6.0
 """metaserver.directory: silence after which a group is offline, and the grace after a pause of the metaserver's own."""
 
