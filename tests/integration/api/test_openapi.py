@@ -77,9 +77,12 @@ def know(system: System) -> None:
 
 @pytest.fixture
 def callers(
-    db: None, nodes: System, monkeypatch: pytest.MonkeyPatch, settings: Any
+    transactional_db: None, nodes: System, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> Iterator[dict[str, dict[str, str]]]:
-    """A token's headers by role, and nobody's; a few things to ask about."""
+    """A token's headers by role, and nobody's; a few things to ask about.
+
+    Real transactions: each request opens and closes connections, as it does in earnest.
+    """
     settings.META_URL = nodes.meta_url
     know(nodes)
     teams.create_team("shop", actor=TESTER)
