@@ -4,6 +4,7 @@ import jsxA11y from "eslint-plugin-jsx-a11y";
 import reactHooks from "eslint-plugin-react-hooks";
 import tseslint from "typescript-eslint";
 import { readdirSync } from "node:fs";
+import { defineConfig } from "eslint/config";
 
 // app -> features -> live, api, ui, format, i18n: what stands lower never looks up, and no feature looks at another.
 const features = readdirSync(new URL("./src/features", import.meta.url));
@@ -17,8 +18,8 @@ const zones = [
   })),
 ];
 
-export default tseslint.config(
-  { ignores: ["dist", "src/api/schema.gen.ts"] },
+export default defineConfig(
+  { ignores: ["dist", "src/api/schema.gen.ts", "*.js", "*.cjs"] },
   js.configs.recommended,
   ...tseslint.configs.strictTypeChecked,
   jsxA11y.flatConfigs.strict,
@@ -27,7 +28,7 @@ export default tseslint.config(
     plugins: { "import-x": importX },
     settings: { "import-x/resolver": { typescript: true } },
     languageOptions: {
-      parserOptions: { projectService: { allowDefaultProject: ["*.js", "*.cjs"] }, tsconfigRootDir: import.meta.dirname },
+      parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname },
     },
     rules: {
       "import-x/no-restricted-paths": ["error", { zones }],

@@ -1,4 +1,18 @@
+import "@mantine/core/styles.css";
+import "@mantine/notifications/styles.css";
+import "@mantine/spotlight/styles.css";
+import "@/app/styles.css";
+import { RouterProvider } from "@tanstack/react-router";
 import { createRoot } from "react-dom/client";
+import { Providers } from "@/app/providers";
+import { makeRouter } from "@/app/router";
+import { startTexts } from "@/i18n";
 
 const root = document.getElementById("root");
-if (root) createRoot(root).render(<h1>PyQMQ</h1>);
+if (!root) throw new Error("the page has no place to draw in");
+await startTexts();
+createRoot(root).render(
+  <Providers>
+    <RouterProvider router={makeRouter()} />
+  </Providers>,
+);

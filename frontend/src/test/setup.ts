@@ -32,3 +32,9 @@ window.ResizeObserver = NoResize;
 window.HTMLElement.prototype.scrollIntoView = () => {
   return;
 };
+window.HTMLElement.prototype.scrollTo = () => {
+  return;
+};
+window.scrollTo = () => {
+  return;
+};

@@ -1,0 +1,201 @@
+import {
+  ActionIcon,
+  AppShell,
+  Burger,
+  Button,
+  Group,
+  Kbd,
+  Menu,
+  NavLink,
+  ScrollArea,
+  Text,
+  Tooltip,
+} from "@mantine/core";
+import { useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { spotlight } from "@mantine/spotlight";
+import { IconClock, IconLanguage, IconMoon, IconSearch, IconSun, IconUser } from "@tabler/icons-react";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useNavigate, useRouterState } from "@tanstack/react-router";
+import { useEffect, type ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+import { signOut } from "@/api/session";
+import { useMay, useMe, type Right } from "@/api/me";
+import { Jump } from "@/app/Jump";
+import { pages } from "@/app/pages";
+import { Proof } from "@/app/Proof";
+import { zoneName } from "@/format/times";
+import { LANGUAGES, setLanguage, type Language } from "@/i18n";
+import { LinkTo } from "@/ui/LinkTo";
+import type { NavEntry } from "@/ui/page";
+import { usePreferences } from "@/ui/preferences";
+
+const SECTIONS: readonly NavEntry["section"][] = ["messages", "cluster", "insight", "settings"];
+
+/** Navigation, header, and the page. */
+export function Layout({ children }: { children: ReactNode }) {
+  const { t } = useTranslation();
+  const [isOpen, { toggle, close }] = useDisclosure();
+  const path = useRouterState({ select: (state) => state.location.pathname });
+  useEffect(close, [path, close]);
+  return (
+    <AppShell
+      header={{ height: 56 }}
+      navbar={{ width: 232, breakpoint: "sm", collapsed: { mobile: !isOpen } }}
+      padding="md"
+    >
+      <a href="#main" className="skip-link">
+        {t("nav.skip")}
+      </a>
+      <AppShell.Header>
+        <Group h="100%" px="md" justify="space-between" wrap="nowrap">
+          <Group gap="sm" wrap="nowrap">
+            <Burger opened={isOpen} onClick={toggle} hiddenFrom="sm" size="sm" aria-label={t("nav.menu")} />
+            <Text fw={700} component={LinkTo} to="/" className="brand" c="inherit" td="none">
+              PyQMQ
+            </Text>
+          </Group>
+          <Group gap={6} wrap="nowrap">
+            <Button
+              variant="default"
+              size="sm"
+              leftSection={<IconSearch size={16} aria-hidden />}
+              rightSection={<Kbd visibleFrom="sm">Ctrl K</Kbd>}
+              onClick={spotlight.open}
+            >
+              {t("jump.open")}
+            </Button>
+            <Settings />
+            <Person />
+          </Group>
+        </Group>
+      </AppShell.Header>
+      <AppShell.Navbar component="nav" aria-label={t("nav.label")}>
+        <Navigation path={path} />
+      </AppShell.Navbar>
+      <AppShell.Main id="main" tabIndex={-1}>
+        {children}
+      </AppShell.Main>
+      <Jump />
+      <Proof />
+    </AppShell>
+  );
+}
+
+function Navigation({ path }: { path: string }) {
+  const { t } = useTranslation();
+  const may = useMay();
+  const entries = pages.flatMap((page) => (page.nav ? [{ ...page.nav, path: page.path }] : []));
+  return (
+    <ScrollArea p="xs">
+      {SECTIONS.map((section) => {
+        const shown = entries
+          .filter((entry) => entry.section === section && (!entry.right || may(entry.right as Right)))
+          .sort((a, b) => a.order - b.order);
+        if (shown.length === 0) return null;
+        return (
+          <div key={section}>
+            <Text size="xs" c="dimmed" fw={600} px="sm" pt="sm" pb={4}>
+              {t(`nav.section.${section}`)}
+            </Text>
+            {shown.map(({ path: to, label, icon: Icon }) => (
+              <NavLink
+                key={to}
+                component={LinkTo}
+                to={to}
+                label={t(`nav.${label}`)}
+                leftSection={<Icon size={18} stroke={1.6} aria-hidden />}
+                active={to === "/" ? path === "/" : path === to || path.startsWith(`${to}/`)}
+              />
+            ))}
+          </div>
+        );
+      })}
+    </ScrollArea>
+  );
+}
+
+function Settings() {
+  const { t, i18n } = useTranslation();
+  const { setColorScheme } = useMantineColorScheme();
+  const scheme = useComputedColorScheme("light");
+  const { zone, setZone } = usePreferences();
+  const other: Language = i18n.language === "zh" ? "en" : "zh";
+  const otherZone = zone === "utc" ? "local" : "utc";
+  return (
+    <>
+      <Tooltip label={t("settings.zone", { zone: zoneName(zone) })}>
+        <ActionIcon
+          variant="default"
+          size="lg"
+          visibleFrom="sm"
+          aria-label={t("settings.zone_switch", { zone: zoneName(otherZone) })}
+          onClick={() => setZone(otherZone)}
+        >
+          {zone === "utc" ? (
+            <Text size="10px" fw={700}>
+              UTC
+            </Text>
+          ) : (
+            <IconClock size={18} aria-hidden />
+          )}
+        </ActionIcon>
+      </Tooltip>
+      <Tooltip label={LANGUAGES[other]}>
+        <ActionIcon
+          variant="default"
+          size="lg"
+          aria-label={LANGUAGES[other]}
+          lang={other === "zh" ? "zh-CN" : "en"}
+          data-language={other}
+          onClick={() => void setLanguage(other)}
+        >
+          <IconLanguage size={18} aria-hidden />
+        </ActionIcon>
+      </Tooltip>
+      <Tooltip label={scheme === "dark" ? t("settings.light") : t("settings.dark")}>
+        <ActionIcon
+          variant="default"
+          size="lg"
+          data-scheme={scheme}
+          aria-label={scheme === "dark" ? t("settings.light") : t("settings.dark")}
+          onClick={() => setColorScheme(scheme === "dark" ? "light" : "dark")}
+        >
+          {scheme === "dark" ? <IconSun size={18} aria-hidden /> : <IconMoon size={18} aria-hidden />}
+        </ActionIcon>
+      </Tooltip>
+    </>
+  );
+}
+
+function Person() {
+  const { t } = useTranslation();
+  const me = useMe();
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const leave = useMutation({
+    mutationFn: signOut,
+    onSuccess: async () => {
+      await navigate({ to: "/sign-in" });
+      client.clear();
+    },
+  });
+  return (
+    <Menu position="bottom-end">
+      <Menu.Target>
+        <ActionIcon variant="default" size="lg" aria-label={t("settings.account", { name: me.username })}>
+          <IconUser size={18} aria-hidden />
+        </ActionIcon>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Label>
+          {me.username} · {t(`role.${me.role}`)}
+        </Menu.Label>
+        <Menu.Item component={LinkTo} to="/account">
+          {t("nav.account")}
+        </Menu.Item>
+        <Menu.Item onClick={() => leave.mutate()}>{t("action.sign_out")}</Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}

@@ -1,0 +1,30 @@
+import { Center, Loader } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Navigate, useRouterState } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+import { meOptions } from "@/api/me";
+import { asProblem } from "@/api/problem";
+import { ProblemAlert } from "@/ui/ProblemAlert";
+
+const ACCOUNT = "/account";
+
+/** The pages for who is signed in; others go to the sign-in page and come back. Whoever lacks a demanded second factor sets it up first. */
+export function SignedIn({ children }: { children: ReactNode }) {
+  const { t } = useTranslation();
+  const { data: me, error, refetch } = useQuery({ ...meOptions(), retry: false });
+  const location = useRouterState({ select: (state) => state.location });
+  if (error && asProblem(error).status === 401) {
+    return <Navigate to="/sign-in" search={{ next: location.href }} replace />;
+  }
+  if (error) return <ProblemAlert error={error} onRetry={() => void refetch()} />;
+  if (!me) {
+    return (
+      <Center h="100dvh">
+        <Loader aria-label={t("state.loading")} />
+      </Center>
+    );
+  }
+  if (me.lacks_second_factor && location.pathname !== ACCOUNT) return <Navigate to={ACCOUNT} replace />;
+  return children;
+}

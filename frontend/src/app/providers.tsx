@@ -1,0 +1,51 @@
+import { MantineProvider } from "@mantine/core";
+import { Notifications } from "@mantine/notifications";
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { useEffect, useState, type ReactNode } from "react";
+import { onSignedOut } from "@/api/client";
+import { asProblem } from "@/api/problem";
+import { theme } from "@/app/theme";
+import { PreferencesProvider } from "@/ui/preferences";
+
+const TRIES_MAX = 2;
+
+/** For tests too: a cache of its own each. */
+export function makeClient(): QueryClient {
+  const client = new QueryClient({
+    defaultOptions: {
+      queries: {
+        staleTime: 5_000,
+        retry: (tries, error) => tries < TRIES_MAX && asProblem(error).isTransient,
+        refetchOnWindowFocus: true,
+      },
+      // A change is never sent twice by itself.
+      mutations: { retry: false },
+    },
+  });
+  return client;
+}
+
+/** The nonce that lets the component library make style elements; the page's policy allows no others. */
+function nonce(): string {
+  return document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content ?? "";
+}
+
+export function Providers({ children, client }: { children: ReactNode; client?: QueryClient }) {
+  const [queries] = useState(() => client ?? makeClient());
+  // Whoever's session ended elsewhere is asked to sign in: the question who they are is asked anew.
+  useEffect(
+    () =>
+      onSignedOut(() => {
+        if (queries.getQueryData(["me"]) !== undefined) void queries.resetQueries({ queryKey: ["me"] });
+      }),
+    [queries],
+  );
+  return (
+    <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={nonce}>
+      <Notifications position="top-right" />
+      <PreferencesProvider>
+        <QueryClientProvider client={queries}>{children}</QueryClientProvider>
+      </PreferencesProvider>
+    </MantineProvider>
+  );
+}

@@ -1,0 +1,15 @@
+import { createTheme } from "@mantine/core";
+
+/** Shades that keep WCAG AA contrast for text on light backgrounds too. */
+export const theme = createTheme({
+  primaryColor: "blue",
+  primaryShade: { light: 8, dark: 7 },
+  autoContrast: true,
+  defaultRadius: "md",
+  respectReducedMotion: true,
+  fontFamily:
+    'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", "WenQuanYi Micro Hei", sans-serif',
+  components: {
+    Tooltip: { defaultProps: { withArrow: true, events: { hover: true, focus: true, touch: true } } },
+  },
+});

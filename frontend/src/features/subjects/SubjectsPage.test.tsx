@@ -1,0 +1,53 @@
+import { screen, waitFor } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { beforeEach, expect, test, vi } from "vitest";
+import SubjectsPage from "@/features/subjects/SubjectsPage";
+import { answer, mount } from "@/test/mount";
+
+const row = (name: string) => ({ name, owner: "shop", tags: ["eu"], updated_at: "2026-11-21T10:00:00Z" });
+
+beforeEach(() => {
+  vi.stubGlobal(
+    "WebSocket",
+    class {
+      close() {
+        return;
+      }
+    },
+  );
+});
+
+test("filters, order and page go to the API and stay in the address", async () => {
+  const { asked } = answer({
+    "GET /api/v1/subjects/": { results: [row("order.paid"), row("order.sent")], next: "c2", previous: null },
+  });
+  const page = await mount(SubjectsPage, "/subjects");
+  expect(await screen.findByRole("link", { name: "order.paid" })).toHaveAttribute("href", "/subjects/order.paid");
+  await userEvent.type(screen.getByLabelText("Search subjects"), "ord");
+  await waitFor(() => expect(page.address()).toContain("search=ord"));
+  await userEvent.click(screen.getByRole("button", { name: "Subject" }));
+  await waitFor(() => expect(page.address()).toContain("ordering=-name"));
+  await userEvent.click(screen.getByRole("button", { name: "Next" }));
+  await waitFor(() => expect(page.address()).toContain("cursor=c2"));
+  await waitFor(() =>
+    expect(Object.fromEntries(asked.at(-1)?.url.searchParams ?? [])).toEqual({
+      search: "ord",
+      ordering: "-name",
+      limit: "50",
+      cursor: "c2",
+    }),
+  );
+});
+
+test("a rate that was not measured is unknown, not zero", async () => {
+  answer({ "GET /api/v1/subjects/": { results: [row("a")], next: null, previous: null } });
+  await mount(SubjectsPage, "/subjects");
+  const cell = (await screen.findByRole("link", { name: "a" })).closest("tr")?.querySelector("[data-cell=send_rate]");
+  expect(cell).toHaveTextContent("—");
+});
+
+test("an empty list teaches the first message", async () => {
+  answer({ "GET /api/v1/subjects/": { results: [], next: null, previous: null } });
+  await mount(SubjectsPage, "/subjects");
+  expect(await screen.findByText(/producer.send/)).toBeInTheDocument();
+});

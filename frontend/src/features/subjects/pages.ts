@@ -1,0 +1,10 @@
+import { IconMessages } from "@tabler/icons-react";
+import type { Page } from "@/ui/page";
+
+export const pages: readonly Page[] = [
+  {
+    path: "/subjects",
+    load: () => import("@/features/subjects/SubjectsPage"),
+    nav: { label: "subjects", section: "messages", order: 10, icon: IconMessages },
+  },
+];

@@ -1,0 +1,141 @@
+import { beforeEach, expect, test } from "vitest";
+import {
+  Connection,
+  LiveFeed,
+  RECONNECT_LONGEST_MS,
+  SILENT_MS,
+  type LiveStatus,
+  type Socket,
+  type World,
+} from "@/live/feed";
+
+class FakeWorld implements World {
+  sockets: Socket[] = [];
+  timers = new Map<number, { action: () => void; at: number }>();
+  now = 0;
+  private last = 0;
+  connect(): Socket {
+    const socket: Socket = { onmessage: null, onclose: null, close: () => undefined };
+    this.sockets.push(socket);
+    return socket;
+  }
+  nowMs() {
+    return this.now;
+  }
+  random() {
+    return 1;
+  }
+  later(action: () => void, ms: number) {
+    this.last += 1;
+    this.timers.set(this.last, { action, at: this.now + ms });
+    return this.last;
+  }
+  cancel(timer: number) {
+    this.timers.delete(timer);
+  }
+  pass(ms: number) {
+    const end = this.now + ms;
+    for (;;) {
+      const due = [...this.timers].filter(([, { at }]) => at <= end).sort((a, b) => a[1].at - b[1].at)[0];
+      if (!due) break;
+      this.timers.delete(due[0]);
+      this.now = due[1].at;
+      due[1].action();
+    }
+    this.now = end;
+  }
+  get socket(): Socket {
+    const socket = this.sockets.at(-1);
+    if (!socket) throw new Error("nothing was connected");
+    return socket;
+  }
+  say(message: unknown) {
+    this.socket.onmessage?.call({} as WebSocket, new MessageEvent("message", { data: JSON.stringify(message) }));
+  }
+  hangUp(code: number, reason = "") {
+    this.socket.onclose?.call({} as WebSocket, new CloseEvent("close", { code, reason }));
+  }
+}
+
+let world: FakeWorld;
+beforeEach(() => {
+  world = new FakeWorld();
+});
+
+test("a snapshot and its deltas make the state; the status is live", () => {
+  const feed = new LiveFeed("/ws/lag/", world);
+  feed.subscribe(() => undefined);
+  expect(feed.get().status.kind).toBe("connecting");
+  world.say({ type: "snapshot", at: "2026-01-01T00:00:00Z", state: { groups: { a: { lag: 1 } } } });
+  world.say({ type: "delta", at: "2026-01-01T00:00:01Z", delta: { groups: { gone: [], set: { a: { lag: 2 } } } } });
+  expect(feed.get()).toEqual({
+    status: { kind: "live" },
+    at: "2026-01-01T00:00:01Z",
+    state: { groups: { a: { lag: 2 } } },
+  });
+});
+
+test("stale keeps what is shown and says since when", () => {
+  const feed = new LiveFeed("/ws/lag/", world);
+  feed.subscribe(() => undefined);
+  world.say({ type: "snapshot", at: "t", state: { groups: {} } });
+  world.say({ type: "stale", since: "t0", reason: "no beat" });
+  expect(feed.get().status).toEqual({ kind: "stale", since: "t0", reason: "no beat" });
+  world.say({ type: "fresh" });
+  expect(feed.get().status.kind).toBe("live");
+});
+
+test("a lost connection comes back by itself, later each time, never later than the longest", () => {
+  const seen: LiveStatus[] = [];
+  new Connection(
+    "ws://x/",
+    () => undefined,
+    (status) => seen.push(status),
+    world,
+  );
+  for (let lost = 0; lost < 12; lost += 1) {
+    world.hangUp(1006);
+    const before = world.sockets.length;
+    world.pass(RECONNECT_LONGEST_MS);
+    expect(world.sockets.length).toBeGreaterThan(before);
+  }
+  expect(seen.every((status) => status.kind === "reconnecting" && status.since === new Date(0).toISOString())).toBe(
+    true,
+  );
+});
+
+test("a silent connection counts as lost", () => {
+  const seen: LiveStatus[] = [];
+  new Connection(
+    "ws://x/",
+    () => undefined,
+    (status) => seen.push(status),
+    world,
+  );
+  world.say({ type: "snapshot" });
+  world.pass(SILENT_MS);
+  expect(seen.map(({ kind }) => kind)).toEqual(["live", "reconnecting"]);
+});
+
+test("a refusal is final", () => {
+  const seen: LiveStatus[] = [];
+  new Connection(
+    "ws://x/",
+    () => undefined,
+    (status) => seen.push(status),
+    world,
+  );
+  world.hangUp(4403, "no right");
+  world.pass(600_000);
+  expect(seen).toEqual([{ kind: "refused", code: 4403, reason: "no right" }]);
+  expect(world.sockets).toHaveLength(1);
+});
+
+test("nobody looks: nothing stays open", () => {
+  const feed = new LiveFeed("/ws/lag/", world);
+  const leave = feed.subscribe(() => undefined);
+  leave();
+  world.pass(600_000);
+  expect(world.sockets).toHaveLength(1);
+  expect(world.timers.size).toBe(0);
+});

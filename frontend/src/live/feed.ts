@@ -1,0 +1,219 @@
+import { applyDelta, type Delta, type LiveState } from "@/live/applyDelta";
+
+/** What a reader knows about a feed: docs/live.md. */
+export type LiveStatus =
+  | { kind: "connecting" }
+  | { kind: "live" }
+  /** Connected, but nothing new is measured: what is shown is of then. */
+  | { kind: "stale"; since: string; reason: string }
+  /** No connection; it is tried again by itself. */
+  | { kind: "reconnecting"; since: string }
+  /** The server will not have us, and trying again would not help. */
+  | { kind: "refused"; code: number; reason: string };
+
+export interface LiveView {
+  status: LiveStatus;
+  /** When the numbers were measured; null before the first snapshot. */
+  at: string | null;
+  state: LiveState;
+}
+
+/** A message of any websocket of ours; `snapshot`, `delta` and the rest as docs/live.md names them. */
+export type FeedMessage = Readonly<Record<string, unknown>> & { type: string };
+
+export const RECONNECT_FIRST_MS = 500;
+export const RECONNECT_LONGEST_MS = 15_000;
+/** Without a word for so long the connection counts as dead: a beat comes each second. */
+export const SILENT_MS = 8_000;
+
+const NOT_SIGNED_IN = 4401;
+const NO_USE_TO_TRY = new Set([4400, NOT_SIGNED_IN, 4403]);
+
+/** What we use of a WebSocket. */
+export type Socket = Pick<WebSocket, "onmessage" | "onclose" | "close">;
+
+/** What the world gives a feed; tests give another one. */
+export interface World {
+  connect(url: string): Socket;
+  nowMs(): number;
+  random(): number;
+  later(action: () => void, ms: number): number;
+  cancel(timer: number): void;
+}
+
+export const browser: World = {
+  connect: (url) => new WebSocket(url),
+  nowMs: () => Date.now(),
+  random: () => Math.random(),
+  later: (action, ms) => window.setTimeout(action, ms),
+  cancel: (timer) => window.clearTimeout(timer),
+};
+
+/** The address of a websocket on the page's own host. */
+export function socketUrl(path: string, location: Pick<Location, "protocol" | "host"> = window.location): string {
+  return `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${path}`;
+}
+
+/**
+ * One websocket that reconnects by itself, with back-off and jitter, and tells its status.
+ * `onMessage` gets every message but the ones about staleness.
+ */
+export class Connection {
+  private socket: Socket | undefined;
+  private timer: number | undefined;
+  private silence: number | undefined;
+  private tries = 0;
+  private lostAt: string | undefined;
+  private isClosed = false;
+
+  constructor(
+    private readonly url: string,
+    private readonly onMessage: (message: FeedMessage) => void,
+    private readonly onStatus: (status: LiveStatus) => void,
+    private readonly world: World = browser,
+  ) {
+    this.open();
+  }
+
+  close(): void {
+    this.isClosed = true;
+    this.drop();
+    if (this.timer !== undefined) this.world.cancel(this.timer);
+  }
+
+  /** Try at once instead of at the end of the back-off. */
+  retryNow(): void {
+    if (this.timer === undefined) return;
+    this.world.cancel(this.timer);
+    this.timer = undefined;
+    this.open();
+  }
+
+  private open(): void {
+    const socket = this.world.connect(this.url);
+    this.socket = socket;
+    this.watchSilence();
+    socket.onmessage = ({ data }) => {
+      this.watchSilence();
+      this.take(JSON.parse(String(data)) as FeedMessage);
+    };
+    socket.onclose = ({ code, reason }) => {
+      this.lost(code, reason);
+    };
+  }
+
+  private take(message: FeedMessage): void {
+    switch (message.type) {
+      case "stale":
+        this.onStatus({ kind: "stale", since: String(message.since), reason: String(message.reason) });
+        return;
+      case "fresh":
+        this.onStatus({ kind: "live" });
+        return;
+      case "snapshot":
+        this.tries = 0;
+        this.lostAt = undefined;
+        this.onMessage(message);
+        this.onStatus({ kind: "live" });
+        return;
+      default:
+        this.onMessage(message);
+    }
+  }
+
+  private watchSilence(): void {
+    if (this.silence !== undefined) this.world.cancel(this.silence);
+    this.silence = this.world.later(() => {
+      this.lost(1006, "");
+    }, SILENT_MS);
+  }
+
+  private drop(): void {
+    if (this.silence !== undefined) this.world.cancel(this.silence);
+    this.silence = undefined;
+    const socket = this.socket;
+    this.socket = undefined;
+    if (!socket) return;
+    socket.onmessage = null;
+    socket.onclose = null;
+    socket.close();
+  }
+
+  private lost(code: number, reason: string): void {
+    this.drop();
+    if (this.isClosed) return;
+    if (NO_USE_TO_TRY.has(code)) {
+      this.onStatus({ kind: "refused", code, reason });
+      return;
+    }
+    this.lostAt ??= new Date(this.world.nowMs()).toISOString();
+    this.onStatus({ kind: "reconnecting", since: this.lostAt });
+    const longest = Math.min(RECONNECT_LONGEST_MS, RECONNECT_FIRST_MS * 2 ** this.tries);
+    this.tries += 1;
+    this.timer = this.world.later(
+      () => {
+        this.timer = undefined;
+        this.open();
+      },
+      longest * (0.5 + this.world.random() / 2),
+    );
+  }
+}
+
+const NOTHING: LiveView = { status: { kind: "connecting" }, at: null, state: {} };
+
+/** The state of one live address, shared by all that look at it; it is connected while somebody does. */
+export class LiveFeed {
+  private view: LiveView = NOTHING;
+  private connection: Connection | undefined;
+  private readonly listeners = new Set<() => void>();
+
+  constructor(
+    private readonly path: string,
+    private readonly world: World = browser,
+  ) {}
+
+  readonly get = (): LiveView => this.view;
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.listeners.add(listener);
+    this.connection ??= new Connection(
+      socketUrl(this.path),
+      (message) => this.take(message),
+      (status) => this.set({ ...this.view, status }),
+      this.world,
+    );
+    return () => {
+      this.listeners.delete(listener);
+      if (this.listeners.size > 0) return;
+      this.connection?.close();
+      this.connection = undefined;
+      this.view = NOTHING;
+    };
+  };
+
+  private take(message: FeedMessage): void {
+    if (message.type === "snapshot") {
+      this.set({ ...this.view, at: String(message.at), state: message.state as LiveState });
+    } else if (message.type === "delta") {
+      this.set({ ...this.view, at: String(message.at), state: applyDelta(this.view.state, message.delta as Delta) });
+    }
+    // After a `reset` a snapshot follows; until then what is shown stays.
+  }
+
+  private set(view: LiveView): void {
+    this.view = view;
+    for (const listener of this.listeners) listener();
+  }
+}
+
+const feeds = new Map<string, LiveFeed>();
+
+export function feedAt(path: string): LiveFeed {
+  let feed = feeds.get(path);
+  if (!feed) {
+    feed = new LiveFeed(path);
+    feeds.set(path, feed);
+  }
+  return feed;
+}

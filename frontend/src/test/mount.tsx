@@ -1,0 +1,65 @@
+import { QueryClient } from "@tanstack/react-query";
+import {
+  createMemoryHistory,
+  createRootRoute,
+  createRoute,
+  createRouter,
+  Outlet,
+  RouterProvider,
+} from "@tanstack/react-router";
+import { render, type RenderResult } from "@testing-library/react";
+import type { FunctionComponent } from "react";
+import { vi } from "vitest";
+import { Providers } from "@/app/providers";
+import { startTexts } from "@/i18n";
+import { parseSearch, stringifySearch } from "@/ui/urlState";
+
+export interface Mounted extends RenderResult {
+  /** The address shown now, with what stands behind the `?`. */
+  address: () => string;
+}
+
+/** A page as the console shows it, at an address, in English, with nothing cached and no retries. */
+export async function mount(
+  Page: FunctionComponent,
+  address = "/",
+  path = address.split("?")[0] ?? "/",
+): Promise<Mounted> {
+  await startTexts("en");
+  const root = createRootRoute({ component: Outlet });
+  const page = createRoute({ getParentRoute: () => root, path, component: Page });
+  const others = createRoute({ getParentRoute: () => root, path: "$", component: () => null });
+  const history = createMemoryHistory({ initialEntries: [address] });
+  const router = createRouter({ routeTree: root.addChildren([page, others]), history, parseSearch, stringifySearch });
+  const client = new QueryClient({ defaultOptions: { queries: { retry: false }, mutations: { retry: false } } });
+  await router.load();
+  const result = render(
+    <Providers client={client}>
+      <RouterProvider router={router} />
+    </Providers>,
+  );
+  return { ...result, address: () => router.state.location.href };
+}
+
+export type Answers = Readonly<Record<string, unknown>>;
+
+/**
+ * Answers for the requests of a test, by "GET /api/v1/…" without the query; a function gets the request. What isn't named
+ * fails the test's request with 404. Returns what was asked.
+ */
+export function answer(answers: Answers): { asked: { method: string; url: URL; body: unknown }[] } {
+  const asked: { method: string; url: URL; body: unknown }[] = [];
+  vi.stubGlobal("fetch", async (input: Request | string, init?: RequestInit) => {
+    const request = input instanceof Request ? input : new Request(new URL(input, window.location.origin), init);
+    const url = new URL(request.url);
+    const sent = request.method === "GET" ? "" : await request.text();
+    asked.push({ method: request.method, url, body: sent ? (JSON.parse(sent) as unknown) : undefined });
+    const known = answers[`${request.method} ${url.pathname}`];
+    const made: unknown = typeof known === "function" ? (known as (url: URL) => unknown)(url) : known;
+    if (made instanceof Response) return made;
+    if (made === undefined)
+      return Response.json({ code: "test.unknown", title: "not named by the test" }, { status: 404 });
+    return Response.json(made);
+  });
+  return { asked };
+}

@@ -1,0 +1,223 @@
+import { Alert, Badge, Button, Code, Group, List, Loader, Modal, Stack, Table, Text, TextInput } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useMutation } from "@tanstack/react-query";
+import { useEffect, useState, type ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+import type { Change } from "@/api/client";
+import { ProblemAlert } from "@/ui/ProblemAlert";
+
+export interface Attempt {
+  /** True: say what would happen, change nothing. */
+  dryRun: boolean;
+  /** For the audit log. */
+  reason: string;
+}
+
+interface Props<Plan> {
+  opened: boolean;
+  onClose: () => void;
+  title: string;
+  /** The change, and its dry run. */
+  run: (attempt: Attempt) => Promise<Plan>;
+  /** What it will do, shown before it is done. */
+  show: (plan: Plan) => ReactNode;
+  /** Whether there is anything to do; without it always. */
+  isWorthIt?: (plan: Plan) => boolean;
+  /** The name to be typed before something dangerous is done. */
+  confirmName?: string;
+  actionLabel: string;
+  /** Inputs of the change, above the plan. */
+  children?: ReactNode;
+  /** Changes whenever an input does: a plan of other inputs is no plan. */
+  inputs?: string;
+  /** Whether the inputs can be tried. */
+  isReady?: boolean;
+  doneMessage: string;
+  onDone?: (done: Plan) => void;
+}
+
+/**
+ * A change in two steps: the API's dry run shows exactly what would happen, then it is done. Dangerous ones ask for the name to be
+ * typed. An error leaves the dialog open with what to try.
+ */
+export function PlanDialog<Plan>(props: Props<Plan>) {
+  return (
+    <Modal
+      opened={props.opened}
+      onClose={props.onClose}
+      title={props.title}
+      size="lg"
+      closeButtonProps={{ "aria-label": "×" }}
+    >
+      {props.opened && <Steps {...props} />}
+    </Modal>
+  );
+}
+
+function Steps<Plan>({
+  onClose,
+  run,
+  show,
+  isWorthIt,
+  confirmName,
+  actionLabel,
+  children,
+  inputs = "",
+  isReady = true,
+  doneMessage,
+  onDone,
+}: Props<Plan>) {
+  const { t } = useTranslation();
+  const [reason, setReason] = useState("");
+  const [typed, setTyped] = useState("");
+  const [planned, setPlanned] = useState<{ plan: Plan; inputs: string } | null>(null);
+  const preview = useMutation({
+    mutationFn: () => run({ dryRun: true, reason }),
+    onSuccess: (plan) => setPlanned({ plan, inputs }),
+  });
+  const change = useMutation({
+    mutationFn: () => run({ dryRun: false, reason }),
+    onSuccess: (done) => {
+      notifications.show({ message: doneMessage, color: "teal" });
+      onDone?.(done);
+      onClose();
+    },
+  });
+  const hasInputs = Boolean(children);
+  const { mutate: plan } = preview;
+  // With nothing to fill in the plan is there at once.
+  useEffect(() => {
+    if (!hasInputs) plan();
+  }, [hasInputs, plan]);
+  const current = planned?.inputs === inputs ? planned.plan : null;
+  const isNamed = !confirmName || typed === confirmName;
+  const isUseful = current !== null && (isWorthIt?.(current) ?? true);
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (current === null) preview.mutate();
+        else if (isNamed && isUseful && !change.isPending) change.mutate();
+      }}
+    >
+      <Stack gap="md">
+        {children}
+        {preview.isPending && (
+          <Group gap="xs">
+            <Loader size="xs" aria-hidden />
+            <Text size="sm">{t("change.planning")}</Text>
+          </Group>
+        )}
+        {preview.isError && <ProblemAlert error={preview.error} onRetry={() => preview.mutate()} />}
+        {current !== null && (
+          <Alert color={confirmName ? "orange" : "blue"} title={t("change.what_happens")} data-plan="">
+            {show(current)}
+          </Alert>
+        )}
+        {current !== null && isUseful && (
+          <>
+            <TextInput
+              label={t("change.reason")}
+              description={t("change.reason_hint")}
+              maxLength={500}
+              value={reason}
+              onChange={(event) => setReason(event.currentTarget.value)}
+            />
+            {confirmName && (
+              <TextInput
+                label={t("change.type_name", { name: confirmName })}
+                value={typed}
+                autoComplete="off"
+                spellCheck={false}
+                data-confirm=""
+                onChange={(event) => setTyped(event.currentTarget.value)}
+              />
+            )}
+          </>
+        )}
+        {change.isError && <ProblemAlert error={change.error} />}
+        <Group justify="flex-end">
+          <Button variant="default" onClick={onClose}>
+            {t("action.cancel")}
+          </Button>
+          {current === null ? (
+            <Button type="submit" disabled={!isReady} loading={preview.isPending} data-action="preview">
+              {t("change.preview")}
+            </Button>
+          ) : (
+            <Button
+              type="submit"
+              color={confirmName ? "red" : undefined}
+              disabled={!isNamed || !isUseful}
+              loading={change.isPending}
+              data-action="apply"
+            >
+              {actionLabel}
+            </Button>
+          )}
+        </Group>
+      </Stack>
+    </form>
+  );
+}
+
+/** `PlanDialog` for what answers in the shape of every plain change. */
+export function ChangeDialog(props: Omit<Props<Change>, "show" | "isWorthIt">) {
+  return (
+    <PlanDialog<Change> {...props} show={(plan) => <ChangePlan plan={plan} />} isWorthIt={(plan) => plan.is_change} />
+  );
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function shown(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/** Fields that differ, as before -> after; and what else the API says about it. */
+export function ChangePlan({ plan }: { plan: Change }) {
+  const { t } = useTranslation();
+  const before = isRecord(plan.before) ? plan.before : {};
+  const after = isRecord(plan.after) ? plan.after : {};
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
+    (name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]),
+  );
+  return (
+    <Stack gap="xs">
+      <Group gap="xs">
+        <Text size="sm">{t("change.target")}</Text>
+        <Code>{plan.target}</Code>
+        {!plan.is_change && <Badge color="gray">{t("change.nothing")}</Badge>}
+      </Group>
+      {names.length > 0 && (
+        <Table withTableBorder>
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th>{t("change.field")}</Table.Th>
+              <Table.Th>{t("change.before")}</Table.Th>
+              <Table.Th>{t("change.after")}</Table.Th>
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {names.map((name) => (
+              <Table.Tr key={name}>
+                <Table.Th scope="row">{name}</Table.Th>
+                <Table.Td className="break">{name in before ? shown(before[name]) : "—"}</Table.Td>
+                <Table.Td className="break">{name in after ? shown(after[name]) : "—"}</Table.Td>
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
+      )}
+      {plan.notes.length > 0 && (
+        <List size="sm">
+          {plan.notes.map((note) => (
+            <List.Item key={note}>{note}</List.Item>
+          ))}
+        </List>
+      )}
+    </Stack>
+  );
+}

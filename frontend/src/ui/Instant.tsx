@@ -1,0 +1,36 @@
+import { Text, Tooltip } from "@mantine/core";
+import { useTranslation } from "react-i18next";
+import * as times from "@/format/times";
+import { useLanguage, useZone } from "@/ui/preferences";
+import { useNow } from "@/ui/useNow";
+
+/** An instant in the viewer's zone, UTC on hover and focus; `relative` shows "3 minutes ago" and keeps it true. */
+export function Instant({
+  at,
+  relative = false,
+  withMillis = false,
+}: {
+  at: string | null | undefined;
+  relative?: boolean;
+  withMillis?: boolean;
+}) {
+  const { t } = useTranslation();
+  const language = useLanguage();
+  const zone = useZone();
+  const now = useNow(relative ? 10_000 : null);
+  if (!at) {
+    return (
+      <Text span c="dimmed" inherit>
+        —<span className="sr-only">{t("unknown.never")}</span>
+      </Text>
+    );
+  }
+  const exact = times.dateTime(at, language, zone, withMillis);
+  return (
+    <Tooltip label={`${relative ? `${exact} · ` : ""}${times.utc(at)}`}>
+      <time dateTime={at} className="nowrap">
+        {relative ? times.relative(at, now, language) : exact}
+      </time>
+    </Tooltip>
+  );
+}

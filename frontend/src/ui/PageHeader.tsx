@@ -1,0 +1,50 @@
+import { Anchor, Breadcrumbs, Group, Stack, Text, Title } from "@mantine/core";
+import { useEffect, type ReactNode } from "react";
+import { LinkTo } from "@/ui/LinkTo";
+
+export interface Crumb {
+  label: string;
+  to: string;
+}
+
+/** A page's name, where it stands, and what can be done; sets the browser's title too. */
+export function PageHeader({
+  title,
+  crumbs = [],
+  badges,
+  description,
+  actions,
+}: {
+  title: string;
+  crumbs?: readonly Crumb[];
+  badges?: ReactNode;
+  description?: ReactNode;
+  actions?: ReactNode;
+}) {
+  useEffect(() => {
+    document.title = `${title} · PyQMQ`;
+  }, [title]);
+  return (
+    <Stack gap={4} mb="md">
+      {crumbs.length > 0 && (
+        <Breadcrumbs>
+          {crumbs.map((crumb) => (
+            <Anchor key={crumb.to} component={LinkTo} to={crumb.to} size="sm">
+              {crumb.label}
+            </Anchor>
+          ))}
+        </Breadcrumbs>
+      )}
+      <Group justify="space-between" align="center" gap="sm">
+        <Group gap="sm" align="center">
+          <Title order={1} size="h2" className="break">
+            {title}
+          </Title>
+          {badges}
+        </Group>
+        {actions && <Group gap="xs">{actions}</Group>}
+      </Group>
+      {description && <Text c="dimmed">{description}</Text>}
+    </Stack>
+  );
+}

@@ -1,0 +1,51 @@
+import { Code, CopyButton, Group, Paper, Stack, Text, Title, ActionIcon, Tooltip } from "@mantine/core";
+import { IconCheck, IconCopy } from "@tabler/icons-react";
+import type { ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+
+/** Code to take along. */
+export function Snippet({ code }: { code: string }) {
+  const { t } = useTranslation();
+  return (
+    <Group gap="xs" align="flex-start" wrap="nowrap" className="snippet">
+      <Code block tabIndex={0} className="grow">
+        {code}
+      </Code>
+      <CopyButton value={code}>
+        {({ copied, copy }) => (
+          <Tooltip label={copied ? t("action.copied") : t("action.copy")}>
+            <ActionIcon variant="subtle" onClick={copy} aria-label={t("action.copy")}>
+              {copied ? <IconCheck size={16} aria-hidden /> : <IconCopy size={16} aria-hidden />}
+            </ActionIcon>
+          </Tooltip>
+        )}
+      </CopyButton>
+    </Group>
+  );
+}
+
+/** An empty state that teaches: what this is, and the lines that make the first one appear. */
+export function Teach({
+  title,
+  children,
+  code,
+  action,
+}: {
+  title: string;
+  children: ReactNode;
+  code?: string;
+  action?: ReactNode;
+}) {
+  return (
+    <Paper withBorder p="xl" radius="md" data-teach="">
+      <Stack gap="sm" maw={680}>
+        <Title order={3} size="h4">
+          {title}
+        </Title>
+        <Text c="dimmed">{children}</Text>
+        {code && <Snippet code={code} />}
+        {action}
+      </Stack>
+    </Paper>
+  );
+}

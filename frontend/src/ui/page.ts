@@ -1,0 +1,22 @@
+import type { ComponentType } from "react";
+
+/** A page of a feature, as `features/NAME/pages.ts` lists them; app/router.tsx makes routes of them. */
+export interface Page {
+  /** `/subjects/$subject`: names with a dollar are parameters, read with `usePathParams`. */
+  path: string;
+  load: () => Promise<{ default: ComponentType }>;
+  /** For whoever is not signed in; shown without the layout. */
+  isPublic?: boolean;
+  /** Where the navigation shows it; not at all without. */
+  nav?: NavEntry;
+}
+
+export interface NavEntry {
+  /** Key in the namespace `common`, below `nav.`. */
+  label: string;
+  section: "messages" | "cluster" | "insight" | "settings";
+  order: number;
+  icon: ComponentType<{ size?: number | string; stroke?: number | string; "aria-hidden"?: boolean }>;
+  /** Not shown to whoever lacks it. */
+  right?: string;
+}

@@ -1,0 +1,37 @@
+import { createContext, useCallback, useContext, useMemo, useState, type ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+import type { Zone } from "@/format/times";
+
+interface Preferences {
+  /** In which zone instants are shown. */
+  zone: Zone;
+  setZone: (zone: Zone) => void;
+}
+
+const STORED = "qmq.zone";
+const Context = createContext<Preferences>({ zone: "local", setZone: () => undefined });
+
+/** How the viewer wants to see things, kept on this machine; colours are kept by the component library, the language by i18n. */
+export function PreferencesProvider({ children }: { children: ReactNode }) {
+  const [zone, keep] = useState<Zone>(() => (localStorage.getItem(STORED) === "utc" ? "utc" : "local"));
+  const setZone = useCallback((next: Zone) => {
+    localStorage.setItem(STORED, next);
+    keep(next);
+  }, []);
+  const value = useMemo(() => ({ zone, setZone }), [zone, setZone]);
+  return <Context.Provider value={value}>{children}</Context.Provider>;
+}
+
+export function useZone(): Zone {
+  return useContext(Context).zone;
+}
+
+export function usePreferences(): Preferences {
+  return useContext(Context);
+}
+
+/** The language as Intl takes it. */
+export function useLanguage(): string {
+  const { i18n } = useTranslation();
+  return i18n.language === "zh" ? "zh-CN" : "en-GB";
+}

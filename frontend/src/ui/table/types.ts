@@ -1,0 +1,38 @@
+import type { ReactNode } from "react";
+
+export interface Column<Row> {
+  id: string;
+  header: string;
+  cell: (row: Row) => ReactNode;
+  /** The API's ordering field; without it the column can't be sorted. */
+  sort?: string;
+  align?: "left" | "right";
+  /** Shown only when chosen. */
+  isHiddenAtFirst?: boolean;
+  /** Can't be hidden: the row's name. */
+  isFixed?: boolean;
+}
+
+/** A filter of a list; `name` is the API's parameter and the address's. */
+export type Filter =
+  | { kind: "search"; name: string; label: string }
+  | { kind: "select"; name: string; label: string; options: readonly { value: string; label: string }[] }
+  | { kind: "text"; name: string; label: string; placeholder?: string }
+  | { kind: "instant"; name: string; label: string };
+
+/** A page as lists of the API answer it. */
+export interface ListPage<Row> {
+  results: readonly Row[];
+  next: string | null;
+  previous?: string | null;
+}
+
+export type ListQuery = Readonly<Record<string, string | undefined>>;
+export type Load<Row> = (query: ListQuery, signal: AbortSignal) => Promise<ListPage<Row>>;
+
+export const PAGE_SIZES = ["50", "100", "200", "500"] as const;
+/** Instead of a page: the whole list, read in pieces while it is scrolled. */
+export const ALL = "all";
+export const SIZE_OF_A_PIECE = "500";
+/** Rows that a scrolled list holds at most; past it the filter has to be narrowed, or the list downloaded. */
+export const ROWS_MAX = 20_000;
