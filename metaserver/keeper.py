@@ -143,24 +143,14 @@ class Keeper:
 
     async def _write_all(self) -> bool:
         try:
-            while self._groups:
-                name, (group, reason) = next(iter(self._groups.items()))
-                await self._store(lambda g=group, r=reason: self._repository.save_group(g, r), f"broker group {name}")  # type: ignore[misc]
-                if self._groups.get(name) == (group, reason):
-                    del self._groups[name]
-            while self._nodes:
-                name, node = next(iter(self._nodes.items()))
-                await self._store(lambda n=node: self._repository.save_node(n), f"node {name}")  # type: ignore[misc]
-                if self._nodes.get(name) == node:
-                    del self._nodes[name]
-            while self._routes:
-                name, route = next(iter(self._routes.items()))
-                stored = await self._store(lambda r=route: self._repository.save_route(r), f"the route of {name!r}")  # type: ignore[misc]
-                if self._routes.get(name) == route:
-                    del self._routes[name]
-                if stored is not None and stored != route:
-                    # Another metaserver was first: its choice holds.
-                    self._on_route(stored)
+            while self._groups or self._nodes or self._routes:
+                # Groups first, each time: what came while something was written may refer to a group that came with it.
+                if self._groups:
+                    await self._write_a_group()
+                elif self._nodes:
+                    await self._write_a_node()
+                else:
+                    await self._write_a_route()
             while self._clients:
                 batch = list(self._clients)[:CLIENTS_PER_WRITE]
                 try:
@@ -181,6 +171,27 @@ class Keeper:
             logger.info("the database is back")
             self.problem = ""
         return True
+
+    async def _write_a_group(self) -> None:
+        name, (group, reason) = next(iter(self._groups.items()))
+        await self._store(lambda: self._repository.save_group(group, reason), f"broker group {name}")
+        if self._groups.get(name) == (group, reason):
+            del self._groups[name]
+
+    async def _write_a_node(self) -> None:
+        name, node = next(iter(self._nodes.items()))
+        await self._store(lambda: self._repository.save_node(node), f"node {name}")
+        if self._nodes.get(name) == node:
+            del self._nodes[name]
+
+    async def _write_a_route(self) -> None:
+        name, route = next(iter(self._routes.items()))
+        stored = await self._store(lambda: self._repository.save_route(route), f"the route of {name!r}")
+        if self._routes.get(name) == route:
+            del self._routes[name]
+        if stored is not None and stored != route:
+            # Another metaserver was first: its choice holds.
+            self._on_route(stored)
 
     async def _store(self, call: Callable[[], T], what: str) -> T | None:
         """Write one thing; None for what can't ever be stored: it is dropped, said and counted, and holds up nobody."""
