@@ -1,0 +1,73 @@
+import { Anchor, Code } from "@mantine/core";
+import { useMemo, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { EntryDrawer } from "@/features/audit/EntryDrawer";
+import { auditKey, loadAudit, type AuditEntry } from "@/features/audit/queries";
+import { VerifyChain } from "@/features/audit/VerifyChain";
+import { Instant } from "@/ui/Instant";
+import { PageHeader } from "@/ui/PageHeader";
+import { DataTable } from "@/ui/table/DataTable";
+import type { Column, Filter } from "@/ui/table/types";
+
+export default function AuditPage() {
+  const { t } = useTranslation("audit");
+  const [open, setOpen] = useState<AuditEntry | null>(null);
+  const columns = useMemo<Column<AuditEntry>[]>(
+    () => [
+      {
+        id: "at",
+        header: t("column.at"),
+        isFixed: true,
+        cell: (row) => (
+          <Anchor
+            component="button"
+            type="button"
+            size="sm"
+            onClick={() => setOpen(row)}
+            aria-label={t("open", { id: row.id })}
+          >
+            <Instant at={row.at} />
+          </Anchor>
+        ),
+      },
+      { id: "actor", header: t("column.actor"), cell: (row) => row.actor },
+      { id: "action", header: t("column.action"), cell: (row) => <Code>{row.action}</Code> },
+      { id: "target", header: t("column.target"), cell: (row) => <span className="break">{row.target}</span> },
+      { id: "reason", header: t("column.reason"), cell: (row) => <span className="break">{row.reason}</span> },
+      { id: "address", header: t("column.address"), isHiddenAtFirst: true, cell: (row) => row.address },
+      {
+        id: "request_id",
+        header: t("column.request"),
+        isHiddenAtFirst: true,
+        cell: (row) => <Code>{row.request_id}</Code>,
+      },
+    ],
+    [t],
+  );
+  const filters = useMemo<Filter[]>(
+    () => [
+      { kind: "search", name: "search", label: t("filter.search") },
+      { kind: "text", name: "actor", label: t("filter.actor") },
+      { kind: "text", name: "action", label: t("filter.action"), placeholder: "subject." },
+      { kind: "text", name: "target", label: t("filter.target") },
+      { kind: "instant", name: "since", label: t("filter.since") },
+      { kind: "instant", name: "until", label: t("filter.until") },
+    ],
+    [t],
+  );
+  return (
+    <>
+      <PageHeader title={t("title")} description={t("about")} actions={<VerifyChain />} />
+      <DataTable
+        label={t("title")}
+        queryKey={auditKey}
+        load={loadAudit}
+        columns={columns}
+        filters={filters}
+        rowKey={(row) => row.id}
+        download="/api/v1/audit/"
+      />
+      <EntryDrawer entry={open} onClose={() => setOpen(null)} />
+    </>
+  );
+}

@@ -1,0 +1,24 @@
+import { queryOptions } from "@tanstack/react-query";
+import { api, must, type Change, type Schema } from "@/api/client";
+import type { Attempt } from "@/ui/ChangeDialog";
+
+export type Task = Schema<"TaskRow">;
+
+/** Loops run every few seconds: so does the page. */
+const REFRESH_MS = 2_000;
+
+export const tasksKey = ["tasks"] as const;
+
+export function tasksOptions() {
+  return queryOptions({
+    queryKey: tasksKey,
+    queryFn: ({ signal }) => must(api.GET("/api/v1/tasks/", { signal })),
+    refetchInterval: REFRESH_MS,
+  });
+}
+
+/** Switch a loop on or off. */
+export function switchTask(name: string, isOn: boolean, { dryRun, reason }: Attempt): Promise<Change> {
+  const init = { params: { path: { name }, query: { dry_run: dryRun } }, body: { reason } };
+  return must(isOn ? api.POST("/api/v1/tasks/{name}/enable/", init) : api.POST("/api/v1/tasks/{name}/disable/", init));
+}
