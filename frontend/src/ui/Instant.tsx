@@ -17,7 +17,7 @@ export function Instant({
   const { t } = useTranslation();
   const language = useLanguage();
   const zone = useZone();
-  const now = useNow(relative ? 10_000 : null);
+  const now = useNow(relative);
   if (!at) {
     return (
       <Text span c="dimmed" inherit>

@@ -1,12 +1,34 @@
-import { useEffect, useState } from "react";
+import { useSyncExternalStore } from "react";
 
-/** The time now in ms since 1970, kept true every so many ms; null: as it was at the first render. */
-export function useNow(everyMs: number | null): number {
-  const [now, setNow] = useState(() => Date.now());
-  useEffect(() => {
-    if (everyMs === null) return undefined;
-    const timer = window.setInterval(() => setNow(Date.now()), everyMs);
-    return () => window.clearInterval(timer);
-  }, [everyMs]);
-  return now;
+const TICK_MS = 1_000;
+
+// One timer for the whole page, while somebody looks.
+const listeners = new Set<() => void>();
+let timer: number | undefined;
+let now = Date.now();
+
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener);
+  if (timer === undefined) {
+    now = Date.now();
+    timer = window.setInterval(() => {
+      now = Date.now();
+      for (const each of listeners) each();
+    }, TICK_MS);
+  }
+  return () => {
+    listeners.delete(listener);
+    if (listeners.size > 0) return;
+    window.clearInterval(timer);
+    timer = undefined;
+  };
+}
+
+function still(): () => void {
+  return () => undefined;
+}
+
+/** The time now in ms since 1970, kept true each second; with `isRunning` false only as of some render. */
+export function useNow(isRunning = true): number {
+  return useSyncExternalStore(isRunning ? subscribe : still, () => now);
 }

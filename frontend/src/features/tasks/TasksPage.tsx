@@ -90,7 +90,7 @@ function Loops({ tasks, onSwitch }: { tasks: readonly Task[]; onSwitch: (task: T
                 </Table.Td>
                 <Table.Td ta="right">{sequence(task.runs)}</Table.Td>
                 <Table.Td ta="right">{sequence(task.failures)}</Table.Td>
-                <Table.Td className="break">{task.holder || "—"}</Table.Td>
+                <Table.Td className="nowrap">{task.holder || "—"}</Table.Td>
                 {may("change_cluster") && (
                   <Table.Td>
                     <Button size="compact-sm" variant="default" onClick={() => onSwitch(task)}>
