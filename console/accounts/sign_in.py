@@ -54,6 +54,10 @@ class SignInDoors:
         if request.method in CHANGES and not is_form and has_body and request.content_type != "application/json":
             return _problem(415, "request.unsupported_media_type", "application/json is needed")
         response = self._get_response(request)
+        if is_form and response.status_code == 302 and "application/json" in request.headers.get("Accept", ""):
+            # The pages' policy lets no form lead to another site, by no redirect either: their script asks for the
+            # address and goes there itself, wherever the identity provider sends the browser then.
+            response = JsonResponse({"location": response.headers["Location"]})
         response.headers.setdefault("Cache-Control", "no-store")
         return response
 

@@ -1,5 +1,5 @@
 import { csrfToken } from "@/api/client";
-import { Problem } from "@/api/problem";
+import { Problem, problemOf } from "@/api/problem";
 
 /** Signing in and out: allauth's JSON addresses below `/_allauth/browser/v1/` (docs/accounts.md). */
 
@@ -15,6 +15,7 @@ export interface Flow {
 export interface Answer {
   status: number;
   data: Readonly<Record<string, unknown>>;
+  meta: Readonly<Record<string, unknown>>;
   flows: readonly Flow[];
   isAuthenticated: boolean;
   errors: readonly { message: string; code: string; param?: string }[];
@@ -45,16 +46,48 @@ export async function allauth(method: string, path: string, body?: unknown): Pro
     throw new Problem(response.status, code, text(said.title), text(said.detail));
   }
   const data = (said.data ?? {}) as Record<string, unknown>;
-  const meta = (said.meta ?? {}) as { is_authenticated?: boolean };
+  const meta = (said.meta ?? {}) as Record<string, unknown>;
   return {
     status: response.status,
     data,
+    meta,
     flows: (data.flows ?? []) as Flow[],
-    isAuthenticated: Boolean(meta.is_authenticated),
+    isAuthenticated: meta.is_authenticated === true,
     errors: (said.errors ?? []) as Answer["errors"],
   };
 }
 
 export async function signOut(): Promise<void> {
   await allauth("DELETE", "auth/session");
+}
+
+/**
+ * To the identity provider: the address to send the browser to, which comes back to `comeBackTo` (of this site; with `?error=` when it
+ * went wrong). Asked for and gone to by hand, for a form's own redirect to another site is what the page's policy forbids.
+ */
+export async function providerAddress(
+  provider: string,
+  process: "login" | "connect",
+  comeBackTo: string,
+): Promise<string> {
+  let response: Response;
+  try {
+    response = await fetch(`${BASE}auth/provider/redirect`, {
+      method: "POST",
+      credentials: "same-origin",
+      headers: { Accept: "application/json", "X-CSRFToken": csrfToken() },
+      body: new URLSearchParams({ provider, process, callback_url: comeBackTo }),
+    });
+  } catch {
+    throw new Problem(0, "console.unreachable", "", "");
+  }
+  let said: unknown;
+  try {
+    said = await response.json();
+  } catch {
+    said = undefined;
+  }
+  const location = (said as { location?: unknown } | undefined)?.location;
+  if (!response.ok || typeof location !== "string") throw problemOf(response.status, said);
+  return location;
 }

@@ -1,20 +1,7 @@
-import {
-  ActionIcon,
-  AppShell,
-  Burger,
-  Button,
-  Group,
-  Kbd,
-  Menu,
-  NavLink,
-  ScrollArea,
-  Text,
-  Tooltip,
-} from "@mantine/core";
-import { useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
+import { ActionIcon, AppShell, Burger, Button, Group, Kbd, Menu, NavLink, ScrollArea, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { spotlight } from "@mantine/spotlight";
-import { IconClock, IconLanguage, IconMoon, IconSearch, IconSun, IconUser } from "@tabler/icons-react";
+import { IconSearch, IconUser } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useRouterState } from "@tanstack/react-router";
 import { useEffect, type ReactNode } from "react";
@@ -24,11 +11,9 @@ import { useMay, useMe, type Right } from "@/api/me";
 import { Jump } from "@/app/Jump";
 import { pages } from "@/app/pages";
 import { Proof } from "@/app/Proof";
-import { zoneName } from "@/format/times";
-import { LANGUAGES, setLanguage, type Language } from "@/i18n";
 import { LinkTo } from "@/ui/LinkTo";
 import type { NavEntry } from "@/ui/page";
-import { usePreferences } from "@/ui/preferences";
+import { LanguageSwitch, SchemeSwitch, ZoneSwitch } from "@/ui/ViewSwitches";
 
 const SECTIONS: readonly NavEntry["section"][] = ["messages", "cluster", "insight", "settings"];
 
@@ -65,7 +50,9 @@ export function Layout({ children }: { children: ReactNode }) {
             >
               {t("jump.open")}
             </Button>
-            <Settings />
+            <ZoneSwitch />
+            <LanguageSwitch />
+            <SchemeSwitch />
             <Person />
           </Group>
         </Group>
@@ -112,59 +99,6 @@ function Navigation({ path }: { path: string }) {
         );
       })}
     </ScrollArea>
-  );
-}
-
-function Settings() {
-  const { t, i18n } = useTranslation();
-  const { setColorScheme } = useMantineColorScheme();
-  const scheme = useComputedColorScheme("light");
-  const { zone, setZone } = usePreferences();
-  const other: Language = i18n.language === "zh" ? "en" : "zh";
-  const otherZone = zone === "utc" ? "local" : "utc";
-  return (
-    <>
-      <Tooltip label={t("settings.zone", { zone: zoneName(zone) })}>
-        <ActionIcon
-          variant="default"
-          size="lg"
-          visibleFrom="sm"
-          aria-label={t("settings.zone_switch", { zone: zoneName(otherZone) })}
-          onClick={() => setZone(otherZone)}
-        >
-          {zone === "utc" ? (
-            <Text size="10px" fw={700}>
-              UTC
-            </Text>
-          ) : (
-            <IconClock size={18} aria-hidden />
-          )}
-        </ActionIcon>
-      </Tooltip>
-      <Tooltip label={LANGUAGES[other]}>
-        <ActionIcon
-          variant="default"
-          size="lg"
-          aria-label={LANGUAGES[other]}
-          lang={other === "zh" ? "zh-CN" : "en"}
-          data-language={other}
-          onClick={() => void setLanguage(other)}
-        >
-          <IconLanguage size={18} aria-hidden />
-        </ActionIcon>
-      </Tooltip>
-      <Tooltip label={scheme === "dark" ? t("settings.light") : t("settings.dark")}>
-        <ActionIcon
-          variant="default"
-          size="lg"
-          data-scheme={scheme}
-          aria-label={scheme === "dark" ? t("settings.light") : t("settings.dark")}
-          onClick={() => setColorScheme(scheme === "dark" ? "light" : "dark")}
-        >
-          {scheme === "dark" ? <IconSun size={18} aria-hidden /> : <IconMoon size={18} aria-hidden />}
-        </ActionIcon>
-      </Tooltip>
-    </>
   );
 }
 

@@ -41,6 +41,12 @@ export async function mount(
   return { ...result, address: () => router.state.location.href };
 }
 
+/** A form's fields, or what the JSON says. */
+function read(sent: string, request: Request): unknown {
+  const isForm = request.headers.get("Content-Type")?.startsWith("application/x-www-form-urlencoded");
+  return isForm ? Object.fromEntries(new URLSearchParams(sent)) : JSON.parse(sent);
+}
+
 export type Answers = Readonly<Record<string, unknown>>;
 
 /**
@@ -53,7 +59,7 @@ export function answer(answers: Answers): { asked: { method: string; url: URL; b
     const request = input instanceof Request ? input : new Request(new URL(input, window.location.origin), init);
     const url = new URL(request.url);
     const sent = request.method === "GET" ? "" : await request.text();
-    asked.push({ method: request.method, url, body: sent ? (JSON.parse(sent) as unknown) : undefined });
+    asked.push({ method: request.method, url, body: sent ? read(sent, request) : undefined });
     const known = answers[`${request.method} ${url.pathname}`];
     const made: unknown = typeof known === "function" ? (known as (url: URL) => unknown)(url) : known;
     if (made instanceof Response) return made;

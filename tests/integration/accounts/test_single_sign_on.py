@@ -179,3 +179,34 @@ def test_a_signed_in_user_takes_the_identity_as_a_second_way_in(provider: Identi
     fresh, _ = sign_in(provider)
     assert fresh.get("/api/v1/me/").json()["username"] == "root"
     assert User.objects.count() == 1
+
+
+def test_a_page_is_told_where_to_go_for_its_policy_lets_no_form_lead_away(provider: IdentityProvider) -> None:
+    client = Client(enforce_csrf_checks=True, raise_request_exception=False)
+    client.get("/_allauth/browser/v1/config")
+    token = client.cookies[django_settings.CSRF_COOKIE_NAME].value
+    form = {"provider": "sso", "process": "login", "callback_url": "/sign-in?back=sso&next=%2Fgroups"}
+    headers = {"Accept": "application/json"}
+    address = "/_allauth/browser/v1/auth/provider/redirect"
+    assert client.post(address, form, headers=headers).status_code == 403, "without the CSRF token"
+    told = client.post(address, form, headers={**headers, "X-CSRFToken": token})
+    assert (told.status_code, told.headers["Cache-Control"]) == (200, "no-store")
+    assert told.json()["location"].startswith(f"{provider.issuer}/authorize?")
+    elsewhere = client.post(
+        address, {**form, "callback_url": "https://evil.example/"}, headers={**headers, "X-CSRFToken": token}
+    )
+    back = urlsplit(elsewhere.json()["location"])
+    assert (back.path, back.query) == ("/sign-in", "error=unknown&error_process=login")
+
+
+def test_after_the_provider_the_second_factor_is_asked_for(provider: IdentityProvider) -> None:
+    from allauth.mfa.models import Authenticator
+
+    sign_in(provider)
+    Authenticator.objects.create(user=User.objects.get(), type="totp", data={"secret": "-"})
+    client, back = sign_in(provider)
+    assert back.headers["Location"] == "/"
+    assert client.get("/api/v1/me/").status_code == 401
+    session = client.get("/_allauth/browser/v1/auth/session")
+    pending = [flow["id"] for flow in session.json()["data"]["flows"] if flow.get("is_pending")]
+    assert (session.status_code, pending) == (401, ["mfa_authenticate"])
