@@ -2,12 +2,13 @@
 
 from django.urls import path
 
-from api.views import analytics
+from api.views import analytics, summaries
 
 urlpatterns = [
     path("overview/", analytics.OverviewView.as_view(), name="overview"),
     path("lag/", analytics.LagView.as_view(), name="lag"),
     path("analytics/runs/", analytics.RunsView.as_view(), name="analytics-runs"),
     path("analytics/runs/<int:run_id>/", analytics.RunView.as_view(), name="analytics-run"),
-    path("analytics/tables/", analytics.TablesView.as_view(), name="analytics-tables"),
+    path("analytics/tables/", summaries.TablesView.as_view(), name="analytics-tables"),
+    path("analytics/tables/<str:table>/", summaries.TableView.as_view(), name="analytics-table"),
 ]

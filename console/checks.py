@@ -23,6 +23,7 @@ def register() -> None:
     checks.register(hosts, checks.Tags.security, deploy=True)
     checks.register(collation, checks.Tags.database)
     checks.register(accounts, checks.Tags.security)
+    checks.register(analytics)
 
 
 def cookies(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
@@ -114,3 +115,13 @@ def accounts(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
         hint = "Both QMQ_OIDC_ISSUER and QMQ_OIDC_CLIENT_ID are needed, or neither."
         found.append(checks.Error("the single sign-on is set up by half", hint=hint, id="console.E006"))
     return found
+
+
+def analytics(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
+    """E007: summaries that would be forgotten at once, or their roll-ups before them."""
+    days = list(settings.ANALYTICS_KEEP_DAYS.values())
+    if min(days) >= 1 and days == sorted(days):
+        return []
+    names = ", ".join(f"{step} {kept}" for step, kept in settings.ANALYTICS_KEEP_DAYS.items())
+    hint = "Each has to be 1 or more, and none shorter than that of the step before it."
+    return [checks.Error(f"QMQ_ANALYTICS_..._ROWS_DAYS can't be: {names}", hint=hint, id="console.E007")]

@@ -237,6 +237,9 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "AlertState": "api.serializers.alerts.ALERT_STATES",
         "AlertChannelKind": "api.serializers.alerts.CHANNEL_KINDS",
         "NotificationState": "api.serializers.alerts.NOTIFICATION_STATES",
+        "SummaryStep": [(step, step) for step in ("minute", "ten_minutes", "hour", "day")],
+        "SummaryState": [(state, state) for state in ("no_run_yet", "filled")],
+        "RunState": [(state, state) for state in ("running", "succeeded", "failed")],
     },
 }
 
@@ -251,6 +254,16 @@ EMAIL_HOST_PASSWORD = os.environ.get("QMQ_SMTP_PASSWORD", "")
 EMAIL_USE_TLS = _flag("QMQ_SMTP_STARTTLS")
 EMAIL_TIMEOUT = 5
 DEFAULT_FROM_EMAIL = os.environ.get("QMQ_MAIL_FROM", "pyqmq@localhost")
+
+# --- analytics --------------------------------------------------------------------------------------------------------
+
+ANALYTICS_KEEP_DAYS = {
+    "minute": int(os.environ.get("QMQ_ANALYTICS_MINUTE_ROWS_DAYS", "7")),
+    "ten_minutes": int(os.environ.get("QMQ_ANALYTICS_TEN_MINUTE_ROWS_DAYS", "30")),
+    "hour": int(os.environ.get("QMQ_ANALYTICS_HOUR_ROWS_DAYS", "400")),
+    "day": int(os.environ.get("QMQ_ANALYTICS_DAY_ROWS_DAYS", "1000")),
+}
+"""Days that summaries of each step are kept."""
 
 # --- Redis, Channels, Celery ------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The shape of analytics, live numbers and the overview."""
+"""The shape of analytics runs, live numbers and the overview."""
 
 from rest_framework import serializers
 
@@ -15,25 +15,12 @@ class RunRow(serializers.Serializer):  # type: ignore[type-arg]
     to_at = serializers.DateTimeField(allow_null=True)
     watermark_at = serializers.DateTimeField(allow_null=True)
     inputs = serializers.DictField()
+    tables = serializers.ListField(child=serializers.CharField(), help_text="summary tables it has filled")
     rows_read = serializers.CharField(allow_null=True)
     rows_written = serializers.CharField(allow_null=True)
     error = serializers.CharField(allow_blank=True)
     started_at = serializers.DateTimeField()
     finished_at = serializers.DateTimeField(allow_null=True)
-
-
-class TableRow(serializers.Serializer):  # type: ignore[type-arg]
-    """A summary table."""
-
-    name = serializers.CharField()
-    text = serializers.CharField()
-    columns = serializers.DictField(child=serializers.CharField(), help_text="column -> what it means, with its unit")
-
-
-class Tables(serializers.Serializer):  # type: ignore[type-arg]
-    """All summary tables."""
-
-    results = TableRow(many=True)
 
 
 class LagRow(serializers.Serializer):  # type: ignore[type-arg]

@@ -1,4 +1,4 @@
-"""/analytics/, /lag/ and /overview/."""
+"""/analytics/runs/, /lag/ and /overview/."""
 
 from typing import Any
 
@@ -19,7 +19,6 @@ from console import overview
 from console.accounts.roles import Right
 from console.analytics import queries
 from console.analytics.models import AnalyticsRun, RunState
-from console.analytics.tables import TABLES
 from metaserver.services.changes import NotFound
 
 LAG_ORDERINGS = ("-time_lag_seconds", "-lag", "subject")
@@ -42,6 +41,7 @@ def row(run: AnalyticsRun) -> dict[str, Any]:
         "to_at": run.to_at,
         "watermark_at": run.watermark_at,
         "inputs": run.inputs,
+        "tables": run.tables,
         "rows_read": None if run.rows_read is None else str(run.rows_read),
         "rows_written": None if run.rows_written is None else str(run.rows_written),
         "error": run.error,
@@ -82,18 +82,6 @@ class RunView(ApiView):
         if found is None:
             raise NotFound(f"there is no run {run_id}", code="analytics_run.unknown")
         return Response(row(found))
-
-
-class TablesView(ApiView):
-    """Summary tables."""
-
-    rights = {"GET": Right.READ}
-
-    @extend_schema(operation_id="analytics_tables_list", responses=shapes.Tables)
-    def get(self, request: Request) -> Response:
-        """The summary tables that jobs fill, with what their columns mean. There are few: no pages."""
-        found = [{"name": table.name, "text": table.text, "columns": table.columns} for table in TABLES.values()]
-        return Response({"results": found})
 
 
 class OverviewView(ApiView):

@@ -1,20 +1,113 @@
-"""The summary tables that the console may read, by name. Jobs register theirs."""
+"""The summary tables by name: what jobs publish and pages read. What a table is like stands at its model."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
-from django.db.models import Model
+from django.db import models
+
+from console.analytics.models import (
+    Anomaly,
+    ConsumerShare,
+    DelayedLoad,
+    DiskForecast,
+    DrainForecast,
+    Failure,
+    GroupRates,
+    GroupSkew,
+    Lag,
+    Latency,
+    SubjectRates,
+    Summary,
+    TeamCapacity,
+)
+
+_COMMON = {field.name for field in Summary._meta.get_fields()} | {"id"}
+_TYPES: dict[type, str] = {
+    models.CharField: "text",
+    models.BigIntegerField: "integer",
+    models.FloatField: "number",
+    models.BooleanField: "boolean",
+    models.BinaryField: "bytes",
+}
+_BOUNDS = ("_min", "_max", "_mean", "_last", "_low", "_mid", "_high")
+_UNITS = {
+    "messages_per_second": "messages/s",
+    "bytes_per_second": "bytes/s",
+    "seconds": "s",
+    "ms": "ms",
+    "messages": "messages",
+    "bytes": "bytes",
+    "count": "count",
+    "ratio": "1",
+    "attempts": "attempts",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class SummaryTable:
-    """A table: its model, the columns that are shown with their units, and the column that says when."""
+class Column:
+    """A column: its type (text, integer, number, boolean, bytes), its unit (None: it has none) and what it says."""
 
     name: str
+    type: str
+    unit: str | None
     text: str
-    model: type[Model]
-    columns: dict[str, str]
-    """Column -> what it means, with its unit."""
-    at: str
+    is_nullable: bool
+    is_key: bool
+    length_max: int | None
+    choices: frozenset[str]
 
 
-TABLES: dict[str, SummaryTable] = {}
+@dataclass(frozen=True)
+class SummaryTable:
+    """A table: its name and its model."""
+
+    name: str
+    model: type[Summary]
+
+    @property
+    def text(self) -> str:
+        """What it shows."""
+        return (self.model.__doc__ or "").strip()
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """Its columns, the key's first; `run`, `step_seconds` and `at_ms`, which all have, left out."""
+        fields = [field for field in self.model._meta.fields if field.name not in _COMMON]
+        found = [_column(self.model, field) for field in fields]
+        return tuple(sorted(found, key=lambda column: not column.is_key))
+
+    @cached_property
+    def shown(self) -> tuple[Column, ...]:
+        """The columns that pages get."""
+        return tuple(column for column in self.columns if column.type != "bytes")
+
+
+def _column(model: type[Summary], field: "models.Field[object, object]") -> Column:
+    kind = next(text for cls, text in _TYPES.items() if isinstance(field, cls))
+    choices = frozenset(str(value) for value, _ in field.choices or ())
+    is_key = field.name in model.key
+    unit = _unit(field.name) if kind in ("integer", "number") else None
+    return Column(field.name, kind, unit, model.meanings[field.name], field.null, is_key, field.max_length, choices)
+
+
+def _unit(name: str) -> str | None:
+    for bound in _BOUNDS:
+        name = name.removesuffix(bound)
+    return next((unit for ending, unit in _UNITS.items() if name == ending or name.endswith(f"_{ending}")), None)
+
+
+_MODELS: dict[str, type[Summary]] = {
+    "lag": Lag,
+    "subject_rates": SubjectRates,
+    "group_rates": GroupRates,
+    "latencies": Latency,
+    "group_skew": GroupSkew,
+    "consumer_shares": ConsumerShare,
+    "failures": Failure,
+    "delayed_load": DelayedLoad,
+    "drain_forecasts": DrainForecast,
+    "disk_forecasts": DiskForecast,
+    "anomalies": Anomaly,
+    "team_capacity": TeamCapacity,
+}
+TABLES = {name: SummaryTable(name, model) for name, model in _MODELS.items()}

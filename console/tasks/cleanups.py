@@ -1,4 +1,4 @@
-"""What is old goes: answers kept for repeated requests, ended sessions, clients not seen for long."""
+"""What is old goes: answers kept for repeated requests, ended sessions, clients not seen for long, old summaries."""
 
 from datetime import timedelta
 
@@ -6,6 +6,7 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 
 from console.accounts.sessions import forget_expired
+from console.analytics import retention
 from console.models import IdempotencyKey
 from console.tasks.loops import Context, Loop, register
 from metaserver.services import routes
@@ -13,7 +14,9 @@ from metaserver.services import routes
 KEEP_ANSWERS = timedelta(hours=24)
 KEEP_CLIENTS = timedelta(days=7)
 ROWS_MAX = 5_000
-"""Rows of a kind deleted in one run."""
+"""Rows of a kind deleted in one run; of summaries as many as there is time for."""
+RESERVE_SECONDS = 60.0
+"""Time of a run that summaries leave."""
 
 
 def clean_up(context: Context) -> str:
@@ -24,7 +27,8 @@ def clean_up(context: Context) -> str:
     ended = Session.objects.filter(expire_date__lt=now).values_list("pk", flat=True)[:ROWS_MAX]
     sessions = Session.objects.filter(pk__in=list(ended)).delete()[0] + forget_expired(ROWS_MAX)
     clients = routes.forget_clients(KEEP_CLIENTS, ROWS_MAX)
-    return f"{answers} kept answers, {sessions} sessions, {clients} clients deleted"
+    summaries = retention.forget_old(now, is_time_up=lambda: context.seconds_left < RESERVE_SECONDS)
+    return f"{answers} kept answers, {sessions} sessions, {clients} clients, {summaries} summaries deleted"
 
 
 CLEANUPS = register(Loop("cleanups", 600.0, 120.0, "deletes what nobody needs any more", clean_up))

@@ -1,8 +1,11 @@
-"""What analytics leave behind for the console: a row a run. Summary tables come with the jobs that fill them."""
+"""Runs of jobs, and how far each summary table is."""
 
 from enum import StrEnum
 
 from django.db import models
+
+DEMO_JOB = "demo"
+"""The job whose rows are made up; the first real run that fills a table takes them out of it."""
 
 
 class RunState(StrEnum):
@@ -23,6 +26,8 @@ class AnalyticsRun(models.Model):
     watermark_at = models.DateTimeField(null=True)
     """Everything before it is in the tables."""
     inputs = models.JSONField(default=dict)
+    tables = models.JSONField(default=list)
+    """Names of the summary tables it has filled."""
     rows_read = models.BigIntegerField(null=True)
     rows_written = models.BigIntegerField(null=True)
     error = models.TextField(blank=True)
@@ -34,3 +39,16 @@ class AnalyticsRun(models.Model):
 
     def __str__(self) -> str:
         return f"{self.job} {self.state}"
+
+
+class TableState(models.Model):
+    """How far a summary table is. No row: no run has filled it yet."""
+
+    table = models.CharField(max_length=60, unique=True)
+    run = models.ForeignKey(AnalyticsRun, on_delete=models.CASCADE)
+    """The last that filled it."""
+    watermark_at = models.DateTimeField(null=True)
+    """Everything before it is in the table; null until a run that filled it has succeeded."""
+
+    def __str__(self) -> str:
+        return self.table

@@ -1,0 +1,72 @@
+"""The shape of summary tables and their rows."""
+
+from rest_framework import serializers
+
+from console.analytics.models import RunState
+from console.analytics.steps import Step
+
+TABLE_STATES = ("no_run_yet", "filled")
+COLUMN_TYPES = ("text", "integer", "number", "boolean")
+
+
+class ColumnRow(serializers.Serializer):  # type: ignore[type-arg]
+    """A column of a summary table."""
+
+    name = serializers.CharField()
+    type = serializers.ChoiceField(choices=COLUMN_TYPES)
+    unit = serializers.CharField(allow_null=True, help_text="of numbers; 1: a ratio; null: it has none")
+    text = serializers.CharField(help_text="what it says")
+    is_nullable = serializers.BooleanField(help_text="null is what could not be measured")
+    is_key = serializers.BooleanField(help_text="tells rows of one moment apart")
+    choices = serializers.ListField(child=serializers.CharField(), help_text="the values there are; empty: any")
+
+
+class TableRow(serializers.Serializer):  # type: ignore[type-arg]
+    """A summary table."""
+
+    name = serializers.CharField()
+    text = serializers.CharField()
+    columns = ColumnRow(many=True)
+    filters = serializers.ListField(child=serializers.CharField(), help_text="what its rows can be narrowed by")
+    steps = serializers.ListField(child=serializers.ChoiceField(choices=[step.value for step in Step]))
+    is_ahead = serializers.BooleanField(help_text="its moments are in the future")
+    state = serializers.ChoiceField(choices=TABLE_STATES)
+    as_of = serializers.DateTimeField(allow_null=True, help_text="everything before it is in the table")
+
+
+class Tables(serializers.Serializer):  # type: ignore[type-arg]
+    """All summary tables."""
+
+    results = TableRow(many=True)
+
+
+class RunOfRows(serializers.Serializer):  # type: ignore[type-arg]
+    """A run that made rows. Those of job `demo` are made up."""
+
+    id = serializers.CharField()
+    job = serializers.CharField()
+    state = serializers.ChoiceField(choices=[s.value for s in RunState])
+    finished_at = serializers.DateTimeField(allow_null=True)
+    watermark_at = serializers.DateTimeField(allow_null=True)
+
+
+class SummaryPage(serializers.Serializer):  # type: ignore[type-arg]
+    """Rows of a summary table, what was asked for, and who made them."""
+
+    table = serializers.CharField()
+    state = serializers.ChoiceField(choices=TABLE_STATES, help_text="no_run_yet: no job has ever filled the table")
+    as_of = serializers.DateTimeField(
+        allow_null=True, help_text="everything before it is in the table; null: no run that filled it has succeeded yet"
+    )
+    step = serializers.ChoiceField(choices=[step.value for step in Step], help_text="what each row stands for")
+    step_seconds = serializers.IntegerField()
+    from_at = serializers.DateTimeField()
+    to_at = serializers.DateTimeField()
+    kept_since = serializers.DateTimeField(help_text="earlier rows of this step are forgotten")
+    runs = RunOfRows(many=True, help_text="that made these rows, and the last that filled the table; newest first")
+    results = serializers.ListField(
+        child=serializers.DictField(),
+        help_text="`at` (the step's beginning), `run`, and the table's columns; null is what could not be measured",
+    )
+    next = serializers.CharField(allow_null=True, help_text="to be sent as ?cursor=")
+    previous = serializers.CharField(allow_null=True, help_text="to be sent as ?cursor=")

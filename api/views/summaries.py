@@ -1,0 +1,228 @@
+"""/analytics/tables/: what jobs found out, at the step that suits a chart, with the runs that made it."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from api.base import ApiView, iso
+from api.pagination import PAGE_MAX
+from api.problems import Problem
+from api.serializers import summaries as shapes
+from console.accounts.roles import Right
+from console.analytics import queries
+from console.analytics.models import AnalyticsRun, Summary, TableState
+from console.analytics.rows import Window
+from console.analytics.steps import DAY_MS, POINTS_MAX, Step, step_for
+from console.analytics.tables import TABLES, Column, SummaryTable
+from metaserver.services.changes import NotFound, text_problem
+
+BACK_MS = DAY_MS
+"""How far back is shown unless told."""
+AHEAD_MS = 90 * DAY_MS
+"""How far ahead, for tables that look ahead."""
+MOMENT_MS_MAX = 253_402_300_799_000
+"""The end of the year 9999."""
+AUTO = "auto"
+STEPS = (AUTO, *Step)
+ALL_FILTERS = tuple(dict.fromkeys(name for table in TABLES.values() for name in queries.filters_of(table)))
+_FILTER_TEXTS = {
+    "run": "only rows that this run made",
+    "team": "only subjects that this team owns now; of team_capacity: this team",
+    "group": "empty: what concerns the subject alone (anomalies)",
+}
+
+
+def table_row(table: SummaryTable, state: TableState | None) -> dict[str, Any]:
+    """A table as the list shows it."""
+    columns = [
+        {
+            "name": column.name,
+            "type": column.type,
+            "unit": column.unit,
+            "text": column.text,
+            "is_nullable": column.is_nullable,
+            "is_key": column.is_key,
+            "choices": sorted(column.choices),
+        }
+        for column in table.shown
+    ]
+    return {
+        "name": table.name,
+        "text": table.text,
+        "columns": columns,
+        "filters": queries.filters_of(table),
+        "steps": table.model.steps,
+        "is_ahead": table.model.is_ahead,
+        **how_far(state),
+    }
+
+
+def how_far(state: TableState | None) -> dict[str, Any]:
+    """Whether a table was ever filled, and up to when."""
+    if state is None:
+        return {"state": "no_run_yet", "as_of": None}
+    return {"state": "filled", "as_of": state.watermark_at}
+
+
+def run_row(run: AnalyticsRun) -> dict[str, Any]:
+    """A run as answers name it."""
+    return {
+        "id": str(run.pk),
+        "job": run.job,
+        "state": run.state,
+        "finished_at": run.finished_at,
+        "watermark_at": run.watermark_at,
+    }
+
+
+class TablesView(ApiView):
+    """Summary tables."""
+
+    rights = {"GET": Right.READ}
+
+    @extend_schema(operation_id="analytics_tables_list", responses=shapes.Tables)
+    def get(self, request: Request) -> Response:
+        """The summary tables that jobs fill, with what their columns mean. There are few: no pages."""
+        states = queries.states()
+        return Response({"results": [table_row(table, states.get(name)) for name, table in TABLES.items()]})
+
+
+class TableView(ApiView):
+    """Rows of a summary table."""
+
+    rights = {"GET": Right.READ}
+
+    @extend_schema(
+        operation_id="analytics_tables_get",
+        responses=shapes.SummaryPage,
+        parameters=[
+            OpenApiParameter(
+                "table", OpenApiTypes.STR, OpenApiParameter.PATH, description=f"one of {', '.join(TABLES)}"
+            ),
+            OpenApiParameter(
+                "from", OpenApiTypes.DATETIME,
+                description="Rows that begin here or later. Unless told a day before `to`; now, where the table looks ahead.",
+            ),
+            OpenApiParameter(
+                "to", OpenApiTypes.DATETIME,
+                description="Rows that begin before this. Unless told now; 90 days after `from`, where the table looks ahead.",
+            ),
+            OpenApiParameter(
+                "step", OpenApiTypes.STR, enum=STEPS, default=AUTO,
+                description=f"auto: the finest that is kept so long and has {POINTS_MAX} points or fewer in the range.",
+            ),
+            OpenApiParameter(
+                "ordering", OpenApiTypes.STR, default="-at",
+                description="at or a column, with '-' for descending; several with commas.",
+            ),
+            *(
+                OpenApiParameter(
+                    name, OpenApiTypes.BOOL if name.startswith("is_") else OpenApiTypes.STR,
+                    description=_FILTER_TEXTS.get(name, "exactly this") + "; where the table has it",
+                )
+                for name in ALL_FILTERS
+            ),
+            OpenApiParameter("limit", int, description=f"rows of a page, at most {PAGE_MAX}"),
+            OpenApiParameter("cursor", str, description="`next` or `previous` of another page of the same question"),
+        ],
+    )  # fmt: skip
+    def get(self, request: Request, table: str) -> Response:
+        """Rows of a summary table. To read on by cursors, name `from`, `to` and `step` as the first answer has them."""
+        found = TABLES.get(table)
+        if found is None:
+            raise NotFound(
+                f"there is no summary table {table!r}; there are {', '.join(TABLES)}", code="analytics_table.unknown"
+            )
+        now = timezone.now()
+        window = self._window(found, now)
+        step = self._step(found, window, now)
+        filters = self._filters(found)
+        self.page_ordering = self._ordering(found)  # type: ignore[misc]
+        state = queries.state_of(table)
+        page: list[Summary] = self.paginate_queryset(queries.rows(found, step, window, filters)) or []
+        answer = self.get_paginated_response([_row(found.shown, row) for row in page])
+        made_by = {row.run_id for row in page} | ({state.run_id} if state is not None else set())
+        answer.data |= {
+            "table": table,
+            **how_far(state),
+            "step": step,
+            "step_seconds": step.seconds,
+            "from_at": iso(window.from_ms),
+            "to_at": iso(window.to_ms),
+            "kept_since": iso(queries.kept_since_ms(step, now)),
+            "runs": [run_row(run) for run in queries.runs_of(made_by)],
+        }
+        return answer
+
+    def _window(self, table: SummaryTable, now: datetime) -> Window:
+        now_ms = int(now.timestamp() * 1000)
+        begin, end = self.moment_ms("from"), self.moment_ms("to")
+        if table.model.is_ahead:
+            begin = now_ms - now_ms % Step.HOUR.ms if begin is None else begin
+            end = begin + AHEAD_MS if end is None else end
+        else:
+            end = now_ms if end is None else end
+            begin = end - BACK_MS if begin is None else begin
+        if not 0 <= begin < end <= MOMENT_MS_MAX:
+            raise _refused("from", "a time from 1970 on and before `to` is needed")
+        return Window(begin, end)
+
+    def _step(self, table: SummaryTable, window: Window, now: datetime) -> Step:
+        text = self.request.query_params.get("step") or AUTO
+        known = table.model.steps
+        if text != AUTO:
+            if text not in known:
+                raise _refused("step", f"{text[:40]!r}; one of {', '.join((AUTO, *known))} is needed")
+            return Step(text)
+        now_ms = int(now.timestamp() * 1000)
+        found = step_for(window.from_ms, window.to_ms, now_ms, known, queries.keep_days())
+        if found is None:
+            raise _refused("to", f"the range has more than {POINTS_MAX} points of the coarsest step, {known[-1]}")
+        return found
+
+    def _ordering(self, table: SummaryTable) -> tuple[str, ...]:
+        known = {"at": "at_ms"} | {column.name: column.name for column in table.shown}
+        asked = [text.strip() for text in self.request.query_params.get("ordering", "").split(",") if text.strip()]
+        for text in asked:
+            if text.removeprefix("-") not in known:
+                raise _refused("ordering", f"{text[:40]!r}; one of {', '.join(known)} is needed")
+        return tuple(
+            ("-" if text.startswith("-") else "") + known[text.removeprefix("-")] for text in asked or ("-at",)
+        )
+
+    def _filters(self, table: SummaryTable) -> dict[str, Any]:
+        known = queries.filters_of(table)
+        choices = {column.name: column.choices for column in table.columns if column.choices}
+        found: dict[str, Any] = {}
+        for name in ALL_FILTERS:
+            text = self.request.query_params.get(name)
+            if text is None:
+                continue
+            if name not in known:
+                raise _refused(name, f"{table.name} has none; it can be narrowed by {', '.join(known)}")
+            if name == "run":
+                found[name] = self.whole(name)
+            elif name.startswith("is_"):
+                found[name] = self.flag(name)
+            elif text_problem(text):
+                raise _refused(name, text_problem(text))
+            elif name in choices and text not in choices[name]:
+                raise _refused(name, f"{text[:40]!r}; one of {', '.join(sorted(choices[name]))} is needed")
+            else:
+                found[name] = text
+        return found
+
+
+def _row(columns: Iterable[Column], row: Summary) -> dict[str, Any]:
+    values = {column.name: getattr(row, column.name) for column in columns}
+    return {"at": iso(row.at_ms), **values, "run": str(row.run_id)}
+
+
+def _refused(name: str, what: str) -> Problem:
+    return Problem(400, "request.invalid", f"{name}: {what}", {name: what})

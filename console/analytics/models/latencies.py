@@ -1,0 +1,55 @@
+"""How long messages took."""
+
+from enum import StrEnum
+from typing import ClassVar
+
+from django.db import models
+
+from console.analytics.models.summary import Summary, by_time, group_field, one_row, subject_field
+
+SKETCH_BYTES_MAX = 16 << 10
+
+
+class LatencyKind(StrEnum):
+    """Between which two moments."""
+
+    END_TO_END = "end_to_end"
+    """From storing a message to its ack."""
+    HANDLING = "handling"
+    """From handing it out, the last time, to its ack."""
+
+
+class Latency(Summary):
+    """Latencies of the messages that a consumer group acked on a subject. No messages, no row."""
+
+    subject = subject_field()
+    group = group_field()
+    kind = models.CharField(max_length=20, choices=[(kind.value, kind.value) for kind in LatencyKind])
+    messages = models.BigIntegerField()
+    mean_ms = models.FloatField()
+    p50_ms = models.FloatField()
+    p90_ms = models.FloatField()
+    p99_ms = models.FloatField()
+    p999_ms = models.FloatField()
+    max_ms = models.FloatField()
+    sketch = models.BinaryField(max_length=SKETCH_BYTES_MAX)
+    """What the percentiles of longer steps are merged from; the jobs' own format. Pages don't get it."""
+
+    key = ("subject", "group", "kind")
+    meanings: ClassVar[dict[str, str]] = {
+        "subject": "the subject",
+        "group": "the consumer group",
+        "kind": "end_to_end: from storing to ack; handling: from handing out, the last time, to ack",
+        "messages": "messages acked in the step, which the figures are of",
+        "mean_ms": "mean",
+        "p50_ms": "half of them took no longer",
+        "p90_ms": "90 % took no longer",
+        "p99_ms": "99 % took no longer",
+        "p999_ms": "99.9 % took no longer",
+        "max_ms": "the slowest",
+        "sketch": "what percentiles of longer steps are merged from",
+    }
+
+    class Meta:
+        constraints = one_row("latencies", "subject", "group", "kind")
+        indexes = by_time("latencies", "group")

@@ -1,0 +1,64 @@
+"""What all summaries share: the run that made a row, the step it stands for, and its key."""
+
+from typing import ClassVar
+
+from django.db import models
+
+from console.analytics.models.runs import AnalyticsRun
+from console.analytics.steps import Step
+from qmq.protocol.names import CONSUMER_ID_CHARS_MAX, SUBJECT_CHARS_MAX
+
+GROUP_CHARS_MAX = CONSUMER_ID_CHARS_MAX  # a broadcast's group is its consumer id
+ALL_STEPS = tuple(Step)
+LONG_STEPS = (Step.HOUR, Step.DAY)
+
+
+class Summary(models.Model):
+    """A row of a summary table: `step_seconds` from `at_ms` on. Null is what could not be measured.
+
+    Names are text: a summary outlives the subject it is about.
+    """
+
+    run = models.ForeignKey(AnalyticsRun, on_delete=models.CASCADE)
+    step_seconds = models.PositiveIntegerField()
+    at_ms = models.BigIntegerField()
+
+    key: ClassVar[tuple[str, ...]] = ()
+    """What tells rows of one step apart, besides when."""
+    steps: ClassVar[tuple[Step, ...]] = ALL_STEPS
+    is_ahead: ClassVar[bool] = False
+    """It looks ahead: `at_ms` is in the future, and what is published replaces all that was known."""
+    meanings: ClassVar[dict[str, str]] = {}
+    """Column -> what it says."""
+
+    class Meta:
+        abstract = True
+
+
+def one_row(table: str, *key: str) -> tuple[models.BaseConstraint, ...]:
+    """One row for each key and moment. It also serves the pages: a series is a range of this index."""
+    return (models.UniqueConstraint(fields=(*key, "step_seconds", "at_ms"), name=f"analytics_{table}_key"),)
+
+
+def by_time(table: str, *columns: str) -> tuple[models.Index, ...]:
+    """For lists of a time, for replacing and forgetting a time, and for columns that are asked for alone."""
+    return (
+        models.Index(fields=("step_seconds", "at_ms"), name=f"analytics_{table}_at"),
+        *(models.Index(fields=(name, "step_seconds", "at_ms"), name=f"analytics_{table}_{name}") for name in columns),
+    )
+
+
+def subject_field() -> "models.CharField[str, str]":
+    return models.CharField(max_length=SUBJECT_CHARS_MAX)
+
+
+def group_field() -> "models.CharField[str, str]":
+    return models.CharField(max_length=GROUP_CHARS_MAX)
+
+
+def whole_field() -> "models.BigIntegerField[int | None, int | None]":
+    return models.BigIntegerField(null=True)
+
+
+def number_field() -> "models.FloatField[float | None, float | None]":
+    return models.FloatField(null=True)

@@ -1,0 +1,45 @@
+"""Rows and runs past their time go."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+
+from console.analytics import queries
+from console.analytics.models import AnalyticsRun
+from console.analytics.steps import Step
+from console.analytics.tables import TABLES, SummaryTable
+
+BATCH_ROWS = 5_000
+"""Rows of one statement, and the others of the same moment: no lock lasts."""
+RUNS_MAX = 500
+
+
+def forget_old(now: datetime, *, is_time_up: Callable[[], bool]) -> int:
+    """Delete rows that are kept no longer, batch by batch until none are left or the time is up; how many.
+
+    Runs go when even days are kept no longer. Minutes come by the million where there are many subjects, so that a fixed number
+    at a time would fall behind.
+    """
+    deleted = 0
+    for table in TABLES.values():
+        for step in table.model.steps:
+            while not is_time_up():
+                done = _forget_batch(table, step, now)
+                deleted += done
+                if not done:
+                    break
+    old = now - timedelta(days=max(queries.keep_days().values()))
+    ids = list(AnalyticsRun.objects.filter(started_at__lt=old).order_by("pk").values_list("pk", flat=True)[:RUNS_MAX])
+    AnalyticsRun.objects.filter(pk__in=ids).delete()
+    return deleted
+
+
+def _forget_batch(table: SummaryTable, step: Step, now: datetime) -> int:
+    old: QuerySet[Any] = table.model._default_manager.filter(
+        step_seconds=step.seconds, at_ms__lt=queries.kept_since_ms(step, now)
+    )
+    moments = old.order_by("at_ms").values_list("at_ms", flat=True)
+    last = moments[BATCH_ROWS - 1 : BATCH_ROWS].first() or moments.last()
+    return 0 if last is None else int(old.filter(at_ms__lte=last).delete()[0])

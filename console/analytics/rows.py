@@ -1,0 +1,161 @@
+"""Rows that a job publishes, checked against their table. Pure: what is wrong is said with the row and the value."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from operator import itemgetter
+from typing import Any
+
+from console.analytics.steps import Step
+from console.analytics.tables import Column, SummaryTable
+from metaserver.services.changes import text_problem
+from qmq.errors import QmqError
+
+PUBLISH_ROWS_MAX = 100_000
+"""Rows of one publication, which is one transaction: SQLite lets nobody else write meanwhile, and other databases have to delete
+the rows before them within one statement's time limit. More are published window by window."""
+WHOLE_MAX = (1 << 63) - 1
+AT = "at_ms"
+
+
+class RowsRefused(QmqError):
+    """Rows that are not what their table takes."""
+
+    code = "analytics.rows_invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A range of time [from, to) in milliseconds since the epoch."""
+
+    from_ms: int
+    to_ms: int
+
+
+def checked(
+    table: SummaryTable, step: Step, rows: Iterable[Mapping[str, Any]], window: Window | None
+) -> list[tuple[Any, ...]]:
+    """The rows' values in the order `at_ms` and the table's columns.
+
+    Args:
+        rows: each with exactly `at_ms` and the table's columns; None is what is not known.
+        window: where `at_ms` has to lie, in whole steps; None: anywhere.
+
+    Raises:
+        RowsRefused: a column is missing, unknown, of another type or out of bounds; a moment that begins no step or is outside
+            of the window; two rows of one key; more than PUBLISH_ROWS_MAX rows.
+    """
+    names = (AT, *(column.name for column in table.columns))
+    wanted, values_of = frozenset(names), itemgetter(*names)
+    found = []
+    for number, row in enumerate(rows):
+        if number >= PUBLISH_ROWS_MAX:
+            raise RowsRefused(f"{table.name}: more than {PUBLISH_ROWS_MAX} rows at once; publish them window by window")
+        if row.keys() != wanted:
+            raise RowsRefused(f"{table.name}, row {number}: {_difference(row.keys(), wanted)}")
+        found.append(values_of(row))
+    if not found:
+        return found
+    # By column, and whole columns first: these are many rows, and hardly ever one is wrong.
+    moments, *values = zip(*found, strict=True)
+    _check(table, AT, moments, "integer", _moment_problem(step, window))
+    for column, of_column in zip(table.columns, values, strict=True):
+        _check(table, column.name, of_column, column.type, _problem(column))
+    _check_keys(table, found)
+    return found
+
+
+_CLASSES: dict[str, frozenset[type]] = {
+    "text": frozenset({str}),
+    "integer": frozenset({int}),
+    "number": frozenset({int, float}),
+    "boolean": frozenset({bool}),
+    "bytes": frozenset({bytes}),
+}
+
+
+def _check(table: SummaryTable, name: str, values: Sequence[Any], kind: str, problem: Callable[[Any], str]) -> None:
+    """Raises for the first value that is wrong; each different one is looked at once."""
+    classes = _CLASSES[kind]
+    for value in dict.fromkeys(values) if kind == "text" else values:
+        if value is not None and type(value) not in classes:
+            what = f"{type(value).__name__} {value!r:.60}, {kind} is needed"
+        else:
+            what = problem(value)
+        if what:
+            raise RowsRefused(f"{table.name}, row {values.index(value)}, {name}: {what}")
+
+
+def _problem(column: Column) -> Callable[[Any], str]:
+    """What is wrong with a value of the right type, or ""."""
+
+    def of_none() -> str:
+        return "" if column.is_nullable else "null, but it is always known"
+
+    def of_text(value: str | None) -> str:
+        if value is None:
+            return of_none()
+        if column.choices and value not in column.choices:
+            return f"{value!r:.60}, one of {', '.join(sorted(column.choices))} is needed"
+        if column.length_max is not None and len(value) > column.length_max:
+            return f"{value!r:.60}... has {len(value)} characters, allowed are {column.length_max}"
+        return text_problem(value)
+
+    def of_integer(value: int | None) -> str:
+        if value is None:
+            return of_none()
+        return "" if 0 <= value <= WHOLE_MAX else f"{value}, from 0 to 2^63 - 1 is allowed"
+
+    def of_number(value: float | None) -> str:
+        if value is None:
+            return of_none()
+        return "" if isfinite(value) else f"{value}: what is not known is null"
+
+    def of_bytes(value: bytes | None) -> str:
+        if value is None:
+            return of_none()
+        is_long = column.length_max is not None and len(value) > column.length_max
+        return f"{len(value)} bytes, allowed are {column.length_max}" if is_long else ""
+
+    def of_boolean(value: bool | None) -> str:
+        return of_none() if value is None else ""
+
+    problems: dict[str, Callable[[Any], str]] = {
+        "text": of_text,
+        "integer": of_integer,
+        "number": of_number,
+        "bytes": of_bytes,
+        "boolean": of_boolean,
+    }
+    return problems[column.type]
+
+
+def _moment_problem(step: Step, window: Window | None) -> Callable[[Any], str]:
+    lowest, end = (window.from_ms, window.to_ms) if window is not None else (0, WHOLE_MAX)
+
+    def problem(value: int | None) -> str:
+        if value is None:
+            return "null, but it is always known"
+        if value % step.ms:
+            return f"{value} is not the beginning of a {step}"
+        return "" if lowest <= value < end else f"{value} is outside of the window from {lowest} to {end}"
+
+    return problem
+
+
+def _check_keys(table: SummaryTable, found: list[tuple[Any, ...]]) -> None:
+    # The key's columns come first, behind the moment.
+    length = 1 + len(table.model.key)
+    seen: set[tuple[Any, ...]] = set()
+    for number, row in enumerate(found):
+        key = row[:length]
+        if key in seen:
+            named = ", ".join(f"{name} {value!r}" for name, value in zip((AT, *table.model.key), key, strict=True))
+            raise RowsRefused(f"{table.name}, row {number}: a second row of {named}")
+        seen.add(key)
+
+
+def _difference(has: Iterable[str], wanted: frozenset[str]) -> str:
+    missing, unknown = sorted(wanted - set(has)), sorted(set(has) - wanted)
+    parts = [f"without {', '.join(missing)}"] if missing else []
+    return "; ".join([*parts, f"unknown: {', '.join(unknown)[:200]}"] if unknown else parts)

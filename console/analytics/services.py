@@ -1,0 +1,162 @@
+"""The one way rows get into summary tables: a run starts, publishes, and finishes or fails.
+
+What a publication replaces, it replaces whole and at once: pages see all of the old rows or all of the new ones, also when the
+run is killed. Publishing the same again gives the same table.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from console.analytics.models import DEMO_JOB, AnalyticsRun, RunState, Summary, TableState
+from console.analytics.rows import AT, Window, checked
+from console.analytics.steps import Step, widened
+from console.analytics.tables import TABLES, SummaryTable
+from metaserver.services.changes import ChangeRefused, Conflict, NotFound
+
+ERROR_CHARS_MAX = 2_000
+PARAMETERS_MAX = 30_000
+"""Values of one statement; SQLite takes 32,766."""
+
+
+def start_run(
+    job: str,
+    *,
+    from_at: datetime | None = None,
+    to_at: datetime | None = None,
+    inputs: Mapping[str, Any] | None = None,
+) -> AnalyticsRun:
+    """Begin a run of a job over event time [from, to).
+
+    Runs of the job that are still said to be running and have part of that time are taken for dead: from now on they can't publish.
+
+    Raises:
+        ChangeRefused: a range that ends before it begins, or has one end only.
+    """
+    if (from_at is None) != (to_at is None) or (from_at is not None and to_at is not None and from_at >= to_at):
+        raise ChangeRefused(f"a run from {from_at} to {to_at}: a range needs a beginning and a later end")
+    with transaction.atomic():
+        run = AnalyticsRun.objects.create(job=job, from_at=from_at, to_at=to_at, inputs=dict(inputs or {}))
+        older = AnalyticsRun.objects.filter(job=job, state=RunState.RUNNING, pk__lt=run.pk)
+        if from_at is not None and to_at is not None:
+            overlapping = Q(from_at__lt=to_at, to_at__gt=from_at)
+            older = older.filter(overlapping | Q(from_at__isnull=True))
+        older.update(
+            state=RunState.FAILED, finished_at=timezone.now(), error=f"it did not end; run {run.pk} has taken its place"
+        )
+    return run
+
+
+def publish(
+    run: AnalyticsRun,
+    table: str,
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    step: Step,
+    window: Window | None = None,
+) -> int:
+    """Make `rows` all that a table says of a window at one step, in one transaction; how many they are.
+
+    Args:
+        rows: each with `at_ms`, when its step begins, and the table's columns (console.analytics.tables).
+        step: what each row stands for.
+        window: by default the run's range. It is widened to whole steps. Tables that look ahead have none: they are replaced whole.
+
+    The first real run that fills a table takes demo rows out of it.
+
+    Raises:
+        NotFound: there is no such table.
+        ChangeRefused: the table has no such step, or no window is known.
+        RowsRefused: rows are not as the table wants them; nothing is changed.
+        Conflict: the run is over; nothing is changed.
+    """
+    found = TABLES.get(table)
+    if found is None:
+        raise NotFound(
+            f"there is no summary table {table!r}; there are {', '.join(TABLES)}", code="analytics_table.unknown"
+        )
+    if step not in found.model.steps:
+        raise ChangeRefused(f"{table} has no step {step}; it has {', '.join(found.model.steps)}")
+    replaced = None if found.model.is_ahead else _window(run, table, step, window)
+    values = checked(found, step, rows, replaced)
+    with transaction.atomic():
+        row = _claim(run)
+        _forget_demo(run, table, found.model)
+        old: QuerySet[Any] = found.model._default_manager.filter(step_seconds=step.seconds)
+        if replaced is not None:
+            old = old.filter(at_ms__gte=replaced.from_ms, at_ms__lt=replaced.to_ms)
+        old.delete()
+        _insert(found, (run.pk, step.seconds), values)
+        TableState.objects.update_or_create(table=table, defaults={"run": run})
+        row.tables = sorted({*row.tables, table})
+        row.rows_written = (row.rows_written or 0) + len(values)
+        row.save(update_fields=("tables", "rows_written"))
+    return len(values)
+
+
+def finish_run(run: AnalyticsRun, *, watermark_at: datetime | None = None, rows_read: int | None = None) -> None:
+    """The run has published all it had; everything before the watermark is in its tables now.
+
+    Raises:
+        Conflict: the run is over already.
+    """
+    with transaction.atomic():
+        row = _claim(run)
+        AnalyticsRun.objects.filter(pk=run.pk).update(
+            state=RunState.SUCCEEDED, watermark_at=watermark_at, rows_read=rows_read, finished_at=timezone.now()
+        )
+        if watermark_at is not None:
+            is_behind = Q(watermark_at__isnull=True) | Q(watermark_at__lt=watermark_at)
+            TableState.objects.filter(is_behind, table__in=row.tables).update(watermark_at=watermark_at)
+    run.refresh_from_db()
+
+
+def fail_run(run: AnalyticsRun, error: str) -> None:
+    """The run ended early. What it had published stays: each publication was whole. A run that is over stays as it is."""
+    AnalyticsRun.objects.filter(pk=run.pk, state=RunState.RUNNING).update(
+        state=RunState.FAILED, error=error[:ERROR_CHARS_MAX], finished_at=timezone.now()
+    )
+    run.refresh_from_db()
+
+
+def _window(run: AnalyticsRun, table: str, step: Step, window: Window | None) -> Window:
+    if window is None:
+        if run.from_at is None or run.to_at is None:
+            raise ChangeRefused(f"{table}: run {run.pk} has no range, so the publication has to name its window")
+        window = Window(int(run.from_at.timestamp() * 1000), int(run.to_at.timestamp() * 1000))
+    return Window(*widened(window.from_ms, window.to_ms, step))
+
+
+def _claim(run: AnalyticsRun) -> AnalyticsRun:
+    """The run's row, locked: whoever was taken for dead meanwhile writes nothing."""
+    row = AnalyticsRun.objects.select_for_update().get(pk=run.pk)
+    if row.state != RunState.RUNNING:
+        raise Conflict(f"run {run.pk} of {row.job} is over ({row.state}): {row.error or 'it has finished'}")
+    return row
+
+
+def _forget_demo(run: AnalyticsRun, table: str, model: type[Summary]) -> None:
+    if run.job == DEMO_JOB:
+        return
+    if TableState.objects.filter(table=table, run__job=DEMO_JOB).delete()[0]:
+        model._default_manager.filter(run__job=DEMO_JOB).delete()
+
+
+def _insert(table: SummaryTable, common: tuple[Any, ...], rows: list[tuple[Any, ...]]) -> None:
+    """As bulk_create would, in a third of its time: values are checked, and there are no objects to make."""
+    names = ["run_id", "step_seconds", AT, *(column.name for column in table.columns)]
+    # Else MariaDB takes bytes for text of the connection's character set, and warns.
+    binary = "_binary %s" if connection.vendor == "mysql" else "%s"
+    marks = ["%s", "%s", "%s", *(binary if column.type == "bytes" else "%s" for column in table.columns)]
+    quoted = connection.ops.quote_name
+    head = f"INSERT INTO {quoted(table.model._meta.db_table)} ({', '.join(map(quoted, names))}) VALUES "
+    mark = f"({', '.join(marks)})"
+    at_once = PARAMETERS_MAX // len(names)
+    with connection.cursor() as cursor:
+        for begin in range(0, len(rows), at_once):
+            part = rows[begin : begin + at_once]
+            cursor.execute(head + ", ".join([mark] * len(part)), [value for row in part for value in (*common, *row)])
