@@ -8,9 +8,12 @@ from django.utils import timezone
 from console.accounts.models import ApiToken, User, UserSession
 from console.alerts.models import Alert, AlertChannel, AlertRule, AlertState, ChannelKind, Silence
 from console.alerts.rules import Kind, Severity
+from console.analytics import services as analytics
 from console.analytics.models import AnalyticsRun
+from console.analytics.steps import Step
 from metaserver.choices import GroupKind, GroupState
 from metaserver.models import AuditEntry, BrokerGroup, ConsumerGroup, Node, Subject, SubjectRoute, Team
+from tests.support.summaries import lag_row
 
 SUBJECTS = 1_000
 GROUPS = 5_000
@@ -126,6 +129,11 @@ def fill(person: User) -> dict[str, str]:
     runs = AnalyticsRun.objects.bulk_create(
         [AnalyticsRun(job="job", started_at=at(number)) for number in range(OTHERS)]
     )
+    run = analytics.start_run("lag", from_at=now - timedelta(hours=2), to_at=now)
+    moment_ms = int(now.timestamp() * 1000) - Step.TEN_MINUTES.ms
+    moment_ms -= moment_ms % Step.TEN_MINUTES.ms
+    summaries = [lag_row(moment_ms, f"subject{number:04}", "group0") for number in range(OTHERS)]
+    analytics.publish(run, "lag", summaries, step=Step.TEN_MINUTES)
     # MariaDB does not say the keys of rows made in bulk.
     return {
         "subject": subjects[1].name,
@@ -145,5 +153,6 @@ def fill(person: User) -> dict[str, str]:
         "alert": str(Alert.objects.get(open_key=alerts[1].open_key).pk),
         "silence": str(Silence.objects.get(rule=silences[1].rule).pk),
         "channel": str(AlertChannel.objects.get(name=channels[1].name).pk),
+        "table": "lag",
         "run_id": str(AnalyticsRun.objects.filter(started_at=runs[1].started_at).values_list("pk", flat=True)[0]),
     }

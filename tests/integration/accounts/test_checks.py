@@ -174,3 +174,10 @@ def test_https_is_for_ever_and_cookies_keep_to_it(tmp_path: Path) -> None:
         "redirect": [301, "https://testserver/healthz"],
         "cookies": ["__Host-qmq_session", "__Host-qmq_csrf", True, True, True],
     }
+
+
+@pytest.mark.parametrize("days", [(0, 30, 400, 1000), (7, 30, 20, 1000)])
+def test_e007_summaries_that_are_forgotten_before_finer_ones(settings: Any, days: tuple[int, ...]) -> None:
+    assert checks.analytics(None) == []
+    settings.ANALYTICS_KEEP_DAYS = dict(zip(settings.ANALYTICS_KEEP_DAYS, days, strict=True))
+    assert ids(checks.analytics(None)) == ["console.E007"]

@@ -158,7 +158,7 @@ def test_what_is_old_goes_a_bounded_number_at_a_time(monkeypatch: pytest.MonkeyP
     context = Context(Actor("loop cleanups"), time.monotonic() + 10)
     said = [cleanups.clean_up(context) for _ in range(3)]
     assert [text.split(",")[0] for text in said] == ["3 kept answers", "2 kept answers", "0 kept answers"]
-    assert said[0] == "3 kept answers, 3 sessions, 3 clients deleted"
+    assert said[0] == "3 kept answers, 3 sessions, 3 clients, 0 summaries deleted"
     assert IdempotencyKey.objects.get().key == "new"
     assert Session.objects.get().session_key == "new"
     assert ClientSeen.objects.get().key == "new"

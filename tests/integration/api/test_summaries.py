@@ -1,0 +1,242 @@
+"""/analytics/tables/: what there is, narrowed, ordered, at a step that suits, with the runs that made it."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from console.accounts.roles import Role, Scope
+from console.analytics import services
+from console.analytics.models import AnalyticsRun
+from console.analytics.steps import POINTS_MAX, Step
+from console.analytics.tables import TABLES
+from metaserver.services import subjects, teams
+from tests.support.people import TESTER, browser, machine, person
+from tests.support.summaries import lag_row, latency_row
+
+pytestmark = pytest.mark.django_db
+LIST = "/api/v1/analytics/tables/"
+LAG = f"{LIST}lag/"
+HOUR = timedelta(hours=1)
+NOW = timezone.now().replace(minute=0, second=0, microsecond=0)
+"""The last full hour: what is not asked for by its time is asked for by the real clock."""
+MINUTE_MS = 60_000
+
+
+def ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
+
+
+def text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def published(table: str, rows: list[dict[str, Any]], step: Step = Step.MINUTE, *, job: str = "lag") -> AnalyticsRun:
+    """A run that succeeded, of the 90 days until NOW."""
+    run = services.start_run(job, from_at=NOW - timedelta(days=90), to_at=NOW)
+    services.publish(run, table, rows, step=step)
+    services.finish_run(run, watermark_at=NOW)
+    return run
+
+
+@pytest.fixture
+def viewer(db: None) -> APIClient:
+    return browser(person("vera", Role.VIEWER))
+
+
+def asked(client: APIClient, path: str = LAG, **query: Any) -> dict[str, Any]:
+    answer = client.get(path, query)
+    assert answer.status_code == 200, answer.content
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def refused(client: APIClient, path: str = LAG, **query: Any) -> dict[str, str]:
+    """The fields of the problem."""
+    answer = client.get(path, query)
+    assert (answer.status_code, answer.json()["code"]) == (400, "request.invalid"), answer.content
+    fields: dict[str, str] = answer.json()["fields"]
+    return fields
+
+
+def test_tables_are_listed_with_what_their_columns_mean(viewer: APIClient) -> None:
+    rows = {row["name"]: row for row in asked(viewer, LIST)["results"]}
+    assert set(rows) == set(TABLES)
+    assert all((row["state"], row["as_of"]) == ("no_run_yet", None) for row in rows.values())
+    columns = {column["name"]: column for column in rows["lag"]["columns"]}
+    assert columns["time_lag_seconds_max"] == {
+        "name": "time_lag_seconds_max",
+        "type": "number",
+        "unit": "s",
+        "text": "since the oldest message not acked was stored, at most; 0 when all are acked",
+        "is_nullable": True,
+        "is_key": False,
+        "choices": [],
+    }
+    assert rows["lag"]["filters"] == ["subject", "group", "team", "run"]
+    assert rows["lag"]["steps"] == ["minute", "ten_minutes", "hour", "day"]
+    assert "sketch" not in {column["name"] for column in rows["latencies"]["columns"]}
+    assert rows["delayed_load"]["is_ahead"] is True
+    published("lag", [])
+    rows = {row["name"]: row for row in asked(viewer, LIST)["results"]}
+    assert (rows["lag"]["state"], rows["lag"]["as_of"]) == ("filled", text(NOW).replace(".000", ""))
+
+
+def test_no_run_yet_is_not_an_empty_answer(viewer: APIClient) -> None:
+    body = asked(viewer)
+    assert (body["state"], body["as_of"], body["runs"], body["results"]) == ("no_run_yet", None, [], [])
+    run = published("lag", [])
+    body = asked(viewer)
+    assert (body["state"], body["results"]) == ("filled", [])
+    assert [made["id"] for made in body["runs"]] == [str(run.pk)]
+
+
+def test_rows_come_with_the_runs_that_made_them(viewer: APIClient) -> None:
+    at = ms(NOW) - 5 * MINUTE_MS
+    first = published("lag", [lag_row(at, lag_messages_max=7)])
+    second = services.start_run("lag", from_at=NOW - timedelta(minutes=2), to_at=NOW)
+    services.publish(second, "lag", [lag_row(ms(NOW) - MINUTE_MS)], step=Step.MINUTE)
+    body = asked(viewer, to=text(NOW), step="minute")
+    assert [(row["at"], row["lag_messages_max"], row["run"]) for row in body["results"]] == [
+        (text(NOW - timedelta(minutes=1)), None, str(second.pk)),
+        (text(NOW - timedelta(minutes=5)), 7, str(first.pk)),
+    ]
+    assert [(run["id"], run["job"], run["state"]) for run in body["runs"]] == [
+        (str(second.pk), "lag", "running"),
+        (str(first.pk), "lag", "succeeded"),
+    ]
+    assert body["as_of"] == text(NOW).replace(".000", "")
+    assert (body["step"], body["step_seconds"], body["to_at"]) == ("minute", 60, text(NOW))
+    assert body["from_at"] == text(NOW - timedelta(days=1))
+
+
+def test_made_up_rows_say_so(viewer: APIClient) -> None:
+    published("lag", [lag_row(ms(NOW) - MINUTE_MS)], job="demo")
+    assert [run["job"] for run in asked(viewer, to=text(NOW), step="minute")["runs"]] == ["demo"]
+
+
+def test_a_chart_of_any_length_has_few_points(viewer: APIClient) -> None:
+    for step, count in ((Step.MINUTE, 180), (Step.TEN_MINUTES, 600), (Step.HOUR, 90 * 24), (Step.DAY, 90)):
+        end = ms(NOW) - ms(NOW) % step.ms
+        published("lag", [lag_row(end - number * step.ms) for number in range(1, count + 1)], step)
+    for days, step in ((0.1, "minute"), (1, "ten_minutes"), (30, "hour"), (90, "day")):
+        query = {"from": text(NOW - timedelta(days=days)), "to": text(NOW), "subject": "orders", "group": "billing"}
+        body = asked(viewer, **query, limit=500)
+        assert body["step"] == step
+        found = len(body["results"])
+        while body["next"]:
+            body = asked(viewer, **query, limit=500, cursor=body["next"])
+            found += len(body["results"])
+        assert timedelta(days=days).total_seconds() / body["step_seconds"] - 2 <= found <= POINTS_MAX
+    assert asked(viewer, **{"from": text(NOW - timedelta(days=90)), "to": text(NOW)}, step="hour")["step"] == "hour"
+
+
+def test_a_range_that_is_too_long_or_no_range(viewer: APIClient) -> None:
+    assert "more than 1000 points" in refused(viewer, **{"from": "2000-01-01T00:00:00Z"})["to"]
+    assert asked(viewer, **{"from": "2000-01-01T00:00:00Z"}, step="day")["results"] == []
+    now, later = text(NOW), text(NOW + HOUR)
+    for begin, end in ((later, now), (now, now), ("1969-12-31T23:59:59Z", now), ("0001-01-01T00:00:00+14:00", now)):
+        assert "before `to`" in refused(viewer, **{"from": begin, "to": end})["from"]
+    assert refused(viewer, to="9999-12-31T23:59:59-14:00").keys() == {"from"}
+    assert refused(viewer, **{"from": "2026-01-01"}).keys() == {"from"}
+    assert "one of auto, minute" in refused(viewer, step="second")["step"]
+    assert "one of auto, hour, day" in refused(viewer, f"{LIST}failures/", step="minute")["step"]
+
+
+def test_a_table_that_looks_ahead_begins_now(viewer: APIClient) -> None:
+    run = services.start_run("delayed")
+    load = {"subject": "orders", "pending_messages": 5, "pending_bytes": 500}
+    day_ms = ms(NOW) - ms(NOW) % Step.DAY.ms
+    ahead = [{"at_ms": day_ms + number * Step.DAY.ms, **load} for number in range(-1, 120)]
+    services.publish(run, "delayed_load", ahead, step=Step.DAY)
+    body = asked(viewer, f"{LIST}delayed_load/", ordering="at", limit=500)
+    assert body["step"] == "day"
+    assert len(body["results"]) == 90
+    assert body["results"][0]["at"] > text(NOW - HOUR)
+
+
+def test_filters_are_the_tables_own(viewer: APIClient) -> None:
+    teams.create_team("shop", actor=TESTER)
+    subjects.create_subject("orders", {"owner": "shop"}, actor=TESTER)
+    at = ms(NOW) - MINUTE_MS
+    pairs = [(subject, group) for subject in ("orders", "Orders") for group in ("a", "b")]
+    first = published("lag", [lag_row(at, subject, group) for subject, group in pairs])
+    second = services.start_run("lag", from_at=NOW - timedelta(minutes=5), to_at=NOW - timedelta(minutes=4))
+    services.publish(second, "lag", [lag_row(at - 4 * MINUTE_MS)], step=Step.MINUTE)
+
+    def found(**query: Any) -> list[tuple[str, str]]:
+        rows = asked(viewer, to=text(NOW), step="minute", ordering="subject,-group", **query)["results"]
+        return [(row["subject"], row["group"]) for row in rows]
+
+    assert found(subject="orders") == [("orders", "billing"), ("orders", "b"), ("orders", "a")]
+    assert found(subject="Orders", group="a") == [("Orders", "a")]
+    assert found(group="") == []
+    assert found(team="shop", group="b") == [("orders", "b")]
+    assert found(team="nobody") == []
+    assert found(run=second.pk) == [("orders", "billing")]
+    assert len(found(run=first.pk)) == 4
+    assert refused(viewer, kind="x") == {"kind": "lag has none; it can be narrowed by subject, group, team, run"}
+    assert refused(viewer, run="x").keys() == {"run"}
+    assert refused(viewer, subject="a\x00").keys() == {"subject"}
+    assert "one of end_to_end, handling" in refused(viewer, f"{LIST}latencies/", kind="x")["kind"]
+    assert refused(viewer, f"{LIST}anomalies/", is_flagged="maybe").keys() == {"is_flagged"}
+
+
+def test_flags_and_teams(viewer: APIClient) -> None:
+    at = ms(NOW) - Step.HOUR.ms
+    numbers = dict.fromkeys(("value", "expected", "expected_low", "expected_high", "score"), 1.0)
+    flags = [
+        {"at_ms": at, "subject": "orders", "group": "", "metric": metric, **numbers, "compared_days_count": 3, "is_flagged": flag}
+        for metric, flag in (("lag_messages", True), ("time_lag_seconds", False))
+    ]  # fmt: skip
+    published("anomalies", flags, Step.HOUR, job="anomalies")
+    for query, metrics in (({"is_flagged": "true"}, {"lag_messages"}), ({"is_flagged": "0"}, {"time_lag_seconds"})):
+        body = asked(viewer, f"{LIST}anomalies/", to=text(NOW), step="hour", group="", **query)
+        assert {row["metric"] for row in body["results"]} == metrics
+    columns = {column.name: None for column in TABLES["team_capacity"].columns}
+    published("team_capacity", [{"at_ms": at, **columns, "team": team} for team in ("", "shop")], Step.HOUR, job="c")
+    body = asked(viewer, f"{LIST}team_capacity/", to=text(NOW), step="hour", team="shop")
+    assert [row["team"] for row in body["results"]] == ["shop"]
+
+
+def test_pages_in_any_order_show_every_row_once(viewer: APIClient) -> None:
+    at = ms(NOW) - 10 * MINUTE_MS
+    lags = [None if number % 5 == 0 else number % 7 for number in range(60)]
+    published(
+        "lag",
+        [
+            lag_row(at + number % 3 * MINUTE_MS, f"s{number:02}", lag_messages_max=lag)
+            for number, lag in enumerate(lags)
+        ],
+    )
+    for ordering in ("at", "-at", "lag_messages_max,-at", "-lag_messages_max", "group"):
+        seen: list[str] = []
+        cursor = ""
+        while True:
+            body = asked(viewer, to=text(NOW), step="minute", ordering=ordering, limit=7, cursor=cursor)
+            seen += [row["subject"] for row in body["results"]]
+            cursor = body["next"]
+            if not cursor:
+                break
+        assert sorted(seen) == [f"s{number:02}" for number in range(60)]
+    assert "one of at, subject" in refused(viewer, ordering="-at_ms")["ordering"]
+    assert "sketch" not in refused(viewer, f"{LIST}latencies/", ordering="sketch")["ordering"].partition("one of")[2]
+
+
+def test_sketches_stay_inside(viewer: APIClient, django_assert_max_num_queries: Any) -> None:
+    published("latencies", [latency_row(ms(NOW) - number * MINUTE_MS) for number in range(1, 51)])
+    with django_assert_max_num_queries(9):
+        body = asked(viewer, f"{LIST}latencies/", to=text(NOW), step="minute")
+    assert len(body["results"]) == 50
+    assert set(body["results"][0]) == {
+        "at", "subject", "group", "kind", "messages", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms", "run"
+    }  # fmt: skip
+
+
+def test_who_may_read_and_what_is_not_there(viewer: APIClient) -> None:
+    assert APIClient().get(LAG).status_code == 401
+    assert machine(person("root", Role.ADMIN), Scope.READ).get(LAG).status_code == 200
+    answer = viewer.get(f"{LIST}nothing/")
+    assert (answer.status_code, answer.json()["code"]) == (404, "analytics_table.unknown")

@@ -1,0 +1,382 @@
+"""Summary tables: runs publish whole windows or nothing, the same again gives the same, and what is old goes."""
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from console.analytics import demo, retention, rows, services
+from console.analytics.demo import Traffic, publish_demo
+from console.analytics.models import Lag, Latency, RunState, TableState
+from console.analytics.rows import RowsRefused, Window
+from console.analytics.steps import Step
+from console.analytics.tables import TABLES
+from metaserver.services.changes import ChangeRefused, Conflict, NotFound
+from tests.support.processes import PROJECT
+from tests.support.summaries import lag_row, latency_row
+
+pytestmark = pytest.mark.django_db
+BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
+BEGIN_MS = int(BEGIN.timestamp() * 1000)
+HOUR = timedelta(hours=1)
+MINUTE_MS = 60_000
+
+
+def started(job: str = "lag", hours: int = 1) -> Any:
+    return services.start_run(job, from_at=BEGIN, to_at=BEGIN + hours * HOUR)
+
+
+def stored(model: Any = Lag) -> list[dict[str, Any]]:
+    """All rows but for their ids and runs, in the order of their keys."""
+    found = model.objects.order_by("step_seconds", "at_ms", *model.key).values()
+    return [{name: value for name, value in row.items() if name not in ("id", "run_id")} for row in found]
+
+
+# --- the registry ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
+def test_every_column_says_what_it_is(table: Any) -> None:
+    assert tuple(column.name for column in table.columns[: len(table.model.key)]) == table.model.key
+    assert all(column.is_key == (column.name in table.model.key) for column in table.columns)
+    assert set(table.model.meanings) == {column.name for column in table.columns}
+    assert table.text
+    assert not any(column.is_nullable for column in table.columns if column.is_key)
+    unitless = {"value", "expected", "expected_low", "expected_high", "score"}
+    assert {column.name for column in table.columns if column.type in ("integer", "number") and not column.unit} == (
+        unitless if table.name == "anomalies" else set()
+    )
+
+
+# --- publishing ------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_published_again_gives_the_same_table() -> None:
+    minutes = [lag_row(BEGIN_MS + number * MINUTE_MS, lag_messages_max=number) for number in range(60)]
+    first = started()
+    assert services.publish(first, "lag", minutes, step=Step.MINUTE) == 60
+    services.finish_run(first, watermark_at=BEGIN + HOUR, rows_read=1000)
+    before = stored()
+    assert len(before) == 60
+    second = started()
+    services.publish(second, "lag", iter(minutes), step=Step.MINUTE)
+    services.publish(second, "lag", iter(minutes), step=Step.MINUTE)
+    assert stored() == before
+    assert set(Lag.objects.values_list("run_id", flat=True)) == {second.pk}
+    assert (first.state, first.tables, first.rows_written, first.rows_read) == (RunState.SUCCEEDED, ["lag"], 60, 1000)
+
+
+def test_a_window_says_afterwards_what_was_published_and_no_more() -> None:
+    """Rows that a re-run does not have any more go; other steps and other times stay."""
+    run = started(hours=3)
+    every = [lag_row(BEGIN_MS + number * MINUTE_MS, group=group) for number in range(180) for group in ("a", "b")]
+    services.publish(run, "lag", every, step=Step.MINUTE)
+    services.publish(run, "lag", [lag_row(BEGIN_MS)], step=Step.HOUR)
+    second_hour = Window(BEGIN_MS + 3_600_000, BEGIN_MS + 7_200_000)
+    services.publish(run, "lag", [lag_row(second_hour.from_ms, group="c")], step=Step.MINUTE, window=second_hour)
+    assert Lag.objects.filter(step_seconds=60).count() == 241
+    assert (
+        Lag.objects.filter(step_seconds=60, at_ms__gte=second_hour.from_ms, at_ms__lt=second_hour.to_ms).get().group
+        == "c"
+    )
+    assert Lag.objects.filter(step_seconds=3600).count() == 1
+
+
+def test_a_window_is_widened_to_whole_steps() -> None:
+    run = services.start_run("lag", from_at=BEGIN + HOUR / 2, to_at=BEGIN + HOUR)
+    services.publish(run, "lag", [lag_row(BEGIN_MS)], step=Step.DAY)
+    with pytest.raises(RowsRefused, match="outside of the window"):
+        services.publish(run, "lag", [lag_row(BEGIN_MS)], step=Step.MINUTE)
+
+
+def test_a_table_that_looks_ahead_is_replaced_whole() -> None:
+    run = services.start_run("delayed")
+    load = {"subject": "orders", "pending_messages": 5, "pending_bytes": 500}
+    ahead = [{"at_ms": BEGIN_MS + number * 3_600_000, **load} for number in range(48)]
+    services.publish(run, "delayed_load", ahead, step=Step.HOUR)
+    services.publish(run, "delayed_load", ahead[24:], step=Step.HOUR)
+    assert stored(TABLES["delayed_load"].model) == [{"step_seconds": 3600, **row} for row in ahead[24:]]
+
+
+def test_what_is_unknown_is_null_and_bytes_come_back_as_they_were() -> None:
+    run = started()
+    services.publish(run, "lag", [lag_row(BEGIN_MS, lag_messages_max=(1 << 63) - 1)], step=Step.MINUTE)
+    row = Lag.objects.get()
+    assert (row.lag_messages_max, row.lag_messages_mean) == ((1 << 63) - 1, None)
+    every_byte = bytes(range(256)) * 4
+    services.publish(run, "latencies", [latency_row(BEGIN_MS, sketch=every_byte)], step=Step.MINUTE)
+    assert bytes(Latency.objects.get().sketch) == every_byte
+
+
+def test_names_with_quotes_percents_and_chinese() -> None:
+    run = started()
+    names = ["%s", "'); DROP TABLE x; --", "订单", "orders", "Orders", 'a"b`c', "\\"]
+    services.publish(run, "lag", [lag_row(BEGIN_MS, subject=name) for name in names], step=Step.MINUTE)
+    assert set(Lag.objects.values_list("subject", flat=True)) == set(names)
+
+
+def test_more_rows_than_one_statement_takes() -> None:
+    count = services.PARAMETERS_MAX // 10
+    services.publish(
+        started(), "lag", (lag_row(BEGIN_MS, subject=f"s{number}") for number in range(count)), step=Step.MINUTE
+    )
+    assert Lag.objects.count() == count
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"at_ms": BEGIN_MS}, "row 1: without backlog_messages_last"),
+        (lag_row(BEGIN_MS, surprise=1), "unknown: surprise"),
+        (lag_row(BEGIN_MS + 1), "at_ms: 1793491200001 is not the beginning of a minute"),
+        (lag_row(BEGIN_MS - MINUTE_MS), "outside of the window"),
+        (lag_row(BEGIN_MS + 3_600_000), "outside of the window"),
+        (lag_row(None), "at_ms: null"),  # type: ignore[arg-type]
+        (lag_row(BEGIN_MS, lag_messages_max=1.5), "lag_messages_max: float 1.5, integer is needed"),
+        (lag_row(BEGIN_MS, lag_messages_max=True), "lag_messages_max: bool True, integer is needed"),
+        (lag_row(BEGIN_MS, lag_messages_max=-1), "lag_messages_max: -1, from 0"),
+        (lag_row(BEGIN_MS, lag_messages_max=1 << 63), "from 0 to"),
+        (lag_row(BEGIN_MS, lag_messages_mean=float("nan")), "lag_messages_mean: nan: what is not known is null"),
+        (lag_row(BEGIN_MS, time_lag_seconds_max=float("inf")), "inf"),
+        (lag_row(BEGIN_MS, subject=None), "subject: null"),
+        (lag_row(BEGIN_MS, subject=7), "subject: int 7, text is needed"),
+        (lag_row(BEGIN_MS, subject="x" * 101), "has 101 characters, allowed are 100"),
+        (lag_row(BEGIN_MS, group="a\x00b"), "group: a NUL"),
+        (lag_row(BEGIN_MS, group="\ud800"), "half a surrogate"),
+        (lag_row(BEGIN_MS, "good", "good"), "a second row of at_ms 1793491200000, subject 'good', group 'good'"),
+    ],
+)  # fmt: skip
+def test_a_row_that_is_wrong_changes_nothing_and_says_what(row: dict[str, Any], words: str) -> None:
+    run = started()
+    services.publish(run, "lag", [lag_row(BEGIN_MS, "old", "old")], step=Step.MINUTE)
+    before = stored()
+    with pytest.raises(RowsRefused, match=r"^lag, row 1") as raised:
+        services.publish(run, "lag", [lag_row(BEGIN_MS, "good", "good"), row], step=Step.MINUTE)
+    assert words in str(raised.value)
+    assert stored() == before
+
+
+def test_words_sketches_and_counts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = started()
+    for row, words in (
+        (latency_row(BEGIN_MS, kind="guess"), "one of end_to_end, handling is needed"),
+        (latency_row(BEGIN_MS, sketch=b"x" * (16 * 1024 + 1)), "16385 bytes, allowed are 16384"),
+        (latency_row(BEGIN_MS, p99_ms=None), "p99_ms: null, but it is always known"),
+    ):
+        with pytest.raises(RowsRefused, match=words):
+            services.publish(run, "latencies", [row], step=Step.MINUTE)
+    monkeypatch.setattr(rows, "PUBLISH_ROWS_MAX", 3)
+    four = [lag_row(BEGIN_MS + number * MINUTE_MS) for number in range(4)]
+    assert services.publish(run, "lag", four[:3], step=Step.MINUTE) == 3
+    with pytest.raises(RowsRefused, match="more than 3 rows"):
+        services.publish(run, "lag", four, step=Step.MINUTE)
+
+
+def test_what_can_not_be_published() -> None:
+    run = started()
+    with pytest.raises(NotFound, match="no summary table 'nothing'"):
+        services.publish(run, "nothing", [], step=Step.MINUTE)
+    with pytest.raises(ChangeRefused, match="no step minute"):
+        services.publish(run, "failures", [], step=Step.MINUTE)
+    with pytest.raises(ChangeRefused, match="has to name its window"):
+        services.publish(services.start_run("other"), "lag", [], step=Step.MINUTE)
+    for from_at, to_at in ((BEGIN, BEGIN), (BEGIN, None), (None, BEGIN)):
+        with pytest.raises(ChangeRefused, match="a beginning and a later end"):
+            services.start_run("lag", from_at=from_at, to_at=to_at)
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_taken_for_dead_writes_nothing_more() -> None:
+    dead, elsewhere = started(), services.start_run("lag", from_at=BEGIN + HOUR, to_at=BEGIN + 2 * HOUR)
+    other_job = started("rates")
+    heir = started()
+    with pytest.raises(Conflict, match=f"run {heir.pk} has taken its place"):
+        services.publish(dead, "lag", [lag_row(BEGIN_MS)], step=Step.MINUTE)
+    with pytest.raises(Conflict):
+        services.finish_run(dead)
+    for run in (elsewhere, other_job, heir):
+        run.refresh_from_db()
+        assert run.state == RunState.RUNNING
+    services.publish(heir, "lag", [lag_row(BEGIN_MS)], step=Step.MINUTE)
+    services.finish_run(heir, watermark_at=BEGIN + HOUR)
+    services.fail_run(heir, "too late")
+    assert (heir.state, heir.error) == (RunState.SUCCEEDED, "")
+
+
+def test_the_watermark_moves_with_runs_that_succeed_and_never_back() -> None:
+    def watermark() -> datetime | None:
+        return TableState.objects.get(table="lag").watermark_at
+
+    def run_to(end: datetime, *, fails: bool = False) -> None:
+        run = services.start_run("lag", from_at=end - HOUR, to_at=end)
+        services.publish(run, "lag", [], step=Step.MINUTE)
+        if fails:
+            services.fail_run(run, "out of memory " * 1000)
+            assert (run.state, len(run.error)) == (RunState.FAILED, services.ERROR_CHARS_MAX)
+        else:
+            services.finish_run(run, watermark_at=end)
+
+    assert not TableState.objects.exists()
+    run_to(BEGIN, fails=True)
+    assert watermark() is None
+    run_to(BEGIN)
+    run_to(BEGIN + HOUR, fails=True)
+    assert watermark() == BEGIN
+    run_to(BEGIN + 5 * HOUR)
+    run_to(BEGIN + 2 * HOUR)
+    assert watermark() == BEGIN + 5 * HOUR
+    assert TableState.objects.count() == 1
+
+
+KILLED = """
+import os, signal, sys
+import django
+django.setup()
+from django.core.management import call_command
+call_command("migrate", verbosity=0)
+from datetime import UTC, datetime, timedelta
+from console.analytics import services
+from console.analytics.models import AnalyticsRun, Lag
+from console.analytics.steps import Step
+from tests.support.summaries import lag_row
+begin = datetime(2026, 11, 1, tzinfo=UTC)
+ms = int(begin.timestamp() * 1000)
+value, is_killed = int(sys.argv[1]), sys.argv[2] == "killed"
+insert = services._insert
+def insert_and_die(table, common, rows):
+    insert(table, common, rows[:30])
+    os.kill(os.getpid(), signal.SIGKILL)
+if is_killed:
+    services._insert = insert_and_die
+run = services.start_run("lag", from_at=begin, to_at=begin + timedelta(hours=1))
+if value:
+    rows = [lag_row(ms + minute * 60_000, lag_messages_max=value) for minute in range(60)]
+    services.publish(run, "lag", rows, step=Step.MINUTE)
+    services.finish_run(run)
+print(Lag.objects.count(), set(Lag.objects.values_list("lag_messages_max", flat=True)))
+print(list(AnalyticsRun.objects.order_by("pk").values_list("state", flat=True)))
+"""
+
+
+def test_a_killed_run_leaves_the_table_as_it_was_and_the_next_one_completes_it(database_url: str) -> None:
+    def run(value: int, how: str = "whole") -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, str(value), how],
+            cwd=PROJECT,
+            env=os.environ | {"QMQ_DATABASE_URL": database_url, "DJANGO_SETTINGS_MODULE": "console.settings"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        return done.returncode, done.stdout
+
+    assert run(1) == (0, "60 {1}\n['succeeded']\n")
+    assert run(2, "killed") == (-signal.SIGKILL, "")
+    # Nothing is published by this one: it shows what the killed one left.
+    assert run(0) == (0, "60 {1}\n['succeeded', 'failed', 'running']\n")
+    assert run(2) == (0, "60 {2}\n['succeeded', 'failed', 'failed', 'succeeded']\n")
+
+
+# --- what is old -----------------------------------------------------------------------------------------------------
+
+
+def test_rows_go_when_their_step_is_kept_no_longer(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.ANALYTICS_KEEP_DAYS = {"minute": 1, "ten_minutes": 2, "hour": 3, "day": 4}
+    monkeypatch.setattr(retention, "BATCH_ROWS", 100)
+    run = started(hours=120)
+    for step in Step:
+        moments = range(BEGIN_MS, BEGIN_MS + 120 * 3_600_000, max(step.ms, 600_000))
+        services.publish(run, "lag", [lag_row(at) for at in moments], step=step)
+    now = BEGIN + 120 * HOUR
+    assert retention.forget_old(now, is_time_up=lambda: True) == 0
+    deleted = retention.forget_old(now, is_time_up=lambda: False)
+    left = {step: Lag.objects.filter(step_seconds=step.seconds) for step in Step}
+    assert {step: rows.count() for step, rows in left.items()} == {
+        Step.MINUTE: 144,
+        Step.TEN_MINUTES: 288,
+        Step.HOUR: 72,
+        Step.DAY: 4,
+    }
+    assert deleted == 720 - 144 + 720 - 288 + 120 - 72 + 5 - 4
+    oldest = left[Step.MINUTE].order_by("at_ms").first()
+    assert oldest is not None
+    assert oldest.at_ms == BEGIN_MS + 96 * 3_600_000
+    assert retention.forget_old(now, is_time_up=lambda: False) == 0
+
+
+def test_a_batch_goes_on_until_the_time_is_up(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "BATCH_ROWS", 10)
+    services.publish(started(), "lag", [lag_row(BEGIN_MS + n * MINUTE_MS) for n in range(60)], step=Step.MINUTE)
+    asked = iter([False, False, False])
+    later = BEGIN + timedelta(days=30)
+    assert retention.forget_old(later, is_time_up=lambda: next(asked, True)) == 30
+    oldest = Lag.objects.order_by("at_ms").first()
+    assert oldest is not None
+    assert oldest.at_ms == BEGIN_MS + 30 * MINUTE_MS
+
+
+def test_runs_go_when_no_row_of_theirs_is_kept(settings: Any) -> None:
+    old, young = started(), started("rates")
+    services.publish(old, "lag", [lag_row(BEGIN_MS)], step=Step.MINUTE)
+    type(old).objects.filter(pk=old.pk).update(started_at=BEGIN)
+    retention.forget_old(BEGIN + timedelta(days=1001), is_time_up=lambda: False)
+    assert [run.pk for run in type(old).objects.all()] == [young.pk]
+    assert not Lag.objects.exists()
+
+
+# --- demo ------------------------------------------------------------------------------------------------------------
+
+SHOP = [Traffic("orders", ("billing", "shipping"), "shop"), Traffic("payments", ("ledger",))]
+NODES = [("g1", "g1-a")]
+
+
+@pytest.fixture
+def short_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "DAYS", 5)
+
+
+def test_the_demo_fills_every_table_and_is_the_same_each_time(short_demo: None) -> None:
+    now = BEGIN + timedelta(hours=12, minutes=34, seconds=56)
+    run = publish_demo(SHOP, NODES, now=now, seed=3)
+    assert (run.job, run.state, run.tables) == ("demo", RunState.SUCCEEDED, sorted(TABLES))
+    first = {name: stored(table.model) for name, table in TABLES.items()}
+    assert all(first.values())
+    assert {row["step_seconds"] for row in first["lag"]} == {step.seconds for step in Step}
+    publish_demo(SHOP, NODES, now=now, seed=3)
+    assert {name: stored(table.model) for name, table in TABLES.items()} == first
+    publish_demo(SHOP, NODES, now=now, seed=4)
+    assert stored() != first["lag"]
+    lag = [row for row in first["lag"] if row["step_seconds"] == 60]
+    assert all(row["backlog_messages_last"] + row["in_flight_messages_last"] == row["lag_messages_last"] for row in lag)
+    assert all((row["lag_messages_last"] == 0) == (row["time_lag_seconds_last"] == 0) for row in lag)
+
+
+def test_a_demo_and_measured_numbers_never_mix(short_demo: None) -> None:
+    publish_demo(SHOP, NODES, now=BEGIN)
+    run = services.start_run("lag", from_at=BEGIN - HOUR, to_at=BEGIN)
+    services.publish(run, "lag", [], step=Step.MINUTE)
+    assert not Lag.objects.exists()
+    assert TableState.objects.get(table="lag").watermark_at is None
+    assert Latency.objects.exists()
+    with pytest.raises(Conflict, match="lag has been filled by a run of lag"):
+        publish_demo(SHOP, NODES, now=BEGIN)
+
+
+def test_queries_of_pages_are_answered_by_an_index(short_demo: None) -> None:
+    """A chart of one group, and a list of a time: neither may look at every row."""
+    if connection.vendor != "sqlite":
+        pytest.skip("the plans of small tables say nothing on a server")
+    publish_demo(SHOP, NODES, now=BEGIN)
+    series = Lag.objects.filter(step_seconds=60, at_ms__gte=BEGIN_MS - 3_600_000, at_ms__lt=BEGIN_MS)
+    for asked in (series, series.filter(subject="orders", group="billing"), series.filter(group="billing")):
+        plan = asked.explain()
+        assert "USING INDEX" in plan, plan
+        assert "SCAN" not in plan, plan
