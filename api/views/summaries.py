@@ -103,7 +103,7 @@ class TableView(ApiView):
         responses=shapes.SummaryPage,
         parameters=[
             OpenApiParameter(
-                "table", OpenApiTypes.STR, OpenApiParameter.PATH, description=f"one of {', '.join(TABLES)}"
+                "table", OpenApiTypes.STR, OpenApiParameter.PATH, enum=tuple(TABLES)
             ),
             OpenApiParameter(
                 "from", OpenApiTypes.DATETIME,
