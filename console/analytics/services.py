@@ -147,16 +147,23 @@ def _forget_demo(run: AnalyticsRun, table: str, model: type[Summary]) -> None:
 
 
 def _insert(table: SummaryTable, common: tuple[Any, ...], rows: list[tuple[Any, ...]]) -> None:
-    """As bulk_create would, in a third of its time: values are checked, and there are no objects to make."""
+    """As bulk_create would, in a part of its time: values are checked, and there are no objects to make."""
     names = ["run_id", "step_seconds", AT, *(column.name for column in table.columns)]
-    # Else MariaDB takes bytes for text of the connection's character set, and warns.
-    binary = "_binary %s" if connection.vendor == "mysql" else "%s"
-    marks = ["%s", "%s", "%s", *(binary if column.type == "bytes" else "%s" for column in table.columns)]
     quoted = connection.ops.quote_name
-    head = f"INSERT INTO {quoted(table.model._meta.db_table)} ({', '.join(map(quoted, names))}) VALUES "
-    mark = f"({', '.join(marks)})"
-    at_once = PARAMETERS_MAX // len(names)
+    into = f"{quoted(table.model._meta.db_table)} ({', '.join(map(quoted, names))})"
     with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            # Long lists of VALUES take the driver and the server twenty times as long.
+            with cursor.copy(f"COPY {into} FROM STDIN") as copy:
+                for row in rows:
+                    copy.write_row((*common, *row))
+            return
+        # Else MariaDB takes bytes for text of the connection's character set, and warns.
+        binary = "_binary %s" if connection.vendor == "mysql" else "%s"
+        marks = ["%s", "%s", "%s", *(binary if column.type == "bytes" else "%s" for column in table.columns)]
+        mark = f"({', '.join(marks)})"
+        at_once = PARAMETERS_MAX // len(names)
         for begin in range(0, len(rows), at_once):
             part = rows[begin : begin + at_once]
-            cursor.execute(head + ", ".join([mark] * len(part)), [value for row in part for value in (*common, *row)])
+            values = [value for row in part for value in (*common, *row)]
+            cursor.execute(f"INSERT INTO {into} VALUES {', '.join([mark] * len(part))}", values)
