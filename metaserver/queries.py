@@ -203,6 +203,11 @@ def owners_of(names: Iterable[str]) -> dict[str, str | None]:
     return dict(Subject.objects.filter(name__in=set(names)).values_list("name", "owner__name"))
 
 
+def subjects_of(team: str) -> set[str]:
+    """The names of the subjects that a team owns."""
+    return set(Subject.objects.filter(owner__name=team).values_list("name", flat=True))
+
+
 def routes() -> QuerySet[SubjectRoute]:
     """Routes with their subject."""
     return SubjectRoute.objects.select_related("subject")

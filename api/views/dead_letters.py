@@ -30,6 +30,7 @@ class DeadLetterCountsView(ReadingView):
 
     rights = {"GET": Right.READ}
     serializer_class = shapes.LetterCount
+    download_page_rows = COUNTS_MAX
 
     @extend_schema(
         operation_id="dead_letters_count",

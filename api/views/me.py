@@ -9,6 +9,7 @@ from rest_framework.response import Response
 
 from api.authentication import user_of
 from api.base import ApiView
+from api.filters import SEARCH, Ordering, searched
 from api.schema import ChangeSerializer
 from api.serializers import me as shapes
 from console.accounts import services, sessions
@@ -73,13 +74,15 @@ class MySessionsView(ApiView):
 
     rights = {"GET": Right.OWN_ACCOUNT, "DELETE": Right.OWN_ACCOUNT}
     serializer_class = shapes.SessionRow
-    page_ordering = "-id"
+    filter_backends = [Ordering]
+    ordering_fields = ("id", "started_at", "seen_at", "address", "user_agent")
+    ordering = ("-id",)
 
-    @extend_schema(operation_id="me_sessions", responses=shapes.SessionRow(many=True))
+    @extend_schema(operation_id="me_sessions", parameters=[SEARCH], responses=shapes.SessionRow(many=True))
     def get(self, request: Request) -> Response:
         """List the browsers I am signed in with."""
         this = request._request.session.get(sessions.KEY)
-        page = self.paginate_queryset(user_of(request).sessions.all())
+        page = self.paginate_queryset(searched(request, user_of(request).sessions.all(), "address", "user_agent"))
         return self.get_paginated_response([session_row(session, this) for session in page or []])
 
     @extend_schema(operation_id="me_end_sessions", request=None, responses=ChangeSerializer)
