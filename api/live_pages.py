@@ -3,6 +3,7 @@
 Numbers change from page to page: a cursor is a place in the order, not a row.
 """
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +31,7 @@ class LivePages:
 
     names: tuple[str, ...]
     orderings: tuple[str, ...]
-    value: Value = Mapping.__getitem__
+    value: Value = operator.getitem
 
     @property
     def parameters(self) -> list[OpenApiParameter]:
