@@ -120,6 +120,11 @@ def clients() -> QuerySet[ClientSeen]:
     return ClientSeen.objects.all()
 
 
+def client_ids(group: str) -> set[str]:
+    """The ids of the clients that ever registered for a consumer group."""
+    return set(ClientSeen.objects.filter(group=group).values_list("client_id", flat=True))
+
+
 def audit_entries() -> QuerySet[AuditEntry]:
     """The audit log, newest first."""
     return AuditEntry.objects.all()
