@@ -1,12 +1,13 @@
-"""Addresses of analytics, live lag and the overview."""
+"""Addresses of analytics, live lag, recent history and the overview."""
 
 from django.urls import path
 
-from api.views import analytics, summaries
+from api.views import analytics, history, summaries
 
 urlpatterns = [
     path("overview/", analytics.OverviewView.as_view(), name="overview"),
     path("lag/", analytics.LagView.as_view(), name="lag"),
+    path("history/", history.HistoryView.as_view(), name="history"),
     path("analytics/runs/", analytics.RunsView.as_view(), name="analytics-runs"),
     path("analytics/runs/<int:run_id>/", analytics.RunView.as_view(), name="analytics-run"),
     path("analytics/tables/", summaries.TablesView.as_view(), name="analytics-tables"),

@@ -5,14 +5,16 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from django.http import HttpResponseBase
 from rest_framework import exceptions
 from rest_framework.generics import GenericAPIView
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from api import idempotency
+from api import downloads, idempotency
 from api.authentication import address_of
-from api.pagination import CursorPages
+from api.pagination import PAGE_MAX, CursorPages
 from api.permissions import missing
 from api.problems import Problem
 from console.accounts.roles import Principal, Right
@@ -29,9 +31,15 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
 
     rights: ClassVar[Mapping[str, Right]] = {}
     pagination_class = CursorPages
-    page_ordering: ClassVar[str | tuple[str, ...]] = ()
+    ordering_paths: ClassVar[Mapping[str, str]] = {}
+    """What the database calls fields that answers, and so `ordering_fields`, call something else."""
     filter_backends: Any = []
     http_method_names: ClassVar[list[str]] = ["get", "head", "post", "put", "patch", "delete"]  # type: ignore[misc]
+    download_rows_max: ClassVar[int] = downloads.ROWS_MAX
+    download_page_rows: ClassVar[int] = PAGE_MAX
+    """Rows that a download asks this list for at a time."""
+    download: downloads.Download | None = None
+    """The download this request is for; None: it is for a page."""
     _idempotency: IdempotencyKey | None = None
 
     # --- who asks ------------------------------------------------------------------------------------------------------
@@ -134,6 +142,23 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         # What is gone, and what has no version, has no tag either.
         return self.tagged(body, change.version, done) if change.version else Response(body, status=done)
 
+    # --- downloads -------------------------------------------------------------------------------------------------------
+
+    def perform_content_negotiation(self, request: Request, force: bool = False) -> tuple[Any, str]:
+        """Our problems are JSON whatever is asked for, and what is downloaded has no renderer."""
+        if request.method in ("GET", "HEAD") and ("format" in request.query_params or downloads.wanted(request)):
+            return JSONRenderer(), JSONRenderer.media_type
+        return super().perform_content_negotiation(request, force)
+
+    def _downloaded(self, response: Response) -> HttpResponseBase:
+        assert self.download is not None
+        if response.status_code != 200:
+            return response
+        if not isinstance(response.data, dict) or not isinstance(response.data.get("results"), list):
+            what = "only lists can be downloaded; leave it out here"
+            return self.handle_exception(Problem(400, "request.invalid", f"format: {what}", {"format": what}))
+        return self.download.response(response.data)
+
     # --- idempotency -----------------------------------------------------------------------------------------------------
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
@@ -143,6 +168,8 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
                 raise exceptions.NotFound(f"{name} {value[:80]!r}: {text_problem(value)}")
         if request.method not in ("GET", "HEAD") and not isinstance(request.data, dict):
             raise Problem(400, "request.invalid", "the body: an object with named values is needed")
+        kind = downloads.wanted(request)
+        self.download = None if kind is None else downloads.Download(self, request, kind)
         self._idempotency = idempotency.claim(request)
 
     def check_permissions(self, request: Request) -> None:
@@ -166,7 +193,9 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
             raise
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
-        final = super().finalize_response(request, response, *args, **kwargs)
+        given = response if self.download is None else self._downloaded(response)
+        # REST framework takes any answer of Django here; its types say less.
+        final = super().finalize_response(request, given, *args, **kwargs)  # type: ignore[arg-type]
         if self._idempotency is not None:
             row, self._idempotency = self._idempotency, None
             idempotency.settle(row, response)

@@ -9,6 +9,30 @@ import django_filters
 from django import forms
 from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Left, Lower
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.filters import OrderingFilter
+from rest_framework.request import Request
+
+from api.problems import Problem
+from metaserver.services.changes import text_problem
+
+
+class Ordering(OrderingFilter):
+    """`?ordering=`: one or more of the view's `ordering_fields`, which are names of its answers. Pages order, by what the view's
+    `ordering_paths` calls them in the database (api/pagination.py); here it is only described."""
+
+    def filter_queryset(self, request: Any, queryset: "QuerySet[Any]", view: Any) -> "QuerySet[Any]":
+        return queryset
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        """For the OpenAPI file."""
+        text = (
+            f"One or more of {', '.join(view.ordering_fields)}, with '-' for descending. Null counts as the greatest."
+        )
+        return [
+            {"name": "ordering", "required": False, "in": "query", "schema": {"type": "string"}, "description": text}
+        ]
 
 
 class PartFilter(django_filters.CharFilter):  # type: ignore[misc]
@@ -43,6 +67,19 @@ def containing(queryset: "QuerySet[Any]", value: str, *fields: str) -> "QuerySet
         wanted |= Q(**{f"lower_{field}__contains": Lower(Value(value))})
     lowered: dict[str, Any] = {f"lower_{field}": Lower(field) for field in fields}
     return cast("QuerySet[Any]", queryset.alias(**lowered).filter(wanted))
+
+
+SEARCH = OpenApiParameter("search", OpenApiTypes.STR, description="Part of what a row says, whatever the case.")
+SEARCH_CHARS_MAX = 200
+
+
+def searched(request: Request, queryset: "QuerySet[Any]", *fields: str) -> "QuerySet[Any]":
+    """`?search=` for lists without a filter set; raises 400 for a text that can't be searched for."""
+    text = request.query_params.get("search", "")
+    problem = text_problem(text) or (len(text) > SEARCH_CHARS_MAX and f"at most {SEARCH_CHARS_MAX} characters")
+    if problem:
+        raise Problem(400, "request.invalid", f"search: {problem}", {"search": str(problem)})
+    return containing(queryset, text, *fields) if text else queryset
 
 
 class _TruthField(forms.NullBooleanField):

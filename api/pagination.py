@@ -45,7 +45,7 @@ class _Key:
 
     def value(self, row: Any) -> Any:
         for part in self.name.split("__"):
-            row = getattr(row, part)
+            row = None if row is None else getattr(row, part)
         return row
 
     def same(self, value: Any) -> Q:
@@ -99,6 +99,10 @@ class CursorPages(BasePagination):
             rows = rows.filter(_beyond(keys, position, backwards))
         found = list(rows[: limit + 1])
         has_more, found = len(found) > limit, found[:limit]
+        download = getattr(view, "download", None)
+        if download is not None and download.is_longer is None:
+            most = download.rows_max
+            download.is_longer = has_more and rows[most : most + 1].exists()
         if backwards:
             found.reverse()
         has_next = bool(found) and (backwards or has_more)
@@ -132,9 +136,6 @@ class CursorPages(BasePagination):
         ]  # fmt: skip
 
     def _ordering(self, request: Request, view: Any) -> tuple[str, ...]:
-        fixed = getattr(view, "page_ordering", None)
-        if fixed:
-            return (fixed,) if isinstance(fixed, str) else tuple(fixed)
         if any(issubclass(backend, OrderingFilter) for backend in getattr(view, "filter_backends", ())):
             asked = [name.strip() for name in request.query_params.get("ordering", "").split(",") if name.strip()]
             known = tuple(view.ordering_fields)
@@ -143,9 +144,16 @@ class CursorPages(BasePagination):
                     what = f"one of {', '.join(known)} is needed, with '-' for descending"
                     raise Problem(400, "request.invalid", f"ordering: {name[:40]!r}; {what}", {"ordering": what})
             if asked:
-                return tuple(asked)
+                return tuple(_path(view, name) for name in asked)
         ordering = getattr(view, "ordering", None) or self.default_ordering
         return (ordering,) if isinstance(ordering, str) else tuple(ordering)
+
+
+def _path(view: Any, name: str) -> str:
+    """What the database calls a field that our answers call something else."""
+    sign = "-" if name.startswith("-") else ""
+    field = name.removeprefix("-")
+    return sign + str(getattr(view, "ordering_paths", {}).get(field, field))
 
 
 def _keys(queryset: "QuerySet[Any]", ordering: tuple[str, ...]) -> tuple[_Key, ...]:

@@ -7,6 +7,8 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 
+from api import downloads
+
 
 class ProblemSerializer(serializers.Serializer):  # type: ignore[type-arg]
     """RFC 9457."""
@@ -47,6 +49,11 @@ PROBLEMS = {
     429: "Too many requests.",
     503: "A part of the system can't be reached.",
 }
+_DOWNLOAD = (
+    "The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`,"
+    f" `is_complete`, `notes`). {downloads.ROWS_MAX} rows at most, or `limit`; {downloads.ROWS_OF_NODES_MAX} of lists that nodes"
+    f" are asked for. Header `{downloads.CUT_HEADER}` (true, false, unknown) and the end of the file say when something is missing."
+)
 _OF_ALL = (400, 401, 403, 404, 429, 503)
 _OF_CHANGES = (409, 412, 413, 415, 422)
 
@@ -57,8 +64,22 @@ class Schema(AutoSchema):
     def _is_change(self) -> bool:
         return self.method in ("POST", "PUT", "PATCH", "DELETE")
 
+    def _is_download(self) -> bool:
+        """Whether this answers with a list, which can be had as a file."""
+        if self.method != "GET" or not getattr(self.view, "rights", None):
+            return False
+        shape = self.get_response_serializers()
+        if isinstance(shape, serializers.ListSerializer):
+            return True
+        made = shape() if isinstance(shape, type) else shape
+        return isinstance(made, serializers.Serializer) and "results" in made.fields
+
     def get_override_parameters(self) -> list[Any]:
         parameters = list(super().get_override_parameters())
+        if self._is_download():
+            parameters.append(
+                OpenApiParameter("format", OpenApiTypes.STR, enum=list(downloads.FORMATS), description=_DOWNLOAD)
+            )
         if self._is_change() and getattr(self.view, "has_dry_run", True):
             parameters.append(
                 OpenApiParameter("dry_run", OpenApiTypes.BOOL, description="Say what would happen; do nothing.")
@@ -85,6 +106,8 @@ class Schema(AutoSchema):
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
         if not getattr(self.view, "rights", None):
             return bodies
+        if self._is_download():
+            bodies["200"].setdefault("content", {})["text/csv"] = {"schema": {"type": "string"}}
         for status in (*_OF_ALL, *(_OF_CHANGES if self._is_change() else ())):
             if str(status) not in bodies:
                 body = self._get_response_for_code(ProblemSerializer, str(status), ["application/problem+json"])  # type: ignore[no-untyped-call]

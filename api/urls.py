@@ -4,7 +4,7 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
 from api.account_urls import account_urls
-from api.views import broker_groups, dead_letters, delayed, groups, messages, provisioning, subjects, tasks
+from api.views import broker_groups, dead_letters, delayed, groups, jump, messages, provisioning, subjects, tasks
 
 subject_urls = [
     path("subjects/", subjects.SubjectsView.as_view(), name="subjects"),
@@ -37,6 +37,7 @@ cluster_urls = [
     path("tasks/<str:name>/", tasks.TaskView.as_view(), name="task"),
     path("tasks/<str:name>/disable/", tasks.SwitchTaskView.as_view(), name="task-disable"),
     path("tasks/<str:name>/enable/", tasks.EnableTaskView.as_view(), name="task-enable"),
+    path("jump/", jump.JumpView.as_view(), name="jump"),
     path("apply/", provisioning.ApplyView.as_view(), name="apply"),
 ]
 
@@ -55,6 +56,11 @@ message_urls = [
     ),
     path("dead-letters/", dead_letters.DeadLetterCountsView.as_view(), name="dead-letter-counts"),
     path("dead-letters/<str:subject>/<str:group>/", dead_letters.DeadLettersView.as_view(), name="dead-letters"),
+    path(
+        "dead-letters/<str:subject>/<str:group>/<str:broker_group>/<int:sequence>/",
+        dead_letters.DeadLetterView.as_view(),
+        name="dead-letter",
+    ),
     path(
         "dead-letters/<str:subject>/<str:group>/replay/", dead_letters.ReplayView.as_view(), name="dead-letter-replay"
     ),

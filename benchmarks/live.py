@@ -27,6 +27,7 @@ django.setup()
 from console.live.bus import FORMAT, Publisher, encode  # noqa: E402
 from console.live.collector import messages_of  # noqa: E402
 from console.live.consumers import WEBSOCKETS_PER_USER_MAX  # noqa: E402
+from console.live.history import STEP_SECONDS, HistoryWriter  # noqa: E402
 from console.live.state import NodePlace, State, delta, empty, rfc3339, summed  # noqa: E402
 from console.measured import Measured  # noqa: E402
 
@@ -68,6 +69,8 @@ async def beats(url: str, subjects: int, groups: int) -> None:
     from redis.asyncio import Redis
 
     publisher = Publisher(url, "bench")
+    history = HistoryWriter(url)
+    kept: list[float] = []
     names = ["lag.all", "nodes", "events"]
     listener = Redis.from_url(url)
     pubsub = listener.pubsub()
@@ -92,6 +95,9 @@ async def beats(url: str, subjects: int, groups: int) -> None:
         await publisher.publish(snapshot, "{}", messages)
         at.append(time.perf_counter())
         parts = ("decode", "sum", "compare", "encode", "publish")
+        began = time.perf_counter()
+        await history.note(new, beat * STEP_SECONDS * 1000)
+        kept.append(time.perf_counter() - began)
         rows.append(dict(zip(parts, (b - a for a, b in pairwise(at)), strict=True)))
         size = {
             "stats of a node": len(page),
@@ -102,12 +108,14 @@ async def beats(url: str, subjects: int, groups: int) -> None:
     await pubsub.aclose()  # type: ignore[no-untyped-call]
     await listener.aclose()
     await publisher.close()
+    await history.close()
     print(
         f"\nA beat: {subjects} subjects x {groups} groups on {BROKER_GROUPS} nodes, everything moving, median of {BEATS}"
     )
     for name in rows[0]:
         print(f"  {name:<18}{statistics.median(row[name] for row in rows) * 1000:9.1f} ms")
     print(f"  {'all':<18}{statistics.median(sum(row.values()) for row in rows) * 1000:9.1f} ms")
+    print(f"  {f'history, each {STEP_SECONDS} s':<18}{statistics.median(kept) * 1000:9.1f} ms")
     for name, count in size.items():
         print(f"  {name:<18}{count / 1e6:9.2f} MB")
 

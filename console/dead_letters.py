@@ -44,6 +44,7 @@ from console.messages import (
     Row,
     check_not_archived,
     merged,
+    read_one,
     real_subject,
 )
 from console.models import DeadLetterDecision
@@ -287,6 +288,17 @@ def letters_of(subject: str, group: str, *, states: Sequence[str], limit: int, c
         encode_cursor(digest, places) if has_more else None,
         unreachable,
     )
+
+
+def letter_of(subject: str, group: str, broker_group: str, sequence: int) -> Letter:
+    """One dead letter.
+
+    Raises:
+        NotFound: there is none.
+        ConnectionLost: the broker group can't be asked.
+    """
+    message = read_one(_dead_subject(subject, group), broker_group, sequence)
+    return Letter(message, _decisions(subject, group, [message]).get(_place(message)))
 
 
 def _dead_subject(subject: str, group: str) -> str:

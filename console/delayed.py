@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from django.conf import settings
 
-from console.asking import ask, decode_cursor, encode_cursor, illegal_cursor, is_place, query_digest
+from console.asking import REQUEST_SECONDS, ask, decode_cursor, encode_cursor, illegal_cursor, is_place, query_digest
 from console.messages import SEND_TIMEOUTS, note
 from metaserver.services.changes import Actor, ChangeRefused, Conflict, NotFound
 from qmq.client.delayed import BulkCancel, Calendar, DelayedMessage, DelayedMessages, Found, due_ms_of, moment
@@ -162,14 +162,17 @@ class Target:
     due: datetime | None = None
 
 
-def found(target: Target) -> Found:
-    """All copies of a message id.
+def found(target: Target, *, seconds: float = REQUEST_SECONDS) -> Found:
+    """All copies of a message id; all delay groups are asked within `seconds`.
 
     Raises:
         NotFound: no delay group knows it, and all were asked.
         QmqError: none could be asked.
     """
-    result = _with(lambda messages: messages.find(target.message_id, subject=target.subject, due=target.due))
+    result = _with(
+        lambda messages: messages.find(target.message_id, subject=target.subject, due=target.due),
+        seconds=seconds,
+    )
     if not result.messages and not result.problems:
         raise NotFound(
             f"no delayed message {target.message_id} is known (what left the schedule is known for a day)",

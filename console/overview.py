@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from django.conf import settings
@@ -20,8 +21,26 @@ from metaserver.choices import GroupState, OperatorState
 
 WORST = 5
 LAG_FIELDS = (
-    "subject", "group", "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "drain_seconds", "reason",
+    "subject", "group", "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "drain_seconds", "is_draining",
+    "consumers_online", "reason",
 )  # fmt: skip
+
+
+class LagState(StrEnum):
+    """What a consumer group's lag comes to."""
+
+    CAUGHT_UP = "caught_up"
+    DRAINING = "draining"
+    GROWING = "growing"
+    """At these rates it never drains."""
+    UNKNOWN = "unknown"
+
+
+NODE_NUMBERS = (
+    "disk_used_bytes", "disk_free_bytes", "disk_total_bytes", "connections", "uptime_seconds", "pending", "overdue",
+    "lateness_p99_seconds",
+)  # fmt: skip
+"""What the collector measures of a node; the last three of delay nodes only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +69,33 @@ def numbers() -> Numbers:
 def lag_rows(state: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every consumer group's lag."""
     return [{name: entry.get(name) for name in LAG_FIELDS} for entry in state["groups"].values()]
+
+
+def lag_state(row: Mapping[str, Any]) -> LagState:
+    """What a row's lag comes to."""
+    if row["lag"] is None or (row["lag"] > 0 and row["is_draining"] is None):
+        return LagState.UNKNOWN
+    if row["lag"] == 0:
+        return LagState.CAUGHT_UP
+    return LagState.DRAINING if row["is_draining"] else LagState.GROWING
+
+
+def lag_value(row: Mapping[str, Any], field: str) -> Any:
+    """What a row is ordered by: a lag that never drains takes longer than any; None: unknown."""
+    if field == "drain_seconds" and row["is_draining"] is False:
+        return float("inf")
+    return row[field]
+
+
+def node_numbers(live: Numbers) -> dict[str, dict[str, Any]]:
+    """By node id: NODE_NUMBERS, each None where it was not measured, and `unmeasured_reason`."""
+    found = {}
+    for name, entry in (live.state or {}).get("nodes", {}).items():
+        numbers = {field: entry.get(field) for field in NODE_NUMBERS} | {"unmeasured_reason": entry["reason"]}
+        free, total = numbers["disk_free_bytes"], numbers["disk_total_bytes"]
+        numbers["disk_used_bytes"] = None if free is None or total is None else total - free
+        found[name] = numbers
+    return found
 
 
 def by_lag(row: Mapping[str, Any], field: str) -> float:

@@ -120,6 +120,11 @@ def clients() -> QuerySet[ClientSeen]:
     return ClientSeen.objects.all()
 
 
+def client_ids(group: str) -> set[str]:
+    """The ids of the clients that ever registered for a consumer group."""
+    return set(ClientSeen.objects.filter(group=group).values_list("client_id", flat=True))
+
+
 def audit_entries() -> QuerySet[AuditEntry]:
     """The audit log, newest first."""
     return AuditEntry.objects.all()
@@ -201,6 +206,11 @@ def owner_of(subject: str) -> str | None:
 def owners_of(names: Iterable[str]) -> dict[str, str | None]:
     """The same for many."""
     return dict(Subject.objects.filter(name__in=set(names)).values_list("name", "owner__name"))
+
+
+def subjects_of(team: str) -> set[str]:
+    """The names of the subjects that a team owns."""
+    return set(Subject.objects.filter(owner__name=team).values_list("name", flat=True))
 
 
 def routes() -> QuerySet[SubjectRoute]:

@@ -34,8 +34,18 @@ class LagRow(serializers.Serializer):  # type: ignore[type-arg]
     time_lag_seconds = serializers.FloatField(allow_null=True)
     pull_rate = serializers.FloatField(allow_null=True)
     ack_rate = serializers.FloatField(allow_null=True)
-    drain_seconds = serializers.FloatField(allow_null=True, help_text="null with a lag: never, at these rates")
+    drain_seconds = serializers.FloatField(
+        allow_null=True, help_text="null: never at these rates when is_draining is false, otherwise unknown"
+    )
+    is_draining = serializers.BooleanField(allow_null=True, help_text="whether the lag ever drains at these rates")
+    consumers_online = serializers.IntegerField(allow_null=True)
     reason = serializers.CharField(allow_null=True)
+
+
+class GroupLag(LagRow):
+    """A row of the list of all."""
+
+    owner = serializers.CharField(allow_null=True, help_text="team of the subject")
 
 
 class LagPage(serializers.Serializer):  # type: ignore[type-arg]
@@ -43,7 +53,7 @@ class LagPage(serializers.Serializer):  # type: ignore[type-arg]
 
     at = serializers.DateTimeField(allow_null=True, help_text="when they were measured; null: not at all")
     reason = serializers.CharField(allow_null=True, help_text="why there are none")
-    results = LagRow(many=True)
+    results = GroupLag(many=True)
     next = serializers.CharField(allow_null=True, help_text="to be sent as ?cursor=")
 
 

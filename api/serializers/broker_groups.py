@@ -20,6 +20,20 @@ class NodeRow(serializers.Serializer):  # type: ignore[type-arg]
     leased_at = serializers.DateTimeField(allow_null=True)
 
 
+class NodeNumbersRow(NodeRow):
+    """A node with what the collector measured of it last; null: not measured, or no number of such nodes."""
+
+    disk_used_bytes = serializers.IntegerField(allow_null=True, help_text="of the file system its log is on")
+    disk_free_bytes = serializers.IntegerField(allow_null=True)
+    disk_total_bytes = serializers.IntegerField(allow_null=True)
+    connections = serializers.IntegerField(allow_null=True)
+    uptime_seconds = serializers.IntegerField(allow_null=True)
+    pending = serializers.IntegerField(allow_null=True, help_text="delayed messages; delay nodes only, as what follows")
+    overdue = serializers.IntegerField(allow_null=True)
+    lateness_p99_seconds = serializers.FloatField(allow_null=True)
+    unmeasured_reason = serializers.CharField(allow_null=True)
+
+
 class NodeDetail(NodeRow):
     """A node with its own numbers; null with a reason when it can't be asked."""
 

@@ -53,6 +53,36 @@ class LetterRow(MessageRow):
     decision = Decision(allow_null=True)
 
 
+class PropertyChange(serializers.Serializer):  # type: ignore[type-arg]
+    """A property that differs from the attempt before; null: it was not there."""
+
+    name = serializers.CharField()
+    before = serializers.CharField(allow_null=True)
+    now = serializers.CharField(allow_null=True)
+
+
+class AttemptRow(MessageRow):
+    """A delivery of the message to the group; `stored_at` is since when it waited for it."""
+
+    attempt = serializers.IntegerField()
+    subject = serializers.CharField(help_text="the real subject, or the group's retry subject")
+    consumer_id = serializers.CharField(allow_null=True)
+    pulled_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True, help_text="when the next attempt, or the letter, was stored")
+    why = serializers.CharField(allow_null=True, help_text="why something is not known")
+    changes = PropertyChange(many=True, allow_null=True, help_text="against the attempt before; null: masked")
+
+
+class LetterStory(LetterRow):
+    """A dead letter with the attempts that ended in it, in their order."""
+
+    changes = PropertyChange(many=True, allow_null=True, help_text="against the last attempt; null: masked")
+    story = AttemptRow(many=True)
+    holes = serializers.ListField(
+        child=serializers.CharField(), help_text="why attempts may be missing; empty: none is"
+    )
+
+
 class LetterPage(serializers.Serializer):  # type: ignore[type-arg]
     """Letters by the time they were given up. A page may be empty and go on."""
 

@@ -2,6 +2,39 @@
 
 from rest_framework import serializers
 
+from console.accounts.preferences import LANGUAGES, THEMES
+
+
+class Preferences(serializers.Serializer):  # type: ignore[type-arg]
+    """How one wants to see the console."""
+
+    theme = serializers.ChoiceField(choices=THEMES, required=False)
+    time_zone = serializers.RegexField(
+        r"^[A-Za-z][A-Za-z0-9_+/-]{0,91}$", required=False, help_text="local, UTC or a name like Europe/Berlin"
+    )
+
+
+class Limits(serializers.Serializer):  # type: ignore[type-arg]
+    """Limits that pages show before somebody runs into them."""
+
+    body_bytes = serializers.IntegerField(help_text="of a request")
+    page_rows = serializers.IntegerField()
+    download_rows = serializers.IntegerField()
+    download_rows_of_nodes = serializers.IntegerField(help_text="of lists that nodes are asked for: messages, letters")
+    reason_chars = serializers.IntegerField()
+    letters_of_one_request = serializers.IntegerField(help_text="dead letters replayed or deleted")
+    websockets = serializers.IntegerField(help_text="open at a time")
+
+
+class Console(serializers.Serializer):  # type: ignore[type-arg]
+    """What pages need to know of the console itself."""
+
+    version = serializers.CharField()
+    languages = serializers.ListField(child=serializers.CharField())
+    themes = serializers.ListField(child=serializers.CharField())
+    single_sign_on = serializers.CharField(allow_null=True, help_text="its name; null: there is none")
+    limits = Limits()
+
 
 class Me(serializers.Serializer):  # type: ignore[type-arg]
     """Who asks, and what they may."""
@@ -15,6 +48,8 @@ class Me(serializers.Serializer):  # type: ignore[type-arg]
     role = serializers.CharField()
     teams = serializers.ListField(child=serializers.CharField())
     rights = serializers.ListField(child=serializers.CharField(), help_text="on what is theirs or nobody's")
+    preferences = Preferences()
+    demands_second_factor = serializers.BooleanField(help_text="an authenticator app is demanded of this user")
     has_second_factor = serializers.BooleanField()
     lacks_second_factor = serializers.BooleanField(
         help_text="one is demanded and missing: until it is set up only the own account can be used"
@@ -23,6 +58,7 @@ class Me(serializers.Serializer):  # type: ignore[type-arg]
         help_text="whether what needs the password again can be done without asking for it"
     )
     version = serializers.CharField()
+    console = Console()
 
 
 class MyChange(serializers.Serializer):  # type: ignore[type-arg]
@@ -30,7 +66,10 @@ class MyChange(serializers.Serializer):  # type: ignore[type-arg]
 
     first_name = serializers.CharField(required=False, allow_blank=True, max_length=150)
     last_name = serializers.CharField(required=False, allow_blank=True, max_length=150)
-    language = serializers.CharField(required=False, allow_blank=True, max_length=10)
+    language = serializers.ChoiceField(
+        choices=LANGUAGES, required=False, allow_blank=True, help_text="blank: as the browser says"
+    )
+    preferences = Preferences(required=False)
 
 
 class SessionRow(serializers.Serializer):  # type: ignore[type-arg]

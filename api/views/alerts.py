@@ -7,12 +7,11 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.utils import extend_schema
-from rest_framework.filters import OrderingFilter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
-from api.filters import PartFilter
+from api.filters import Ordering, PartFilter, containing
 from api.schema import MADE, ChangeSerializer
 from api.serializers import alerts as shapes
 from api.serializers.subjects import Reason
@@ -74,9 +73,9 @@ class AlertRulesView(ApiView):
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_ALERTS}
     serializer_class = shapes.AlertRuleRow
-    filter_backends = [DjangoFilterBackend, OrderingFilter]
+    filter_backends = [DjangoFilterBackend, Ordering]
     filterset_class = AlertRuleFilter
-    ordering_fields = ("name", "created_at", "updated_at")
+    ordering_fields = ("name", "kind", "owner", "is_enabled", "created_at", "updated_at")
     ordering = ("name",)
 
     def get_queryset(self) -> "QuerySet[Any]":
@@ -142,7 +141,12 @@ class AlertFilter(django_filters.FilterSet):  # type: ignore[misc]
     target = PartFilter("target", label="part of the target")
     rule = PartFilter("rule_name", label="part of the rule's name")
     owner = django_filters.CharFilter("owner", label="team")
+    search = django_filters.CharFilter(method="by_text", label="part of the rule's name, the target or the team")
     is_acknowledged = django_filters.BooleanFilter("acknowledged_at", "isnull", exclude=True)
+
+    def by_text(self, rows: "QuerySet[Any]", name: str, value: str) -> "QuerySet[Any]":
+        """Alerts that have the text somewhere."""
+        return containing(rows, value, "rule_name", "target", "owner")
 
 
 def alert_row(alert: Any, is_silenced: silence_service.IsSilenced) -> dict[str, Any]:
@@ -180,9 +184,10 @@ class AlertsView(ApiView):
 
     rights = {"GET": Right.READ}
     serializer_class = shapes.AlertRow
-    filter_backends = [DjangoFilterBackend, OrderingFilter]
+    filter_backends = [DjangoFilterBackend, Ordering]
     filterset_class = AlertFilter
-    ordering_fields = ("since", "place")
+    ordering_fields = ("since", "place", "rule", "target", "owner", "state", "value", "fired_at", "resolved_at")
+    ordering_paths = {"rule": "rule_name"}
     ordering = ("-place", "-id")
 
     def get_queryset(self) -> "QuerySet[Any]":
@@ -280,9 +285,9 @@ class SilencesView(ApiView):
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_ALERTS}
     serializer_class = shapes.SilenceRow
-    filter_backends = [DjangoFilterBackend, OrderingFilter]
+    filter_backends = [DjangoFilterBackend, Ordering]
     filterset_class = SilenceFilter
-    ordering_fields = ("id", "starts_at", "ends_at")
+    ordering_fields = ("id", "starts_at", "ends_at", "rule", "target", "created_by")
     ordering = ("-id",)
 
     def get_queryset(self) -> "QuerySet[Any]":
@@ -365,9 +370,9 @@ class AlertChannelsView(ApiView):
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_CLUSTER}
     serializer_class = shapes.AlertChannelRow
-    filter_backends = [DjangoFilterBackend, OrderingFilter]
+    filter_backends = [DjangoFilterBackend, Ordering]
     filterset_class = AlertChannelFilter
-    ordering_fields = ("name", "created_at")
+    ordering_fields = ("name", "kind", "is_enabled", "last_success_at", "last_failure_at", "created_at", "updated_at")
     ordering = ("name",)
 
     def get_queryset(self) -> "QuerySet[Any]":

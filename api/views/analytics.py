@@ -3,25 +3,36 @@
 from typing import Any
 
 import django_filters
-from django.core import signing
 from django.db.models import QuerySet
 from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework.filters import OrderingFilter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
-from api.pagination import PAGE_DEFAULT, PAGE_MAX
+from api.downloads import ROWS_MAX
+from api.filters import Ordering
+from api.live_pages import LivePages
 from api.problems import Problem
 from api.serializers import analytics as shapes
 from console import overview
 from console.accounts.roles import Right
 from console.analytics import queries
 from console.analytics.models import AnalyticsRun, RunState
-from metaserver.services.changes import NotFound
+from metaserver import queries as metadata
+from metaserver.services.changes import NotFound, text_problem
 
-LAG_ORDERINGS = ("-time_lag_seconds", "-lag", "subject")
+LAG_PAGES = LivePages(
+    ("subject", "group"),
+    (
+        "-time_lag_seconds", "lag", "backlog", "in_flight", "drain_seconds", "pull_rate", "ack_rate", "consumers_online",
+        "subject", "group",
+    ),
+    overview.lag_value,
+)  # fmt: skip
+_LAG_STATES = (
+    "caught_up: nothing to go; draining, growing: whether it ever drains at these rates; unknown: not measured."
+)
 
 
 class RunFilter(django_filters.FilterSet):  # type: ignore[misc]
@@ -55,9 +66,9 @@ class RunsView(ApiView):
 
     rights = {"GET": Right.READ}
     serializer_class = shapes.RunRow
-    filter_backends = [DjangoFilterBackend, OrderingFilter]
+    filter_backends = [DjangoFilterBackend, Ordering]
     filterset_class = RunFilter
-    ordering_fields = ("id", "started_at")
+    ordering_fields = ("id", "job", "state", "started_at", "finished_at")
     ordering = ("-id",)
 
     def get_queryset(self) -> "QuerySet[Any]":
@@ -99,53 +110,48 @@ class LagView(ApiView):
     """Live lag."""
 
     rights = {"GET": Right.READ}
+    serializer_class = shapes.GroupLag
+    download_page_rows = ROWS_MAX
+    """All at once: from one page to the next the numbers would be others."""
 
     @extend_schema(
         operation_id="lag_list",
         responses=shapes.LagPage,
         parameters=[
-            OpenApiParameter("subject", str),
-            OpenApiParameter("group", str),
-            OpenApiParameter("ordering", str, enum=LAG_ORDERINGS, description="unknown lags come first"),
-            OpenApiParameter("limit", int, description=f"rows of a page, at most {PAGE_MAX}"),
-            OpenApiParameter("cursor", str),
+            OpenApiParameter("subject", str, description="Only of this subject."),
+            OpenApiParameter("group", str, description="Only this consumer group."),
+            OpenApiParameter(
+                "search", str, description="Part of the subject's or the group's name, whatever the case."
+            ),
+            OpenApiParameter("owner", str, description="Only subjects of this team."),
+            OpenApiParameter("state", str, enum=list(overview.LagState), description=_LAG_STATES),
+            *LAG_PAGES.parameters,
         ],
     )
     def get(self, request: Request) -> Response:
         """Consumer groups' lag as the collector measured it last, at most a second or two ago; the same as /ws/lag/ shows."""
         live = overview.numbers()
-        limit = self.whole("limit", PAGE_DEFAULT, minimum=1, maximum=PAGE_MAX) or PAGE_DEFAULT
-        ordering = request.query_params.get("ordering", LAG_ORDERINGS[0])
-        if ordering not in LAG_ORDERINGS:
-            what = f"one of {', '.join(LAG_ORDERINGS)} is needed"
-            raise Problem(400, "request.invalid", f"ordering: {ordering[:40]!r}; {what}", {"ordering": what})
-        after = self._after()
-        rows = overview.lag_rows(live.state) if live.state is not None else []
-        for name in ("subject", "group"):
-            wanted = request.query_params.get(name)
-            if wanted is not None:
-                rows = [item for item in rows if item[name] == wanted]
-        rows.sort(key=lambda item: _place(item, ordering))
-        # Numbers change from page to page: a cursor is a place in the order, not a row.
-        rest = [item for item in rows if after is None or _place(item, ordering) > after]
-        page = rest[:limit]
-        following = signing.dumps(_place(page[-1], ordering)) if len(rest) > limit else None
+        rows, following = LAG_PAGES.page(self, self._rows(live))
+        owners = metadata.owners_of(item["subject"] for item in rows)
+        page = [{**item, "owner": owners.get(item["subject"])} for item in rows]
         return Response({"at": live.at, "reason": live.reason, "results": page, "next": following})
 
-    def _after(self) -> list[Any] | None:
-        text = self.request.query_params.get("cursor")
-        if not text:
-            return None
-        try:
-            found: list[Any] = signing.loads(text)
-        except signing.BadSignature as error:
-            raise Problem(400, "request.invalid", "cursor: it is none of ours", {"cursor": "none of ours"}) from error
-        return found
-
-
-def _place(item: dict[str, Any], ordering: str) -> list[Any]:
-    names = [item["subject"], item["group"]]
-    if ordering == "subject":
-        return [0.0, *names]
-    # JSON has no infinity; no lag is longer than this.
-    return [max(overview.by_lag(item, ordering.removeprefix("-")), -1e18), *names]
+    def _rows(self, live: overview.Numbers) -> list[dict[str, Any]]:
+        """The rows that the filters let through."""
+        query = self.request.query_params
+        state = query.get("state")
+        if state is not None and state not in list(overview.LagState):
+            what = f"one of {', '.join(overview.LagState)} is needed"
+            raise Problem(400, "request.invalid", f"state: {state[:40]!r}; {what}", {"state": what})
+        rows = overview.lag_rows(live.state) if live.state is not None else []
+        for name in ("subject", "group"):
+            if (wanted := query.get(name)) is not None:
+                rows = [item for item in rows if item[name] == wanted]
+        if search := query.get("search", "").lower():
+            rows = [item for item in rows if search in item["subject"].lower() or search in item["group"].lower()]
+        if state is not None:
+            rows = [item for item in rows if overview.lag_state(item) == state]
+        if (owner := query.get("owner")) is not None and text_problem(owner) == "":
+            owned = metadata.subjects_of(owner)
+            rows = [item for item in rows if item["subject"] in owned]
+        return rows

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
-from api.filters import containing
+from api.filters import Ordering, containing
 from api.serializers import audit as shapes
 from console.accounts.roles import Right
 from metaserver import queries
@@ -40,16 +40,17 @@ class AuditView(ApiView):
 
     rights = {"GET": Right.READ_AUDIT}
     serializer_class = shapes.AuditRow
-    filter_backends = [DjangoFilterBackend]
+    filter_backends = [DjangoFilterBackend, Ordering]
     filterset_class = AuditFilter
-    page_ordering = "-id"
+    ordering_fields = ("id", "actor", "action", "target")
+    ordering = ("-id",)
 
     def get_queryset(self) -> "QuerySet[Any]":
         return queries.audit_entries()
 
     @extend_schema(operation_id="audit_list", responses=shapes.AuditRow(many=True))
     def get(self, request: Request) -> Response:
-        """Who changed what and why, newest first."""
+        """Who changed what and why, newest first unless told."""
         page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
         rows = [
             {

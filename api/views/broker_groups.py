@@ -1,21 +1,23 @@
 """/broker-groups/ and /nodes/."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import django_filters
 from django.db.models import QuerySet
 from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.utils import extend_schema
-from rest_framework.filters import OrderingFilter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
-from api.filters import PartFilter
+from api.filters import Ordering, PartFilter
+from api.live_pages import LivePages
 from api.schema import MADE, ChangeSerializer
 from api.serializers import broker_groups as shapes
 from api.serializers.subjects import Reason
 from console import groups as nodes_asked
+from console import overview
 from console.accounts.roles import Right
 from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
@@ -23,6 +25,7 @@ from metaserver.services import broker_groups as service
 from metaserver.services.changes import NotFound
 
 _SLAVES = (2, 3)
+_BY_NUMBER = LivePages(("node_id",), overview.NODE_NUMBERS)
 
 
 class BrokerGroupFilter(django_filters.FilterSet):  # type: ignore[misc]
@@ -30,6 +33,7 @@ class BrokerGroupFilter(django_filters.FilterSet):  # type: ignore[misc]
 
     search = PartFilter("name", label="part of the name")
     kind = django_filters.ChoiceFilter(choices=[(k.value, k.value) for k in GroupKind])
+    reported_state = django_filters.ChoiceFilter("state", choices=[(s.value, s.value) for s in GroupState])
     operator_state = django_filters.ChoiceFilter(choices=[(s.value, s.value) for s in OperatorState])
 
 
@@ -91,9 +95,10 @@ class BrokerGroupsView(ApiView):
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_CLUSTER}
     serializer_class = shapes.BrokerGroupRow
-    filter_backends = [DjangoFilterBackend, OrderingFilter]
+    filter_backends = [DjangoFilterBackend, Ordering]
     filterset_class = BrokerGroupFilter
-    ordering_fields = ("name", "created_at", "updated_at")
+    ordering_fields = ("name", "kind", "reported_state", "operator_state", "master", "created_at", "updated_at")
+    ordering_paths = {"reported_state": "state"}
     ordering = ("name",)
 
     def get_queryset(self) -> "QuerySet[Any]":
@@ -208,20 +213,35 @@ class NodesView(ApiView):
     """Nodes."""
 
     rights = {"GET": Right.READ}
-    serializer_class = shapes.NodeRow
-    filter_backends = [DjangoFilterBackend, OrderingFilter]
+    serializer_class = shapes.NodeNumbersRow
+    filter_backends = [DjangoFilterBackend, Ordering]
     filterset_class = NodeFilter
-    ordering_fields = ("node_id", "leased_at")
+    ordering_fields = (
+        "node_id", "broker_group", "kind", "address", "version", "log_end", "leased_at", *overview.NODE_NUMBERS,
+    )  # fmt: skip
+    ordering_paths = {"broker_group": "broker_group__name", "kind": "broker_group__kind"}
     ordering = ("node_id",)
 
     def get_queryset(self) -> "QuerySet[Any]":
         return queries.nodes()
 
-    @extend_schema(operation_id="nodes_list", responses=shapes.NodeRow(many=True))
+    @extend_schema(operation_id="nodes_list", responses=shapes.NodeNumbersRow(many=True))
     def get(self, request: Request) -> Response:
-        """List nodes."""
-        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        return self.get_paginated_response([node_row(item, item.broker_group) for item in page or []])
+        """List nodes with their newest numbers. Ordered by one of these, what was not measured comes last."""
+        numbers = overview.numbers()
+        measured = overview.node_numbers(numbers)
+        nothing = dict.fromkeys(overview.NODE_NUMBERS) | {
+            "unmeasured_reason": numbers.reason or "the collector does not know it yet"
+        }
+
+        def rows(found: Iterable[Any]) -> list[dict[str, Any]]:
+            return [node_row(node, node.broker_group) | measured.get(node.node_id, nothing) for node in found]
+
+        nodes = self.filter_queryset(self.get_queryset())
+        if request.query_params.get("ordering", "").removeprefix("-") in overview.NODE_NUMBERS:
+            page, following = _BY_NUMBER.page(self, rows(nodes))
+            return Response({"results": page, "next": following, "previous": None})
+        return self.get_paginated_response(rows(self.paginate_queryset(nodes) or []))
 
 
 def _node(node_id: str) -> Any:

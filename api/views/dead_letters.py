@@ -1,5 +1,6 @@
 """/dead-letters/."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
@@ -10,7 +11,8 @@ from rest_framework.response import Response
 from api.pagination import PAGE_DEFAULT
 from api.problems import Problem
 from api.serializers import dead_letters as shapes
-from api.views.messages import CURSOR, LIMIT, ReadingView, message_row, moment
+from api.views.messages import CURSOR, LIMIT, ReadingView, message_row, moment, within
+from console import attempts
 from console import dead_letters as service
 from console.accounts.roles import Right
 from console.messages import whole_property
@@ -30,6 +32,7 @@ class DeadLetterCountsView(ReadingView):
 
     rights = {"GET": Right.READ}
     serializer_class = shapes.LetterCount
+    download_page_rows = COUNTS_MAX
 
     @extend_schema(
         operation_id="dead_letters_count",
@@ -100,6 +103,48 @@ class DeadLettersView(ReadingView):
                 "unreachable": found.unreachable,
             }
         )
+
+
+class DeadLetterView(ReadingView):
+    """One dead letter."""
+
+    rights = {"GET": Right.READ}
+
+    @extend_schema(operation_id="dead_letters_get", responses=shapes.LetterStory)
+    def get(self, request: Request, subject: str, group: str, broker_group: str, sequence: int) -> Response:
+        """A dead letter with the attempts that ended in it: when, which consumer, and what each changed in the properties (an
+        error text, if the consumer wrote one). What nodes don't know any more is null with a reason; `holes` says whether
+        attempts may be missing.
+        """
+        masked = not self.may_read(self.owner(subject))
+        story = attempts.story_of(subject, group, broker_group, within(sequence))
+        shown = [story.letter.message, *(attempt.message for attempt in story.attempts)]
+        self.note_reading(dead_letter_subject(subject, group), shown, masked)
+        return Response(
+            {
+                **_row(story.letter, masked),
+                "changes": None if masked else _changes(story.changes),
+                "story": [_attempt(attempt, masked) for attempt in story.attempts],
+                "holes": story.holes,
+            }
+        )
+
+
+def _attempt(attempt: attempts.Attempt, masked: bool) -> dict[str, Any]:
+    return {
+        **message_row(attempt.message, masked=masked),
+        "attempt": attempt.number,
+        "subject": attempt.subject,
+        "consumer_id": attempt.consumer_id,
+        "pulled_at": moment(attempt.pulled_at_ms),
+        "ended_at": moment(attempt.ended_at_ms),
+        "why": attempt.why or None,
+        "changes": None if masked else _changes(attempt.changes),
+    }
+
+
+def _changes(found: Mapping[str, tuple[str | None, str | None]]) -> list[dict[str, str | None]]:
+    return [{"name": name, "before": before, "now": now} for name, (before, now) in found.items()]
 
 
 def _row(letter: service.Letter, masked: bool) -> dict[str, Any]:

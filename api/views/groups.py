@@ -6,11 +6,10 @@ import django_filters
 from django.db.models import QuerySet
 from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.utils import extend_schema
-from rest_framework.filters import OrderingFilter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from api.filters import PartFilter, TruthFilter
+from api.filters import Ordering, PartFilter, TruthFilter
 from api.problems import Problem
 from api.schema import MADE, ChangeSerializer
 from api.serializers import groups as shapes
@@ -58,9 +57,10 @@ class GroupsView(OneSubjectView):
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_GROUPS}
     serializer_class = shapes.GroupRow
-    filter_backends = [DjangoFilterBackend, OrderingFilter]
+    filter_backends = [DjangoFilterBackend, Ordering]
     filterset_class = GroupFilter
-    ordering_fields = ("name", "first_seen_at", "updated_at")
+    ordering_fields = ("name", "subject", "owner", "is_paused", "first_seen_at", "updated_at")
+    ordering_paths = {"subject": "subject__name", "owner": "subject__owner__name"}
     ordering = ("name", "id")
 
     def get_queryset(self) -> "QuerySet[Any]":

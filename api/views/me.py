@@ -3,17 +3,45 @@
 from typing import Any
 
 from allauth.mfa.models import Authenticator
+from django.conf import settings
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+import qmq
+from api import downloads
 from api.authentication import user_of
-from api.base import ApiView
+from api.base import REASON_CHARS_MAX, ApiView
+from api.filters import SEARCH, Ordering, searched
+from api.pagination import PAGE_MAX
 from api.schema import ChangeSerializer
 from api.serializers import me as shapes
-from console.accounts import services, sessions
+from console.accounts import preferences, services, sessions
 from console.accounts.models import UserSession
+from console.accounts.principals import demands_second_factor
 from console.accounts.roles import OF_A_SUBJECT, RIGHTS_OF, RIGHTS_OF_SCOPE, Right
+from console.dead_letters import REPLAY_MAX
+from console.live.consumers import WEBSOCKETS_PER_USER_MAX
+
+
+def _console() -> dict[str, Any]:
+    """What pages need to know of the console itself."""
+    providers = settings.SOCIALACCOUNT_PROVIDERS.get("openid_connect", {}).get("APPS", [])
+    return {
+        "version": qmq.__version__,
+        "languages": list(preferences.LANGUAGES),
+        "themes": list(preferences.THEMES),
+        "single_sign_on": providers[0]["name"] if providers else None,
+        "limits": {
+            "body_bytes": settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
+            "page_rows": PAGE_MAX,
+            "download_rows": downloads.ROWS_MAX,
+            "download_rows_of_nodes": downloads.ROWS_OF_NODES_MAX,
+            "reason_chars": REASON_CHARS_MAX,
+            "letters_of_one_request": REPLAY_MAX,
+            "websockets": WEBSOCKETS_PER_USER_MAX,
+        },
+    }
 
 
 class MeView(ApiView):
@@ -36,16 +64,19 @@ class MeView(ApiView):
             "role": principal.role,
             "teams": sorted(principal.teams),
             "rights": sorted(right for right in Right if principal.has(right)),
+            "preferences": preferences.shown(user.preferences),
+            "demands_second_factor": demands_second_factor(user),
             "has_second_factor": Authenticator.objects.filter(user=user, type=Authenticator.Type.TOTP).exists(),
             "lacks_second_factor": principal.lacks_second_factor,
             "proved_recently": sessions.proved_recently(request._request),
             "version": str(user.version),
+            "console": _console(),
         }
         return self.tagged(body, user.version)
 
     @extend_schema(operation_id="me_update", request=shapes.MyChange, responses=ChangeSerializer)
     def patch(self, request: Request) -> Response:
-        """Change my name or language."""
+        """Change my name, language or preferences; of these what is left out stays."""
         shape = shapes.MyChange(data=request.data)
         shape.is_valid(raise_exception=True)
         change = services.update_user(
@@ -73,13 +104,15 @@ class MySessionsView(ApiView):
 
     rights = {"GET": Right.OWN_ACCOUNT, "DELETE": Right.OWN_ACCOUNT}
     serializer_class = shapes.SessionRow
-    page_ordering = "-id"
+    filter_backends = [Ordering]
+    ordering_fields = ("id", "started_at", "seen_at", "address", "user_agent")
+    ordering = ("-id",)
 
-    @extend_schema(operation_id="me_sessions", responses=shapes.SessionRow(many=True))
+    @extend_schema(operation_id="me_sessions", parameters=[SEARCH], responses=shapes.SessionRow(many=True))
     def get(self, request: Request) -> Response:
         """List the browsers I am signed in with."""
         this = request._request.session.get(sessions.KEY)
-        page = self.paginate_queryset(user_of(request).sessions.all())
+        page = self.paginate_queryset(searched(request, user_of(request).sessions.all(), "address", "user_agent"))
         return self.get_paginated_response([session_row(session, this) for session in page or []])
 
     @extend_schema(operation_id="me_end_sessions", request=None, responses=ChangeSerializer)

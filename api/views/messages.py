@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView, iso
+from api.downloads import ROWS_OF_NODES_MAX
 from api.pagination import PAGE_DEFAULT, PAGE_MAX
 from api.problems import Problem
 from api.serializers import messages as shapes
@@ -61,6 +62,7 @@ class ReadingView(ApiView):
     """A view that shows what messages say: bounded in how often, and noted in the audit log."""
 
     throttle_classes = [PrincipalThrottle, BrowseThrottle]
+    download_rows_max = ROWS_OF_NODES_MAX
 
     def owner(self, subject: str) -> str | None:
         """The team that owns a subject; of a retry or dead-letter subject, its real one's. Raises 404."""

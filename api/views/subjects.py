@@ -6,12 +6,11 @@ import django_filters
 from django.db.models import QuerySet
 from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.utils import extend_schema
-from rest_framework.filters import OrderingFilter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
-from api.filters import PartFilter, PrefixFilter, TruthFilter
+from api.filters import Ordering, PartFilter, PrefixFilter, TruthFilter
 from api.schema import MADE, ChangeSerializer
 from api.serializers import subjects as shapes
 from console.accounts.roles import Principal, Right
@@ -61,9 +60,13 @@ class SubjectsView(ApiView):
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_SUBJECTS}
     serializer_class = shapes.SubjectRow
-    filter_backends = [DjangoFilterBackend, OrderingFilter]
+    filter_backends = [DjangoFilterBackend, Ordering]
     filterset_class = SubjectFilter
-    ordering_fields = ("name", "created_at", "updated_at")
+    ordering_fields = (
+        "name", "owner", "created_at", "updated_at", "archived_at", "consumer_groups", "retention_hours",
+        "messages_per_second", "bytes_per_second",
+    )  # fmt: skip
+    ordering_paths = {"owner": "owner__name", "consumer_groups": "consumer_group_count"}
     ordering = ("name",)
 
     def get_queryset(self) -> "QuerySet[Any]":

@@ -44,6 +44,7 @@ class TasksView(ApiView):
     """Control loops."""
 
     rights = {"GET": Right.READ}
+    serializer_class = shapes.TaskRow
 
     @extend_schema(operation_id="tasks_list", responses=shapes.Tasks)
     def get(self, request: Request) -> Response:

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from api.authentication import user_of
 from api.base import ApiView
+from api.filters import SEARCH, Ordering, searched
 from api.reauthentication import require_recent_proof
 from api.schema import ChangeSerializer
 from api.serializers import tokens as shapes
@@ -43,7 +44,9 @@ class TokensView(ApiView):
 
     rights = {"GET": Right.OWN_ACCOUNT, "POST": Right.OWN_ACCOUNT}
     serializer_class = shapes.TokenRow
-    page_ordering = "-id"
+    filter_backends = [Ordering]
+    ordering_fields = ("id", "name", "created_at", "expires_at", "last_used_at", "revoked_at")
+    ordering = ("-id",)
 
     def _rows(self) -> "QuerySet[ApiToken]":
         rows = ApiToken.objects.select_related("owner")
@@ -55,15 +58,20 @@ class TokensView(ApiView):
 
     @extend_schema(
         operation_id="tokens_list",
-        parameters=[OpenApiParameter("owner", OpenApiTypes.STR, description="Another user's; administrators only.")],
+        parameters=[
+            OpenApiParameter("owner", OpenApiTypes.STR, description="Another user's; administrators only."),
+            OpenApiParameter("is_live", OpenApiTypes.BOOL, description="Neither expired nor revoked."),
+            SEARCH,
+        ],
         responses=shapes.TokenRow(many=True),
     )
     def get(self, request: Request) -> Response:
-        """List one's own tokens, newest first."""
+        """List one's own tokens, newest first unless told."""
         rows = self._rows()
         if "is_live" in request.query_params:
             live = {"revoked_at": None, "expires_at__gt": timezone.now()}
             rows = rows.filter(**live) if self.flag("is_live") else rows.exclude(**live)
+        rows = searched(request, rows, "name", "prefix")
         page = self.paginate_queryset(rows)
         return self.get_paginated_response([row(token) for token in page or []])
 

@@ -8,12 +8,11 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.utils import extend_schema
-from rest_framework.filters import OrderingFilter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
-from api.filters import PartFilter, containing
+from api.filters import SEARCH, Ordering, PartFilter, containing, searched
 from api.reauthentication import require_recent_proof
 from api.schema import MADE, ChangeSerializer
 from api.serializers import users as shapes
@@ -78,9 +77,10 @@ class UsersView(ApiView):
 
     rights = {"GET": Right.CHANGE_ACCOUNTS, "POST": Right.CHANGE_ACCOUNTS}
     serializer_class = shapes.UserRow
-    filter_backends = [DjangoFilterBackend, OrderingFilter]
+    filter_backends = [DjangoFilterBackend, Ordering]
     filterset_class = UserFilter
-    ordering_fields = ("username", "date_joined")
+    ordering_fields = ("username", "email", "role", "is_active", "sessions", "tokens", "last_login", "created_at")
+    ordering_paths = {"sessions": "session_count", "tokens": "token_count", "created_at": "date_joined"}
     ordering = ("username",)
 
     def get_queryset(self) -> "QuerySet[User]":
@@ -182,9 +182,10 @@ class TeamsView(ApiView):
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_ACCOUNTS}
     serializer_class = shapes.TeamRow
-    filter_backends = [DjangoFilterBackend, OrderingFilter]
+    filter_backends = [DjangoFilterBackend, Ordering]
     filterset_class = TeamFilter
-    ordering_fields = ("name", "created_at")
+    ordering_fields = ("name", "subjects", "members", "created_at")
+    ordering_paths = {"subjects": "subject_count", "members": "member_count"}
     ordering = ("name",)
 
     def get_queryset(self) -> "QuerySet[Any]":
@@ -249,14 +250,16 @@ class MembersView(ApiView):
 
     rights = {"GET": Right.READ, "PUT": Right.CHANGE_ACCOUNTS}
     serializer_class = shapes.Member
-    page_ordering = ("username",)
+    filter_backends = [Ordering]
+    ordering_fields = ("username", "role", "is_active")
+    ordering = ("username",)
 
-    @extend_schema(operation_id="teams_members", responses=shapes.Member(many=True))
+    @extend_schema(operation_id="teams_members", parameters=[SEARCH], responses=shapes.Member(many=True))
     def get(self, request: Request, team: str) -> Response:
         """List the members of a team."""
         if not queries.teams().filter(name=team).exists():
             raise NotFound(f"there is no team {team!r}", code="team.unknown")
-        page = self.paginate_queryset(User.objects.filter(teams__name=team))
+        page = self.paginate_queryset(searched(request, User.objects.filter(teams__name=team), "username"))
         rows = [{"username": user.username, "role": user.role, "is_active": user.is_active} for user in page or []]
         return self.get_paginated_response(rows)
 

@@ -12,6 +12,8 @@ class User(AbstractUser):
     role = models.CharField(max_length=10, choices=[(r.value, r.value) for r in Role], default=Role.VIEWER)
     teams = models.ManyToManyField("metaserver.Team", blank=True, related_name="members")
     language = models.CharField(max_length=10, blank=True)
+    preferences = models.JSONField(default=dict)
+    """As `console.accounts.preferences` allows."""
     version = models.BigIntegerField(default=1)
     updated_at = models.DateTimeField(auto_now=True)
 

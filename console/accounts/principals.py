@@ -18,7 +18,14 @@ def principal_of(user: User, token: ApiToken | None = None) -> Principal:
     return Principal(name, Role(user.role), teams, scopes, token is None and lacks_second_factor(user))
 
 
+def demands_second_factor(user: User) -> bool:
+    """Whether QMQ_MFA_REQUIRED demands a second factor of this user."""
+    return bool(settings.MFA_REQUIRED == "all" or (settings.MFA_REQUIRED == "admins" and user.role == Role.ADMIN))
+
+
 def lacks_second_factor(user: User) -> bool:
     """Whether QMQ_MFA_REQUIRED demands a second factor of this user that is not there."""
-    demanded = settings.MFA_REQUIRED == "all" or (settings.MFA_REQUIRED == "admins" and user.role == Role.ADMIN)
-    return demanded and not Authenticator.objects.filter(user=user, type=Authenticator.Type.TOTP).exists()
+    return (
+        demands_second_factor(user)
+        and not Authenticator.objects.filter(user=user, type=Authenticator.Type.TOTP).exists()
+    )

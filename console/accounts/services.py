@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from console.accounts import sessions
+from console.accounts import preferences, sessions
 from console.accounts.models import ApiToken, User
 from console.accounts.names import username_problem
 from console.accounts.roles import Role
@@ -25,7 +25,7 @@ from metaserver.services.teams import locked as locked_team
 FIRST_ADMIN = "admin"
 UP = Actor("system")
 """The actor of what is done at the machine itself: first start, `manage.py reset_password`."""
-FIELDS = ("email", "first_name", "last_name", "language", "role", "teams", "is_active")
+FIELDS = ("email", "first_name", "last_name", "language", "preferences", "role", "teams", "is_active")
 """What may be changed of a user."""
 NAME_CHARS_MAX = 150
 EMAIL_CHARS_MAX = 254
@@ -53,6 +53,7 @@ def described(row: User) -> dict[str, Any]:
         "first_name": row.first_name,
         "last_name": row.last_name,
         "language": row.language,
+        "preferences": row.preferences,
         "role": str(row.role),
         "teams": sorted(row.teams.values_list("name", flat=True)),
         "is_active": row.is_active,
@@ -297,6 +298,12 @@ def _set(row: User, values: Mapping[str, Any]) -> list[int] | None:
     for key, value in values.items():
         if key not in FIELDS:
             wrong[key] = f"unknown; known are {', '.join(FIELDS)}"
+        elif key == "preferences":
+            # What is not named stays as it was chosen before.
+            if text := preferences.problem(value):
+                wrong[key] = text
+            else:
+                row.preferences = {**row.preferences, **value}
         elif key == "teams":
             teams, wrong_teams = _teams(value)
             wrong |= {"teams": wrong_teams} if wrong_teams else {}

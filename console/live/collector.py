@@ -14,6 +14,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from console.live.bus import FORMAT, Publisher, encode
+from console.live.history import HistoryWriter
 from console.live.metadata import Metadata, MetadataReader
 from console.live.state import (
     Delta,
@@ -83,6 +84,7 @@ class Collector:
         self._asker = asker or NodeAsker(clock=clock, page_seconds=ASK_SECONDS)
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._publisher = Publisher(url, self._holder)
+        self._history = HistoryWriter(url)
         self.metadata = MetadataReader(clock)
         self.health = Health(self._holder)
         self._state = empty()
@@ -120,6 +122,7 @@ class Collector:
             with contextlib.suppress(RedisError, OSError):
                 await self._publisher.release()
             await self._publisher.close()
+            await self._history.close()
 
     def _next_beat(self, last: float, now: float, pause: int) -> float:
         """The next beat's time on the schedule that began with the first; beats that are past are left out."""
@@ -148,6 +151,7 @@ class Collector:
             state = await self._measured()
             if await self._published(state, began):
                 self.health.beats += 1
+                await self._noted(state)
         except (RedisError, OSError) as error:
             # Whether this beat's messages went out is not known: the next one skips a version, so that everybody asks anew.
             self._version += 1
@@ -170,6 +174,7 @@ class Collector:
                 self._at_ms = stored["at_ms"]
             self._stream = uuid.uuid4().hex
             self._version = 0
+            self._history.forget()
             logger.info("this collector acts")
         if self._is_acting and not is_holder:
             logger.info("another collector acts")
@@ -217,6 +222,15 @@ class Collector:
         self._is_acting = await self._publisher.publish(snapshot, encode(health.shown()), messages)
         self._version = version
         return self._is_acting
+
+    async def _noted(self, state: State) -> None:
+        """Keep this beat's numbers for charts. When that fails a point is missing, and nothing else."""
+        assert self._at_ms is not None
+        try:
+            await self._history.note(state, self._at_ms)
+        except (RedisError, OSError) as error:
+            self.health.errors += 1
+            self.health.last_error = f"history: {type(error).__name__}: {error}"[:300]
 
     @property
     def state(self) -> State:

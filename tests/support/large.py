@@ -1,4 +1,4 @@
-"""A database as large as the lists are measured with: 1,000 subjects, 5,000 consumer groups, and enough of all else."""
+"""A database as large as the lists are measured with: 1,000 subjects, 5,000 consumer groups unless told, and enough of all else."""
 
 from datetime import timedelta
 from typing import Any
@@ -16,14 +16,14 @@ from metaserver.models import AuditEntry, BrokerGroup, ConsumerGroup, Node, Subj
 from tests.support.summaries import lag_row
 
 SUBJECTS = 1_000
-GROUPS = 5_000
+GROUPS_OF_ONE = 5
 BROKER_GROUPS = 30
 OTHERS = 600
 """Rows of each other list: more than the largest page."""
 
 
-def fill(person: User) -> dict[str, str]:
-    """Fill an empty database; what addresses of the API may name."""
+def fill(person: User, count: int = SUBJECTS) -> dict[str, str]:
+    """Fill an empty database with so many subjects, each with five consumer groups; what addresses of the API may name."""
     now = timezone.now()
 
     def at(number: int) -> Any:
@@ -51,22 +51,24 @@ def fill(person: User) -> dict[str, str]:
                 name=f"subject{number:04}", description="what it is for " * 5, owner=teams[number % 50], tags=["a", "b"],
                 retention_hours=24.0, archived_at=at(0) if number % 10 == 0 else None,
             )
-            for number in range(SUBJECTS)
-        ]
+            for number in range(count)
+        ],
+        batch_size=1000,
     )  # fmt: skip
     SubjectRoute.objects.bulk_create(
         [
             SubjectRoute(subject=subject, broker_groups=[f"g{number % 30:02}", f"g{(number + 1) % 30:02}"], version=1)
             for number, subject in enumerate(subjects)
-        ]
+        ],
+        batch_size=1000,
     )
     ConsumerGroup.objects.bulk_create(
         [
             ConsumerGroup(
-                subject=subjects[number % SUBJECTS], name=f"group{number // SUBJECTS}", is_paused=number % 100 == 0,
+                subject=subjects[number % count], name=f"group{number // count}", is_paused=number % 100 == 0,
                 has_pauses=number % 100 == 0,
             )
-            for number in range(GROUPS)
+            for number in range(GROUPS_OF_ONE * count)
         ],
         batch_size=1000,
     )  # fmt: skip

@@ -197,6 +197,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/analytics/tables/{table}/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Rows of a summary table. To read on by cursors, name `from`, `to` and `step` as the first answer has them. */
+        get: operations["analytics_tables_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/apply/": {
         parameters: {
             query?: never;
@@ -221,7 +238,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Who changed what and why, newest first. */
+        /** @description Who changed what and why, newest first unless told. */
         get: operations["audit_list"];
         put?: never;
         post?: never;
@@ -458,6 +475,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/dead-letters/{subject}/{group}/{broker_group}/{sequence}/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * @description A dead letter with the attempts that ended in it: when, which consumer, and what each changed in the properties (an
+         *     error text, if the consumer wrote one). What nodes don't know any more is null with a reason; `holes` says whether
+         *     attempts may be missing.
+         */
+        get: operations["dead_letters_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/dead-letters/{subject}/{group}/delete/": {
         parameters: {
             query?: never;
@@ -615,6 +653,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/history/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * @description The last hour, a point in ten seconds, of a subject, a consumer group, a broker group, a node, or (without any of
+         *     them) of the whole system. What was not measured is null; with nothing there, `reason` says why.
+         */
+        get: operations["history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jump/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * @description At most 20 things whose name has the text in it, the best first: subjects, consumer groups (`subject/group` too),
+         *     broker groups, nodes, teams, alert rules; users for those who may see them. A message is found by its id when it is
+         *     delayed, or a dead letter that was decided about; others by their subject, a space and the id.
+         */
+        get: operations["jump"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/lag/": {
         parameters: {
             query?: never;
@@ -646,7 +725,7 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        /** @description Change my name or language. */
+        /** @description Change my name, language or preferences; of these what is left out stays. */
         patch: operations["me_update"];
         trace?: never;
     };
@@ -692,7 +771,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List nodes. */
+        /** @description List nodes with their newest numbers. Ordered by one of these, what was not measured comes last. */
         get: operations["nodes_list"];
         put?: never;
         post?: never;
@@ -1097,7 +1176,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List one's own tokens, newest first. */
+        /** @description List one's own tokens, newest first unless told. */
         get: operations["tokens_list"];
         put?: never;
         /** @description Make a token in one's own name. The token itself is in this answer, once. */
@@ -1366,6 +1445,41 @@ export interface components {
          * @enum {string}
          */
         AlertState: "pending" | "firing" | "resolved";
+        /** @description A delivery of the message to the group; `stored_at` is since when it waited for it. */
+        AttemptRow: {
+            broker_group: string;
+            sequence: string;
+            message_id: string | null;
+            /** Format: date-time */
+            stored_at: string | null;
+            /** Format: date-time */
+            created_at: string | null;
+            tags: string[];
+            properties: {
+                [key: string]: string;
+            } | null;
+            /** @description bytes */
+            size: number;
+            /** @description whether properties are left out for want of a right */
+            masked: boolean;
+            /** @description why the message can't be read; null: it can */
+            withheld: string | null;
+            attempt: number;
+            /** @description the real subject, or the group's retry subject */
+            subject: string;
+            consumer_id: string | null;
+            /** Format: date-time */
+            pulled_at: string | null;
+            /**
+             * Format: date-time
+             * @description when the next attempt, or the letter, was stored
+             */
+            ended_at: string | null;
+            /** @description why something is not known */
+            why: string | null;
+            /** @description against the attempt before; null: masked */
+            changes: components["schemas"]["PropertyChange"][] | null;
+        };
         /** @description A change somebody made. */
         AuditRow: {
             id: string;
@@ -1382,6 +1496,8 @@ export interface components {
             /** @description covers this entry and the digest of the one before */
             digest: string;
         };
+        /** @enum {unknown} */
+        BlankEnum: "";
         /** @description A broker group with what it serves. */
         BrokerGroupDetail: {
             name: string;
@@ -1515,6 +1631,30 @@ export interface components {
             code: string;
             detail: string;
         };
+        /** @description A column of a summary table. */
+        ColumnRow: {
+            name: string;
+            type: components["schemas"]["TypeEnum"];
+            /** @description of numbers; 1: a ratio; null: it has none */
+            unit: string | null;
+            /** @description what it says */
+            text: string;
+            /** @description null is what could not be measured */
+            is_nullable: boolean;
+            /** @description tells rows of one moment apart */
+            is_key: boolean;
+            /** @description the values there are; empty: any */
+            choices: string[];
+        };
+        /** @description What pages need to know of the console itself. */
+        Console: {
+            version: string;
+            languages: string[];
+            themes: string[];
+            /** @description its name; null: there is none */
+            single_sign_on: string | null;
+            limits: components["schemas"]["Limits"];
+        };
         /** @description What was decided about a letter. */
         Decision: {
             /** @description replaying, unknown (sent, perhaps stored), replayed, deleted */
@@ -1639,6 +1779,33 @@ export interface components {
          * @enum {string}
          */
         GroupKind: "broker" | "delay";
+        /** @description A row of the list of all. */
+        GroupLag: {
+            subject: string;
+            group: string;
+            /** @description stored, not pulled */
+            backlog: number | null;
+            /** @description pulled, not acked */
+            in_flight: number | null;
+            lag: number | null;
+            /** Format: double */
+            time_lag_seconds: number | null;
+            /** Format: double */
+            pull_rate: number | null;
+            /** Format: double */
+            ack_rate: number | null;
+            /**
+             * Format: double
+             * @description null: never at these rates when is_draining is false, otherwise unknown
+             */
+            drain_seconds: number | null;
+            /** @description whether the lag ever drains at these rates */
+            is_draining: boolean | null;
+            consumers_online: number | null;
+            reason: string | null;
+            /** @description team of the subject */
+            owner: string | null;
+        };
         /** @description A consumer on one broker group. Null: could not be known, `reasons` says why. */
         GroupMember: {
             broker_group: string;
@@ -1680,6 +1847,17 @@ export interface components {
          * @enum {string}
          */
         GroupState: "read_write" | "read_only" | "write_only" | "offline";
+        /** @description Columns: `at[i]` is the time of the i-th number of each field. */
+        History: {
+            step_seconds: number;
+            at: string[];
+            /** @description numbers to seven digits; null: not measured */
+            fields: {
+                [key: string]: (number | null)[];
+            };
+            /** @description why there is nothing at all */
+            reason: string | null;
+        };
         /** @description An hour of the calendar. */
         Hour: {
             /**
@@ -1698,7 +1876,7 @@ export interface components {
             at: string | null;
             /** @description why there are none */
             reason: string | null;
-            results: components["schemas"]["LagRow"][];
+            results: components["schemas"]["GroupLag"][];
             /** @description to be sent as ?cursor= */
             next: string | null;
         };
@@ -1719,11 +1897,20 @@ export interface components {
             ack_rate: number | null;
             /**
              * Format: double
-             * @description null with a lag: never, at these rates
+             * @description null: never at these rates when is_draining is false, otherwise unknown
              */
             drain_seconds: number | null;
+            /** @description whether the lag ever drains at these rates */
+            is_draining: boolean | null;
+            consumers_online: number | null;
             reason: string | null;
         };
+        /**
+         * @description * `en` - en
+         *     * `zh` - zh
+         * @enum {string}
+         */
+        LanguageEnum: "en" | "zh";
         /** @description The dead letters of a consumer group of a subject. */
         LetterCount: {
             subject: string;
@@ -1791,6 +1978,52 @@ export interface components {
             original_message_id: string | null;
             decision: components["schemas"]["Decision"] | null;
         };
+        /** @description A dead letter with the attempts that ended in it, in their order. */
+        LetterStory: {
+            broker_group: string;
+            sequence: string;
+            message_id: string | null;
+            /** Format: date-time */
+            stored_at: string | null;
+            /** Format: date-time */
+            created_at: string | null;
+            tags: string[];
+            properties: {
+                [key: string]: string;
+            } | null;
+            /** @description bytes */
+            size: number;
+            /** @description whether properties are left out for want of a right */
+            masked: boolean;
+            /** @description why the message can't be read; null: it can */
+            withheld: string | null;
+            /** @description how often it was tried */
+            attempts: number | null;
+            attempts_max: number | null;
+            last_pull_sequence: string | null;
+            /** @description of a replay: what it is a copy of */
+            original_message_id: string | null;
+            decision: components["schemas"]["Decision"] | null;
+            /** @description against the last attempt; null: masked */
+            changes: components["schemas"]["PropertyChange"][] | null;
+            story: components["schemas"]["AttemptRow"][];
+            /** @description why attempts may be missing; empty: none is */
+            holes: string[];
+        };
+        /** @description Limits that pages show before somebody runs into them. */
+        Limits: {
+            /** @description of a request */
+            body_bytes: number;
+            page_rows: number;
+            download_rows: number;
+            /** @description of lists that nodes are asked for: messages, letters */
+            download_rows_of_nodes: number;
+            reason_chars: number;
+            /** @description dead letters replayed or deleted */
+            letters_of_one_request: number;
+            /** @description open at a time */
+            websockets: number;
+        };
         /** @description A later attempt of a message. */
         Link: {
             subject: string;
@@ -1848,12 +2081,16 @@ export interface components {
             teams: string[];
             /** @description on what is theirs or nobody's */
             rights: string[];
+            preferences: components["schemas"]["Preferences"];
+            /** @description an authenticator app is demanded of this user */
+            demands_second_factor: boolean;
             has_second_factor: boolean;
             /** @description one is demanded and missing: until it is set up only the own account can be used */
             lacks_second_factor: boolean;
             /** @description whether what needs the password again can be done without asking for it */
             proved_recently: boolean;
             version: string;
+            console: components["schemas"]["Console"];
         };
         /** @description A user of a team. */
         Member: {
@@ -2080,6 +2317,34 @@ export interface components {
             } | null;
             unknown_reason: string | null;
         };
+        /** @description A node with what the collector measured of it last; null: not measured, or no number of such nodes. */
+        NodeNumbersRow: {
+            node_id: string;
+            broker_group: string;
+            kind: components["schemas"]["GroupKind"];
+            role: components["schemas"]["NodeRole"];
+            /** @description whether its group goes by it */
+            is_master: boolean;
+            address: string;
+            admin_address: string;
+            version: string;
+            /** @description the highest synced log offset it ever reported, in bytes */
+            log_end: string;
+            /** Format: date-time */
+            leased_at: string | null;
+            /** @description of the file system its log is on */
+            disk_used_bytes: number | null;
+            disk_free_bytes: number | null;
+            disk_total_bytes: number | null;
+            connections: number | null;
+            uptime_seconds: number | null;
+            /** @description delayed messages; delay nodes only, as what follows */
+            pending: number | null;
+            overdue: number | null;
+            /** Format: double */
+            lateness_p99_seconds: number | null;
+            unmeasured_reason: string | null;
+        };
         /**
          * @description * `master` - master
          *     * `slave` - slave
@@ -2234,8 +2499,8 @@ export interface components {
             /** @description to be sent as ?cursor= */
             previous: string | null;
         };
-        PaginatedNodeRowList: {
-            results: components["schemas"]["NodeRow"][];
+        PaginatedNodeNumbersRowList: {
+            results: components["schemas"]["NodeNumbersRow"][];
             /** @description to be sent as ?cursor= */
             next: string | null;
             /** @description to be sent as ?cursor= */
@@ -2340,7 +2605,14 @@ export interface components {
         PatchedMyChangeRequest: {
             first_name?: string;
             last_name?: string;
-            language?: string;
+            /**
+             * @description blank: as the browser says
+             *
+             *     * `en` - en
+             *     * `zh` - zh
+             */
+            language?: components["schemas"]["LanguageEnum"] | components["schemas"]["BlankEnum"];
+            preferences?: components["schemas"]["PreferencesRequest"];
         };
         /** @description A change of a subject; what is left out stays. */
         PatchedSubjectChangeRequest: {
@@ -2380,10 +2652,45 @@ export interface components {
             consumer_id?: string;
             reason?: string;
         };
+        /** @description Something that was found. */
+        PlaceRow: {
+            kind: components["schemas"]["PlaceRowKindEnum"];
+            /** @description of a message its id */
+            name: string;
+            subject: string | null;
+            /** @description of a delayed message its delay group */
+            broker_group: string | null;
+            /** @description of a dead letter */
+            sequence: string | null;
+            /** @description a few more words; of a dead letter its consumer group */
+            text: string;
+        };
+        /**
+         * @description * `subject` - subject
+         *     * `consumer_group` - consumer_group
+         *     * `broker_group` - broker_group
+         *     * `node` - node
+         *     * `team` - team
+         *     * `alert_rule` - alert_rule
+         *     * `user` - user
+         *     * `message` - message
+         *     * `dead_letter` - dead_letter
+         *     * `delayed_message` - delayed_message
+         * @enum {string}
+         */
+        PlaceRowKindEnum: "subject" | "consumer_group" | "broker_group" | "node" | "team" | "alert_rule" | "user" | "message" | "dead_letter" | "delayed_message";
         /** @description Where a subject shall be: the groups that take its messages. Those left out drain and then go. */
         PlacementRequest: {
             broker_groups: string[];
             reason?: string;
+        };
+        /** @description What was found, the best first. */
+        Places: {
+            results: components["schemas"]["PlaceRow"][];
+            /** @description broker groups that could not be asked, and why: what they hold is missing from this answer */
+            unreachable: {
+                [key: string]: string;
+            };
         };
         /** @description What a document does, or in a dry run would do. */
         PlanShape: {
@@ -2392,6 +2699,18 @@ export interface components {
             steps: components["schemas"]["StepShape"][];
             /** @description consumer groups of its subjects that the document does not name */
             drift: string[];
+        };
+        /** @description How one wants to see the console. */
+        Preferences: {
+            theme?: components["schemas"]["ThemeEnum"];
+            /** @description local, UTC or a name like Europe/Berlin */
+            time_zone?: string;
+        };
+        /** @description How one wants to see the console. */
+        PreferencesRequest: {
+            theme?: components["schemas"]["ThemeEnum"];
+            /** @description local, UTC or a name like Europe/Berlin */
+            time_zone?: string;
         };
         /** @description RFC 9457. */
         Problem: {
@@ -2430,6 +2749,12 @@ export interface components {
                 [key: string]: string;
             };
             notes: string[];
+        };
+        /** @description A property that differs from the attempt before; null: it was not there. */
+        PropertyChange: {
+            name: string;
+            before: string | null;
+            now: string | null;
         };
         /** @description Why, for the audit log. */
         ReasonRequest: {
@@ -2573,11 +2898,21 @@ export interface components {
             };
             version: string;
         };
+        /** @description A run that made rows. Those of job `demo` are made up. */
+        RunOfRows: {
+            id: string;
+            job: string;
+            state: components["schemas"]["RunState"];
+            /** Format: date-time */
+            finished_at: string | null;
+            /** Format: date-time */
+            watermark_at: string | null;
+        };
         /** @description One run of an analytics job. */
         RunRow: {
             id: string;
             job: string;
-            state: components["schemas"]["RunRowStateEnum"];
+            state: components["schemas"]["RunState"];
             /** Format: date-time */
             from_at: string | null;
             /** Format: date-time */
@@ -2587,6 +2922,8 @@ export interface components {
             inputs: {
                 [key: string]: unknown;
             };
+            /** @description summary tables it has filled */
+            tables: string[];
             rows_read: string | null;
             rows_written: string | null;
             error: string;
@@ -2601,7 +2938,7 @@ export interface components {
          *     * `failed` - failed
          * @enum {string}
          */
-        RunRowStateEnum: "running" | "succeeded" | "failed";
+        RunState: "running" | "succeeded" | "failed";
         /**
          * @description * `read` - read
          *     * `messages` - messages
@@ -2726,14 +3063,81 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
         };
+        /** @description Rows of a summary table, what was asked for, and who made them. */
+        SummaryPage: {
+            table: string;
+            /**
+             * @description no_run_yet: no job has ever filled the table
+             *
+             *     * `no_run_yet` - no_run_yet
+             *     * `filled` - filled
+             */
+            state: components["schemas"]["SummaryState"];
+            /**
+             * Format: date-time
+             * @description everything before it is in the table; null: no run that filled it has succeeded yet
+             */
+            as_of: string | null;
+            /**
+             * @description what each row stands for
+             *
+             *     * `minute` - minute
+             *     * `ten_minutes` - ten_minutes
+             *     * `hour` - hour
+             *     * `day` - day
+             */
+            step: components["schemas"]["SummaryStep"];
+            step_seconds: number;
+            /** Format: date-time */
+            from_at: string;
+            /** Format: date-time */
+            to_at: string;
+            /**
+             * Format: date-time
+             * @description earlier rows of this step are forgotten
+             */
+            kept_since: string;
+            /** @description that made these rows, and the last that filled the table; newest first */
+            runs: components["schemas"]["RunOfRows"][];
+            /** @description `at` (the step's beginning), `run`, and the table's columns; null is what could not be measured */
+            results: {
+                [key: string]: unknown;
+            }[];
+            /** @description to be sent as ?cursor= */
+            next: string | null;
+            /** @description to be sent as ?cursor= */
+            previous: string | null;
+        };
+        /**
+         * @description * `no_run_yet` - no_run_yet
+         *     * `filled` - filled
+         * @enum {string}
+         */
+        SummaryState: "no_run_yet" | "filled";
+        /**
+         * @description * `minute` - minute
+         *     * `ten_minutes` - ten_minutes
+         *     * `hour` - hour
+         *     * `day` - day
+         * @enum {string}
+         */
+        SummaryStep: "minute" | "ten_minutes" | "hour" | "day";
         /** @description A summary table. */
         TableRow: {
             name: string;
             text: string;
-            /** @description column -> what it means, with its unit */
-            columns: {
-                [key: string]: string;
-            };
+            columns: components["schemas"]["ColumnRow"][];
+            /** @description what its rows can be narrowed by */
+            filters: string[];
+            steps: components["schemas"]["SummaryStep"][];
+            /** @description its moments are in the future */
+            is_ahead: boolean;
+            state: components["schemas"]["SummaryState"];
+            /**
+             * Format: date-time
+             * @description everything before it is in the table
+             */
+            as_of: string | null;
         };
         /** @description All summary tables. */
         Tables: {
@@ -2781,6 +3185,13 @@ export interface components {
             /** Format: date-time */
             created_at: string;
         };
+        /**
+         * @description * `system` - system
+         *     * `light` - light
+         *     * `dark` - dark
+         * @enum {string}
+         */
+        ThemeEnum: "system" | "light" | "dark";
         /** @description A token; never the token itself. */
         TokenRow: {
             id: string;
@@ -2814,6 +3225,14 @@ export interface components {
             next_after: string | null;
             scope: string;
         };
+        /**
+         * @description * `text` - text
+         *     * `integer` - integer
+         *     * `number` - number
+         *     * `boolean` - boolean
+         * @enum {string}
+         */
+        TypeEnum: "text" | "integer" | "number" | "boolean";
         /**
          * @description * `viewer` - viewer
          *     * `operator` - operator
@@ -2870,6 +3289,8 @@ export interface operations {
             query?: {
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 is_enabled?: boolean;
                 /**
                  * @description * `webhook` - Webhook
@@ -2878,7 +3299,7 @@ export interface operations {
                 kind?: "email" | "webhook";
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
-                /** @description Which field to use when ordering the results. */
+                /** @description One or more of name, kind, is_enabled, last_success_at, last_failure_at, created_at, updated_at, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
                 /** @description part of the name */
                 search?: string;
@@ -2895,6 +3316,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PaginatedAlertChannelRowList"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -3556,6 +3978,8 @@ export interface operations {
                 channel?: string;
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 is_builtin?: boolean;
                 is_enabled?: boolean;
                 /**
@@ -3571,7 +3995,7 @@ export interface operations {
                 kind?: "dead_letters" | "disk" | "group_state" | "lag" | "lateness" | "loop_late" | "time_lag" | "unknown";
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
-                /** @description Which field to use when ordering the results. */
+                /** @description One or more of name, kind, owner, is_enabled, created_at, updated_at, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
                 /** @description team */
                 owner?: string;
@@ -3595,6 +4019,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PaginatedAlertRuleRowList"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -4124,6 +4549,8 @@ export interface operations {
             query?: {
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 is_acknowledged?: boolean;
                 /** @description pending or firing */
                 is_open?: boolean;
@@ -4140,12 +4567,14 @@ export interface operations {
                 kind?: "dead_letters" | "disk" | "group_state" | "lag" | "lateness" | "loop_late" | "time_lag" | "unknown";
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
-                /** @description Which field to use when ordering the results. */
+                /** @description One or more of since, place, rule, target, owner, state, value, fired_at, resolved_at, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
                 /** @description team */
                 owner?: string;
                 /** @description part of the rule's name */
                 rule?: string;
+                /** @description part of the rule's name, the target or the team */
+                search?: string;
                 /**
                  * @description * `warning` - warning
                  *     * `critical` - critical
@@ -4172,6 +4601,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PaginatedAlertRowList"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -4442,11 +4872,13 @@ export interface operations {
             query?: {
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 /** @description the job's name */
                 job?: string;
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
-                /** @description Which field to use when ordering the results. */
+                /** @description One or more of id, job, state, started_at, finished_at, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
                 /**
                  * @description * `running` - running
@@ -4467,6 +4899,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PaginatedRunRowList"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -4602,7 +5035,10 @@ export interface operations {
     };
     analytics_tables_list: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -4615,6 +5051,120 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Tables"];
+                    "text/csv": string;
+                };
+            };
+            /** @description The request is not allowed as it is. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in, or the token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The right is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such thing. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A part of the system can't be reached. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    analytics_tables_get: {
+        parameters: {
+            query?: {
+                /** @description exactly this; where the table has it */
+                broker_group?: string;
+                /** @description exactly this; where the table has it */
+                cause?: string;
+                /** @description exactly this; where the table has it */
+                consumer_id?: string;
+                /** @description `next` or `previous` of another page of the same question */
+                cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
+                /** @description Rows that begin here or later. Unless told a day before `to`; now, where the table looks ahead. */
+                from?: string;
+                /** @description empty: what concerns the subject alone (anomalies); where the table has it */
+                group?: string;
+                /** @description exactly this; where the table has it */
+                is_flagged?: boolean;
+                /** @description exactly this; where the table has it */
+                kind?: string;
+                /** @description rows of a page, at most 500 */
+                limit?: number;
+                /** @description exactly this; where the table has it */
+                metric?: string;
+                /** @description exactly this; where the table has it */
+                node_id?: string;
+                /** @description at or a column, with '-' for descending; several with commas. */
+                ordering?: string;
+                /** @description only rows that this run made; where the table has it */
+                run?: string;
+                /** @description auto: the finest that is kept so long and has 1000 points or fewer in the range. */
+                step?: "auto" | "day" | "hour" | "minute" | "ten_minutes";
+                /** @description exactly this; where the table has it */
+                subject?: string;
+                /** @description only subjects that this team owns now; of team_capacity: this team; where the table has it */
+                team?: string;
+                /** @description Rows that begin before this. Unless told now; 90 days after `from`, where the table looks ahead. */
+                to?: string;
+            };
+            header?: never;
+            path: {
+                table: "anomalies" | "consumer_shares" | "delayed_load" | "disk_forecasts" | "drain_forecasts" | "failures" | "group_rates" | "group_skew" | "lag" | "latencies" | "subject_rates" | "team_capacity";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SummaryPage"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -4810,8 +5360,12 @@ export interface operations {
                 actor?: string;
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
+                /** @description One or more of id, actor, action, target, with '-' for descending. Null counts as the greatest. */
+                ordering?: string;
                 /** @description part of actor, action, target or reason */
                 search?: string;
                 /** @description from this time on */
@@ -4832,6 +5386,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PaginatedAuditRowList"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -4973,6 +5528,8 @@ export interface operations {
             query?: {
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 /**
                  * @description * `broker` - broker
                  *     * `delay` - delay
@@ -4986,8 +5543,15 @@ export interface operations {
                  *     * `draining` - draining
                  */
                 operator_state?: "draining" | "normal" | "read_only";
-                /** @description Which field to use when ordering the results. */
+                /** @description One or more of name, kind, reported_state, operator_state, master, created_at, updated_at, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
+                /**
+                 * @description * `read_write` - read_write
+                 *     * `read_only` - read_only
+                 *     * `write_only` - write_only
+                 *     * `offline` - offline
+                 */
+                reported_state?: "offline" | "read_only" | "read_write" | "write_only";
                 /** @description part of the name */
                 search?: string;
             };
@@ -5003,6 +5567,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PaginatedBrokerGroupRowList"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -5928,11 +6493,13 @@ export interface operations {
             query?: {
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 /** @description whether it, or one of its consumers, is paused */
                 has_pauses?: boolean;
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
-                /** @description Which field to use when ordering the results. */
+                /** @description One or more of name, subject, owner, is_paused, first_seen_at, updated_at, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
                 /** @description team of its subject */
                 owner?: string;
@@ -5953,6 +6520,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PaginatedGroupRowList"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -6886,6 +7454,8 @@ export interface operations {
             query?: {
                 /** @description `next` of the answer before. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 /** @description Only of this consumer group. */
                 group?: string;
                 /** @description At most so many; 50 unless told. */
@@ -6905,6 +7475,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LetterCounts"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -6968,6 +7539,8 @@ export interface operations {
             query?: {
                 /** @description `next` of the answer before. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 /** @description At most so many; 50 unless told. */
                 limit?: number;
                 /** @description Only in this state; may be repeated. Unless told: all but deleted ones. */
@@ -6988,6 +7561,85 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LetterPage"];
+                    "text/csv": string;
+                };
+            };
+            /** @description The request is not allowed as it is. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in, or the token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The right is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such thing. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A part of the system can't be reached. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    dead_letters_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                broker_group: string;
+                group: string;
+                sequence: number;
+                subject: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LetterStory"];
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -7317,6 +7969,8 @@ export interface operations {
                 due_from?: string;
                 /** @description Due before this. */
                 due_to?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 /** @description At most so many; 50 unless told. */
                 limit?: number;
                 /** @description `name=value`: only with this property; may be repeated. */
@@ -7337,6 +7991,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DelayedPage"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -7398,6 +8053,8 @@ export interface operations {
     delayed_messages_get: {
         parameters: {
             query?: {
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 /** @description Its subject, if known. */
                 subject?: string;
                 /** @description Its due time: it is found faster. */
@@ -7417,6 +8074,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DelayedFound"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -8073,15 +8731,187 @@ export interface operations {
             };
         };
     };
+    history: {
+        parameters: {
+            query?: {
+                /** @description Of this broker or delay group: its master's numbers. */
+                broker_group?: string;
+                /** @description With subject: of this consumer group. */
+                group?: string;
+                /** @description Of this node. */
+                node?: string;
+                /** @description Of this subject. */
+                subject?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["History"];
+                };
+            };
+            /** @description The request is not allowed as it is. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in, or the token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The right is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such thing. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A part of the system can't be reached. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    jump: {
+        parameters: {
+            query: {
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
+                /** @description Part of a name, or a message's id. */
+                q: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Places"];
+                    "text/csv": string;
+                };
+            };
+            /** @description The request is not allowed as it is. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in, or the token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The right is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such thing. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A part of the system can't be reached. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     lag_list: {
         parameters: {
             query?: {
+                /** @description `next` of the answer before, with the same ordering. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
+                /** @description Only this consumer group. */
                 group?: string;
-                /** @description rows of a page, at most 500 */
+                /** @description Rows of a page, 1 to 500; 50 unless told. */
                 limit?: number;
-                /** @description unknown lags come first */
-                ordering?: "-lag" | "-time_lag_seconds" | "subject";
+                /** @description -time_lag_seconds unless told. What is unknown comes last. */
+                ordering?: "-ack_rate" | "-backlog" | "-consumers_online" | "-drain_seconds" | "-group" | "-in_flight" | "-lag" | "-pull_rate" | "-subject" | "-time_lag_seconds" | "ack_rate" | "backlog" | "consumers_online" | "drain_seconds" | "group" | "in_flight" | "lag" | "pull_rate" | "subject" | "time_lag_seconds";
+                /** @description Only subjects of this team. */
+                owner?: string;
+                /** @description Part of the subject's or the group's name, whatever the case. */
+                search?: string;
+                /** @description caught_up: nothing to go; draining, growing: whether it ever drains at these rates; unknown: not measured. */
+                state?: "caught_up" | "draining" | "growing" | "unknown";
+                /** @description Only of this subject. */
                 subject?: string;
             };
             header?: never;
@@ -8096,6 +8926,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LagPage"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -8360,8 +9191,14 @@ export interface operations {
             query?: {
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
+                /** @description One or more of id, started_at, seen_at, address, user_agent, with '-' for descending. Null counts as the greatest. */
+                ordering?: string;
+                /** @description Part of what a row says, whatever the case. */
+                search?: string;
             };
             header?: never;
             path?: never;
@@ -8375,6 +9212,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PaginatedSessionRowList"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -8688,6 +9526,8 @@ export interface operations {
                 broker_group?: string;
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 /**
                  * @description * `broker` - broker
                  *     * `delay` - delay
@@ -8695,7 +9535,7 @@ export interface operations {
                 kind?: "broker" | "delay";
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
-                /** @description Which field to use when ordering the results. */
+                /** @description One or more of node_id, broker_group, kind, address, version, log_end, leased_at, disk_used_bytes, disk_free_bytes, disk_total_bytes, connections, uptime_seconds, pending, overdue, lateness_p99_seconds, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
                 /** @description part of the node id */
                 search?: string;
@@ -8711,7 +9551,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PaginatedNodeRowList"];
+                    "application/json": components["schemas"]["PaginatedNodeNumbersRowList"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -9128,11 +9969,13 @@ export interface operations {
                 created_by?: string;
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 /** @description whether it holds now */
                 is_active?: boolean;
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
-                /** @description Which field to use when ordering the results. */
+                /** @description One or more of id, starts_at, ends_at, rule, target, created_by, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
                 /** @description part of the rule's pattern */
                 rule?: string;
@@ -9151,6 +9994,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PaginatedSilenceRowList"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -9550,13 +10394,15 @@ export interface operations {
             query?: {
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 /** @description whether it is archived */
                 is_archived?: boolean;
                 /** @description whether a team owns it */
                 is_owned?: boolean;
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
-                /** @description Which field to use when ordering the results. */
+                /** @description One or more of name, owner, created_at, updated_at, archived_at, consumer_groups, retention_hours, messages_per_second, bytes_per_second, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
                 /** @description team; see is_owned for none */
                 owner?: string;
@@ -9577,6 +10423,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PaginatedSubjectRowList"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -10115,6 +10962,8 @@ export interface operations {
                 broker_group?: string;
                 /** @description `next` of the answer before. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 /** @description Stored from here on. */
                 from_time?: string;
                 /** @description At most so many; 50 unless told. */
@@ -10138,6 +10987,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MessagePage"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -10500,6 +11350,8 @@ export interface operations {
                 broker_group?: string;
                 /** @description `next` of the answer before. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 /** @description Stored from here on. */
                 from_time?: string;
                 /** @description At most so many; 50 unless told. */
@@ -10527,6 +11379,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MessageSlice"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -10924,7 +11777,10 @@ export interface operations {
     };
     tasks_list: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -10937,6 +11793,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Tasks"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -11335,9 +12192,11 @@ export interface operations {
             query?: {
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
-                /** @description Which field to use when ordering the results. */
+                /** @description One or more of name, subjects, members, created_at, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
                 /** @description part of the name */
                 search?: string;
@@ -11354,6 +12213,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PaginatedTeamRowList"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -11883,8 +12743,14 @@ export interface operations {
             query?: {
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
+                /** @description One or more of username, role, is_active, with '-' for descending. Null counts as the greatest. */
+                ordering?: string;
+                /** @description Part of what a row says, whatever the case. */
+                search?: string;
             };
             header?: never;
             path: {
@@ -11900,6 +12766,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PaginatedMemberList"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -12093,10 +12960,18 @@ export interface operations {
             query?: {
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
+                /** @description Neither expired nor revoked. */
+                is_live?: boolean;
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
+                /** @description One or more of id, name, created_at, expires_at, last_used_at, revoked_at, with '-' for descending. Null counts as the greatest. */
+                ordering?: string;
                 /** @description Another user's; administrators only. */
                 owner?: string;
+                /** @description Part of what a row says, whatever the case. */
+                search?: string;
             };
             header?: never;
             path?: never;
@@ -12110,6 +12985,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PaginatedTokenRowList"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */
@@ -12434,10 +13310,12 @@ export interface operations {
             query?: {
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
+                /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
+                format?: "csv" | "json";
                 is_active?: boolean;
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
-                /** @description Which field to use when ordering the results. */
+                /** @description One or more of username, email, role, is_active, sessions, tokens, last_login, created_at, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
                 /**
                  * @description * `viewer` - viewer
@@ -12462,6 +13340,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PaginatedUserRowList"];
+                    "text/csv": string;
                 };
             };
             /** @description The request is not allowed as it is. */

@@ -1,5 +1,8 @@
 """Dead letters over REST, against real nodes."""
 
+import csv
+import io
+import json
 from collections import Counter
 from datetime import timedelta
 from typing import Any
@@ -7,12 +10,15 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from api.downloads import ROWS_OF_NODES_MAX
 from api.serializers.dead_letters import LIMIT_DEFAULT
 from api.views.dead_letters import COUNTS_MAX
+from api.views.messages import MessagesView
 from console import dead_letters as service
 from console import messages
 from console.models import DeadLetterDecision
 from metaserver import queries
+from metaserver.models import ClientSeen
 from metaserver.services import subjects
 from tests.integration.api.nodes.conftest import Crew
 from tests.integration.api.nodes.people import all_pages
@@ -347,3 +353,92 @@ def test_the_default_limit_is_one_a_request_can_do() -> None:
 def test_numbers_as_text() -> None:
     assert service.runs_text([9, 3, 4, 5, 1]) == "1, 3-5, 9"
     assert service.runs_text([]) == ""
+
+
+def test_a_letter_tells_its_attempts_and_what_each_changed(cluster: ThreadedSystem, crew: Crew) -> None:
+    cluster.consume("orders", "g", 20, settle="retry", attempts_max=2, consumer_id="c1")
+    rows, _ = all_pages(crew.own, LETTERS)
+    row = next(item for item in rows if item["message_id"] == "m5")
+    where = f"{LETTERS}{row['broker_group']}/{row['sequence']}/"
+    gone = crew.own.get(where).json()["story"]
+    assert [(item["consumer_id"], item["why"]) for item in gone] == [
+        (None, "its consumer is gone: of its id only the key is kept")
+    ] * 2
+    ClientSeen.objects.create(
+        key="k", subject="orders", client_type=2, group="g", client_id="c1", last_seen_at=timezone.now()
+    )
+    before = len(audited("message.read"))
+    found = crew.own.get(where).json()
+    assert {name: found[name] for name in row} == row
+    assert found["holes"] == []
+    first, second = found["story"]
+    assert [(item["attempt"], item["subject"], item["consumer_id"]) for item in found["story"]] == [
+        (1, "orders", "c1"),
+        (2, RETRY, "c1"),
+    ]
+    assert first["stored_at"] <= first["pulled_at"] <= first["ended_at"] == second["stored_at"] <= second["pulled_at"]
+    assert second["ended_at"] == row["stored_at"]
+    assert first["changes"] == []
+    changed = {item["name"]: (item["before"], item["now"]) for item in second["changes"]}
+    assert changed["qmq_times"] == (None, "2")
+    assert changed["qmq_consumerGroupName"] == (None, "g")
+    assert "n" not in changed
+    assert {item["name"]: item["now"] for item in found["changes"]}["qmq_times"] == "3"
+    assert len(audited("message.read")) == before + 1
+    for client in (crew.viewer, crew.other):
+        masked = client.get(where).json()
+        assert (masked["properties"], masked["changes"]) == (None, None)
+        assert [(item["properties"], item["changes"]) for item in masked["story"]] == [(None, None)] * 2
+        assert masked["story"][0]["consumer_id"] == "c1"
+    assert len(audited("message.read")) == before + 1
+    for path in (f"{LETTERS}{row['broker_group']}/99999/", f"{LETTERS}none/1/", "/api/v1/dead-letters/none/g/g1/1/"):
+        assert crew.own.get(path).status_code == 404, path
+
+
+def test_attempts_on_a_broker_group_that_is_away_are_a_hole(
+    cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]]
+) -> None:
+    at_home = next(row for row in letters if row["broker_group"] == "g1")
+    cluster.stop_broker("g2")
+    found = crew.own.get(f"{LETTERS}g1/{at_home['sequence']}/").json()
+    assert any(hole.startswith("broker group g2 could not be asked: ") for hole in found["holes"])
+
+
+def test_downloads_are_masked_and_audited_as_reading_is(crew: Crew, letters: list[dict[str, Any]]) -> None:
+    before = len(audited("message.read"))
+    text = b"".join(crew.own.get(LETTERS, {"format": "csv"}).streaming_content).decode()  # type: ignore[attr-defined]
+    assert len(list(csv.reader(io.StringIO(text)))) == 11
+    assert "qmq_consumerGroupName" in text
+    assert len(audited("message.read")) == before + 1
+    for client in (crew.viewer, crew.other):
+        text = b"".join(client.get(LETTERS, {"format": "csv"}).streaming_content).decode()  # type: ignore[attr-defined]
+        assert len(text.splitlines()) == 11
+        assert "qmq_consumerGroupName" not in text
+    assert len(audited("message.read")) == before + 1
+    counts = b"".join(crew.viewer.get(COUNTS, {"format": "json"}).streaming_content)  # type: ignore[attr-defined]
+    assert json.loads(counts)["results"] == crew.viewer.get(COUNTS).json()["results"]
+
+
+def test_a_download_of_messages_goes_through_all_pages_and_says_whom_it_could_not_ask(
+    cluster: ThreadedSystem, crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MessagesView, "download_page_rows", 3)
+    path = "/api/v1/subjects/orders/messages/"
+    assert MessagesView.download_rows_max == ROWS_OF_NODES_MAX == 10_000
+
+    def download() -> dict[str, Any]:
+        answer = crew.own.get(path, {"format": "json"})
+        assert answer.status_code == 200, answer.content
+        found: dict[str, Any] = json.loads(b"".join(answer.streaming_content))  # type: ignore[attr-defined]
+        return found
+
+    before = len(audited("message.read"))
+    found = download()
+    assert (found["rows"], found["is_complete"]) == (10, True)
+    assert found["results"] == all_pages(crew.own, path, limit=3)[0]
+    entries = audited("message.read")[: len(audited("message.read")) - before]
+    assert sum(entry.after["messages"] for entry in entries) == 20
+    cluster.stop_broker("g2")
+    found = download()
+    assert (list(found["unreachable"]), found["is_complete"]) == (["g2"], False)
+    assert found["notes"][0].startswith("g2 could not be asked: ")

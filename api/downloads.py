@@ -1,0 +1,210 @@
+"""A whole list as one file: `?format=csv`, `?format=json`, or `Accept: text/csv`.
+
+The list's own view answers page after page, so that a download is filtered, ordered, masked and audited as reading is, and no
+more than a page of it is in memory. What is left out is said: by a header where it is known before, and always at the end.
+"""
+
+import csv
+import io
+import json
+import logging
+import re
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import sync_to_async
+from django.core.handlers.asgi import ASGIRequest
+from django.http import StreamingHttpResponse
+from rest_framework.request import Request
+from rest_framework.utils.encoders import JSONEncoder
+
+from api.problems import Problem
+from console.requests import current_id
+
+if TYPE_CHECKING:
+    from api.base import ApiView
+
+logger = logging.getLogger("qmq.api")
+
+FORMATS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
+ROWS_MAX = 100_000
+"""Rows of one download; it says how to go on."""
+ROWS_OF_NODES_MAX = 10_000
+"""The same of lists that nodes are asked for."""
+SECONDS_MAX = 120.0
+"""After this long no further page is asked for."""
+CHUNK_ROWS = 500
+CUT_HEADER, ROWS_HEADER = "X-Download-Cut", "X-Download-Rows-Max"
+BOM = "\ufeff"
+"""Without it spreadsheets take UTF-8 for something else."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_CHANGED_NUMBER = re.compile(r"0[0-9]+|[0-9]{16,}|[0-9]+[eE][0-9]+")
+"""Ids that a spreadsheet would show as another number."""
+_NAME_CHARS_MAX = 100
+
+
+def wanted(request: Request) -> str | None:
+    """The format of the download that is asked for; None: a page is. Raises 400 for one we don't have."""
+    if request.method not in ("GET", "HEAD"):
+        return None
+    given = request.query_params.get("format")
+    if given is None:
+        accepted = {part.partition(";")[0].strip().lower() for part in request.headers.get("Accept", "").split(",")}
+        return "csv" if "text/csv" in accepted and "application/json" not in accepted else None
+    if given not in FORMATS:
+        what = f"one of {', '.join(FORMATS)} is needed, or none for a page"
+        raise Problem(400, "request.invalid", f"format: {given[:40]!r}; {what}", {"format": what})
+    return given
+
+
+def cell(value: Any) -> str:
+    """A value as a spreadsheet may see it: nothing that it would calculate, or show as another number."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, date):
+        return str(JSONEncoder().default(value))
+    if not isinstance(value, str):
+        value = _json(value)
+    return f"'{value}" if value.startswith(_FORMULA) or _CHANGED_NUMBER.fullmatch(value) else value
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, cls=JSONEncoder, ensure_ascii=False, separators=(",", ":"))
+
+
+def _line(cells: list[str]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerow(cells)
+    return text.getvalue()
+
+
+class Download:
+    """One download. The query's `cursor` says where it begins, `limit` how many rows it has at most."""
+
+    def __init__(self, view: "ApiView", request: Request, kind: str) -> None:
+        self.kind = kind
+        self.rows_max = view.whole("limit", view.download_rows_max, minimum=1) or view.download_rows_max
+        self.rows_max = min(self.rows_max, view.download_rows_max)
+        self.is_longer: bool | None = None
+        """Whether the list has more rows than `rows_max`; None: that shows at its end."""
+        self._view = view
+        self._request = request
+        self._until = time.monotonic() + SECONDS_MAX
+        self._request_id = current_id.get()
+        self._unreachable: dict[str, str] = {}
+        self._rows = 0
+        self._ask_for(request.query_params.get("cursor"))
+
+    def response(self, first: Mapping[str, Any]) -> StreamingHttpResponse:
+        """The answer that begins with the list's first page."""
+        if first.get("next") is None:
+            self.is_longer = False
+        chunks = self._csv(first) if self.kind == "csv" else self._json(first)
+        is_async = isinstance(self._request._request, ASGIRequest)
+        response = StreamingHttpResponse(_in_turns(chunks) if is_async else chunks, content_type=FORMATS[self.kind])
+        response.headers["Content-Disposition"] = f'attachment; filename="{self._file_name()}"'
+        response.headers[ROWS_HEADER] = str(self.rows_max)
+        response.headers[CUT_HEADER] = {None: "unknown", True: "true", False: "false"}[self.is_longer]
+        return response
+
+    def _file_name(self) -> str:
+        match = self._request.resolver_match
+        words = [match.url_name or "list", *map(str, match.kwargs.values())] if match is not None else ["list"]
+        name = re.sub(r"[^A-Za-z0-9._-]+", "_", "-".join(words))[:_NAME_CHARS_MAX]
+        return f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}Z.{self.kind}"
+
+    # --- pages ------------------------------------------------------------------------------------------------------------
+
+    def _ask_for(self, cursor: str | None) -> None:
+        """Let the query mean the page that begins here."""
+        query: Any = self._request.query_params.copy()
+        query["limit"] = str(min(self._view.download_page_rows, self.rows_max - self._rows))
+        if cursor is not None:
+            query["cursor"] = cursor
+        self._request._request.GET = query
+
+    def _pages(self, page: Mapping[str, Any]) -> Iterator[tuple[list[Any], dict[str, Any] | None]]:
+        """(rows, None) of each page; at last ([], what else there is to say)."""
+        why = ""
+        while True:
+            self._unreachable |= page.get("unreachable") or {}
+            self._rows += len(page["results"])
+            for begin in range(0, len(page["results"]), CHUNK_ROWS):
+                yield page["results"][begin : begin + CHUNK_ROWS], None
+            following = page.get("next")
+            if following is None:
+                break
+            if self._rows >= self.rows_max:
+                why = f"a download has {self.rows_max} rows at most: go on with the cursor {following}"
+            elif time.monotonic() > self._until:
+                why = f"it took longer than {SECONDS_MAX:g} s: go on with the cursor {following}"
+            else:
+                self._ask_for(following)
+                page, why = self._next(page)
+            if why:
+                break
+        notes = [why] if why else []
+        notes += [f"{name} could not be asked: {text}" for name, text in self._unreachable.items()]
+        if page.get("reason"):
+            notes.append(str(page["reason"]))
+        rest = {name: value for name, value in page.items() if name != "results"}
+        if "unreachable" in rest:
+            rest["unreachable"] = self._unreachable
+        if "previous" in rest:
+            rest["previous"] = None
+        yield [], {**rest, "rows": self._rows, "is_complete": not notes, "notes": notes}
+
+    def _next(self, page: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+        """The page that the query means now; when it can't be had the one before, with why."""
+        known = current_id.set(self._request_id)
+        try:
+            answer = self._view.get(self._request, *self._view.args, **self._view.kwargs)  # type: ignore[attr-defined]
+        except Exception as error:
+            logger.warning("a download ended early", exc_info=True)
+            problem = self._view.handle_exception(error)
+            return page, f"the rest could not be read: {problem.data['detail']}"
+        finally:
+            current_id.reset(known)
+        found: Mapping[str, Any] = answer.data
+        return found, ""
+
+    # --- formats ----------------------------------------------------------------------------------------------------------
+
+    def _csv(self, first: Mapping[str, Any]) -> Iterator[bytes]:
+        columns = _columns(self._view) or list(first["results"][0] if first["results"] else ())
+        yield (BOM + _line(columns)).encode()
+        for rows, end in self._pages(first):
+            lines = [_line([cell(row.get(name)) for name in columns]) for row in rows]
+            lines += [_line([f"# not complete: {note}"]) for note in (end or {}).get("notes", ())]
+            if lines:
+                yield "".join(lines).encode()
+
+    def _json(self, first: Mapping[str, Any]) -> Iterator[bytes]:
+        yield b'{"results":['
+        between = ""
+        for rows, end in self._pages(first):
+            if rows:
+                yield (between + ",\n".join(_json(row) for row in rows)).encode()
+                between = ",\n"
+            elif end is not None:
+                yield f"],{_json(end)[1:]}".encode()
+
+
+def _columns(view: "ApiView") -> list[str]:
+    """The fields of a list's rows; none when the view does not name them."""
+    shape: Any = view.serializer_class() if view.serializer_class is not None else None
+    results: Any = shape.fields.get("results") if hasattr(shape, "fields") else None
+    fields: Any = results.child.fields if hasattr(results, "child") else getattr(shape, "fields", ())
+    return [str(name) for name in fields]
+
+
+async def _in_turns(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """The same from an event loop: each chunk is made in the thread of its request."""
+    while (chunk := await sync_to_async(lambda: next(chunks, None))()) is not None:
+        yield chunk

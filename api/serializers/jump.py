@@ -1,0 +1,27 @@
+"""The shape of what a text leads to."""
+
+from rest_framework import serializers
+
+from api.serializers.messages import UNREACHABLE
+
+KINDS = (
+    "subject", "consumer_group", "broker_group", "node", "team", "alert_rule", "user", "message", "dead_letter", "delayed_message",
+)  # fmt: skip
+
+
+class PlaceRow(serializers.Serializer):  # type: ignore[type-arg]
+    """Something that was found."""
+
+    kind = serializers.ChoiceField(choices=KINDS)
+    name = serializers.CharField(help_text="of a message its id")
+    subject = serializers.CharField(allow_null=True)
+    broker_group = serializers.CharField(allow_null=True, help_text="of a delayed message its delay group")
+    sequence = serializers.CharField(allow_null=True, help_text="of a dead letter")
+    text = serializers.CharField(allow_blank=True, help_text="a few more words; of a dead letter its consumer group")
+
+
+class Places(serializers.Serializer):  # type: ignore[type-arg]
+    """What was found, the best first."""
+
+    results = PlaceRow(many=True)
+    unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)

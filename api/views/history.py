@@ -1,0 +1,65 @@
+"""/history/: the last hour of key numbers."""
+
+from django.conf import settings
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from api.base import ApiView
+from api.problems import Problem
+from api.serializers import history as shapes
+from console.accounts.roles import Right
+from console.live.history import STEP_SECONDS, SYSTEM, read_history
+from console.live.state import group_key
+from metaserver.services.changes import text_problem
+
+NAME_CHARS_MAX = 300
+
+
+class HistoryView(ApiView):
+    """Recent history."""
+
+    rights = {"GET": Right.READ}
+
+    @extend_schema(
+        operation_id="history",
+        responses=shapes.History,
+        parameters=[
+            OpenApiParameter("subject", str, description="Of this subject."),
+            OpenApiParameter("group", str, description="With subject: of this consumer group."),
+            OpenApiParameter("broker_group", str, description="Of this broker or delay group: its master's numbers."),
+            OpenApiParameter("node", str, description="Of this node."),
+        ],
+    )
+    def get(self, request: Request) -> Response:
+        """The last hour, a point in ten seconds, of a subject, a consumer group, a broker group, a node, or (without any of
+        them) of the whole system. What was not measured is null; with nothing there, `reason` says why.
+        """
+        section, name = self._series()
+        found = read_history(settings.REDIS_URL, section, name)
+        return Response({"step_seconds": STEP_SECONDS, "at": found.at, "fields": found.fields, "reason": found.reason})
+
+    def _series(self) -> tuple[str, str]:
+        """(section, name) of what is asked for. Raises 400."""
+        given = {
+            name: self.request.query_params[name]
+            for name in ("subject", "group", "broker_group", "node")
+            if self.request.query_params.get(name)
+        }
+        for name, text in given.items():
+            if len(text) > NAME_CHARS_MAX or "\n" in text or text_problem(text):
+                what = f"a name of at most {NAME_CHARS_MAX} characters is needed"
+                raise Problem(400, "request.invalid", f"{name}: {what}", {name: what})
+        match sorted(given):
+            case []:
+                return SYSTEM, SYSTEM
+            case ["subject"]:
+                return "subjects", given["subject"]
+            case ["group", "subject"]:
+                return "groups", group_key(given["subject"], given["group"])
+            case ["broker_group"]:
+                return "broker_groups", given["broker_group"]
+            case ["node"]:
+                return "nodes", given["node"]
+        what = "give subject, subject and group, broker_group, node, or nothing for the whole system"
+        raise Problem(400, "request.invalid", what, dict.fromkeys(given, what))

@@ -1,0 +1,196 @@
+"""The attempts that ended in a dead letter: each delivery of the message to its group, as far as the nodes still know.
+
+A consumer that fails sends the message back as the next attempt, into the group's retry subject on any broker group, and at last
+into its dead-letter subject. So an attempt ended when the next one was stored, and what its consumer wrote into the
+properties is what differs between the two.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from hashlib import blake2b
+
+from console.asking import ask, ask_each, brokers
+from console.dead_letters import Letter, letter_of
+from console.messages import Row, whole_property
+from metaserver import queries
+from qmq.client.nodes import NodeAdmin, NodeRefused
+from qmq.errors import CallTimeout
+from qmq.protocol.messages import KEY_ATTEMPT
+from qmq.protocol.names import retry_subject
+
+SCAN_MAX = 20_000
+"""Messages of one subject on one broker group that are looked through."""
+FOUND_MAX = 50
+"""Attempts of one subject on one broker group that are shown."""
+NODE_SECONDS = 8.0
+"""For all questions to one broker group."""
+CLOCKS_MS = 3_600_000
+"""How far the clock of whoever made a message's id may be off."""
+_TIME_OF_ID = re.compile(r"([0-9]{6}\.[0-9]{6})\..+")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A delivery of the message. What could not be known is None, and `why` says the reason."""
+
+    number: int
+    subject: str
+    message: Row
+    """As its node shows it, with `broker_group`."""
+    consumer_id: str | None = None
+    consumer_key: str | None = None
+    """What a node keeps of a consumer that left, instead of its id."""
+    pulled_at_ms: int | None = None
+    ended_at_ms: int | None = None
+    """When the next attempt, or the letter, was stored."""
+    why: str = ""
+    changes: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    """Properties that differ from the attempt before: name -> (before, now); None: it was not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A dead letter with its attempts in their order."""
+
+    letter: Letter
+    attempts: list[Attempt]
+    changes: Mapping[str, tuple[str | None, str | None]]
+    """What the letter's properties have other than the last attempt's."""
+    holes: list[str]
+    """Why attempts may be missing; empty: none is."""
+
+
+def story_of(subject: str, group: str, broker_group: str, sequence: int) -> Story:
+    """A dead letter and how it came to be one.
+
+    Raises:
+        NotFound: there is no such letter.
+        ConnectionLost: its broker group can't be asked.
+    """
+    letter = letter_of(subject, group, broker_group, sequence)
+    message_id = letter.message.get("message_id")
+    if message_id is None:
+        return Story(letter, [], {}, ["the letter's stored bytes fail their checks: which message it was is not known"])
+    nodes = brokers()
+    found, errors = ask(
+        lambda: ask_each(
+            {name: _on(admin, name, subject, group, letter.message) for name, admin in nodes.admins.items()}
+        )
+    )
+    away = {**nodes.unreachable, **{name: str(error) for name, error in errors.items()}}
+    holes = [f"broker group {name} could not be asked: {why}" for name, why in away.items()]
+    attempts: list[Attempt] = []
+    for part, why in found.values():
+        attempts += part
+        holes += why
+    attempts, changes = _in_order(_named(attempts, queries.client_ids(group)), letter.message)
+    given_up_at = whole_property(letter.message, KEY_ATTEMPT, None)
+    missing = sorted(set(range(1, given_up_at or 1)) - {attempt.number for attempt in attempts})
+    if missing:
+        text = ", ".join(map(str, missing[:FOUND_MAX]))
+        holes.append(f"attempt {text} was not found: retention removed it, or it lies where was not looked")
+    return Story(letter, attempts, changes, holes)
+
+
+async def _on(
+    admin: NodeAdmin, broker_group: str, subject: str, group: str, letter: Row
+) -> tuple[list[Attempt], list[str]]:
+    """The attempts that one broker group stores, and why that may not be all. One question after the other: a node has few
+    turns for searches. Raises CallTimeout."""
+    try:
+        async with asyncio.timeout(NODE_SECONDS):
+            return await _look(admin, broker_group, subject, group, letter)
+    except TimeoutError as error:
+        raise CallTimeout(f"not looked through in {NODE_SECONDS:g} s", code="node.timeout") from error
+
+
+async def _look(
+    admin: NodeAdmin, broker_group: str, subject: str, group: str, letter: Row
+) -> tuple[list[Attempt], list[str]]:
+    attempts, holes = [], []
+    for name in (subject, retry_subject(subject, group)):
+        try:
+            page = await admin.search(
+                name, message_id=letter["message_id"], from_time=made_at_ms(letter["message_id"]),
+                to_time=letter["stored_at_ms"] + CLOCKS_MS, limit=FOUND_MAX, scan_limit=SCAN_MAX,
+            )  # fmt: skip
+        except NodeRefused as error:
+            if error.code != "subject.unknown":
+                raise
+            continue
+        for message in page["messages"]:
+            row = {**message, "broker_group": broker_group}
+            attempt = Attempt(whole_property(row, KEY_ATTEMPT, 1), name, row)
+            attempts.append(await _with_consumer(admin, attempt, group))
+        if page["next_sequence"] is not None:
+            holes.append(f"{name} on {broker_group} was looked through up to {page['next_sequence']}")
+    return attempts, holes
+
+
+async def _with_consumer(admin: NodeAdmin, attempt: Attempt, group: str) -> Attempt:
+    try:
+        found = await admin.trace(attempt.subject, attempt.message["sequence"], group=group)
+    except NodeRefused as error:
+        return replace(attempt, why=str(error))
+    for standing in found["groups"]:
+        return replace(
+            attempt,
+            consumer_id=standing["consumer_id"],
+            consumer_key=standing["consumer_key"],
+            pulled_at_ms=standing["pulled_at_ms"],
+            why=standing["why"] or "",
+        )
+    return replace(attempt, why="the group is not known there any more")
+
+
+def _named(attempts: list[Attempt], client_ids: Iterable[str]) -> list[Attempt]:
+    """The attempts with the ids of consumers that left, where a client that once registered has their key. Pure."""
+    by_key = {blake2b(name.encode(), digest_size=8).hexdigest(): name for name in client_ids}
+    named = []
+    for attempt in attempts:
+        if attempt.consumer_id is not None or attempt.consumer_key is None:
+            named.append(attempt)
+        elif attempt.consumer_key in by_key:
+            named.append(replace(attempt, consumer_id=by_key[attempt.consumer_key], why=""))
+        else:
+            named.append(replace(attempt, why=attempt.why or "its consumer is gone: of its id only the key is kept"))
+    return named
+
+
+def made_at_ms(message_id: str) -> int | None:
+    """From when on to look for a message: its id begins with when it was made; None for ids of another make. Pure."""
+    match = _TIME_OF_ID.fullmatch(message_id)
+    if match is None:
+        return None
+    try:
+        made = datetime.strptime(match[1], "%y%m%d.%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    # Official clients write their local time.
+    return max(0, int(made.timestamp() * 1000) - 14 * 3_600_000 - CLOCKS_MS)
+
+
+def _in_order(
+    attempts: list[Attempt], letter: Row
+) -> tuple[list[Attempt], Mapping[str, tuple[str | None, str | None]]]:
+    """The attempts by the time they were stored, each with its end and what it changed; and what the letter changed. Pure."""
+    ordered = sorted(attempts, key=lambda item: (item.message["stored_at_ms"], item.number))
+    rows = [attempt.message for attempt in ordered]
+    following = [*rows[1:], letter]
+    before = [None, *rows][: len(rows)]
+    told = [
+        replace(
+            attempt, ended_at_ms=later["stored_at_ms"], changes={} if earlier is None else differences(earlier, row)
+        )
+        for attempt, row, earlier, later in zip(ordered, rows, before, following, strict=True)
+    ]
+    return told, differences(rows[-1], letter) if rows else {}
+
+
+def differences(before: Row, now: Row) -> dict[str, tuple[str | None, str | None]]:
+    """Properties that two messages don't have alike. Pure."""
+    old, new = before.get("properties", {}), now.get("properties", {})
+    return {name: (old.get(name), new.get(name)) for name in sorted({*old, *new}) if old.get(name) != new.get(name)}

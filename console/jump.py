@@ -1,0 +1,177 @@
+"""Where a text leads: whatever is called like it, in the order of how well it fits; for Ctrl-K.
+
+One query a kind, each with a limit. A message's id names neither its subject nor its broker group, so by the id alone only those
+messages are found that somebody keeps by id: delayed ones, and dead letters that were decided about. With the subject before
+it (`orders 260131.120000...`) its broker groups are asked.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
+from django.db.models.functions import Length, Lower
+
+from console import delayed, messages
+from console.accounts.models import User
+from console.alerts.models import AlertRule
+from console.models import DeadLetterDecision
+from metaserver import queries
+from metaserver.models import ConsumerGroup, Subject, Team
+from metaserver.services.changes import NotFound
+from qmq.errors import QmqError
+
+FOUND_MAX = 20
+QUERY_CHARS_MAX = 200
+ASK_SECONDS = 2.0
+"""For all that delay nodes are asked."""
+_MESSAGE_ID = re.compile(r"[0-9]{6}\.[0-9]{6}\.[0-9a-zA-Z.:-]{3,80}")
+"""Ids as our clients and the official ones make them: date, time, host, process, counter."""
+_EXACT, _BEGINNING, _INSIDE = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Something that was found. What each kind needs to be shown: `subject`, `name`, `broker_group`, `sequence`."""
+
+    kind: str
+    name: str
+    rank: tuple[int, int, str]
+    subject: str | None = None
+    broker_group: str | None = None
+    sequence: int | None = None
+    text: str = ""
+    """A few more words about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found, the best first, and what could not be asked."""
+
+    places: list[Place]
+    unreachable: dict[str, str]
+
+
+def jump(text: str, *, sees_accounts: bool) -> Found:
+    """At most FOUND_MAX things whose name has the text in it.
+
+    Args:
+        sees_accounts: whether users are looked for too.
+    """
+    kinds: list[Callable[[str], Iterator[Place]]] = [_subjects, _groups, _broker_groups, _nodes, _teams, _rules]
+    if sees_accounts:
+        kinds.append(_users)
+    places = [place for kind in kinds for place in kind(text)]
+    unreachable: dict[str, str] = {}
+    subject, _, message_id = text.rpartition(" ")
+    if _MESSAGE_ID.fullmatch(message_id):
+        if subject:
+            places += _messages(subject, message_id, unreachable)
+        else:
+            places += _letters(message_id)
+            places += _delayed(message_id, unreachable)
+    places.sort(key=lambda place: place.rank)
+    return Found(places[:FOUND_MAX], unreachable)
+
+
+def _best(rows: "QuerySet[Any]", field: str, text: str) -> Any:
+    """The rows that fit best: as it is, at the beginning, anywhere; of those the shortest."""
+    wanted = Lower(Value(text))
+    rank = Case(
+        When(Q(lowered=wanted), then=_EXACT),
+        When(Q(lowered__startswith=wanted), then=_BEGINNING),
+        default=_INSIDE,
+        output_field=IntegerField(),
+    )
+    lowered = rows.alias(lowered=Lower(field)).filter(lowered__contains=wanted)
+    return lowered.annotate(fits=rank, length=Length(field)).order_by("fits", "length", field)[:FOUND_MAX]
+
+
+def _rank(row: Any, name: str) -> tuple[int, int, str]:
+    return row.fits, row.length, name
+
+
+def _subjects(text: str) -> Iterator[Place]:
+    for row in _best(Subject.objects.only("name", "description"), "name", text):
+        yield Place("subject", row.name, _rank(row, row.name), subject=row.name, text=row.description)
+
+
+def _groups(text: str) -> Iterator[Place]:
+    """By name; `subject/group` finds one of a subject."""
+    subject, slash, group = text.rpartition("/")
+    rows = ConsumerGroup.objects.select_related("subject").only("name", "description", "subject__name")
+    if slash:
+        rows = rows.filter(subject__name=subject)
+    if not slash or group:
+        for row in _best(rows, "name", group or text):
+            yield Place(
+                "consumer_group", row.name, _rank(row, row.name), subject=row.subject.name, text=row.description
+            )
+
+
+def _broker_groups(text: str) -> Iterator[Place]:
+    for row in _best(queries.broker_groups().prefetch_related(None), "name", text):
+        yield Place("broker_group", row.name, _rank(row, row.name), broker_group=row.name, text=row.description)
+
+
+def _nodes(text: str) -> Iterator[Place]:
+    for row in _best(queries.nodes(), "node_id", text):
+        group = row.broker_group.name
+        yield Place("node", row.node_id, _rank(row, row.node_id), broker_group=group, text=row.address)
+
+
+def _teams(text: str) -> Iterator[Place]:
+    for row in _best(Team.objects.all(), "name", text):
+        yield Place("team", row.name, _rank(row, row.name), text=row.description)
+
+
+def _rules(text: str) -> Iterator[Place]:
+    for row in _best(AlertRule.objects.all(), "name", text):
+        yield Place("alert_rule", row.name, _rank(row, row.name), text=row.kind)
+
+
+def _users(text: str) -> Iterator[Place]:
+    for row in _best(User.objects.all(), "username", text):
+        yield Place("user", row.username, _rank(row, row.username), text=str(row.role))
+
+
+def _messages(subject: str, message_id: str, unreachable: dict[str, str]) -> Iterator[Place]:
+    try:
+        page = messages.read_page(subject, messages.Start(message_id=message_id), limit=FOUND_MAX)
+    except NotFound:
+        return
+    except QmqError as error:
+        unreachable[subject] = str(error)
+        return
+    unreachable.update(page.unreachable)
+    for row in page.messages:
+        yield Place(
+            "message", message_id, (_EXACT, 0, message_id), subject=subject, broker_group=row["broker_group"],
+            sequence=row["sequence"],
+        )  # fmt: skip
+
+
+def _letters(message_id: str) -> Iterator[Place]:
+    rows = DeadLetterDecision.objects.filter(Q(message_id=message_id) | Q(replay_id=message_id))
+    for row in rows.order_by("-at")[:FOUND_MAX]:
+        yield Place(
+            "dead_letter", row.message_id, (_EXACT, 0, row.message_id), subject=row.subject, broker_group=row.broker_group,
+            sequence=row.sequence, text=row.group,
+        )  # fmt: skip
+
+
+def _delayed(message_id: str, unreachable: dict[str, str]) -> Iterator[Place]:
+    try:
+        result = delayed.found(delayed.Target(message_id), seconds=ASK_SECONDS)
+    except NotFound:
+        return
+    except QmqError as error:
+        unreachable["delay groups"] = str(error)
+        return
+    unreachable.update(result.problems)
+    for message in result.messages[:FOUND_MAX]:
+        yield Place(
+            "delayed_message", message_id, (_EXACT, 0, message_id), subject=message.subject,
+            broker_group=message.delay_group, text=str(message.state),
+        )  # fmt: skip

@@ -1,0 +1,136 @@
+"""/lag/ and the numbers of /nodes/: filters and orders over what the collector measured; unknown is last, and never zero."""
+
+import csv
+import io
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from api.views.analytics import LAG_PAGES
+from console import overview
+from console.accounts.roles import Role
+from metaserver.services import subjects, teams
+from tests.support.metadata import ACTOR, broker_group
+from tests.support.people import browser, person
+
+pytestmark = pytest.mark.django_db
+LIST, NODES = "/api/v1/lag/", "/api/v1/nodes/"
+AT = "2026-01-31T12:00:00.000Z"
+
+
+def entry(subject: str, group: str, lag: int | None, drain: float | None, is_draining: bool | None) -> dict[str, Any]:
+    numbers = dict.fromkeys(
+        ("backlog", "in_flight", "pull_rate", "ack_rate", "time_lag_seconds", "consumers_online"), lag
+    )
+    found = {"subject": subject, "group": group, "lag": lag, "drain_seconds": drain, "is_draining": is_draining}
+    return numbers | found | {"reason": None if lag is not None else "node g1-a does not answer"}
+
+
+ENTRIES = [
+    entry("orders", "billing", 30, 5.0, True),
+    entry("orders", "audit", 0, 0.0, True),
+    entry("parts", "Billing.old", 20, None, False),
+    entry("parts", "lost", None, None, None),
+    entry("parts", "slow", 20, 50.0, True),
+    entry("quiet", "lost", None, None, None),
+]
+
+
+@pytest.fixture
+def admin(db: None, monkeypatch: pytest.MonkeyPatch) -> APIClient:
+    teams.create_team("shop", actor=ACTOR)
+    subjects.create_subject("orders", {"owner": "shop"}, actor=ACTOR)
+    subjects.create_subject("parts", {}, actor=ACTOR)
+    nodes = {
+        f"g{number}-node": {"disk_free_bytes": free, "disk_total_bytes": 100, "connections": number, "reason": reason}
+        for number, free, reason in ((1, 40, None), (2, None, "node g2-node does not answer"), (3, 90, None))
+    }
+    state = {"groups": {f"{item['subject']}\n{item['group']}": item for item in ENTRIES}, "nodes": nodes}
+    monkeypatch.setattr(overview, "numbers", lambda: overview.Numbers(state, AT, None))
+    return browser(person("root", Role.ADMIN))
+
+
+def names(client: APIClient, query: str, path: str = LIST) -> list[str]:
+    answer = client.get(f"{path}?{query}")
+    assert answer.status_code == 200, answer.content
+    return [row.get("group") or row["node_id"] for row in answer.json()["results"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("subject=orders", ["billing", "audit"]), ("group=lost", ["lost", "lost"]), ("subject=none", []),
+        ("search=BILL", ["billing", "Billing.old"]), ("search=order", ["billing", "audit"]), ("owner=shop", ["billing", "audit"]),
+        ("owner=none", []), ("state=caught_up", ["audit"]), ("state=draining", ["billing", "slow"]),
+        ("state=growing", ["Billing.old"]), ("state=unknown", ["lost", "lost"]), ("search=bill&state=growing", ["Billing.old"]),
+    ],
+)  # fmt: skip
+def test_each_filter(admin: APIClient, query: str, expected: list[str]) -> None:
+    assert names(admin, query) == expected
+
+
+@pytest.mark.parametrize("field", [name.removeprefix("-") for name in LAG_PAGES.orderings])
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_each_order_page_by_page_with_the_unknown_last(admin: APIClient, field: str, sign: str) -> None:
+    rows, cursor = [], ""
+    while cursor is not None:
+        page = admin.get(f"{LIST}?ordering={sign}{field}&limit=2&cursor={cursor}").json()
+        rows += page["results"]
+        cursor = page["next"]
+    assert len(rows) == len({(row["subject"], row["group"]) for row in rows}) == len(ENTRIES)
+    known = [row[field] for row in rows if row["lag"] is not None and row[field] is not None]
+    assert known == sorted(known, reverse=bool(sign))
+    if field not in ("subject", "group"):
+        assert [row["lag"] for row in rows[-2:]] == [None, None]
+
+
+def test_a_lag_that_never_drains_takes_longer_than_any(admin: APIClient) -> None:
+    assert names(admin, "ordering=drain_seconds") == ["audit", "billing", "slow", "Billing.old", "lost", "lost"]
+    assert names(admin, "ordering=-drain_seconds") == ["Billing.old", "slow", "billing", "audit", "lost", "lost"]
+
+
+def test_rows_name_the_owner(admin: APIClient) -> None:
+    rows = admin.get(f"{LIST}?ordering=subject").json()["results"]
+    assert [row["owner"] for row in rows] == ["shop", "shop", None, None, None, None]
+
+
+@pytest.mark.parametrize(
+    "query", ["ordering=none", "state=none", "limit=0", "limit=501", "cursor=none", "cursor=W10:1tDl:x"]
+)
+def test_what_can_not_be_is_refused(admin: APIClient, query: str) -> None:
+    assert admin.get(f"{LIST}?{query}").status_code == 400
+
+
+def test_a_cursor_of_another_order_is_refused(admin: APIClient) -> None:
+    cursor = admin.get(f"{LIST}?ordering=lag&limit=1").json()["next"]
+    answer = admin.get(f"{LIST}?ordering=subject&limit=1&cursor={cursor}")
+    assert (answer.status_code, answer.json()["code"]) == (400, "request.cursor_illegal")
+
+
+def test_a_download_has_what_is_unknown_as_an_empty_cell(admin: APIClient) -> None:
+    text = b"".join(admin.get(f"{LIST}?format=csv&ordering=lag").streaming_content).decode()  # type: ignore[attr-defined]
+    rows = list(csv.DictReader(io.StringIO(text[1:])))
+    assert [row["lag"] for row in rows] == ["0", "20", "20", "30", "", ""]
+    assert rows[-1]["reason"] == "node g1-a does not answer"
+
+
+def test_a_download_without_numbers_says_why(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overview, "numbers", lambda: overview.Numbers(None, None, "does the collector run?"))
+    text = b"".join(admin.get(f"{LIST}?format=csv").streaming_content).decode()  # type: ignore[attr-defined]
+    assert text.splitlines()[1:] == ["# not complete: does the collector run?"]
+
+
+def test_nodes_by_their_numbers(admin: APIClient) -> None:
+    for name in ("g1", "g2", "g3", "g4"):
+        broker_group(name)
+    assert names(admin, "ordering=disk_used_bytes", NODES) == ["g3-node", "g1-node", "g2-node", "g4-node"]
+    assert names(admin, "ordering=-disk_used_bytes&search=g", NODES) == ["g1-node", "g3-node", "g2-node", "g4-node"]
+    assert names(admin, "ordering=-connections&limit=1", NODES) == ["g3-node"]
+    rows = {row["node_id"]: row for row in admin.get(NODES).json()["results"]}
+    assert (rows["g1-node"]["disk_used_bytes"], rows["g1-node"]["unmeasured_reason"]) == (60, None)
+    assert (rows["g2-node"]["disk_used_bytes"], rows["g2-node"]["unmeasured_reason"]) == (
+        None,
+        "node g2-node does not answer",
+    )
+    assert rows["g4-node"]["unmeasured_reason"] == "the collector does not know it yet"
