@@ -1,0 +1,49 @@
+import { Badge, Group, List, Paper, ScrollArea, Text } from "@mantine/core";
+import { useTranslation } from "react-i18next";
+import { useLive } from "@/live/useLive";
+import { Instant } from "@/ui/Instant";
+
+const SHOWN_MAX = 30;
+
+function text(value: unknown): string {
+  return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? String(value) : "—";
+}
+
+/** What happened lately, newest first: states that changed, nodes that came and went, loops that are late. */
+export function Events() {
+  const { t } = useTranslation("overview");
+  const { state } = useLive("/ws/events/");
+  const events = Object.entries(state.events ?? {})
+    .sort(([a], [b]) => Number(b) - Number(a))
+    .slice(0, SHOWN_MAX);
+  return (
+    <Paper withBorder p="md">
+      <Text component="h2" fw={600} mb="xs">
+        {t("events")}
+      </Text>
+      {events.length === 0 ? (
+        <Text c="dimmed">{t("no_events")}</Text>
+      ) : (
+        <ScrollArea.Autosize mah={300} viewportProps={{ tabIndex: 0, role: "region", "aria-label": t("events") }}>
+          <List listStyleType="none" spacing={6} size="sm">
+            {events.map(([id, event]) => (
+              <List.Item key={id} data-event={text(event.kind)}>
+                <Group gap="xs">
+                  <Text size="sm" c="dimmed" span>
+                    <Instant at={text(event.at)} relative />
+                  </Text>
+                  <Badge variant="light" color="gray">
+                    {t(`event.${text(event.kind)}`, { defaultValue: text(event.kind) })}
+                  </Badge>
+                  <span className="break">
+                    {text(event.target)}: {text(event.before)} → {text(event.after)}
+                  </span>
+                </Group>
+              </List.Item>
+            ))}
+          </List>
+        </ScrollArea.Autosize>
+      )}
+    </Paper>
+  );
+}

@@ -1,0 +1,65 @@
+import { expect, test } from "vitest";
+import { attention } from "@/features/overview/attention";
+import type { Overview } from "@/features/overview/queries";
+
+const calm: Overview = {
+  subjects: 3,
+  consumer_groups: 2,
+  broker_groups: { read_write: 2 },
+  nodes: 2,
+  subjects_moving: 0,
+  alerts_firing: { critical: 0 },
+  tasks_late: [],
+  measured_at: "2026-11-21T10:00:00Z",
+  unmeasured_reason: null,
+  send_rate: 1,
+  ack_rate: 1,
+  lag: 0,
+  worst: [],
+};
+const group = { name: "g1", state: "read_write", operator_state: "normal" };
+const node = {
+  node_id: "g1-a",
+  broker_group: "g1",
+  is_measured: true,
+  reason: null,
+  disk_free_bytes: 50,
+  disk_total_bytes: 100,
+};
+const texts = (items: ReturnType<typeof attention>) => items.map((item) => `${item.level} ${item.text}`);
+
+test("a calm system needs nothing", () => {
+  expect(attention(calm, { broker_groups: { g1: group }, nodes: { "g1-a": node } })).toEqual([]);
+});
+
+test("the worst comes first", () => {
+  const found = attention(
+    { ...calm, alerts_firing: { warning: 2, critical: 1 }, tasks_late: ["moves"] },
+    {
+      broker_groups: { g1: { ...group, state: "offline" } },
+      nodes: { "g1-a": { ...node, is_measured: false, reason: "no answer" } },
+    },
+  );
+  expect(texts(found)).toEqual([
+    "bad group_offline",
+    "bad alerts_critical",
+    "warn node_unmeasured",
+    "warn alerts_warning",
+    "warn task_late",
+  ]);
+});
+
+test("read only by an operator's will is no news; by itself it is", () => {
+  const at = (operator_state: string) =>
+    texts(attention(calm, { broker_groups: { g1: { ...group, state: "read_only", operator_state } } }));
+  expect(at("read_only")).toEqual([]);
+  expect(at("normal")).toEqual(["warn group_read_only"]);
+});
+
+test("a disk is judged by its share, and an unknown one not at all", () => {
+  const at = (free: number | null) => texts(attention(calm, { nodes: { n: { ...node, disk_free_bytes: free } } }));
+  expect(at(16)).toEqual([]);
+  expect(at(15)).toEqual(["warn disk"]);
+  expect(at(5)).toEqual(["bad disk"]);
+  expect(at(null)).toEqual([]);
+});

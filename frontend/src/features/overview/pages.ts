@@ -1,0 +1,10 @@
+import { IconLayoutDashboard } from "@tabler/icons-react";
+import type { Page } from "@/ui/page";
+
+export const pages: readonly Page[] = [
+  {
+    path: "/",
+    load: () => import("@/features/overview/OverviewPage"),
+    nav: { label: "overview", section: "messages", order: 0, icon: IconLayoutDashboard },
+  },
+];
