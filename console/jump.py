@@ -18,7 +18,6 @@ from console.accounts.models import User
 from console.alerts.models import AlertRule
 from console.models import DeadLetterDecision
 from metaserver import queries
-from metaserver.models import ConsumerGroup, Subject, Team
 from metaserver.services.changes import NotFound
 from qmq.errors import QmqError
 
@@ -93,14 +92,14 @@ def _rank(row: Any, name: str) -> tuple[int, int, str]:
 
 
 def _subjects(text: str) -> Iterator[Place]:
-    for row in _best(Subject.objects.only("name", "description"), "name", text):
+    for row in _best(queries.called_subjects(), "name", text):
         yield Place("subject", row.name, _rank(row, row.name), subject=row.name, text=row.description)
 
 
 def _groups(text: str) -> Iterator[Place]:
     """By name; `subject/group` finds one of a subject."""
     subject, slash, group = text.rpartition("/")
-    rows = ConsumerGroup.objects.select_related("subject").only("name", "description", "subject__name")
+    rows = queries.called_groups()
     if slash:
         rows = rows.filter(subject__name=subject)
     if not slash or group:
@@ -122,7 +121,7 @@ def _nodes(text: str) -> Iterator[Place]:
 
 
 def _teams(text: str) -> Iterator[Place]:
-    for row in _best(Team.objects.all(), "name", text):
+    for row in _best(queries.teams(), "name", text):
         yield Place("team", row.name, _rank(row, row.name), text=row.description)
 
 

@@ -105,6 +105,16 @@ def consumer_groups() -> QuerySet[ConsumerGroup]:
     return ConsumerGroup.objects.select_related("subject__owner")
 
 
+def called_subjects() -> QuerySet[Subject]:
+    """Subjects with their name and description alone: to look through many."""
+    return Subject.objects.only("name", "description")
+
+
+def called_groups() -> QuerySet[ConsumerGroup]:
+    """Consumer groups with names and description alone."""
+    return ConsumerGroup.objects.select_related("subject").only("name", "description", "subject__name")
+
+
 def broker_groups() -> QuerySet[BrokerGroup]:
     """Broker groups with their nodes: two queries a page."""
     return BrokerGroup.objects.prefetch_related("nodes")
