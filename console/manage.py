@@ -1,5 +1,4 @@
-#!/usr/bin/env python
-"""Django's entry; nodes are started before Django is imported, because they run without it."""
+"""Django's entry, `manage.py` in the project and `qmq-console` where a wheel is installed; nodes are started before Django is imported, because they run without it."""
 
 import os
 import sys
