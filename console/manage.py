@@ -1,4 +1,7 @@
-"""Django's entry, `manage.py` in the project and `qmq-console` where a wheel is installed; nodes are started before Django is imported, because they run without it."""
+"""Django's entry: `manage.py` in the project, `qmq-console` where a wheel is installed.
+
+Nodes are started before Django is imported, because they run without it.
+"""
 
 import os
 import sys

@@ -5,7 +5,7 @@ from django.urls import include, path, re_path
 from console.metrics import metrics
 from console.views import healthz, page
 
-NOT_PAGES = (r"api", r"accounts", r"_allauth", r"static", r"ws", r"metrics", r"healthz", r"favicon\.ico", r"robots\.txt")
+NOT_PAGES = r"api|accounts|_allauth|static|ws|metrics|healthz|favicon\.ico|robots\.txt"
 """First parts of addresses that are never a page of the console: what is unknown below them is answered with 404."""
 
 urlpatterns = [
@@ -14,7 +14,7 @@ urlpatterns = [
     path("api/v1/", include("api.urls")),
     path("accounts/", include("allauth.urls")),
     path("_allauth/", include("allauth.headless.urls")),
-    re_path(rf"^(?!(?:{'|'.join(NOT_PAGES)})(?:/|$))", page),
+    re_path(rf"^(?!(?:{NOT_PAGES})(?:/|$))", page),
 ]
 handler400 = "api.problems.bad_request"
 handler404 = "api.problems.not_found"

@@ -78,7 +78,7 @@ class Frontend:
         """
         node = self.install()
         for script in scripts:
-            command = [str(node.npm), "run", "--silent", script]
+            command = [*node.npm, "run", "--silent", script]
             code = subprocess.run(command, cwd=self.source, env=node.environment(), check=False).returncode
             if code:
                 return code
@@ -160,7 +160,7 @@ class Frontend:
     def _npm(self, node: Node, words: list[str], seconds: float, lock: int) -> None:
         with tempfile.TemporaryFile() as output:
             process = subprocess.Popen(
-                [str(node.npm), *words],
+                [*node.npm, *words],
                 cwd=self.source, env=node.environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                 pass_fds=(lock,), start_new_session=True,
             )  # fmt: skip
@@ -207,7 +207,9 @@ def _read(path: Path) -> str:
 
 def main(arguments: list[str]) -> int:
     """The command; its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tools.frontend", description="Builds the front end, runs its tools.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.frontend", description="Builds the front end, runs its tools."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("build", help="build when something changed")
     run = commands.add_parser("run", help="run scripts of frontend/package.json")

@@ -25,7 +25,8 @@ class Node:
 
     version: str
     node: Path
-    npm: Path
+    npm: tuple[str, ...]
+    """The words that a command line of npm begins with."""
 
     def environment(self) -> dict[str, str]:
         """Ours, with this Node first on PATH: npm and the tools it starts look there."""
@@ -47,14 +48,12 @@ def find_node() -> Node:
     Raises:
         NodeMissing: neither is there.
     """
-    system = _node(shutil.which("node"), shutil.which("npm"))
+    system = _system()
     if system is not None and is_suitable(system.version):
         return system
-    folder = _wheel_folder()
-    if folder is not None:
-        wheel = _node(str(folder / "node"), str(folder / "npm"))
-        if wheel is not None and is_suitable(wheel.version):
-            return wheel
+    wheel = _wheel()
+    if wheel is not None and is_suitable(wheel.version):
+        return wheel
     has = f"the system has {system.version}" if system is not None else "the system has no node with npm"
     raise NodeMissing(
         f"building the front end needs Node.js {SUITABLE}, and {has}: install one with npm, or run `make nodejs`, which"
@@ -62,20 +61,32 @@ def find_node() -> Node:
     )
 
 
-def _node(node: str | None, npm: str | None) -> Node | None:
-    if node is None or npm is None:
+def _system() -> Node | None:
+    node, npm = shutil.which("node"), shutil.which("npm")
+    version = _version(node) if node is not None else None
+    return None if node is None or npm is None or version is None else Node(version, Path(node), (npm,))
+
+
+def _wheel() -> Node | None:
+    spec = importlib.util.find_spec(WHEEL_MODULE)
+    places = spec.submodule_search_locations if spec is not None else None
+    if not places:
         return None
+    folder = Path(next(iter(places)))
+    node = folder / "bin/node"
+    version = _version(str(node))
+    # Its bin/npm is a copy of what was a link, and finds nothing from there.
+    npm = (str(node), str(folder / "lib/node_modules/npm/bin/npm-cli.js"))
+    return None if version is None else Node(version, node, npm)
+
+
+def _version(node: str) -> str | None:
+    """What a node says; None when it does not run."""
     try:
         said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=ASK_SECONDS, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return Node(said.stdout.strip(), Path(node), Path(npm))
-
-
-def _wheel_folder() -> Path | None:
-    spec = importlib.util.find_spec(WHEEL_MODULE)
-    places = spec.submodule_search_locations if spec is not None else None
-    return Path(next(iter(places))) / "bin" if places else None
+    return said.stdout.strip()
 
 
 def main() -> int:

@@ -34,7 +34,7 @@ from pathlib import Path
 from tools.frontend import Frontend
 from tools.node import Node
 bin = Path(sys.argv[1]) / "bin"
-Frontend(Path(sys.argv[1]), lambda: Node("v22.12.0", bin / "node", bin / "npm"), lambda text: print(text, flush=True)).build()
+Frontend(Path(sys.argv[1]), lambda: Node("v22.12.0", bin / "node", (str(bin / "npm"),)), lambda text: print(text, flush=True)).build()
 """
 
 
@@ -60,7 +60,7 @@ class Project:
         self.built = folder / "console/dist"
 
     def node(self) -> Node:
-        return Node("v22.12.0", self.folder / "bin/node", self.folder / "bin/npm")
+        return Node("v22.12.0", self.folder / "bin/node", (str(self.folder / "bin/npm"),))
 
     def write(self, name: str, text: str) -> None:
         path = self.folder / name

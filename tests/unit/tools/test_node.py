@@ -51,7 +51,7 @@ def test_the_systems_is_taken_when_it_will_do(tmp_path: Path, monkeypatch: pytes
     put_wheel(tmp_path, monkeypatch, "v24.19.0")
     monkeypatch.setenv("PATH", str(system))
     found = find_node()
-    assert (found.version, found.node, found.npm) == ("v22.13.1", system / "node", system / "npm")
+    assert (found.version, found.node, found.npm) == ("v22.13.1", system / "node", (str(system / "npm"),))
     assert found.environment()["PATH"].split(":")[0] == str(system)
 
 
@@ -61,7 +61,9 @@ def test_else_the_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, versio
     put_wheel(tmp_path, monkeypatch, "v24.19.0")
     monkeypatch.setenv("PATH", str(system))
     found = find_node()
-    assert (found.version, found.npm) == ("v24.19.0", tmp_path / "wheel_of_node/bin/npm")
+    folder = tmp_path / "wheel_of_node"
+    assert (found.version, found.node) == ("v24.19.0", folder / "bin/node")
+    assert found.npm == (str(folder / "bin/node"), str(folder / "lib/node_modules/npm/bin/npm-cli.js"))
 
 
 def test_a_wheel_that_is_too_old_will_not_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +76,7 @@ def test_a_wheel_that_is_too_old_will_not_do(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.usefixtures("no_wheel")
 def test_neither_is_an_error_that_names_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NodeMissing, match="no node with npm.*install one with npm, or run `make nodejs`"):
+    with pytest.raises(NodeMissing, match=r"no node with npm.*install one with npm, or run `make nodejs`"):
         find_node()
     monkeypatch.setenv("PATH", str(put(tmp_path / "bin", "v18.19.0")))
     with pytest.raises(NodeMissing, match=r"20\.19.*the system has v18\.19\.0"):
