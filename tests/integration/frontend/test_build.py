@@ -33,8 +33,9 @@ import sys
 from pathlib import Path
 from tools.frontend import Frontend
 from tools.node import Node
-bin = Path(sys.argv[1]) / "bin"
-Frontend(Path(sys.argv[1]), lambda: Node("v22.12.0", bin / "node", (str(bin / "npm"),)), lambda text: print(text, flush=True)).build()
+project = Path(sys.argv[1])
+node = Node("v22.12.0", project / "bin/node", (str(project / "bin/npm"),))
+Frontend(project, lambda: node, lambda text: print(text, flush=True)).build()
 """
 
 

@@ -73,7 +73,9 @@ def test_the_first_load_is_light(built: Path, manifest: Manifest, capsys: pytest
             f"{file} {size / 1000:.1f}" for file, size in sorted(weights.items(), key=lambda item: -item[1])[:4]
         )
         language = f"a language {max(languages.values(), default=0) / 1000:.1f}"
-        print(f"\nfirst load: {total / 1000:.1f} of {FIRST_LOAD_BYTES_MAX / 1000:g} KB gzipped ({heaviest}; {language})")
+        print(
+            f"\nfirst load: {total / 1000:.1f} of {FIRST_LOAD_BYTES_MAX / 1000:g} KB gzipped ({heaviest}; {language})"
+        )
     assert total < FIRST_LOAD_BYTES_MAX, weights
     assert [name for name in needed if any(word in name.lower() for word in CHARTS)] == [], "charts come later"
 
@@ -109,7 +111,9 @@ def test_the_page_is_served_with_its_nonce_and_its_files(built: Path, settings: 
 
 
 def test_everything_hashed_is_compressed_where_that_helps(built: Path) -> None:
-    plain = [path for path in (built / "assets").iterdir() if path.suffix in (".js", ".css") and path.stat().st_size > 2000]
+    plain = [
+        path for path in (built / "assets").iterdir() if path.suffix in (".js", ".css") and path.stat().st_size > 2000
+    ]
     assert plain
     for path in plain:
         assert Path(f"{path}.gz").is_file()

@@ -14,7 +14,15 @@ from tests.integration.frontend.conftest import SCRIPT, put_build
 
 pytestmark = pytest.mark.usefixtures("build")
 FILE = "/static/assets/main-Ab12Cd34.js"
-PAGES = ["/", "/sign-in", "/sign-in?error=provider_away", "/subjects", "/subjects/order.paid/groups/a/b", "/nothing", "/apiary"]
+PAGES = [
+    "/",
+    "/sign-in",
+    "/sign-in?error=provider_away",
+    "/subjects",
+    "/subjects/order.paid/groups/a/b",
+    "/nothing",
+    "/apiary",
+]
 NO_PAGES = [
     "/api", "/api/", "/api/v1", "/api/v1/nothing/", "/api/v2/subjects/", "/static", "/static/", "/static/nothing.js",
     "/static/assets/main-00000000.js", "/static/index.html", "/static/.vite/manifest.json", "/static/assets/../index.html",
