@@ -76,11 +76,6 @@ def test_the_policy_of_pages() -> None:
     }  # fmt: skip
 
 
-def test_a_form_may_lead_to_the_identity_provider(settings: Any) -> None:
-    settings.OIDC_ISSUER = "https://id.example.org/realms/qmq"
-    assert "form-action 'self' https://id.example.org;" in Client().get("/").headers["Content-Security-Policy"]
-
-
 def test_pages_are_only_looked_at() -> None:
     assert Client().head("/subjects").status_code == 200
     answer = Client().post("/subjects")
