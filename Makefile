@@ -8,7 +8,7 @@ ARGS ?=
 DATABASES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: openapi help setup up test test-databases services lint bench bench-delay faults fuzz lock
+.PHONY: openapi help setup nodejs frontend wheel up test test-databases services lint bench bench-delay faults fuzz lock
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,17 +23,31 @@ $(STAMP): requirements.lock pyproject.toml
 	@rm -f $(VENV)/.stamp-*
 	@touch $@
 
-up: setup ## run a whole system: make up ARGS="--data-dir DIR --port-base P"
+# The system's Node.js when it is new enough; 60 MB are fetched only where there is none.
+nodejs: setup
+	@$(BIN)/python -m tools.node > /dev/null 2>&1 || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --require-hashes -r requirements-nodejs.lock
+	@$(BIN)/python -m tools.node > /dev/null
+
+frontend: nodejs ## build the console's pages when something changed
+	@$(BIN)/python -m tools.frontend build
+
+wheel: frontend ## a wheel with the console's pages in it: dist/
+	@rm -rf build
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+
+up: frontend ## run a whole system: make up ARGS="--data-dir DIR --port-base P"
 	@$(BIN)/python manage.py up $(ARGS)
 
-lint: setup ## style, types, import rules
+lint: nodejs ## style, types, import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.frontend run lint typecheck
 
 # Two rows of tests side by side (tests/support/all_tests.py); a failure in one does not hide the others.
-test: lint ## lint and all tests: make test ARGS="-k word"
+test: lint frontend ## lint and all tests: make test ARGS="-k word"
 	@$(BIN)/python -m tests.support.all_tests $(ARGS)
 
 test-databases: setup ## tests of databases: make test-databases DATABASES=postgresql
@@ -55,9 +69,12 @@ faults: setup ## the whole fault suite
 fuzz: setup ## the codec, for long
 	FUZZ_CASES=1000000 $(BIN)/python -m pytest tests/fuzz $(ARGS)
 
-openapi: setup ## write the OpenAPI file anew
+openapi: nodejs ## write the OpenAPI file anew, and the front end's types from it
 	$(BIN)/python manage.py spectacular --fail-on-warn --validate --file api/openapi.yaml
+	$(BIN)/python -m tools.frontend run api
 
+COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links \
+	  --no-annotate --no-emit-package pyqmq
 lock: ## pin all dependencies anew
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links \
-	  --no-annotate --extra dev --extra postgresql --extra mysql --no-emit-package pyqmq --output-file requirements.lock pyproject.toml
+	$(COMPILE) --extra dev --extra postgresql --extra mysql --output-file requirements.lock pyproject.toml
+	$(COMPILE) --extra nodejs --output-file requirements-nodejs.lock pyproject.toml

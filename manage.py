@@ -1,21 +1,7 @@
 #!/usr/bin/env python
-"""Django's entry; nodes are started before Django is imported, because they run without it."""
+"""Django's entry."""
 
-import os
-import sys
-
-NODES = {"broker_node", "delay_node"}
-
-
-def main() -> None:
-    """Run a command."""
-    if len(sys.argv) > 1 and sys.argv[1] in NODES:
-        os.execv(sys.executable, [sys.executable, "-m", sys.argv[1], *sys.argv[2:]])
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
-    from django.core.management import execute_from_command_line
-
-    execute_from_command_line(sys.argv)
-
+from console.manage import main
 
 if __name__ == "__main__":
     main()

@@ -2,17 +2,25 @@
 
 from collections.abc import Callable
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
 API_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-"""Answers of the API are data: a browser that shows one as a page loads and runs nothing."""
-PAGE_POLICY = (
-    "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self';"
-    " object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
-)
-"""The console's pages: nothing inline, nothing from elsewhere."""
+"""Answers of the API and files are data: a browser that shows one as a page loads and runs nothing."""
 PERMISSIONS = "camera=(), microphone=(), geolocation=(), payment=(), usb=()"
-DATA_PATHS = ("/api/", "/_allauth/", "/metrics", "/healthz")
+DATA_PATHS = ("/api/", "/_allauth/", "/metrics", "/healthz", settings.STATIC_URL)
+
+
+def page_policy(nonce: str = "") -> str:
+    """The policy of the console's pages: nothing inline, nothing from elsewhere; but <style> elements with this nonce.
+
+    `connect-src 'self'` lets websockets to the same host and port through as well (CSP 3: ws for a page of http, wss for both).
+    """
+    styles = f"'self' 'nonce-{nonce}'" if nonce else "'self'"
+    return (
+        f"default-src 'self'; script-src 'self'; style-src {styles}; img-src 'self' data:; font-src 'self'; connect-src 'self';"
+        " object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
+    )
 
 
 class HeadersMiddleware:
@@ -27,7 +35,7 @@ class HeadersMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self._get_response(request)
         is_data = request.path.startswith(DATA_PATHS)
-        response.headers.setdefault("Content-Security-Policy", API_POLICY if is_data else PAGE_POLICY)
+        response.headers.setdefault("Content-Security-Policy", API_POLICY if is_data else page_policy())
         response.headers.setdefault("Permissions-Policy", PERMISSIONS)
         if is_data:
             response.headers.setdefault("Cache-Control", "no-store")

@@ -147,7 +147,7 @@ def programs(data_dir: str, ports: Ports) -> list[Program]:
     )  # fmt: skip
     celery = (python, "-m", "celery", "-A", "console.celery", "--quiet")
     found += [
-        Program("collector", (python, "manage.py", "collect"), "", shared),
+        Program("collector", (python, "-m", "console.manage", "collect"), "", shared),
         Program(
             "worker",
             (

@@ -8,7 +8,9 @@ from typing import Any
 from metaserver.database import database_settings
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-DATA_DIR = Path(os.environ.get("QMQ_DATA_DIR", BASE_DIR / "var"))
+_HOME = BASE_DIR if (BASE_DIR / "manage.py").is_file() else Path.cwd()
+DATA_DIR = Path(os.environ.get("QMQ_DATA_DIR", _HOME / "var"))
+"""In the project's folder; where a wheel is installed, in the folder one is in."""
 
 
 def _secret_key() -> str:
@@ -73,6 +75,7 @@ MIDDLEWARE = [
     "console.requests.RequestIdMiddleware",
     "console.headers.HeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
+    "console.static_files.StaticFilesMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -191,6 +194,9 @@ SECURE_SSL_REDIRECT = IS_HTTPS
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
+STATIC_URL = "/static/"
+"""As `base` in frontend/vite.config.ts."""
+FRONTEND_DIR = BASE_DIR / "console/dist"
 CSRF_FAILURE_VIEW = "api.problems.csrf_refused"
 if _flag("QMQ_BEHIND_PROXY"):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")

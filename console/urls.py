@@ -1,17 +1,20 @@
 """The console's addresses. The API is named by its text: the console imports nothing of it."""
 
-from django.urls import include, path
+from django.urls import include, path, re_path
 
 from console.metrics import metrics
-from console.views import healthz, start_page
+from console.views import healthz, page
+
+NOT_PAGES = r"api|accounts|_allauth|static|ws|metrics|healthz|favicon\.ico|robots\.txt"
+"""First parts of addresses that are never a page of the console: what is unknown below them is answered with 404."""
 
 urlpatterns = [
-    path("", start_page),
     path("healthz", healthz),
     path("metrics", metrics),
     path("api/v1/", include("api.urls")),
     path("accounts/", include("allauth.urls")),
     path("_allauth/", include("allauth.headless.urls")),
+    re_path(rf"^(?!(?:{NOT_PAGES})(?:/|$))", page),
 ]
 handler400 = "api.problems.bad_request"
 handler404 = "api.problems.not_found"

@@ -1,14 +1,15 @@
-"""The start page: what is there, and the two lines that make a first message appear."""
+"""The page that is the console, and whether the process answers."""
 
-import json
-import urllib.error
-import urllib.request
-from html import escape
+import secrets
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.csrf import ensure_csrf_cookie
+from django.views.decorators.http import require_safe
 
-ASK_SECONDS = 2.0
+from console.frontend import NONCE_PLACEHOLDER, NotBuilt, frontend
+from console.headers import page_policy
+
+NONCE_BYTES = 16
 
 
 def healthz(_: HttpRequest) -> JsonResponse:
@@ -16,22 +17,15 @@ def healthz(_: HttpRequest) -> JsonResponse:
     return JsonResponse({"status": "ok"})
 
 
-def start_page(_: HttpRequest) -> HttpResponse:
-    """Broker groups as the metaserver knows them."""
-    url = settings.META_URL.rsplit("/", 1)[0] + "/cluster"
+@require_safe
+@ensure_csrf_cookie
+def page(_: HttpRequest) -> HttpResponse:
+    """index.html, whatever the address: the browser's router knows what to show there. Each answer has a nonce of its own for
+    the <style> elements that the components make."""
     try:
-        with urllib.request.urlopen(url, timeout=ASK_SECONDS) as answer:
-            groups = json.load(answer)["broker_groups"]
-        rows = "".join(
-            f"<tr><td>{escape(g['name'])}<td>{escape(g['state'])}<td>{escape((g['master'] or {}).get('address', '-'))}"
-            for g in groups
-        )
-        body = f"<table><tr><th>Broker group<th>State<th>Master{rows}</table>"
-    except (urllib.error.URLError, OSError, ValueError, KeyError) as error:
-        body = f"<p>The metaserver at {escape(url)} can't be asked: {escape(str(error))}</p>"
-    page = (
-        "<!doctype html><html lang=en><meta charset=utf-8><title>PyQMQ</title><h1>PyQMQ</h1>"
-        f"{body}<p>Send and receive a first message:"
-        "<pre>qmq produce hello -p greeting=hi\nqmq consume hello readers --count 1</pre>"
-    )
-    return HttpResponse(page)
+        html = frontend().current().page
+    except NotBuilt as error:
+        return HttpResponse(f"{error}\n", status=503, content_type="text/plain; charset=utf-8")
+    nonce = secrets.token_urlsafe(NONCE_BYTES)
+    headers = {"Content-Security-Policy": page_policy(nonce), "Cache-Control": "no-store"}
+    return HttpResponse(html.replace(NONCE_PLACEHOLDER, nonce), headers=headers)

@@ -134,7 +134,7 @@ def test_up_restarts_what_crashes_refuses_a_second_start_and_leaves_nothing(up: 
     third = subprocess.run(elsewhere, capture_output=True, text=True, timeout=60, cwd=PROJECT, check=False)
     assert third.returncode == 2
     assert f"port {up.base} (console) is taken" in third.stderr
-    assert answers(f"http://127.0.0.1:{up.base}/")
+    assert answers(f"http://127.0.0.1:{up.base}/healthz")
     assert up.stop() == 0
     assert up.start() < 60, "a second start is ready"
     assert up.stop() == 0

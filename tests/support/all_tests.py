@@ -1,8 +1,8 @@
 """Run all tests, as `make test` does: what computes beside what waits.
 
 Most tests wait for processes more than they compute, so two rows of them take little longer than the longer one: everything
-but the control plane's systems on SQLite in the first; those systems, then the tests of databases on each server, in the
-second, whose output is shown when it ends. With arguments (for pytest) the first row runs all of them.
+but the control plane's systems on SQLite in the first; the front end's own tests, those systems, then the tests of databases on
+each server in the second, whose output is shown when it ends. With arguments (for pytest) the first row runs all of them.
 """
 
 import os
@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 PYTEST = [sys.executable, "-m", "pytest"]
+FRONTEND = [sys.executable, "-m", "tools.frontend", "run", "test"]
 INTERRUPTED = 2
 """pytest's exit code after Ctrl-C."""
 SYSTEMS = "tests/integration/control"
@@ -30,7 +31,7 @@ def first_row(arguments: list[str]) -> int:
             code = subprocess.run([*PYTEST, *split, *arguments], check=False).returncode
             if code == INTERRUPTED:
                 return code
-            print("waiting for the tests beside: systems, databases", flush=True)
+            print("waiting for the tests beside: front end, systems, databases", flush=True)
             code_beside = beside.wait()
         except KeyboardInterrupt:
             return INTERRUPTED
@@ -46,16 +47,17 @@ def first_row(arguments: list[str]) -> int:
 
 
 def second_row(arguments: list[str]) -> int:
-    """The control plane's systems, unless the first row has them, then databases; a failure of one hides not the other."""
+    """The front end's tests and the control plane's systems, unless arguments choose among pytest's and the first row has
+    the systems, then databases; a failure of one hides not the others."""
     without_cache = [*PYTEST, "-p", "no:cacheprovider"]
     interrupts: list[int] = []
     # It reaches those we run as well, who clean up; we wait for them, and begin nothing else.
     signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
     code = 0
-    if not arguments:
-        code = subprocess.run([*without_cache, SYSTEMS], check=False).returncode
-    if interrupts:
-        return INTERRUPTED
+    for command in [] if arguments else [FRONTEND, [*without_cache, SYSTEMS]]:
+        code = subprocess.run(command, check=False).returncode or code
+        if interrupts:
+            return INTERRUPTED
     may_be_empty = ["--may-be-empty"] if arguments else []
     wrapper = [sys.executable, "-m", "tests.support.with_database", *may_be_empty, "--"]
     databases = subprocess.run([*wrapper, *without_cache, *arguments, "-m", "database"], check=False).returncode

@@ -58,7 +58,7 @@ class Command(BaseCommand):
         if os.path.abspath(settings.DATA_DIR) != data_dir:
             # Settings were read for another folder: start again with this one in the environment.
             os.environ["QMQ_DATA_DIR"] = data_dir
-            os.execv(sys.executable, [sys.executable, *sys.argv])
+            os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
         os.makedirs(os.path.join(data_dir, "meta"), exist_ok=True)
         call_command("migrate", interactive=False, verbosity=0)
         show_first_admin()

@@ -1,0 +1,133 @@
+"""The real front end, built: what its first load weighs, that its page has a place for the nonce, that its types are fresh."""
+
+import gzip
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tests.support.processes import PROJECT
+from tools.frontend import Frontend
+
+FIRST_LOAD_BYTES_MAX = 300_000
+"""Compressed with gzip: the page, its scripts and styles, one language. Charts come when one is shown."""
+LANGUAGES = "src/i18n/"
+CHARTS = ("uplot", "echarts")
+
+Manifest = dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def built() -> Path:
+    """What `make frontend` makes, made when it is not there."""
+    frontend = Frontend(PROJECT)
+    frontend.build()
+    return frontend.target
+
+
+@pytest.fixture(scope="module")
+def manifest(built: Path) -> Manifest:
+    found: Manifest = json.loads((built / ".vite/manifest.json").read_text())
+    return found
+
+
+def first_load(manifest: Manifest) -> dict[str, str]:
+    """Chunks that a browser needs before it shows anything, by name, and why."""
+    needed: dict[str, str] = {}
+
+    def need(name: str, why: str) -> None:
+        if name not in needed:
+            needed[name] = why
+            for imported in manifest[name].get("imports", []):
+                need(imported, name)
+
+    for name, chunk in manifest.items():
+        if chunk.get("isEntry"):
+            need(name, "entry")
+    return needed
+
+
+def files(manifest: Manifest, names: set[str]) -> set[str]:
+    return {
+        file
+        for name in names
+        for file in (manifest[name]["file"], *manifest[name].get("css", []), *manifest[name].get("assets", []))
+    }
+
+
+def test_the_first_load_is_light(built: Path, manifest: Manifest, capsys: pytest.CaptureFixture[str]) -> None:
+    needed = first_load(manifest)
+
+    def weight(file: str) -> int:
+        return len(gzip.compress((built / file).read_bytes(), 9, mtime=0))
+
+    weights = {file: weight(file) for file in {"index.html", *files(manifest, set(needed))}}
+    later = {name for name, chunk in manifest.items() if chunk.get("isDynamicEntry") and name not in needed}
+    languages = {name: weight(manifest[name]["file"]) for name in later if name.startswith(LANGUAGES)}
+    total = sum(weights.values()) + max(languages.values(), default=0)
+    with capsys.disabled():
+        heaviest = ", ".join(
+            f"{file} {size / 1000:.1f}" for file, size in sorted(weights.items(), key=lambda item: -item[1])[:4]
+        )
+        language = f"a language {max(languages.values(), default=0) / 1000:.1f}"
+        print(
+            f"\nfirst load: {total / 1000:.1f} of {FIRST_LOAD_BYTES_MAX / 1000:g} KB gzipped ({heaviest}; {language})"
+        )
+    assert total < FIRST_LOAD_BYTES_MAX, weights
+    assert [name for name in needed if any(word in name.lower() for word in CHARTS)] == [], "charts come later"
+
+
+def test_what_counts_as_first_load() -> None:
+    manifest = {
+        "index.html": {"file": "i.js", "isEntry": True, "imports": ["_a"], "dynamicImports": ["p"], "css": ["i.css"]},
+        "_a": {"file": "a.js", "imports": ["_b"]},
+        "_b": {"file": "b.js", "imports": ["_a"], "assets": ["font.woff2"]},
+        "p": {"file": "p.js", "isDynamicEntry": True, "imports": ["_a", "_c"]},
+        "_c": {"file": "c.js"},
+    }
+    needed = first_load(manifest)
+    assert set(needed) == {"index.html", "_a", "_b"}
+    assert files(manifest, set(needed)) == {"i.js", "i.css", "a.js", "b.js", "font.woff2"}
+
+
+def test_the_page_is_served_with_its_nonce_and_its_files(built: Path, settings: Any) -> None:
+    settings.FRONTEND_DIR = built
+    answer = Client().get("/")
+    nonce = answer.headers["Content-Security-Policy"].split("'nonce-")[1].split("'")[0]
+    assert f'<meta name="csp-nonce" content="{nonce}" />' in answer.text
+    assert "{{" not in answer.text
+    assert "<style" not in answer.text
+    assert " style=" not in answer.text
+    addresses = [part.split('"')[0] for part in answer.text.split('="')[1:] if part.startswith("/static/")]
+    assert any(address.endswith(".js") for address in addresses)
+    for address in addresses:
+        assert Client().get(address).status_code == 200, address
+    scripts = answer.text.split("<script")[1:]
+    assert scripts
+    assert all(' src="/static/assets/' in script.split(">")[0] for script in scripts), "none is inline"
+
+
+def test_everything_hashed_is_compressed_where_that_helps(built: Path) -> None:
+    plain = [
+        path for path in (built / "assets").iterdir() if path.suffix in (".js", ".css") and path.stat().st_size > 2000
+    ]
+    assert plain
+    for path in plain:
+        assert Path(f"{path}.gz").is_file()
+        assert Path(f"{path}.br").is_file()
+
+
+def test_the_types_are_what_the_openapi_file_says(tmp_path: Path) -> None:
+    frontend = Frontend(PROJECT)
+    node = frontend.install()
+    made = tmp_path / "schema.gen.ts"
+    tool = frontend.source / "node_modules/.bin/openapi-typescript"
+    subprocess.run(
+        [tool, PROJECT / "api/openapi.yaml", "-o", made],
+        cwd=frontend.source, env=node.environment(), capture_output=True, timeout=60, check=True,
+    )  # fmt: skip
+    committed = frontend.source / "src/api/schema.gen.ts"
+    assert committed.read_text() == made.read_text(), "run `make openapi` and commit the result"
