@@ -5,11 +5,13 @@ import "@/app/styles.css";
 import { RouterProvider } from "@tanstack/react-router";
 import { createRoot } from "react-dom/client";
 import { Providers } from "@/app/providers";
+import { reloadOnNewBuild } from "@/app/newBuild";
 import { makeRouter } from "@/app/router";
 import { startTexts } from "@/i18n";
 
 const root = document.getElementById("root");
 if (!root) throw new Error("the page has no place to draw in");
+reloadOnNewBuild(window, Date.now);
 await startTexts();
 createRoot(root).render(
   <Providers>
