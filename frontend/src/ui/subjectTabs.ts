@@ -1,4 +1,5 @@
 import type { ComponentType } from "react";
+import type { Right } from "@/api/me";
 
 /** A tab of a subject's page, as `features/NAME/subjectTabs.ts` lists them in `subjectTabs`: several features show something of a subject. */
 export interface SubjectTab {
@@ -9,7 +10,7 @@ export interface SubjectTab {
   order: number;
   load: () => Promise<{ default: ComponentType<{ subject: string }> }>;
   /** Not shown to whoever lacks it for this subject. */
-  right?: string;
+  right?: Right;
 }
 
 const found = import.meta.glob<readonly SubjectTab[]>("../features/*/subjectTabs.ts", {
