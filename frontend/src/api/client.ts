@@ -66,7 +66,11 @@ async function send(request: Request): Promise<Response> {
  * The API, typed by its OpenAPI file. Every call either gives its data or throws a `Problem`:
  * `const { data } = await api.GET("/api/v1/subjects/", { params: { query }, signal })`.
  */
-export const api = createClient<paths>({ baseUrl: window.location.origin, credentials: "same-origin", fetch: send });
+export const api = createClient<paths, "application/json">({
+  baseUrl: window.location.origin,
+  credentials: "same-origin",
+  fetch: send,
+});
 
 api.use({
   onRequest({ request }) {
