@@ -211,7 +211,12 @@ function Outcomes({ steps, total, isPlan = false }: { steps: Steps<Outcome>; tot
 
 function Said({ outcome: { change, problem }, isPlan }: { outcome: Outcome; isPlan: boolean }) {
   const { t } = useTranslation("subjects");
-  if (problem) return <Text size="sm" c="red">{problem.detail || problem.title || problem.code}</Text>;
+  if (problem)
+    return (
+      <Text size="sm" c="red">
+        {problem.detail || problem.title || problem.code}
+      </Text>
+    );
   if (!change?.is_change) return <Badge color="gray">{t("common:change.nothing")}</Badge>;
   const before = change.before as Record<string, unknown>;
   const after = change.after as Record<string, unknown>;

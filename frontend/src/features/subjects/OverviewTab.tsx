@@ -71,7 +71,8 @@ export default function OverviewTab({ subject }: { subject: string }) {
 
 function SendRates({ subject }: { subject: string }) {
   const { t } = useTranslation("subjects");
-  const { at, values } = useSeries(lagPath({ subject }), "subjects", subject, FIELDS);
+  const live = { path: lagPath({ subject }), section: "subjects", key: subject };
+  const { at, values } = useSeries({ subject }, live, FIELDS);
   const series = useMemo<Series[]>(
     () => [
       { label: t("chart.send_rate"), values: values.send_rate ?? [], as: "rate", style: "area" },

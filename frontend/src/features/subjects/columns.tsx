@@ -71,12 +71,13 @@ export function useColumns(): readonly Column<Subject>[] {
       },
       {
         id: "consumer_groups",
+        sort: "consumer_groups",
         header: t("column.consumer_groups"),
         align: "right",
         cell: (row) => <Measured value={row.consumer_groups} />,
       },
-      { id: "state", header: t("column.state"), cell: (row) => <SubjectState subject={row} /> },
-      { id: "owner", header: t("column.owner"), cell: (row) => row.owner ?? "—" },
+      { id: "state", sort: "archived_at", header: t("column.state"), cell: (row) => <SubjectState subject={row} /> },
+      { id: "owner", sort: "owner", header: t("column.owner"), cell: (row) => row.owner ?? "—" },
       {
         id: "tags",
         header: t("column.tags"),
@@ -92,6 +93,7 @@ export function useColumns(): readonly Column<Subject>[] {
       },
       {
         id: "retention",
+        sort: "retention_hours",
         header: t("column.retention"),
         align: "right",
         cell: (row) => <Retention hours={row.retention_hours} />,
