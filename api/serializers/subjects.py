@@ -54,6 +54,9 @@ class Route(serializers.Serializer):  # type: ignore[type-arg]
 
     broker_groups = serializers.ListField(child=serializers.CharField())
     phases = Phases()
+    waiting = serializers.ListField(
+        child=serializers.CharField(), help_text="what the next step of a move waits for, as of the last look"
+    )
     version = serializers.CharField()
 
 

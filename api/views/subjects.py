@@ -14,6 +14,7 @@ from api.filters import Ordering, PartFilter, PrefixFilter, TruthFilter
 from api.schema import MADE, ChangeSerializer
 from api.serializers import subjects as shapes
 from console.accounts.roles import Principal, Right
+from console.tasks.rebalance import waiting_for
 from metaserver import queries
 from metaserver.services import routes as route_service
 from metaserver.services import subjects as service
@@ -187,6 +188,7 @@ class PlacementView(OneSubjectView):
         body = {
             "broker_groups": route.broker_groups,
             "phases": route.phases,
+            "waiting": waiting_for(subject) if route.phases else [],
             "version": str(route.version),
         }
         return self.tagged(body, route.version)

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from console.models import ControlLoop
 from console.tasks.loops import Context, Loop, register
 from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
@@ -36,6 +37,8 @@ JOIN_SECONDS = 5.0
 """How long consumers are given to hear of a joining group before producers do."""
 NODE_SECONDS = 5.0
 NODES_AT_A_TIME = 10
+REASONS_MAX = 10
+"""What a subject's move waits for, that is kept of it."""
 
 
 def rebalance(context: Context) -> str:
@@ -62,6 +65,13 @@ def rebalance(context: Context) -> str:
     return f"{begun} moves begun, {moving} under way" if begun or moving else "every subject is where it should be"
 
 
+def waiting_for(subject: str) -> list[str]:
+    """What a subject that moves waited for at the last look; empty: for nothing, or nobody looked yet."""
+    state = ControlLoop.objects.filter(name=MOVES.name).values_list("state", flat=True).first() or {}
+    found: list[str] = state.get("waiting", {}).get(subject, [])
+    return found
+
+
 def take_steps(context: Context) -> str:
     """Take the next step of each move that is ready for it."""
     moving = queries.route_snapshots(moving_only=True)
@@ -76,7 +86,7 @@ def take_steps(context: Context) -> str:
     found = asyncio.run(_look(moving, known, places, old_enough, budget))
     once = set(context.state.get("empty_once", []))
     stepped = 0
-    waiting: list[str] = []
+    waiting: dict[str, list[str]] = {}
     empty_now: list[str] = []
     for route, sight in zip(moving, found, strict=True):
         empty = set()
@@ -87,7 +97,7 @@ def take_steps(context: Context) -> str:
                 empty.add(name)
         move = advance(route, ready=sight.ready, empty=empty)
         if move is None:
-            waiting += sight.why
+            waiting[route.subject] = list(sight.why[:REASONS_MAX])
             continue
         try:
             routes.step(move.route, actor=context.actor, reason=move.reason)
@@ -95,7 +105,9 @@ def take_steps(context: Context) -> str:
         except (Stale, NotFound) as error:
             logger.info("%s", error)
     context.state["empty_once"] = empty_now
-    said = f"; waiting: {'; '.join(waiting[:3])}" if waiting else ""
+    context.state["waiting"] = waiting
+    reasons = [reason for said in waiting.values() for reason in said]
+    said = f"; waiting: {'; '.join(reasons[:3])}" if reasons else ""
     return f"{len(moving)} subjects move, {stepped} steps taken{said}"
 
 
@@ -152,7 +164,9 @@ async def _look_at(route: Route, known: list[str], places: dict[str, Place], is_
             why.append(f"{name} has no node")
             continue
         try:
-            if phase is Phase.JOINING and is_old_enough:
+            if phase is Phase.JOINING and not is_old_enough:
+                why.append(f"{route.subject} on {name}: consumers hear of it before producers do")
+            elif phase is Phase.JOINING:
                 await _make_ready(place, route, known, places)
                 ready.append(name)
             elif phase is Phase.DRAINING:

@@ -2896,6 +2896,8 @@ export interface components {
             phases: {
                 [key: string]: "joining" | "leaving" | "draining";
             };
+            /** @description what the next step of a move waits for, as of the last look */
+            waiting: string[];
             version: string;
         };
         /** @description A run that made rows. Those of job `demo` are made up. */

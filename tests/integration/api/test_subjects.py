@@ -6,6 +6,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from console.accounts.roles import Role
+from console.tasks import loops
 from metaserver.services import groups, routes, subjects, teams
 from tests.support.metadata import ACTOR, audit_rows, broker_group, everything, route
 from tests.support.people import browser, person
@@ -116,7 +117,8 @@ def test_placement_has_a_version_of_its_own(admin: APIClient) -> None:
         broker_group(name)
     route("orders", "g1")
     shown = admin.get(path)
-    assert (shown.json(), shown.headers["ETag"]) == ({"broker_groups": ["g1"], "phases": {}, "version": "1"}, '"v1"')
+    at_rest = {"broker_groups": ["g1"], "phases": {}, "waiting": [], "version": "1"}
+    assert (shown.json(), shown.headers["ETag"]) == (at_rest, '"v1"')
     done = admin.put(path, {"broker_groups": ["g1", "g2"], "reason": "load"}, HTTP_IF_MATCH='"v1"')
     assert (done.status_code, done.headers["ETag"]) == (200, '"v2"')
     assert admin.get(path).json()["phases"] == {"g2": "joining"}
@@ -133,3 +135,16 @@ def test_placement_has_a_version_of_its_own(admin: APIClient) -> None:
     operator = browser(person("olga", Role.OPERATOR, ["shop"]))
     assert refused(operator.put(path, {"broker_groups": ["g1"]})) == (403, "access.denied")
     assert routes.SubjectRoute.objects.get().version == 2
+
+
+def test_a_move_says_what_it_waits_for(admin: APIClient) -> None:
+    for name in ("g1", "g2"):
+        broker_group(name)
+    for name in ("orders", "parts"):
+        route(name, "g1")
+    path = f"{LIST}orders/placement/"
+    admin.put(path, {"broker_groups": ["g2"]})
+    assert admin.get(path).json()["waiting"] == []
+    assert loops.run("moves").text.startswith("1 subjects move, 0 steps taken; waiting: ")
+    assert admin.get(path).json()["waiting"] == ["orders on g2: consumers hear of it before producers do"]
+    assert admin.get(f"{LIST}parts/placement/").json()["waiting"] == []

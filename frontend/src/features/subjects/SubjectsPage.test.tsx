@@ -4,7 +4,19 @@ import { beforeEach, expect, test, vi } from "vitest";
 import SubjectsPage from "@/features/subjects/SubjectsPage";
 import { answer, mount } from "@/test/mount";
 
-const row = (name: string) => ({ name, owner: "shop", tags: ["eu"], updated_at: "2026-11-21T10:00:00Z" });
+const row = (name: string) => ({
+  name,
+  owner: "shop",
+  tags: ["eu"],
+  is_archived: false,
+  allowed_groups: null,
+  retention_hours: null,
+  consumer_groups: 2,
+  broker_groups: ["b1"],
+  phases: {},
+  may_change: true,
+  updated_at: "2026-11-21T10:00:00Z",
+});
 
 beforeEach(() => {
   vi.stubGlobal(

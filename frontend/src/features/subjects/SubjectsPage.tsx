@@ -1,80 +1,104 @@
-import { Anchor, Badge, Group } from "@mantine/core";
-import { useMemo } from "react";
+import { Button } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { IconPlus } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { loadSubjects, subjectsKey, type Subject } from "@/features/subjects/queries";
-import { useLive, lagPath, measured } from "@/live/useLive";
-import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
+import { useMay } from "@/api/me";
+import { BulkActions } from "@/features/subjects/BulkActions";
+import { useColumns } from "@/features/subjects/columns";
+import { CreateSubject } from "@/features/subjects/CreateSubject";
+import { FirstMessage } from "@/features/subjects/FirstMessage";
+import { loadSubjects, subjectsKey, teamsOptions, type Subject } from "@/features/subjects/queries";
+import { lagPath, useLive } from "@/live/useLive";
 import { LiveBadge } from "@/ui/LiveBadge";
-import { Measured } from "@/ui/Measured";
 import { PageHeader } from "@/ui/PageHeader";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
-import { Teach } from "@/ui/Teach";
+import type { Filter } from "@/ui/table/types";
 
-const FIRST_SUBJECT = `async with Producer("http://META/meta/address", app="shop") as producer:
-    await producer.send("order.paid", b"{}")`;
+const nameOf = (row: Subject) => row.name;
+const isForeign = (row: Subject) => !row.may_change;
 
 export default function SubjectsPage() {
   const { t } = useTranslation("subjects");
-  const live = useLive(lagPath());
-  const rates = live.state.subjects;
-  const columns = useMemo<Column<Subject>[]>(
-    () => [
-      {
-        id: "name",
-        header: t("column.name"),
-        sort: "name",
-        isFixed: true,
-        cell: (row) => (
-          <Anchor component={LinkTo} to="/subjects/$subject" params={{ subject: row.name } as never}>
-            {row.name}
-          </Anchor>
-        ),
-      },
-      {
-        id: "send_rate",
-        header: t("column.send_rate"),
-        align: "right",
-        cell: (row) => <Measured {...measured(rates?.[row.name], "send_rate")} as="rate" />,
-      },
-      { id: "owner", header: t("column.owner"), cell: (row) => row.owner ?? "—" },
-      {
-        id: "tags",
-        header: t("column.tags"),
-        cell: (row) => (
-          <Group gap={4}>
-            {row.tags?.map((tag) => (
-              <Badge key={tag} variant="light" tt="none">
-                {tag}
-              </Badge>
-            ))}
-          </Group>
-        ),
-      },
-      { id: "updated_at", header: t("column.updated_at"), cell: (row) => <Instant at={row.updated_at} relative /> },
-    ],
-    [t, rates],
-  );
-  const filters = useMemo<Filter[]>(() => [{ kind: "search", name: "search", label: t("filter.search") }], [t]);
+  const may = useMay();
+  const columns = useColumns();
+  const filters = useFilters();
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const [isCreating, { open, close }] = useDisclosure();
+  const selection = useMemo(() => ({ selected, onChange: setSelected, isDisabled: isForeign }), [selected]);
+  const mayChange = may("change_subjects");
   return (
     <>
-      <PageHeader title={t("title")} badges={<LiveBadge view={live} />} />
+      <PageHeader
+        title={t("title")}
+        badges={<Live />}
+        actions={
+          mayChange && (
+            <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={open} data-action="create">
+              {t("create.title")}
+            </Button>
+          )
+        }
+      />
+      {mayChange && selected.size > 0 && <BulkActions selected={selected} onDone={() => setSelected(new Set())} />}
       <DataTable
         label={t("title")}
         queryKey={subjectsKey}
         load={loadSubjects}
         columns={columns}
         filters={filters}
-        rowKey={(row) => row.name}
+        rowKey={nameOf}
         ordering="name"
         download="/api/v1/subjects/"
+        selection={mayChange ? selection : undefined}
         empty={
-          <Teach title={t("empty.title")} code={FIRST_SUBJECT}>
+          <FirstMessage subject="order.paid" title={t("empty.title")}>
             {t("empty.text")}
-          </Teach>
+          </FirstMessage>
         }
       />
+      <CreateSubject opened={isCreating} onClose={close} />
     </>
+  );
+}
+
+/** By itself: what is said every second draws the badge anew, not the list. */
+function Live() {
+  return <LiveBadge view={useLive(lagPath())} />;
+}
+
+function useFilters(): readonly Filter[] {
+  const { t } = useTranslation("subjects");
+  const { data: teams } = useQuery(teamsOptions());
+  return useMemo<Filter[]>(
+    () => [
+      { kind: "search", name: "search", label: t("filter.search") },
+      {
+        kind: "select",
+        name: "owner",
+        label: t("filter.owner"),
+        options: (teams ?? []).map((team) => ({ value: team, label: team })),
+      },
+      {
+        kind: "select",
+        name: "is_owned",
+        label: t("filter.is_owned"),
+        options: [
+          { value: "true", label: t("filter.owned") },
+          { value: "false", label: t("filter.not_owned") },
+        ],
+      },
+      {
+        kind: "select",
+        name: "is_archived",
+        label: t("filter.is_archived"),
+        options: [
+          { value: "false", label: t("filter.not_archived") },
+          { value: "true", label: t("filter.archived") },
+        ],
+      },
+    ],
+    [t, teams],
   );
 }

@@ -7,4 +7,5 @@ export const pages: readonly Page[] = [
     load: () => import("@/features/subjects/SubjectsPage"),
     nav: { label: "subjects", section: "messages", order: 10, icon: IconMessages },
   },
+  { path: "/subjects/$subject", load: () => import("@/features/subjects/SubjectPage") },
 ];

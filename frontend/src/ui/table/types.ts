@@ -13,6 +13,14 @@ export interface Column<Row> {
   isFixed?: boolean;
 }
 
+/** Which rows are chosen, by their keys. */
+export interface Selection<Row> {
+  selected: ReadonlySet<string>;
+  onChange: (selected: ReadonlySet<string>) => void;
+  /** Rows that can't be chosen. */
+  isDisabled?: (row: Row) => boolean;
+}
+
 /** A filter of a list; `name` is the API's parameter and the address's. */
 export type Filter =
   | { kind: "search"; name: string; label: string }

@@ -1,0 +1,34 @@
+import { Anchor, Badge, Group, Stack, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useTranslation } from "react-i18next";
+import { alertsOptions } from "@/features/subjects/queries";
+import { Instant } from "@/ui/Instant";
+import { LinkTo } from "@/ui/LinkTo";
+import { ProblemAlert } from "@/ui/ProblemAlert";
+
+/** Open alerts about a subject's consumer groups. */
+export function Alerts({ subject }: { subject: string }) {
+  const { t } = useTranslation("subjects");
+  const { data, error, refetch } = useQuery(alertsOptions(subject));
+  if (error) return <ProblemAlert error={error} onRetry={() => void refetch()} />;
+  if (!data) return null;
+  if (data.length === 0) return <Text c="dimmed">{t("alerts.none")}</Text>;
+  return (
+    <Stack gap="xs">
+      {data.map((alert) => (
+        <Group key={alert.id} gap="xs" data-alert={alert.state}>
+          <Badge color={alert.severity === "critical" ? "red" : "orange"} tt="none">
+            {t(`alerts.${alert.severity}`)}
+          </Badge>
+          <Anchor component={LinkTo} to="/alerts" search={{ target: alert.target } as never} size="sm">
+            {alert.rule}
+          </Anchor>
+          <Text size="sm">{alert.target}</Text>
+          <Text size="sm" c="dimmed">
+            {t(`alerts.${alert.state}`)} <Instant at={alert.since} relative />
+          </Text>
+        </Group>
+      ))}
+    </Stack>
+  );
+}

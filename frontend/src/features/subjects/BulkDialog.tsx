@@ -1,0 +1,236 @@
+import {
+  Alert,
+  Badge,
+  Button,
+  Group,
+  Modal,
+  Progress,
+  Select,
+  Stack,
+  Table,
+  TagsInput,
+  Text,
+  TextInput,
+} from "@mantine/core";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import { applyStep, planStep, type BulkChange, type Outcome } from "@/features/subjects/bulk";
+import { useOwners } from "@/features/subjects/SubjectFields";
+import { TAGS_MAX } from "@/features/subjects/values";
+import { ProblemAlert } from "@/ui/ProblemAlert";
+import { useSteps, type Steps } from "@/ui/useSteps";
+
+/** The same change for several subjects: the plan of each, then one after the other, with progress and a way to stop. */
+export function BulkDialog({
+  kind,
+  subjects,
+  onClose,
+}: {
+  kind: BulkChange["kind"];
+  subjects: readonly string[];
+  /** Whether anything was changed. */
+  onClose: (isChanged: boolean) => void;
+}) {
+  const { t } = useTranslation("subjects");
+  const [owner, setOwner] = useState<string | null>(null);
+  const [add, setAdd] = useState<string[]>([]);
+  const [remove, setRemove] = useState<string[]>([]);
+  const [reason, setReason] = useState("");
+  const [typed, setTyped] = useState("");
+  const bulk: BulkChange = kind === "owner" ? { kind, owner } : kind === "tags" ? { kind, add, remove } : { kind };
+  const plan = useSteps<Outcome>(planStep(bulk, subjects));
+  const todo = plan.found.filter(({ change }) => change?.is_change);
+  const work = useSteps<Outcome>(applyStep(bulk, todo, reason));
+  const isReady = kind !== "tags" || add.length + remove.length > 0;
+  const confirm = kind === "archive" ? String(todo.length) : "";
+  const isPlanned = plan.state === "finished";
+  const isBegun = work.state !== "idle";
+  const edited =
+    <Value,>(set: (value: Value) => void) =>
+    (value: Value) => {
+      set(value);
+      plan.reset();
+    };
+  const close = () => onClose(work.found.some(({ change }) => change?.is_change));
+  return (
+    <Modal opened onClose={close} size="lg" title={t(`bulk.${kind}`)} closeButtonProps={{ "aria-label": "×" }}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (!isPlanned) plan.start();
+          else if (typed === confirm) work.start();
+        }}
+      >
+        <Stack gap="md">
+          <Text size="sm">{t(`bulk.${kind}_text`, { count: subjects.length })}</Text>
+          {kind === "owner" && <OwnerInput value={owner} onChange={edited(setOwner)} isDisabled={isBegun} />}
+          {kind === "tags" && (
+            <>
+              <TagsInput
+                label={t("bulk.tags_add")}
+                maxTags={TAGS_MAX}
+                value={add}
+                disabled={isBegun}
+                onChange={edited(setAdd)}
+              />
+              <TagsInput
+                label={t("bulk.tags_remove")}
+                maxTags={TAGS_MAX}
+                value={remove}
+                disabled={isBegun}
+                onChange={edited(setRemove)}
+              />
+            </>
+          )}
+          {!isBegun && <Outcomes steps={plan} total={subjects.length} isPlan />}
+          {isBegun && <Outcomes steps={work} total={todo.length} />}
+          {isPlanned && !isBegun && todo.length > 0 && (
+            <>
+              <TextInput
+                label={t("common:change.reason")}
+                description={t("common:change.reason_hint")}
+                maxLength={500}
+                value={reason}
+                onChange={(event) => setReason(event.currentTarget.value)}
+              />
+              {confirm && (
+                <TextInput
+                  label={t("bulk.type_count", { number: confirm })}
+                  value={typed}
+                  autoComplete="off"
+                  inputMode="numeric"
+                  data-confirm=""
+                  onChange={(event) => setTyped(event.currentTarget.value)}
+                />
+              )}
+            </>
+          )}
+          <Group justify="flex-end">
+            <Button variant="default" onClick={close}>
+              {t(isBegun ? "common:action.close" : "common:action.cancel")}
+            </Button>
+            {!isPlanned && plan.state !== "running" && (
+              <Button type="submit" disabled={!isReady} data-action="preview">
+                {t("common:change.preview")}
+              </Button>
+            )}
+            {isPlanned && !isBegun && (
+              <Button
+                type="submit"
+                color={confirm ? "red" : undefined}
+                disabled={todo.length === 0 || typed !== confirm}
+                data-action="apply"
+              >
+                {t("bulk.apply", { count: todo.length })}
+              </Button>
+            )}
+          </Group>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}
+
+function OwnerInput({
+  value,
+  onChange,
+  isDisabled,
+}: {
+  value: string | null;
+  onChange: (owner: string | null) => void;
+  isDisabled: boolean;
+}) {
+  const { t } = useTranslation("subjects");
+  return (
+    <Select
+      label={t("field.owner")}
+      description={t("hint.owner")}
+      placeholder={t("owner.nobody")}
+      data={useOwners()}
+      searchable
+      clearable
+      disabled={isDisabled}
+      value={value}
+      onChange={onChange}
+    />
+  );
+}
+
+/** How far it is, and what became of each subject. */
+function Outcomes({ steps, total, isPlan = false }: { steps: Steps<Outcome>; total: number; isPlan?: boolean }) {
+  const { t } = useTranslation("subjects");
+  if (steps.state === "idle") return null;
+  const failed = steps.found.filter(({ problem }) => problem !== null).length;
+  return (
+    <Stack gap="xs">
+      {steps.state === "running" && (
+        <Group gap="sm" wrap="nowrap">
+          <Progress value={(100 * steps.done) / Math.max(1, total)} className="grow" aria-label={t("bulk.progress")} />
+          <Text size="sm">
+            {steps.done} / {total}
+          </Text>
+          <Button size="xs" variant="default" onClick={steps.cancel}>
+            {t("common:action.stop")}
+          </Button>
+        </Group>
+      )}
+      {steps.state === "cancelled" && (
+        <Alert color="yellow" title={t("bulk.stopped", { done: steps.done, total })}>
+          <Button size="xs" variant="default" onClick={steps.resume}>
+            {t("common:action.go_on")}
+          </Button>
+        </Alert>
+      )}
+      {steps.state === "failed" && <ProblemAlert error={steps.error} onRetry={steps.resume} />}
+      {steps.state === "finished" && (
+        <Text size="sm" fw={600} role="status">
+          {t(isPlan ? "bulk.planned" : "bulk.done", { done: steps.found.length - failed, failed })}
+        </Text>
+      )}
+      {steps.found.length > 0 && (
+        <div className="outcomes" tabIndex={-1}>
+          <Table>
+            <Table.Tbody>
+              {steps.found.map((outcome) => (
+                <Table.Tr key={outcome.subject} data-outcome={outcome.problem ? "failed" : "done"}>
+                  <Table.Th scope="row" className="break" fw={500}>
+                    {outcome.subject}
+                  </Table.Th>
+                  <Table.Td>
+                    <Said outcome={outcome} isPlan={isPlan} />
+                  </Table.Td>
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
+        </div>
+      )}
+    </Stack>
+  );
+}
+
+function Said({ outcome: { change, problem }, isPlan }: { outcome: Outcome; isPlan: boolean }) {
+  const { t } = useTranslation("subjects");
+  if (problem)
+    return (
+      <Text size="sm" c="red">
+        {problem.detail || problem.title || problem.code}
+      </Text>
+    );
+  if (!change?.is_change) return <Badge color="gray">{t("common:change.nothing")}</Badge>;
+  const before = change.before as Record<string, unknown>;
+  const after = change.after as Record<string, unknown>;
+  const differing = Object.keys(after).filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
+  return (
+    <Text size="sm">
+      {differing.map((name) => `${name}: ${text(before[name])} → ${text(after[name])}`).join("; ")}
+      {!isPlan && " ✓"}
+    </Text>
+  );
+}
+
+function text(value: unknown): string {
+  if (Array.isArray(value)) return value.length ? value.join(", ") : "—";
+  if (value === null || value === undefined || value === "") return "—";
+  return typeof value === "string" ? value : JSON.stringify(value);
+}

@@ -1,0 +1,37 @@
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import { createSubject, useRefresh } from "@/features/subjects/queries";
+import { SubjectFields } from "@/features/subjects/SubjectFields";
+import { changesOf, EMPTY, problemsOf } from "@/features/subjects/values";
+import { ChangeDialog } from "@/ui/ChangeDialog";
+
+/** Make a subject before its first message: with an owner, limits and retention from the start. */
+export function CreateSubject({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const { t } = useTranslation("subjects");
+  const navigate = useNavigate();
+  const refresh = useRefresh();
+  const [form, setForm] = useState(EMPTY);
+  const close = () => {
+    setForm(EMPTY);
+    onClose();
+  };
+  return (
+    <ChangeDialog
+      opened={opened}
+      onClose={close}
+      title={t("create.title")}
+      actionLabel={t("create.action")}
+      doneMessage={t("create.done", { name: form.name })}
+      isReady={Object.keys(problemsOf(form)).length === 0}
+      inputs={JSON.stringify(form)}
+      run={(attempt) => createSubject(form.name, changesOf(EMPTY, form), attempt)}
+      onDone={({ target }) => {
+        refresh();
+        void navigate({ to: "/subjects/$subject", params: { subject: target } });
+      }}
+    >
+      <SubjectFields form={form} onChange={setForm} isNew />
+    </ChangeDialog>
+  );
+}

@@ -1,0 +1,51 @@
+import { useTranslation } from "react-i18next";
+import { worstLags } from "@/features/subjects/worstLag";
+import { groupKey, lagPath, measured, useLiveEntry, useLivePart } from "@/live/useLive";
+import { Measured, type Format } from "@/ui/Measured";
+
+/** A live number of a subject, in a list of all of them. */
+export function LiveNumber({ subject, field, as }: { subject: string; field: string; as: Format }) {
+  const entry = useLiveEntry(lagPath(), "subjects", subject);
+  return <Measured {...measured(entry, field)} as={as} />;
+}
+
+/** The lag of the subject's consumer group that is furthest behind, and which that is. */
+export function LiveWorstLag({ subject }: { subject: string }) {
+  const { t } = useTranslation("subjects");
+  const worst = useLivePart(lagPath(), "groups", worstLags).get(subject);
+  if (!worst) return <Measured value={null} reason={t("worst_lag.no_group")} />;
+  return (
+    <span title={worst.lag ? t("worst_lag.of", { group: worst.group }) : undefined}>
+      <Measured value={worst.lag} reason={worst.reason} as="compact" />
+    </span>
+  );
+}
+
+/** A live number of a consumer group, in the page of its subject. */
+export function LiveGroupNumber({
+  subject,
+  group,
+  field,
+  as,
+}: {
+  subject: string;
+  group: string;
+  field: string;
+  as?: Format;
+}) {
+  const entry = useLiveEntry(lagPath({ subject }), "groups", groupKey(subject, group));
+  return <Measured {...measured(entry, field)} as={as} />;
+}
+
+/** In how long the lag is gone; "never" at these rates is something else than not measured. */
+export function LiveDrainTime({ subject, group }: { subject: string; group: string }) {
+  const { t } = useTranslation();
+  const entry = useLiveEntry(lagPath({ subject }), "groups", groupKey(subject, group));
+  return (
+    <Measured
+      {...measured(entry, "drain_seconds")}
+      as="duration"
+      unknown={entry?.is_draining === false ? t("unknown.never") : undefined}
+    />
+  );
+}

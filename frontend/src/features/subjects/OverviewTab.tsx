@@ -1,0 +1,84 @@
+import { SimpleGrid, Stack, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { useTranslation } from "react-i18next";
+import { Alerts } from "@/features/subjects/Alerts";
+import { Retention } from "@/features/subjects/columns";
+import { FirstMessage } from "@/features/subjects/FirstMessage";
+import { FurthestBehind } from "@/features/subjects/FurthestBehind";
+import { subjectOptions } from "@/features/subjects/queries";
+import { Tile } from "@/features/subjects/Tile";
+import { lagPath, measured, useLiveEntry } from "@/live/useLive";
+import { useSeries } from "@/live/useSeries";
+import { TimeChart, type Series } from "@/ui/chart/TimeChart";
+import { Measured } from "@/ui/Measured";
+
+const FIELDS = ["send_rate", "send_bytes_rate"] as const;
+
+/** A subject at a glance: what is sent and stored, who is furthest behind, what is wrong. */
+export default function OverviewTab({ subject }: { subject: string }) {
+  const { t } = useTranslation("subjects");
+  const { data } = useQuery(subjectOptions(subject));
+  const entry = useLiveEntry(lagPath({ subject }), "subjects", subject);
+  const row = data?.data;
+  if (row?.broker_groups.length === 0 || entry?.sent_messages === 0) {
+    return (
+      <FirstMessage subject={subject} title={t("first.title")}>
+        {t("first.text")}
+      </FirstMessage>
+    );
+  }
+  return (
+    <Stack gap="lg">
+      <SimpleGrid cols={{ base: 2, sm: 3, lg: 5 }} spacing="sm">
+        <Tile label={t("tile.send_rate")} hint={t("tile.send_rate_hint")}>
+          <Measured {...measured(entry, "send_rate")} as="rate" />
+        </Tile>
+        <Tile label={t("tile.send_bytes_rate")} hint={t("tile.send_bytes_rate_hint")}>
+          <Measured {...measured(entry, "send_bytes_rate")} as="bytes" />
+        </Tile>
+        <Tile label={t("tile.stored_messages")} hint={t("tile.stored_messages_hint")}>
+          <Measured {...measured(entry, "stored_messages")} as="compact" />
+        </Tile>
+        <Tile label={t("tile.sent_messages")} hint={t("tile.sent_messages_hint")}>
+          <Measured {...measured(entry, "sent_messages")} as="compact" />
+        </Tile>
+        <Tile label={t("tile.retention")} hint={t("tile.retention_hint")}>
+          <Retention hours={row?.retention_hours} />
+        </Tile>
+      </SimpleGrid>
+      <section>
+        <Title order={2} size="h4" mb="xs">
+          {t("chart.title")}
+        </Title>
+        <SendRates subject={subject} />
+      </section>
+      <section>
+        <Title order={2} size="h4" mb="xs">
+          {t("behind.title")}
+        </Title>
+        <FurthestBehind subject={subject} />
+      </section>
+      <section>
+        <Title order={2} size="h4" mb="xs">
+          {t("alerts.title")}
+        </Title>
+        <Alerts subject={subject} />
+      </section>
+    </Stack>
+  );
+}
+
+function SendRates({ subject }: { subject: string }) {
+  const { t } = useTranslation("subjects");
+  const live = { path: lagPath({ subject }), section: "subjects", key: subject };
+  const { at, values } = useSeries({ subject }, live, FIELDS);
+  const series = useMemo<Series[]>(
+    () => [
+      { label: t("chart.send_rate"), values: values.send_rate ?? [], as: "rate", style: "area" },
+      { label: t("chart.send_bytes_rate"), values: values.send_bytes_rate ?? [], as: "bytes", axis: "right" },
+    ],
+    [t, values],
+  );
+  return <TimeChart label={t("chart.title")} at={at} series={series} />;
+}

@@ -1,0 +1,91 @@
+import { useId } from "react";
+import { useTranslation } from "react-i18next";
+import { FLOWS, type Place } from "@/features/subjects/placement";
+
+const WIDTH = 640;
+const ROW = 64;
+const BOX = { width: 200, height: 44 };
+const END = { width: 130, x: 6 };
+const MIDDLE = (WIDTH - BOX.width) / 2;
+
+/** Where messages go in and out: producers, the broker groups, consumers; a line that is not drawn through carries nothing. */
+export function PlacementPicture({ places }: { places: readonly Place[] }) {
+  const { t } = useTranslation("subjects");
+  const arrow = `arrow${useId()}`;
+  const height = Math.max(1, places.length) * ROW;
+  const centre = height / 2;
+  const said = places.map(({ brokerGroup, standing }) => `${brokerGroup}: ${t(`placement.${standing}`)}`).join("; ");
+  return (
+    <div className="placement">
+      <svg viewBox={`0 0 ${WIDTH} ${height}`} role="img" aria-label={t("placement.picture", { said })}>
+        <defs>
+          <marker id={arrow} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+            <path d="M0 0 L8 4 L0 8 z" className="placement-arrow" />
+          </marker>
+        </defs>
+        <End x={END.x} y={centre} text={t("placement.producers")} />
+        <End x={WIDTH - END.x - END.width} y={centre} text={t("placement.consumers")} />
+        {places.map(({ brokerGroup, standing }, index) => {
+          const y = index * ROW + ROW / 2;
+          const { isWritten, isRead } = FLOWS[standing];
+          return (
+            <g key={brokerGroup} data-place={brokerGroup} data-standing={standing}>
+              <Line from={[END.x + END.width, centre]} to={[MIDDLE, y]} isOpen={isWritten} arrow={arrow} />
+              <Line
+                from={[MIDDLE + BOX.width, y]}
+                to={[WIDTH - END.x - END.width, centre]}
+                isOpen={isRead}
+                arrow={arrow}
+              />
+              <rect
+                x={MIDDLE}
+                y={y - BOX.height / 2}
+                {...BOX}
+                rx={6}
+                className={`placement-box placement-${standing}`}
+              />
+              <text x={WIDTH / 2} y={y - 3} textAnchor="middle" className="placement-name">
+                {brokerGroup}
+              </text>
+              <text x={WIDTH / 2} y={y + 14} textAnchor="middle" className="placement-said">
+                {t(`placement.${standing}`)}
+              </text>
+            </g>
+          );
+        })}
+      </svg>
+    </div>
+  );
+}
+
+function End({ x, y, text }: { x: number; y: number; text: string }) {
+  return (
+    <g>
+      <rect x={x} y={y - BOX.height / 2} width={END.width} height={BOX.height} rx={22} className="placement-end" />
+      <text x={x + END.width / 2} y={y + 5} textAnchor="middle" className="placement-name">
+        {text}
+      </text>
+    </g>
+  );
+}
+
+function Line({
+  from: [x, y],
+  to: [toX, toY],
+  isOpen,
+  arrow,
+}: {
+  from: readonly [number, number];
+  to: readonly [number, number];
+  isOpen: boolean;
+  arrow: string;
+}) {
+  const half = (x + toX) / 2;
+  return (
+    <path
+      d={`M${x} ${y} C${half} ${y} ${half} ${toY} ${toX - 2} ${toY}`}
+      className={isOpen ? "placement-line" : "placement-line placement-shut"}
+      markerEnd={isOpen ? `url(#${arrow})` : undefined}
+    />
+  );
+}

@@ -1,0 +1,91 @@
+import { Alert, Button, Group, Stack, Text, Title } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import { ArchiveSubject } from "@/features/subjects/ArchiveSubject";
+import { changeSubject, subjectOptions, useRefresh, type Subject } from "@/features/subjects/queries";
+import { SubjectFields } from "@/features/subjects/SubjectFields";
+import { changesOf, formOf, problemsOf } from "@/features/subjects/values";
+import { ChangeDialog } from "@/ui/ChangeDialog";
+import { Instant } from "@/ui/Instant";
+import { ProblemAlert } from "@/ui/ProblemAlert";
+
+/** Everything that is set of a subject, and archiving. */
+export default function SettingsTab({ subject }: { subject: string }) {
+  const { data, error, refetch } = useQuery(subjectOptions(subject));
+  if (!data) return error ? <ProblemAlert error={error} onRetry={() => void refetch()} /> : null;
+  return (
+    <Stack gap="xl" maw={860}>
+      <Settings key={subject} subject={data.data} etag={data.etag} />
+      <ArchiveSubject subject={data.data} etag={data.etag} />
+    </Stack>
+  );
+}
+
+function Settings({ subject, etag }: { subject: Subject; etag: string | null }) {
+  const { t } = useTranslation("subjects");
+  const refresh = useRefresh();
+  const [isAsking, { open, close }] = useDisclosure();
+  // What the form began with stays until it is saved or taken back: what others change meanwhile is told, not mixed in.
+  const [begun, setBegun] = useState({ form: formOf(subject), etag });
+  const [form, setForm] = useState(begun.form);
+  const changes = changesOf(begun.form, form);
+  const isChanged = Object.keys(changes).length > 0;
+  const isOutdated = begun.etag !== etag;
+  const reload = () => {
+    const now = formOf(subject);
+    setBegun({ form: now, etag });
+    setForm(now);
+  };
+  if (isOutdated && !isChanged) reload();
+  return (
+    <section>
+      <Title order={2} size="h4" mb="xs">
+        {t("settings.title")}
+      </Title>
+      {!subject.may_change && (
+        <Alert color="gray" mb="md">
+          {t("settings.may_not", { owner: subject.owner ?? t("owner.nobody") })}
+        </Alert>
+      )}
+      <SubjectFields form={form} onChange={setForm} isDisabled={!subject.may_change} />
+      {isOutdated && isChanged && (
+        <Alert color="orange" mt="md" title={t("settings.outdated")}>
+          {t("settings.outdated_hint")}
+        </Alert>
+      )}
+      <Group mt="md" gap="sm">
+        {subject.may_change && (
+          <>
+            <Button
+              onClick={open}
+              disabled={!isChanged || isOutdated || Object.keys(problemsOf(form)).length > 0}
+              data-action="save"
+            >
+              {t("common:change.preview")}
+            </Button>
+            <Button variant="default" onClick={reload} disabled={!isChanged}>
+              {t("settings.take_back")}
+            </Button>
+          </>
+        )}
+        <Text size="sm" c="dimmed">
+          {t("settings.changed")} <Instant at={subject.updated_at} relative />
+        </Text>
+      </Group>
+      <ChangeDialog
+        opened={isAsking}
+        onClose={close}
+        title={t("settings.dialog", { name: subject.name })}
+        actionLabel={t("common:action.save")}
+        doneMessage={t("settings.done", { name: subject.name })}
+        run={(attempt) => changeSubject(subject.name, changes, begun.etag, attempt)}
+        onDone={() => {
+          setBegun({ ...begun, form });
+          refresh();
+        }}
+      />
+    </section>
+  );
+}

@@ -1,0 +1,98 @@
+import { Badge, Skeleton, Tabs } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { lazy, Suspense, type ComponentType } from "react";
+import { useTranslation } from "react-i18next";
+import { useMay } from "@/api/me";
+import { asProblem } from "@/api/problem";
+import { SubjectState } from "@/features/subjects/columns";
+import { FirstMessage } from "@/features/subjects/FirstMessage";
+import { subjectOptions, type Subject } from "@/features/subjects/queries";
+import { lagPath, useLive } from "@/live/useLive";
+import { LiveBadge } from "@/ui/LiveBadge";
+import { PageHeader } from "@/ui/PageHeader";
+import { ProblemAlert } from "@/ui/ProblemAlert";
+import { subjectTabs } from "@/ui/subjectTabs";
+import { useUrlState } from "@/ui/urlState";
+import { usePathParams } from "@/ui/usePathParams";
+
+const NOT_FOUND = 404;
+const panels = new Map<string, ComponentType<{ subject: string }>>(subjectTabs.map(({ id, load }) => [id, lazy(load)]));
+
+/** One subject: what features know of it, a tab each. */
+export default function SubjectPage() {
+  const { t } = useTranslation("subjects");
+  const { subject } = usePathParams("subject");
+  const { data, error, refetch } = useQuery(subjectOptions(subject));
+  const isUnknown = error !== null && asProblem(error).status === NOT_FOUND;
+  return (
+    <>
+      <PageHeader
+        title={subject}
+        crumbs={[{ label: t("title"), to: "/subjects" }]}
+        badges={data && <Badges subject={data.data} />}
+        description={data?.data.description}
+      />
+      {isUnknown && (
+        <FirstMessage subject={subject} title={t("unknown.title", { name: subject })}>
+          {t("unknown.text")}
+        </FirstMessage>
+      )}
+      {error && !isUnknown && <ProblemAlert error={error} onRetry={() => void refetch()} />}
+      {data && <SubjectTabs subject={data.data} />}
+      {!data && !error && <Skeleton height={240} />}
+    </>
+  );
+}
+
+function Badges({ subject }: { subject: Subject }) {
+  const { t } = useTranslation("subjects");
+  const live = useLive(lagPath({ subject: subject.name }));
+  return (
+    <>
+      <LiveBadge view={live} />
+      <SubjectState subject={subject} />
+      <Badge variant="default" tt="none" title={t("field.owner")}>
+        {subject.owner ?? t("owner.nobody")}
+      </Badge>
+      {subject.tags?.map((tag) => (
+        <Badge key={tag} variant="default" tt="none" fw={500} title={t("field.tags")}>
+          {tag}
+        </Badge>
+      ))}
+    </>
+  );
+}
+
+function SubjectTabs({ subject }: { subject: Subject }) {
+  const { t } = useTranslation("subjects");
+  const may = useMay();
+  const navigate = useNavigate();
+  const [search] = useUrlState();
+  const tabs = subjectTabs.filter(({ right }) => !right || may(right, subject.owner));
+  const shown = tabs.find(({ id }) => id === search.tab) ?? tabs[0];
+  return (
+    <Tabs
+      value={shown?.id ?? null}
+      keepMounted={false}
+      // Filters of the tab that is left go with it.
+      onChange={(tab) => void navigate({ to: ".", search: { tab }, resetScroll: false })}
+    >
+      <Tabs.List className="tabs-scroll">
+        {tabs.map(({ id, label }) => (
+          <Tabs.Tab key={id} value={id}>
+            {t(label)}
+          </Tabs.Tab>
+        ))}
+      </Tabs.List>
+      {tabs.map(({ id }) => {
+        const Panel = panels.get(id);
+        return (
+          <Tabs.Panel key={id} value={id} pt="md">
+            <Suspense fallback={<Skeleton height={240} />}>{Panel && <Panel subject={subject.name} />}</Suspense>
+          </Tabs.Panel>
+        );
+      })}
+    </Tabs>
+  );
+}

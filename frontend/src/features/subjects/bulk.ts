@@ -1,0 +1,103 @@
+import { api, mustWithTag, type Change } from "@/api/client";
+import { asProblem, type Problem } from "@/api/problem";
+import { changeSubject, setArchived, type Subject } from "@/features/subjects/queries";
+import type { Attempt } from "@/ui/ChangeDialog";
+import type { Step } from "@/ui/useSteps";
+
+/** The same change for several subjects. */
+export type BulkChange =
+  | { kind: "owner"; owner: string | null }
+  | { kind: "tags"; add: readonly string[]; remove: readonly string[] }
+  | { kind: "archive" };
+
+/** What became of one subject: the change (or what it would be), or why not. */
+export interface Outcome {
+  subject: string;
+  /** The version that was planned for: who was faster meanwhile is not written over. */
+  etag: string | null;
+  change: Change | null;
+  problem: Problem | null;
+}
+
+/** Subjects that are changed at once at most. */
+export const BULK_MAX = 500;
+/** Subjects that are asked about between two looks at whether it was cancelled; changed they are one by one. */
+const PLANNED_AT_ONCE = 5;
+const STALE = 412;
+
+/** Tags after adding and removing some; what is in both stays. */
+export function tagsAfter(tags: readonly string[], add: readonly string[], remove: readonly string[]): string[] {
+  const gone = new Set(remove);
+  return [...new Set([...tags.filter((tag) => !gone.has(tag)), ...add])].sort();
+}
+
+function changeOne(bulk: BulkChange, subject: Subject, etag: string | null, attempt: Attempt): Promise<Change> {
+  switch (bulk.kind) {
+    case "owner":
+      return changeSubject(subject.name, { owner: bulk.owner }, etag, attempt);
+    case "tags":
+      return changeSubject(subject.name, { tags: tagsAfter(subject.tags ?? [], bulk.add, bulk.remove) }, etag, attempt);
+    case "archive":
+      return setArchived(subject.name, true, etag, attempt);
+  }
+}
+
+function read(subject: string, signal: AbortSignal) {
+  return mustWithTag(api.GET("/api/v1/subjects/{subject}/", { params: { path: { subject } }, signal }));
+}
+
+/** Problems of one subject are noted with it, and the others go on. */
+async function noted(subject: string, etag: string | null, work: () => Promise<Outcome>): Promise<Outcome> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    return { subject, etag, change: null, problem: asProblem(error) };
+  }
+}
+
+async function piece<Item>(
+  items: readonly Item[],
+  size: number,
+  cursor: string | undefined,
+  one: (item: Item) => Promise<Outcome>,
+): Promise<Step<Outcome>> {
+  const from = Number(cursor ?? 0);
+  const found = await Promise.all(items.slice(from, from + size).map(one));
+  const next = from + size;
+  return { found, done: found.length, next: next < items.length ? String(next) : null };
+}
+
+/** What would happen to each: read, then the API's dry run at the version that was read. */
+export function planStep(bulk: BulkChange, subjects: readonly string[]) {
+  return (cursor: string | undefined, signal: AbortSignal) =>
+    piece(subjects, PLANNED_AT_ONCE, cursor, (subject) =>
+      noted(subject, null, async () => {
+        const { data, etag } = await read(subject, signal);
+        const change = await changeOne(bulk, data, etag, { dryRun: true, reason: "" });
+        return { subject, etag, change, problem: null };
+      }),
+    );
+}
+
+/**
+ * The plan carried out, subject by subject, each at the version that was planned for. One whose answer nobody waited for (it was
+ * stopped at that moment) is met again when it goes on: then it is as it should be, and that is no problem.
+ */
+export function applyStep(bulk: BulkChange, plan: readonly Outcome[], reason: string) {
+  return (cursor: string | undefined, signal: AbortSignal) =>
+    piece(plan, 1, cursor, ({ subject, etag }) =>
+      noted(subject, etag, async () => {
+        const { data } = await read(subject, signal);
+        try {
+          const change = await changeOne(bulk, data, etag, { dryRun: false, reason });
+          return { subject, etag, change, problem: null };
+        } catch (error) {
+          if (asProblem(error).status !== STALE) throw error;
+          const change = await changeOne(bulk, data, null, { dryRun: true, reason });
+          if (change.is_change) throw error;
+          return { subject, etag, change, problem: null };
+        }
+      }),
+    );
+}

@@ -1,0 +1,23 @@
+import type { SubjectTab } from "@/ui/subjectTabs";
+
+export const subjectTabs: readonly SubjectTab[] = [
+  {
+    id: "overview",
+    label: "subjects:tab.overview",
+    order: 10,
+    load: () => import("@/features/subjects/OverviewTab"),
+  },
+  { id: "groups", label: "subjects:tab.groups", order: 40, load: () => import("@/features/subjects/GroupsTab") },
+  {
+    id: "placement",
+    label: "subjects:tab.placement",
+    order: 50,
+    load: () => import("@/features/subjects/PlacementTab"),
+  },
+  {
+    id: "settings",
+    label: "subjects:tab.settings",
+    order: 60,
+    load: () => import("@/features/subjects/SettingsTab"),
+  },
+];

@@ -1,0 +1,63 @@
+import { Checkbox, Table } from "@mantine/core";
+import { IconArrowDown, IconArrowUp, IconSelector } from "@tabler/icons-react";
+import { useMemo } from "react";
+import { useTranslation } from "react-i18next";
+import type { Column, Selection } from "@/ui/table/types";
+import { nextOrdering } from "@/ui/table/useListState";
+
+/** A column's name; a button where the list can be ordered by it. */
+export function Header<Row>({
+  column,
+  ordering,
+  fallback,
+  onOrder,
+}: {
+  column: Column<Row>;
+  ordering: string;
+  /** The order without one chosen. */
+  fallback: string;
+  onOrder: (ordering: string) => void;
+}) {
+  const { sort } = column;
+  if (!sort) return <Table.Th ta={column.align}>{column.header}</Table.Th>;
+  const direction = ordering === sort ? "ascending" : ordering === `-${sort}` ? "descending" : "none";
+  const Icon = direction === "ascending" ? IconArrowUp : direction === "descending" ? IconArrowDown : IconSelector;
+  return (
+    <Table.Th ta={column.align} aria-sort={direction}>
+      <button
+        type="button"
+        className="sort"
+        onClick={() => onOrder(nextOrdering(ordering, sort, fallback))}
+        data-sort={sort}
+      >
+        {column.header} <Icon size={14} aria-hidden />
+      </button>
+    </Table.Th>
+  );
+}
+
+/** Chooses all rows that are there, or none. */
+export function SelectAll<Row>({
+  rows,
+  rowKey,
+  selection,
+}: {
+  rows: readonly Row[];
+  rowKey: (row: Row) => string;
+  selection: Selection<Row>;
+}) {
+  const { t } = useTranslation();
+  const { selected, isDisabled, onChange } = selection;
+  const choosable = useMemo(() => rows.filter((row) => !isDisabled?.(row)).map(rowKey), [rows, rowKey, isDisabled]);
+  const chosen = selected.size === 0 ? 0 : choosable.filter((key) => selected.has(key)).length;
+  return (
+    <Table.Th w={40}>
+      <Checkbox
+        aria-label={t("table.select_all")}
+        checked={choosable.length > 0 && chosen === choosable.length}
+        indeterminate={chosen > 0 && chosen < choosable.length}
+        onChange={(event) => onChange(new Set(event.currentTarget.checked ? choosable : []))}
+      />
+    </Table.Th>
+  );
+}
