@@ -34,6 +34,8 @@ interface Props<Plan> {
   isReady?: boolean;
   doneMessage: string;
   onDone?: (done: Plan) => void;
+  /** What the reason is called where it is more than a line of the audit log; false: the change takes none. */
+  reasonField?: { label: string; description: string } | false;
 }
 
 /**
@@ -66,6 +68,7 @@ function Steps<Plan>({
   isReady = true,
   doneMessage,
   onDone,
+  reasonField,
 }: Props<Plan>) {
   const { t } = useTranslation();
   const [reason, setReason] = useState("");
@@ -116,13 +119,15 @@ function Steps<Plan>({
         )}
         {current !== null && isUseful && (
           <>
-            <TextInput
-              label={t("change.reason")}
-              description={t("change.reason_hint")}
-              maxLength={500}
-              value={reason}
-              onChange={(event) => setReason(event.currentTarget.value)}
-            />
+            {reasonField !== false && (
+              <TextInput
+                label={reasonField?.label ?? t("change.reason")}
+                description={reasonField?.description ?? t("change.reason_hint")}
+                maxLength={500}
+                value={reason}
+                onChange={(event) => setReason(event.currentTarget.value)}
+              />
+            )}
             {confirmName && (
               <TextInput
                 label={t("change.type_name", { name: confirmName })}

@@ -1,0 +1,147 @@
+import { Drawer, Group, Skeleton, Stack, Table, Text, Timeline } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+import { useMay } from "@/api/me";
+import { Actions } from "@/features/alerts/Actions";
+import { SeverityBadge, StateBadges } from "@/features/alerts/Badges";
+import { alertOptions, type Alert, type AlertDetail } from "@/features/alerts/queries";
+import { Target } from "@/features/alerts/Target";
+import { timeline, type Step } from "@/features/alerts/timeline";
+import { conditionText } from "@/features/alerts/words";
+import { Value } from "@/features/alerts/Value";
+import { Instant } from "@/ui/Instant";
+import { useLanguage } from "@/ui/preferences";
+import { ProblemAlert } from "@/ui/ProblemAlert";
+
+const COLOURS: Record<Step["kind"], string> = {
+  began: "yellow",
+  fired: "red",
+  acknowledged: "blue",
+  told: "gray",
+  given_up: "orange",
+  waiting: "gray",
+  ended: "teal",
+};
+
+interface Props {
+  /** Its id; nothing is shown without. */
+  alert: string | undefined;
+  onClose: () => void;
+  onAcknowledge: (alert: Alert) => void;
+  onSilence: (alert: Alert) => void;
+}
+
+/** One alert whole: where it stands, what happened in which order, who was told. */
+export function AlertDrawer({ alert, onClose, ...actions }: Props) {
+  const { t } = useTranslation("alerts");
+  return (
+    <Drawer
+      opened={alert !== undefined}
+      onClose={onClose}
+      position="right"
+      size="lg"
+      title={t("detail")}
+      closeButtonProps={{ "aria-label": t("common:action.close") }}
+    >
+      {alert !== undefined && <Whole alert={alert} {...actions} />}
+    </Drawer>
+  );
+}
+
+function Whole({ alert, onAcknowledge, onSilence }: Omit<Props, "alert" | "onClose"> & { alert: string }) {
+  const may = useMay();
+  const { data, error, refetch } = useQuery(alertOptions(alert));
+  if (error) return <ProblemAlert error={error} onRetry={() => void refetch()} />;
+  if (!data) return <Skeleton height={240} />;
+  return (
+    <Stack>
+      <Group gap="xs">
+        <SeverityBadge severity={data.severity} />
+        <StateBadges alert={data} />
+      </Group>
+      <Facts alert={data} />
+      {may("change_alerts") && (
+        <Actions alert={data} onAcknowledge={() => onAcknowledge(data)} onSilence={() => onSilence(data)} />
+      )}
+      <Life alert={data} />
+    </Stack>
+  );
+}
+
+function Facts({ alert }: { alert: AlertDetail }) {
+  const { t } = useTranslation("alerts");
+  const language = useLanguage();
+  const facts: [string, ReactNode][] = [
+    [t("column.rule"), alert.rule_id === null ? t("rule_deleted", { rule: alert.rule }) : alert.rule],
+    [t("column.target"), <Target key="target" kind={alert.kind} target={alert.target} />],
+    [t("column.kind"), t(`kind.${alert.kind}`)],
+    [t("fires_when"), conditionText(alert.kind, alert.threshold, language, t)],
+    [t("column.value"), <Value key="value" alert={alert} />],
+    [t("column.owner"), alert.owner ?? "—"],
+    [t("acknowledged"), alert.acknowledged_by ?? t("filter.by_nobody")],
+    [t("last_seen"), <Instant key="seen" at={alert.last_seen_at} relative />],
+  ];
+  return (
+    <Table variant="vertical" layout="fixed">
+      <Table.Tbody>
+        {facts.map(([name, value]) => (
+          <Table.Tr key={name}>
+            <Table.Th w={150}>{name}</Table.Th>
+            <Table.Td className="break">{value}</Table.Td>
+          </Table.Tr>
+        ))}
+      </Table.Tbody>
+    </Table>
+  );
+}
+
+function Life({ alert }: { alert: AlertDetail }) {
+  const { t } = useTranslation("alerts");
+  const steps = timeline(alert);
+  const title = (step: Step) => {
+    if (step.kind === "ended") return t(`resolution.${alert.resolution ?? "cleared"}`);
+    if (!step.channel) return t(`timeline.${step.kind}`, { by: alert.acknowledged_by });
+    return t(`timeline.${step.kind}`, { channel: step.channel, event: t(`event.${step.event ?? "firing"}`) });
+  };
+  return (
+    <>
+      <Text component="h3" fw={600}>
+        {t("timeline.title")}
+      </Text>
+      <Timeline active={steps.length} bulletSize={14} lineWidth={2}>
+        {steps.map((step) => (
+          <Timeline.Item
+            key={`${step.kind} ${step.channel ?? ""} ${step.event ?? ""}`}
+            color={COLOURS[step.kind]}
+            title={title(step)}
+            data-step={step.kind}
+          >
+            <Text size="sm" c="dimmed">
+              <Instant at={step.at} />
+              {step.nextAt && (
+                <>
+                  {" · "}
+                  {t("timeline.next")} <Instant at={step.nextAt} relative />
+                </>
+              )}
+              {step.attempts !== undefined &&
+                step.attempts > 1 &&
+                ` · ${t("timeline.attempts", { count: step.attempts })}`}
+            </Text>
+            {step.text && (
+              <Text size="sm" className="break">
+                {step.text}
+              </Text>
+            )}
+          </Timeline.Item>
+        ))}
+      </Timeline>
+      {alert.state !== "resolved" && alert.notifications.length === 0 && (
+        <Text size="sm" c="dimmed">
+          {t(alert.is_silenced ? "told_silenced" : "told_nobody")}
+        </Text>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,213 @@
+import { Anchor, Badge, Button, Group } from "@mantine/core";
+import { IconPlus } from "@tabler/icons-react";
+import { useQueryClient } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { useMay } from "@/api/me";
+import { SeverityBadge } from "@/features/alerts/Badges";
+import { KINDS, SEVERITIES } from "@/features/alerts/kinds";
+import { alertsKey, changeRule, deleteRule, loadRules, REFRESH_MS, type Rule } from "@/features/alerts/queries";
+import { RuleDialog } from "@/features/alerts/RuleDialog";
+import { RowMenu } from "@/features/alerts/RowMenu";
+import { clearText, conditionText } from "@/features/alerts/words";
+import { duration } from "@/format/times";
+import { ChangeDialog } from "@/ui/ChangeDialog";
+import { LinkTo } from "@/ui/LinkTo";
+import { useLanguage } from "@/ui/preferences";
+import { DataTable } from "@/ui/table/DataTable";
+import type { Column, Filter } from "@/ui/table/types";
+
+type Doing = { what: "edit" | "switch" | "delete"; rule: Rule } | { what: "create" } | null;
+
+/** What is watched for: those that come with the product, and one's own. */
+export function RuleList() {
+  const { t } = useTranslation("alerts");
+  const language = useLanguage();
+  const may = useMay();
+  const canChange = may("change_alerts");
+  const [doing, setDoing] = useState<Doing>(null);
+  const columns = useMemo<Column<Rule>[]>(() => {
+    const lasting = (seconds: number) => (seconds ? t("lasting", { time: duration(seconds, language) }) : "");
+    return [
+      {
+        id: "name",
+        header: t("column.rule"),
+        sort: "name",
+        isFixed: true,
+        cell: (row) => (
+          <Group gap={6}>
+            <b>{row.name}</b>
+            {row.is_builtin && (
+              <Badge variant="default" title={t("rule.builtin_hint")}>
+                {t("rule.builtin")}
+              </Badge>
+            )}
+          </Group>
+        ),
+      },
+      {
+        id: "is_enabled",
+        header: t("column.state"),
+        sort: "is_enabled",
+        cell: (row) => (
+          <Badge color={row.is_enabled ? "teal" : "gray"} variant="light">
+            {t(row.is_enabled ? "on" : "off")}
+          </Badge>
+        ),
+      },
+      { id: "severity", header: t("column.severity"), cell: (row) => <SeverityBadge severity={row.severity} /> },
+      { id: "kind", header: t("column.kind"), sort: "kind", cell: (row) => t(`kind.${row.kind}`) },
+      { id: "target", header: t("column.target"), cell: (row) => <code className="break">{row.target}</code> },
+      {
+        id: "fires",
+        header: t("fires_when"),
+        cell: (row) => `${conditionText(row.kind, row.threshold, language, t)} ${lasting(row.for_seconds)}`,
+      },
+      {
+        id: "ends",
+        header: t("ends_when"),
+        cell: (row) => `${clearText(row.kind, row.clear_threshold, language, t)} ${lasting(row.clear_for_seconds)}`,
+      },
+      { id: "channels", header: t("column.told"), cell: (row) => row.channels.join(", ") || t("filter.nobody") },
+      { id: "owner", header: t("column.owner"), sort: "owner", isHiddenAtFirst: true, cell: (row) => row.owner ?? "—" },
+      {
+        id: "firing",
+        header: t("column.firing"),
+        align: "right",
+        cell: (row) =>
+          row.firing > 0 ? (
+            <Anchor
+              component={LinkTo}
+              to="/alerts"
+              search={{ tab: "alerts", search: row.name, is_open: "true" } as never}
+              size="sm"
+              aria-label={t("firing_of", { count: row.firing, name: row.name })}
+            >
+              {row.firing}
+            </Anchor>
+          ) : (
+            0
+          ),
+      },
+      ...(canChange
+        ? [
+            {
+              id: "action",
+              header: t("column.action"),
+              cell: (row: Rule) => (
+                <RowMenu
+                  name={row.name}
+                  items={[
+                    { label: t("common:action.edit"), run: () => setDoing({ what: "edit", rule: row }) },
+                    {
+                      label: t(row.is_enabled ? "disable" : "enable"),
+                      run: () => setDoing({ what: "switch", rule: row }),
+                    },
+                    ...(row.is_builtin
+                      ? []
+                      : [
+                          {
+                            label: t("common:action.delete"),
+                            isDangerous: true,
+                            run: () => setDoing({ what: "delete", rule: row }),
+                          },
+                        ]),
+                  ]}
+                />
+              ),
+            },
+          ]
+        : []),
+    ];
+  }, [t, language, canChange]);
+  const filters = useMemo<Filter[]>(
+    () => [
+      { kind: "search", name: "search", label: t("filter.rules") },
+      {
+        kind: "select",
+        name: "kind",
+        label: t("column.kind"),
+        options: KINDS.map((value) => ({ value, label: t(`kind.${value}`) })),
+      },
+      {
+        kind: "select",
+        name: "severity",
+        label: t("column.severity"),
+        options: SEVERITIES.map((value) => ({ value, label: t(`severity.${value}`) })),
+      },
+      {
+        kind: "select",
+        name: "is_enabled",
+        label: t("column.state"),
+        options: [
+          { value: "true", label: t("on") },
+          { value: "false", label: t("off") },
+        ],
+      },
+    ],
+    [t],
+  );
+  const close = () => setDoing(null);
+  return (
+    <>
+      <DataTable
+        label={t("tab.rules")}
+        queryKey={[...alertsKey, "rules"]}
+        load={loadRules}
+        columns={columns}
+        filters={filters}
+        rowKey={(row) => row.id}
+        ordering="name"
+        download="/api/v1/alert-rules/"
+        refetchMs={REFRESH_MS}
+        actions={
+          canChange && (
+            <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setDoing({ what: "create" })}>
+              {t("rule.create")}
+            </Button>
+          )
+        }
+      />
+      {doing?.what === "create" && <RuleDialog rule={null} onClose={close} />}
+      {doing?.what === "edit" && <RuleDialog rule={doing.rule} onClose={close} />}
+      {doing?.what === "switch" && <Switch rule={doing.rule} onClose={close} />}
+      {doing?.what === "delete" && <Delete rule={doing.rule} onClose={close} />}
+    </>
+  );
+}
+
+function Switch({ rule, onClose }: { rule: Rule; onClose: () => void }) {
+  const { t } = useTranslation("alerts");
+  const client = useQueryClient();
+  const isOn = !rule.is_enabled;
+  return (
+    <ChangeDialog
+      opened
+      onClose={onClose}
+      title={t(isOn ? "rule.enable" : "rule.disable", { name: rule.name })}
+      confirmName={isOn ? undefined : rule.name}
+      actionLabel={t(isOn ? "enable" : "disable")}
+      doneMessage={t(isOn ? "rule.enabled" : "rule.disabled", { name: rule.name })}
+      run={(attempt) => changeRule(rule, { is_enabled: isOn }, attempt)}
+      onDone={() => void client.invalidateQueries({ queryKey: alertsKey })}
+    />
+  );
+}
+
+function Delete({ rule, onClose }: { rule: Rule; onClose: () => void }) {
+  const { t } = useTranslation("alerts");
+  const client = useQueryClient();
+  return (
+    <ChangeDialog
+      opened
+      onClose={onClose}
+      title={t("rule.delete", { name: rule.name })}
+      confirmName={rule.name}
+      actionLabel={t("common:action.delete")}
+      doneMessage={t("rule.deleted", { name: rule.name })}
+      reasonField={false}
+      run={(attempt) => deleteRule(rule, attempt)}
+      onDone={() => void client.invalidateQueries({ queryKey: alertsKey })}
+    />
+  );
+}

@@ -1,0 +1,146 @@
+import { Badge, Button } from "@mantine/core";
+import { IconPlus } from "@tabler/icons-react";
+import { useQueryClient } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { useMay } from "@/api/me";
+import { alertsKey, endSilence, loadSilences, REFRESH_MS, type Silence } from "@/features/alerts/queries";
+import { SilenceDialog } from "@/features/alerts/SilenceDialog";
+import { ChangeDialog } from "@/ui/ChangeDialog";
+import { Instant } from "@/ui/Instant";
+import { DataTable } from "@/ui/table/DataTable";
+import type { Column, Filter } from "@/ui/table/types";
+import { Teach } from "@/ui/Teach";
+import { useNow } from "@/ui/useNow";
+
+/** Who is not told of what, until when, why. */
+export function SilenceList() {
+  const { t } = useTranslation("alerts");
+  const may = useMay();
+  const canChange = may("change_alerts");
+  const [isCreating, setCreating] = useState(false);
+  const [ending, setEnding] = useState<Silence | null>(null);
+  const columns = useMemo<Column<Silence>[]>(
+    () => [
+      { id: "state", header: t("column.state"), cell: (row) => <State silence={row} /> },
+      {
+        id: "rule",
+        header: t("silence.rules"),
+        sort: "rule",
+        isFixed: true,
+        cell: (row) => <code className="break">{row.rule}</code>,
+      },
+      {
+        id: "target",
+        header: t("silence.targets"),
+        sort: "target",
+        cell: (row) => <code className="break">{row.target}</code>,
+      },
+      { id: "reason", header: t("silence.reason"), cell: (row) => <span className="break">{row.reason}</span> },
+      { id: "starts_at", header: t("column.since"), sort: "starts_at", cell: (row) => <Instant at={row.starts_at} /> },
+      {
+        id: "ends_at",
+        header: t("column.until"),
+        sort: "ends_at",
+        cell: (row) => <Instant at={row.ends_at} relative />,
+      },
+      { id: "created_by", header: t("column.created_by"), sort: "created_by", cell: (row) => row.created_by },
+      { id: "ended_by", header: t("column.ended_by"), isHiddenAtFirst: true, cell: (row) => row.ended_by ?? "—" },
+      ...(canChange
+        ? [
+            {
+              id: "action",
+              header: t("column.action"),
+              cell: (row: Silence) => <End silence={row} onEnd={() => setEnding(row)} />,
+            },
+          ]
+        : []),
+    ],
+    [t, canChange],
+  );
+  const filters = useMemo<Filter[]>(
+    () => [
+      { kind: "text", name: "rule", label: t("silence.rules") },
+      { kind: "text", name: "target", label: t("silence.targets") },
+      {
+        kind: "select",
+        name: "is_active",
+        label: t("column.state"),
+        options: [
+          { value: "true", label: t("silence.active") },
+          { value: "false", label: t("silence.inactive") },
+        ],
+      },
+    ],
+    [t],
+  );
+  const create = canChange && (
+    <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setCreating(true)}>
+      {t("silence.create")}
+    </Button>
+  );
+  return (
+    <>
+      <DataTable
+        label={t("tab.silences")}
+        queryKey={[...alertsKey, "silences"]}
+        load={loadSilences}
+        columns={columns}
+        filters={filters}
+        rowKey={(row) => row.id}
+        download="/api/v1/silences/"
+        refetchMs={REFRESH_MS}
+        actions={create}
+        empty={<Teach title={t("empty.silences")}>{t("empty.silences_text")}</Teach>}
+      />
+      {isCreating && <SilenceDialog onClose={() => setCreating(false)} />}
+      {ending && <EndDialog silence={ending} onClose={() => setEnding(null)} />}
+    </>
+  );
+}
+
+function State({ silence }: { silence: Silence }) {
+  const { t } = useTranslation("alerts");
+  const now = useNow();
+  const isAhead = Date.parse(silence.starts_at) > now;
+  if (silence.is_active) return <Badge color="blue">{t("silence.active")}</Badge>;
+  return (
+    <Badge color="gray" variant="light">
+      {t(isAhead ? "silence.ahead" : "silence.over")}
+    </Badge>
+  );
+}
+
+/** What is over can't be ended; what is still ahead can. */
+function End({ silence, onEnd }: { silence: Silence; onEnd: () => void }) {
+  const { t } = useTranslation("alerts");
+  const now = useNow();
+  if (Date.parse(silence.ends_at) <= now) return null;
+  return (
+    <Button
+      size="compact-sm"
+      variant="default"
+      aria-label={t("silence.end_of", { rule: silence.rule, target: silence.target })}
+      onClick={onEnd}
+    >
+      {t("silence.end")}
+    </Button>
+  );
+}
+
+function EndDialog({ silence, onClose }: { silence: Silence; onClose: () => void }) {
+  const { t } = useTranslation("alerts");
+  const client = useQueryClient();
+  return (
+    <ChangeDialog
+      opened
+      onClose={onClose}
+      title={t("silence.end_of", { rule: silence.rule, target: silence.target })}
+      actionLabel={t("silence.end")}
+      doneMessage={t("silence.ended")}
+      reasonField={false}
+      run={(attempt) => endSilence(silence, attempt)}
+      onDone={() => void client.invalidateQueries({ queryKey: alertsKey })}
+    />
+  );
+}

@@ -1,0 +1,55 @@
+import { Alert, Button, Group, Modal, Stack, Text } from "@mantine/core";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useTranslation } from "react-i18next";
+import { alertsKey, tryChannel, type Channel } from "@/features/alerts/queries";
+import { ProblemAlert } from "@/ui/ProblemAlert";
+
+/** Send a test notification, and say what came of it. */
+export function TestDialog({ channel, onClose }: { channel: Channel; onClose: () => void }) {
+  const { t } = useTranslation("alerts");
+  const client = useQueryClient();
+  const test = useMutation({
+    mutationFn: () => tryChannel(channel.id, false),
+    onSettled: () => client.invalidateQueries({ queryKey: alertsKey }),
+  });
+  const where = channel.origin ?? channel.addresses?.join(", ");
+  return (
+    <Modal
+      opened
+      onClose={onClose}
+      title={t("channel.test_title", { name: channel.name })}
+      closeButtonProps={{ "aria-label": t("common:action.close") }}
+    >
+      <Stack>
+        <Text size="sm">{where ? t("channel.test_about", { where }) : t("channel.test_about_hidden")}</Text>
+        <div aria-live="polite">
+          {test.isError && <ProblemAlert error={test.error} />}
+          {test.data && (
+            <Alert
+              color={test.data.is_told ? "teal" : "red"}
+              title={t(test.data.is_told ? "channel.told" : "channel.not_told")}
+              data-told={test.data.is_told}
+            >
+              <Text size="sm" className="break">
+                {test.data.detail}
+              </Text>
+              {test.data.code && (
+                <Text size="xs" c="dimmed">
+                  {test.data.code}
+                </Text>
+              )}
+            </Alert>
+          )}
+        </div>
+        <Group justify="flex-end">
+          <Button variant="default" onClick={onClose}>
+            {t("common:action.close")}
+          </Button>
+          <Button loading={test.isPending} onClick={() => test.mutate()} data-action="test">
+            {t(test.data ? "channel.test_again" : "channel.test")}
+          </Button>
+        </Group>
+      </Stack>
+    </Modal>
+  );
+}

@@ -1,0 +1,76 @@
+import type { Channel, ChannelChange, NewChannel } from "@/features/alerts/queries";
+
+export const SECRET_CHARS = { min: 16, max: 200 } as const;
+export const ADDRESSES_MAX = 20;
+
+/** A channel as its form holds it. What the API never tells again begins empty, and empty means: as it is. */
+export interface ChannelDraft {
+  name: string;
+  kind: Channel["kind"];
+  url: string;
+  secret: string;
+  /** Instead of a new one: none any more. */
+  dropsSecret: boolean;
+  /** `Name: value`, one a line. */
+  headers: string;
+  /** E-mail addresses, one a line. */
+  addresses: string;
+}
+
+export const NEW_CHANNEL: ChannelDraft = {
+  name: "",
+  kind: "webhook",
+  url: "",
+  secret: "",
+  dropsSecret: false,
+  headers: "",
+  addresses: "",
+};
+
+export function draftOf(channel: Channel): ChannelDraft {
+  return { ...NEW_CHANNEL, name: channel.name, kind: channel.kind, addresses: (channel.addresses ?? []).join("\n") };
+}
+
+function lines(text: string): string[] {
+  return text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter(Boolean);
+}
+
+/** The headers of `Name: value` lines; null when a line is none. */
+export function headersOf(text: string): Record<string, string> | null {
+  const headers: Record<string, string> = {};
+  for (const line of lines(text)) {
+    const colon = line.indexOf(":");
+    if (colon < 1) return null;
+    headers[line.slice(0, colon).trim()] = line.slice(colon + 1).trim();
+  }
+  return headers;
+}
+
+/** Whether it can be tried; the API says what is wrong with a value. */
+export function isComplete(draft: ChannelDraft, isNew: boolean): boolean {
+  if (!draft.name.trim()) return false;
+  if (draft.kind === "email") return lines(draft.addresses).length > 0;
+  return headersOf(draft.headers) !== null && (!isNew || draft.url.trim() !== "");
+}
+
+function settings(draft: ChannelDraft): Omit<ChannelChange, "name"> {
+  if (draft.kind === "email") return { addresses: lines(draft.addresses) };
+  const headers = headersOf(draft.headers) ?? {};
+  return {
+    ...(draft.url.trim() ? { url: draft.url.trim() } : {}),
+    ...(draft.dropsSecret ? { secret: null } : draft.secret ? { secret: draft.secret } : {}),
+    ...(Object.keys(headers).length > 0 ? { headers } : {}),
+  };
+}
+
+export function toChannel(draft: ChannelDraft): NewChannel {
+  return { name: draft.name.trim(), kind: draft.kind, ...settings(draft) };
+}
+
+/** What of a channel is to change: secrets only when they were typed. */
+export function toChange(draft: ChannelDraft): ChannelChange {
+  return { name: draft.name.trim(), ...settings(draft) };
+}

@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+import { literal, placeOf } from "@/features/alerts/place";
+
+const live = {
+  nodes: { "b1/1": { node_id: "b1-1", broker_group: "b1" } },
+  loops: { heartbeats: { name: "heartbeats" } },
+};
+
+test.each([
+  ["lag", "order.paid/billing", "/groups/$subject/$group", { subject: "order.paid", group: "billing" }],
+  ["dead_letters", "order.paid/billing", "/dead-letters/$subject/$group", { subject: "order.paid", group: "billing" }],
+  ["unknown", "order.paid/billing", "/groups/$subject/$group", { subject: "order.paid", group: "billing" }],
+  ["group_state", "b1", "/brokers/$name", { name: "b1" }],
+  ["disk", "b1-1", "/brokers/$name", { name: "b1" }],
+  ["unknown", "b1-1", "/brokers/$name", { name: "b1" }],
+  ["unknown", "heartbeats", "/tasks", {}],
+  ["loop_late", "rebalance", "/tasks", {}],
+] as const)("%s of %s leads to %s", (kind, target, to, params) => {
+  expect(placeOf(kind, target, live)).toEqual({ to, params });
+});
+
+test("what nobody knows leads nowhere", () => {
+  expect(placeOf("disk", "gone-1", live)).toBeNull();
+  expect(placeOf("unknown", "collector", {})).toBeNull();
+});
+
+test("a name with a glob's signs means itself", () => {
+  expect(literal("Disk > 85 % [a] of *?")).toBe("Disk > 85 % [[]a] of [*][?]");
+});

@@ -1,0 +1,37 @@
+import type { AlertDetail } from "@/features/alerts/queries";
+
+/** Something that happened in an alert's life; `kind` is a key below `alerts:timeline.`. */
+export interface Step {
+  at: string;
+  kind: "began" | "fired" | "acknowledged" | "told" | "given_up" | "waiting" | "ended";
+  /** Of a notification: the channel, and what it tells. */
+  channel?: string;
+  event?: "firing" | "resolved";
+  /** Why, or what somebody wrote. */
+  text?: string | null;
+  attempts?: number;
+  /** Of a notification that waits: when it is tried next. */
+  nextAt?: string | null;
+}
+
+/** An alert's life in the order it happened. Of equal instants the cause comes before what was told of it. */
+export function timeline(alert: AlertDetail): Step[] {
+  const steps: Step[] = [{ at: alert.since, kind: "began" }];
+  if (alert.fired_at) steps.push({ at: alert.fired_at, kind: "fired" });
+  if (alert.acknowledged_at) {
+    steps.push({ at: alert.acknowledged_at, kind: "acknowledged", text: alert.acknowledgement });
+  }
+  if (alert.resolved_at) steps.push({ at: alert.resolved_at, kind: "ended" });
+  for (const told of alert.notifications) {
+    steps.push({
+      at: told.delivered_at ?? told.created_at,
+      kind: told.state === "delivered" ? "told" : told.state === "given_up" ? "given_up" : "waiting",
+      channel: told.channel,
+      event: told.event,
+      text: told.state === "delivered" ? null : told.last_error,
+      attempts: told.attempts,
+      nextAt: told.next_at,
+    });
+  }
+  return steps.sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
+}

@@ -1,0 +1,46 @@
+import type { TFunction } from "i18next";
+import type { AlertKind } from "@/features/alerts/queries";
+import { count, percent, rate } from "@/format/numbers";
+import { duration } from "@/format/times";
+
+/** The states of a broker group as rules count them (docs/alerts.md): above 0 is anything but read_write, above 1 offline. */
+const GROUP_STATES = ["read_write", "read_only", "offline"] as const;
+
+/** Kinds whose value is one of a few words, so that their threshold is a choice and no number. */
+export function isWord(kind: AlertKind): boolean {
+  return kind === "group_state" || kind === "unknown";
+}
+
+/** A rule's number in the unit of its kind: 12,000 · 15m · 85% · 3.2 intervals · offline. */
+export function valueText(kind: AlertKind, value: number, language: string, t: TFunction<"alerts">): string {
+  switch (kind) {
+    case "lag":
+    case "dead_letters":
+      return count(value, language);
+    case "time_lag":
+    case "lateness":
+      return duration(value, language);
+    case "disk":
+      return percent(value / 100, language);
+    case "loop_late":
+      return t("value.intervals", { count: value, value: rate(value, language) });
+    case "group_state":
+      return t(`value.${GROUP_STATES[Math.min(Math.max(Math.ceil(value), 0), 2)] ?? "offline"}`);
+    case "unknown":
+      return t(value > 0 ? "value.unmeasured" : "value.measured");
+  }
+}
+
+/** What makes a rule of this kind and threshold fire. */
+export function conditionText(kind: AlertKind, threshold: number, language: string, t: TFunction<"alerts">): string {
+  if (kind === "unknown") return t("value.unmeasured");
+  if (kind === "group_state") return t(threshold < 1 ? "value.not_writable" : "value.offline");
+  return t("above", { value: valueText(kind, threshold, language, t) });
+}
+
+/** And what ends its alerts. */
+export function clearText(kind: AlertKind, clearThreshold: number, language: string, t: TFunction<"alerts">): string {
+  if (kind === "unknown") return t("value.measured");
+  if (kind === "group_state") return t(clearThreshold < 1 ? "value.read_write" : "value.online");
+  return t("at_most", { value: valueText(kind, clearThreshold, language, t) });
+}
