@@ -3,12 +3,13 @@
 A list that quietly left a filter out would answer something else than was asked.
 """
 
+import json
 from typing import Any, cast
 
 import django_filters
 from django import forms
-from django.db.models import Q, QuerySet, Value
-from django.db.models.functions import Left, Lower
+from django.db.models import Q, QuerySet, TextField, Value
+from django.db.models.functions import Cast, Left, Lower, StrIndex
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.filters import OrderingFilter
@@ -57,6 +58,26 @@ class PrefixFilter(django_filters.CharFilter):  # type: ignore[misc]
         name = f"beginning_of_{self.field_name}"
         lefts: dict[str, Any] = {name: Left(self.field_name, len(value))}
         return cast("QuerySet[Any]", queryset.alias(**lefts).filter(**{name: value}))
+
+
+class MemberFilter(django_filters.CharFilter):  # type: ignore[misc]
+    """A text that a JSON list of texts has in it, exactly.
+
+    SQLite can't ask JSON for that, so its text is searched: quotes inside members are escaped there, a quoted one is found whole.
+    Letters past ASCII are escaped by some databases and not by others.
+    """
+
+    def filter(self, queryset: "QuerySet[Any]", value: str) -> "QuerySet[Any]":
+        if not value:
+            return queryset
+        wanted = Q()
+        places: dict[str, Any] = {}
+        for escapes in (True, False):
+            name = f"place_{escapes}_in_{self.field_name}".lower()
+            quoted = Value(json.dumps(value, ensure_ascii=escapes))
+            places[name] = StrIndex(Cast(self.field_name, TextField()), quoted)
+            wanted |= Q(**{f"{name}__gt": 0})
+        return cast("QuerySet[Any]", queryset.alias(**places).filter(wanted))
 
 
 def containing(queryset: "QuerySet[Any]", value: str, *fields: str) -> "QuerySet[Any]":

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
-from api.filters import Ordering, PartFilter, PrefixFilter, TruthFilter
+from api.filters import MemberFilter, Ordering, PartFilter, PrefixFilter, TruthFilter
 from api.schema import MADE, ChangeSerializer
 from api.serializers import subjects as shapes
 from console.accounts.roles import Principal, Right
@@ -29,6 +29,7 @@ class SubjectFilter(django_filters.FilterSet):  # type: ignore[misc]
     owner = django_filters.CharFilter("owner__name", label="team; see is_owned for none")
     is_owned = TruthFilter("owner", "isnull", exclude=True, label="whether a team owns it")
     is_archived = TruthFilter("archived_at", "isnull", exclude=True, label="whether it is archived")
+    broker_group = MemberFilter("route__broker_groups", label="a broker group that serves it, or did and is not empty yet")
 
 
 def row(subject: Any, principal: Principal) -> dict[str, Any]:

@@ -49,6 +49,18 @@ def test_each_filter(admin: APIClient, query: str, expected: list[str]) -> None:
     assert sorted(found) == sorted(expected)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [("g1", ["orders", "parts"]), ("G1", ["Orders.old"]), ("g", []), ('g1", "g2', []), ("gü", ["parts"]), ("%", [])],
+)
+def test_subjects_of_a_broker_group(admin: APIClient, wanted: str, expected: list[str]) -> None:
+    route("orders", "g1", "g2")
+    route("parts", "gü", "g1")
+    route("Orders.old", "G1", "g3")
+    found = admin.get(LIST, {"broker_group": wanted}).json()["results"]
+    assert [row["name"] for row in found] == expected
+
+
 def test_a_subject_with_its_route_and_groups(admin: APIClient) -> None:
     broker_group("g1")
     route("orders", "g1")
