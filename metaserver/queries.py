@@ -145,6 +145,11 @@ def teams() -> QuerySet[Team]:
     return Team.objects.annotate(subject_count=Count("subjects"))
 
 
+def metaservers(since: datetime) -> "QuerySet[MetaserverBeat]":
+    """Metaservers that stored something after this time, by address."""
+    return MetaserverBeat.objects.filter(seen_at__gt=since).order_by("name")
+
+
 def hearing_since(now: datetime, fresh_seconds: float) -> datetime | None:
     """Since when some metaserver has heard nodes and stored it without a pause; None: none does at the moment."""
     margin = timedelta(seconds=fresh_seconds)

@@ -194,6 +194,7 @@ class Collector:
             # Nothing is known of which nodes there are: what was known stays, as unknown.
             state = {**empty(), **_unknown(self._state, metadata.reason, self._at_ms)}
         state["broker_groups"] = _all(self._state, metadata, "broker_groups")
+        state["metaservers"] = _all(self._state, metadata, "metaservers")
         state["loops"] = _all(self._state, metadata, "loops")
         state["audit"] = recent(self._state["audit"], metadata.audit)
         state["events"] = recent(self._state["events"], self._events(state, now_ms))

@@ -4,14 +4,17 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from channels.db import database_sync_to_async
 from django.db import Error as DatabaseError
 from django.db.models import Max
+from django.utils import timezone
 
 from console.live.state import RECENT_MAX, Entry, NodePlace, rfc3339
 from console.tasks import loops
+from console.tasks.heartbeats import METASERVER_FRESH_SECONDS
 from metaserver import queries
 from qmq.clock import Clock
 from qmq.protocol.codes import Role
@@ -21,6 +24,8 @@ logger = logging.getLogger("qmq.live")
 READ_SECONDS = 1.0
 ROUTES_SECONDS = 10.0
 """Routes are many and change seldom."""
+METASERVER_FORGOTTEN_HOURS = 24
+"""One that stored nothing for so long was taken away on purpose."""
 _MASTERS = (Role.MASTER, Role.DELAY, Role.DELAY_MASTER)
 
 
@@ -31,6 +36,7 @@ class Metadata:
     places: tuple[NodePlace, ...] = ()
     routes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     broker_groups: dict[str, Entry] = field(default_factory=dict)
+    metaservers: dict[str, Entry] = field(default_factory=dict)
     loops: dict[str, Entry] = field(default_factory=dict)
     audit: tuple[Entry, ...] = ()
     """The newest entries, oldest first."""
@@ -64,7 +70,7 @@ class MetadataReader:
                 logger.warning("the database can't be read: %s", error)
             before = self.now
             self.now = Metadata(
-                before.places, before.routes, before.broker_groups, before.loops, before.audit,
+                before.places, before.routes, before.broker_groups, before.metaservers, before.loops, before.audit,
                 f"the database can't be read: {error}"[:300],
             )  # fmt: skip
 
@@ -93,7 +99,19 @@ class MetadataReader:
             rows = queries.routes().values_list("subject__name", "broker_groups")
             routes = {name: tuple(broker_groups) for name, broker_groups in rows.iterator()}
             self._routes_at = now
-        return Metadata(tuple(places), routes, groups, self._loops(), self._audit(), None)
+        return Metadata(tuple(places), routes, groups, self._metaservers(), self._loops(), self._audit(), None)
+
+    def _metaservers(self) -> dict[str, Entry]:
+        now = timezone.now()
+        fresh_after = now - timedelta(seconds=METASERVER_FRESH_SECONDS)
+        return {
+            row.name: {
+                "address": row.name,
+                "is_heard": row.seen_at > fresh_after,
+                "seen_at": rfc3339(int(row.seen_at.timestamp() * 1000)),
+            }
+            for row in queries.metaservers(now - timedelta(hours=METASERVER_FORGOTTEN_HOURS))
+        }
 
     def _loops(self) -> dict[str, Entry]:
         found: dict[str, Entry] = {}

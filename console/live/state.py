@@ -20,7 +20,7 @@ State = dict[str, dict[str, Entry]]
 Delta = dict[str, dict[str, Any]]
 """section -> {"gone": [key], "set": {key: fields that changed}}; `gone` is applied first."""
 
-SECTIONS = ("subjects", "groups", "nodes", "broker_groups", "loops", "events", "audit")
+SECTIONS = ("subjects", "groups", "nodes", "broker_groups", "metaservers", "loops", "events", "audit")
 RECENT_MAX = 100
 """Events, and audit entries, that a state holds."""
 KIND_BROKER = "broker"
@@ -87,7 +87,7 @@ def apply(old: State, change: Delta) -> State:
 
 _SECTIONS_OF = {
     "lag": ("subjects", "groups"),
-    "nodes": ("nodes", "broker_groups", "loops"),
+    "nodes": ("nodes", "broker_groups", "metaservers", "loops"),
     "events": ("events",),
     "audit": ("events", "audit"),
 }
@@ -365,6 +365,7 @@ def _group(
 
 
 _NODE_FIELDS = ("state", "state_reason", "version", "disk_free_bytes", "connections")
+_BROKER_RATES = ("send_rate", "pull_rate")
 _DELAY_FIELDS = ("pending", "overdue", "put_aside", "delivered_per_second")
 
 
@@ -381,12 +382,18 @@ def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None) -> Entry:
         "address": place.address,
         "admin_address": place.admin_address,
     }
-    fields = _NODE_FIELDS if place.kind == KIND_BROKER else (*_NODE_FIELDS, *_DELAY_FIELDS)
+    is_broker = place.kind == KIND_BROKER
+    fields = _NODE_FIELDS if is_broker else (*_NODE_FIELDS, *_DELAY_FIELDS)
+    rates = _BROKER_RATES if is_broker else ()
     stats = answer.value if answer is not None else None
     if stats is None:
-        unknown = (*fields, "uptime_seconds", "log_begin", "log_end", "synced_end", "damaged_ranges")
+        unknown = (*fields, *rates, "uptime_seconds", "log_begin", "log_end", "synced_end", "damaged_ranges")
         return {**entry, **dict.fromkeys(unknown), "reason": _why(answer, place.node_id)}
     log = stats["log"]
+    if is_broker:
+        subjects = stats.get("subjects", ())
+        entry["send_rate"] = _total(subjects, "send_rate", 2)
+        entry["pull_rate"] = _total([group for item in subjects for group in item["groups"]], "pull_rate", 2)
     return {
         **entry,
         **{name: stats.get(name) for name in fields},

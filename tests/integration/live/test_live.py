@@ -87,6 +87,7 @@ async def test_feeds_of_one_group_all_nodes_and_events(live: LiveSystem) -> None
         assert (node["state"], node["reason"]) == ("read_write", None)
         assert int(node["log_end"]) > 0
         assert entry(nodes, "broker_groups", "g1")["state"] == "read_write"
+        assert [each["is_heard"] for each in (nodes.state or {})["metaservers"].values()] == [True]
         assert (await events.next())["type"] == "snapshot"
         assert (await nothing.next())["state"] == {"subjects": {}, "groups": {}}
         await nothing.until(lambda message: message["type"] == "delta")
