@@ -1,5 +1,6 @@
 """The read side of the metadata."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -211,6 +212,16 @@ def served_by(broker_group: str) -> tuple[int, int]:
         served += broker_group in groups
         moving += broker_group in phases
     return served, moving
+
+
+def served_by_each() -> dict[str, tuple[int, int]]:
+    """The same for every broker group that serves any."""
+    served: Counter[str] = Counter()
+    moving: Counter[str] = Counter()
+    for groups, phases in SubjectRoute.objects.values_list("broker_groups", "phases").iterator():
+        served.update(groups)
+        moving.update(phases.keys())
+    return {name: (count, moving[name]) for name, count in served.items()}
 
 
 def owner_of(subject: str) -> str | None:

@@ -57,16 +57,16 @@ class BrokerGroupRow(serializers.Serializer):  # type: ignore[type-arg]
     in_sync = serializers.ListField(child=serializers.CharField())
     in_sync_min = serializers.IntegerField()
     nodes = NodeRow(many=True)
+    subjects = serializers.IntegerField(help_text="that it serves, those that come or go included")
+    subjects_moving = serializers.IntegerField()
     version = serializers.CharField()
     created_at = serializers.DateTimeField()
     updated_at = serializers.DateTimeField()
 
 
 class BrokerGroupDetail(BrokerGroupRow):
-    """A broker group with what it serves."""
+    """A broker group, and what can be done with it."""
 
-    subjects = serializers.IntegerField(help_text="that it serves, those that come or go included")
-    subjects_moving = serializers.IntegerField()
     may_be_removed = serializers.BooleanField()
 
 

@@ -68,8 +68,13 @@ def told_state(group: Any) -> str:
     return str(group.state)
 
 
-def row(group: Any) -> dict[str, Any]:
-    """A broker group as lists show it."""
+def row(group: Any, served: tuple[int, int]) -> dict[str, Any]:
+    """A broker group as lists show it.
+
+    Args:
+        served: subjects that it serves, and how many of them come or go.
+    """
+    subjects, moving = served
     return {
         "name": group.name,
         "kind": group.kind,
@@ -84,6 +89,8 @@ def row(group: Any) -> dict[str, Any]:
         "in_sync": group.in_sync,
         "in_sync_min": group.in_sync_min,
         "nodes": [node_row(node, group) for node in group.nodes.all()],
+        "subjects": subjects,
+        "subjects_moving": moving,
         "version": str(group.version),
         "created_at": group.created_at,
         "updated_at": group.updated_at,
@@ -108,7 +115,8 @@ class BrokerGroupsView(ApiView):
     def get(self, request: Request) -> Response:
         """List broker groups and delay groups."""
         page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        return self.get_paginated_response([row(item) for item in page or []])
+        served = queries.served_by_each()
+        return self.get_paginated_response([row(item, served.get(item.name, (0, 0))) for item in page or []])
 
     @extend_schema(operation_id="broker_groups_create", request=shapes.NewBrokerGroup, responses=MADE)
     def post(self, request: Request) -> Response:
@@ -134,12 +142,8 @@ class BrokerGroupView(ApiView):
         found = queries.broker_groups().filter(name=name).first()
         if found is None:
             raise NotFound(f"there is no broker group {name!r}", code="broker_group.unknown")
-        subjects, moving = queries.served_by(name)
-        body = row(found) | {
-            "subjects": subjects,
-            "subjects_moving": moving,
-            "may_be_removed": subjects == 0 and found.state == GroupState.OFFLINE,
-        }
+        served = queries.served_by(name)
+        body = row(found, served) | {"may_be_removed": served[0] == 0 and found.state == GroupState.OFFLINE}
         return self.tagged(body, found.version)
 
     @extend_schema(operation_id="broker_groups_update", request=shapes.BrokerGroupChange, responses=ChangeSerializer)

@@ -1498,7 +1498,7 @@ export interface components {
         };
         /** @enum {unknown} */
         BlankEnum: "";
-        /** @description A broker group with what it serves. */
+        /** @description A broker group, and what can be done with it. */
         BrokerGroupDetail: {
             name: string;
             kind: components["schemas"]["GroupKind"];
@@ -1530,14 +1530,14 @@ export interface components {
             in_sync: string[];
             in_sync_min: number;
             nodes: components["schemas"]["NodeRow"][];
+            /** @description that it serves, those that come or go included */
+            subjects: number;
+            subjects_moving: number;
             version: string;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
             updated_at: string;
-            /** @description that it serves, those that come or go included */
-            subjects: number;
-            subjects_moving: number;
             may_be_removed: boolean;
         };
         /** @description A broker group or delay group. */
@@ -1572,6 +1572,9 @@ export interface components {
             in_sync: string[];
             in_sync_min: number;
             nodes: components["schemas"]["NodeRow"][];
+            /** @description that it serves, those that come or go included */
+            subjects: number;
+            subjects_moving: number;
             version: string;
             /** Format: date-time */
             created_at: string;
@@ -10394,6 +10397,8 @@ export interface operations {
     subjects_list: {
         parameters: {
             query?: {
+                /** @description a broker group that serves it, or did and is not empty yet */
+                broker_group?: string;
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
                 /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */

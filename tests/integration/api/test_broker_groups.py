@@ -8,7 +8,8 @@ from rest_framework.test import APIClient
 from api.views.broker_groups import BrokerGroupsView, NodesView
 from console.accounts.roles import Role
 from console.overview import NODE_NUMBERS
-from metaserver.choices import GroupKind, GroupState
+from metaserver.choices import GroupKind, GroupState, Phase
+from metaserver.models import SubjectRoute
 from tests.support.metadata import audit_rows, broker_group, everything, route
 from tests.support.people import browser, person
 
@@ -41,6 +42,16 @@ def refused(answer: Any) -> tuple[int, str]:
 )  # fmt: skip
 def test_each_filter(admin: APIClient, path: str, key: str, query: str, expected: list[str]) -> None:
     assert sorted(row[key] for row in admin.get(f"{path}?{query}").json()["results"]) == expected
+
+
+def test_a_list_says_how_many_subjects_each_serves_as_its_page_does(admin: APIClient) -> None:
+    route("parts", "g1")
+    SubjectRoute.objects.filter(subject__name="parts").update(phases={"g1": Phase.DRAINING}, has_phases=True)
+    said = {row["name"]: (row["subjects"], row["subjects_moving"]) for row in admin.get(LIST).json()["results"]}
+    assert said == {"d1": (0, 0), "g1": (2, 1), "g2": (1, 0), "g3": (0, 0)}
+    for name, expected in said.items():
+        page = admin.get(f"{LIST}{name}/").json()
+        assert (page["subjects"], page["subjects_moving"]) == expected
 
 
 @pytest.mark.parametrize(
