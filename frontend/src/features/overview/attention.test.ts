@@ -17,7 +17,7 @@ const calm: Overview = {
   lag: 0,
   worst: [],
 };
-const group = { name: "g1", state: "read_write", operator_state: "normal" };
+const group = { broker_group: "g1", kind: "broker", state: "read_write", operator_state: "normal" };
 const node = {
   node_id: "g1-a",
   broker_group: "g1",
@@ -47,6 +47,7 @@ test("the worst comes first", () => {
     "warn alerts_warning",
     "warn task_late",
   ]);
+  expect([found[0]?.values, found[0]?.to]).toEqual([{ name: "g1" }, "/brokers/g1"]);
 });
 
 test("read only by an operator's will is no news; by itself it is", () => {

@@ -35,11 +35,9 @@ function diskItems(nodes: readonly Entry[]): Item[] {
 
 /** What needs attention, worst first, of the overview and of the live state of nodes. Pure. */
 export function attention(overview: Overview, live: LiveState): Item[] {
-  const groups = Object.values(live.broker_groups ?? {});
   const nodes = Object.values(live.nodes ?? {});
   const items: Item[] = [];
-  for (const group of groups) {
-    const name = text(group.name);
+  for (const [name, group] of Object.entries(live.broker_groups ?? {})) {
     const to = `/brokers/${encodeURIComponent(name)}`;
     if (group.state === "offline") items.push({ level: "bad", text: "group_offline", values: { name }, to });
     else if (group.state === "read_only" && group.operator_state === "normal") {
