@@ -27,5 +27,6 @@ export default defineConfig(({ command }) => ({
     setupFiles: ["src/test/setup.ts"],
     restoreMocks: true,
     css: false,
+    testTimeout: 60_000,
   },
 }));

@@ -1,8 +1,10 @@
 import "@testing-library/jest-dom/vitest";
-import { cleanup } from "@testing-library/react";
+import { cleanup, configure } from "@testing-library/react";
 import { afterEach, vi } from "vitest";
 
 afterEach(cleanup);
+// A deadline, not a wait: a busy machine is slow, and nothing is wrong with it.
+configure({ asyncUtilTimeout: 10_000 });
 
 // What jsdom lacks and the component library asks for.
 Object.defineProperty(window, "matchMedia", {

@@ -61,7 +61,7 @@ export function Columns<Row>({
 export function Download({ path, query }: { path: string; query: Readonly<Record<string, string>> }) {
   const { t } = useTranslation();
   const address = (format: string) =>
-    `${path}?${new URLSearchParams({ ...Object.fromEntries(Object.entries(query).filter(([, value]) => value)), format }).toString()}`;
+    `${path}${path.includes("?") ? "&" : "?"}${new URLSearchParams({ ...Object.fromEntries(Object.entries(query).filter(([, value]) => value)), format }).toString()}`;
   return (
     <Menu position="bottom-end">
       <Menu.Target>
