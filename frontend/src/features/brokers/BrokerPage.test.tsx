@@ -1,0 +1,158 @@
+import { screen, waitFor, within } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { beforeEach, expect, test, vi } from "vitest";
+import BrokerPage from "@/features/brokers/BrokerPage";
+import type { BrokerGroupDetail } from "@/features/brokers/queries";
+import { brokerGroup } from "@/features/brokers/samples";
+import { answer, mount, type Answers } from "@/test/mount";
+
+const ME = { username: "olga", role: "admin", rights: ["read", "change_cluster"], teams: [] };
+const AT = "/api/v1/broker-groups/g1/";
+const CHANGE = {
+  target: "g1",
+  is_change: true,
+  before: { operator_state: "normal" },
+  after: { operator_state: "draining" },
+  version: "2",
+  notes: ["3 subjects move to other groups"],
+};
+
+beforeEach(() => {
+  vi.stubGlobal(
+    "WebSocket",
+    class {
+      close() {
+        return;
+      }
+    },
+  );
+});
+
+function shown(more: Partial<BrokerGroupDetail> = {}, answers: Answers = {}, me: unknown = ME) {
+  const group = { ...brokerGroup("g1"), may_be_removed: false, ...more };
+  return answer({
+    "GET /api/v1/me/": me,
+    [`GET ${AT}`]: () => Response.json(group, { headers: { ETag: '"v1"' } }),
+    "GET /api/v1/history/": { at: [], fields: {}, reason: "nothing of it was measured", step_seconds: 10 },
+    "GET /api/v1/subjects/": { results: [], next: null, previous: null },
+    ...answers,
+  });
+}
+
+const open = (query = "") => mount(BrokerPage, `/brokers/g1${query}`, "/brokers/$name");
+
+test("a drain shows what it does, and is done only when the name was typed, to the version that was read", async () => {
+  const tags: (string | null)[] = [];
+  const { asked } = shown({}, { [`POST ${AT}drain/`]: CHANGE });
+  const fetched = vi.mocked(fetch);
+  vi.stubGlobal("fetch", (input: Request) => {
+    if (input.method === "POST") tags.push(input.headers.get("If-Match"));
+    return fetched(input);
+  });
+  await open();
+  await userEvent.click(await screen.findByRole("button", { name: "Drain" }));
+  const dialog = await screen.findByRole("dialog");
+  expect(await within(dialog).findByText("3 subjects move to other groups")).toBeInTheDocument();
+  const doIt = within(dialog).getByRole("button", { name: "Drain it" });
+  expect(doIt).toBeDisabled();
+  await userEvent.type(within(dialog).getByLabelText("Type g1 to go on"), "g1");
+  await userEvent.click(doIt);
+  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+  const posted = asked.filter(({ method }) => method === "POST");
+  expect(posted.map(({ url }) => url.searchParams.get("dry_run"))).toEqual(["true", "false"]);
+  expect(tags).toEqual(['"v1"', '"v1"']);
+});
+
+test("a draining group says what is left and what is waited for", async () => {
+  shown(
+    { operator_state: "draining", subjects: 2, subjects_moving: 2, operator_reason: "old disks" },
+    {
+      "GET /api/v1/tasks/moves/": {
+        is_enabled: true,
+        is_late: false,
+        error: "",
+        result: "2 subjects move, 0 steps taken; waiting: orders on g1: group a has 7 messages to go",
+      },
+    },
+  );
+  await open();
+  expect(await screen.findByText(/2 subjects are left/)).toBeInTheDocument();
+  expect(await screen.findByText(/group a has 7 messages to go/)).toBeInTheDocument();
+  expect(screen.getByText(/old disks/)).toBeInTheDocument();
+  expect(document.querySelector("[aria-current=step]")).toHaveAttribute("data-step", "moved");
+});
+
+test("a loop that is off holds a drain up, and that is said", async () => {
+  shown(
+    { operator_state: "draining", subjects: 2 },
+    { "GET /api/v1/tasks/moves/": { is_enabled: false, is_late: false, error: "", result: "" } },
+  );
+  await open();
+  expect(await screen.findByText(/switched off/)).toBeInTheDocument();
+});
+
+test("a group that runs can't be removed; one that is empty and stopped can", async () => {
+  shown({ subjects: 0 });
+  const page = await open();
+  const button = await screen.findByRole("button", { name: "Remove" });
+  expect(button).toHaveAttribute("aria-disabled", "true");
+  await userEvent.click(button);
+  expect(screen.queryByRole("dialog")).toBeNull();
+  page.unmount();
+
+  const gone = { ...CHANGE, after: null, version: "None", notes: [] };
+  const { asked } = shown({ subjects: 0, reported_state: "offline" }, { [`DELETE ${AT}`]: gone });
+  const again = await open();
+  await userEvent.click(await screen.findByRole("button", { name: "Remove" }));
+  await userEvent.type(await screen.findByLabelText("Type g1 to go on"), "g1");
+  await userEvent.click(screen.getByRole("button", { name: "Remove it" }));
+  await waitFor(() => expect(again.address()).toBe("/brokers"));
+  expect(asked.filter(({ method }) => method === "DELETE")).toHaveLength(2);
+});
+
+test("a viewer is offered nothing", async () => {
+  shown({}, {}, { ...ME, role: "viewer", rights: ["read"] });
+  await open();
+  expect(await screen.findByRole("heading", { name: "Nodes" })).toBeInTheDocument();
+  for (const name of ["Drain", "Read-only", "Edit", "Remove"]) {
+    expect(screen.queryByRole("button", { name })).toBeNull();
+  }
+});
+
+const NODE = {
+  ...brokerGroup("g1").nodes[0],
+  unknown_reason: null,
+  stats: { log: { begin: 0, end: 4000, synced_end: 4000, damaged: [] }, uptime_seconds: 5, connections: 0 },
+};
+
+test("a log that ends too early can be given up, with a reason and the node's name", async () => {
+  const { asked } = shown(
+    {},
+    {
+      "GET /api/v1/nodes/g1-a/": NODE,
+      "POST /api/v1/nodes/g1-a/accept-log-loss/": { ...CHANGE, target: "g1-a", before: { log_end: "5000" } },
+    },
+  );
+  await open("?node=g1-a");
+  await userEvent.click(await screen.findByRole("button", { name: "Accept the loss" }));
+  const dialog = await screen.findByRole("dialog", { name: /lost a part of its log/ });
+  expect(within(dialog).getByRole("button", { name: "Show what happens" })).toBeDisabled();
+  await userEvent.type(within(dialog).getByLabelText(/audit log/), "disk swapped");
+  await userEvent.click(within(dialog).getByRole("button", { name: "Show what happens" }));
+  await userEvent.type(await within(dialog).findByLabelText("Type g1-a to go on"), "g1-a");
+  await userEvent.click(within(dialog).getByRole("button", { name: "Give it up" }));
+  await waitFor(() =>
+    expect(asked.findLast(({ method }) => method === "POST")?.body).toEqual({
+      log_end: "4000",
+      reason: "disk swapped",
+    }),
+  );
+});
+
+test("a node that does not answer has no numbers, and says why", async () => {
+  shown({}, { "GET /api/v1/nodes/g1-a/": { ...NODE, stats: null, unknown_reason: "connection refused" } });
+  await open("?node=g1-a");
+  expect(await screen.findByText("connection refused")).toBeInTheDocument();
+  expect(document.querySelector("[data-fact=connections]")).toHaveTextContent("—");
+  expect(document.querySelector("[data-missing]")).toBeNull();
+});

@@ -1,0 +1,128 @@
+import { act, screen, waitFor, within } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { beforeEach, expect, test, vi } from "vitest";
+import BrokersPage from "@/features/brokers/BrokersPage";
+import { brokerGroup, liveNode } from "@/features/brokers/samples";
+import { answer, mount } from "@/test/mount";
+
+const ME = { username: "olga", role: "admin", rights: ["read", "change_cluster"], teams: [] };
+const page = (...results: unknown[]) => ({ results, next: null, previous: null });
+let sockets: { onmessage: ((event: { data: string }) => void) | null }[] = [];
+
+function tell(message: unknown) {
+  act(() => {
+    for (const socket of sockets) socket.onmessage?.({ data: JSON.stringify(message) });
+  });
+}
+
+function snapshot(state: unknown) {
+  tell({ type: "snapshot", version: 1, at: "2026-11-21T10:00:00Z", state });
+}
+
+const AT_WORK = {
+  broker_groups: { g1: { kind: "broker", state: "read_write", operator_state: "normal" } },
+  nodes: { "g1-a": liveNode("g1-a", "g1", { send_rate: 12, pull_rate: null }) },
+  metaservers: { "10.0.0.9:20880": { is_heard: true, seen_at: "2026-11-21T10:00:00Z" } },
+};
+
+beforeEach(() => {
+  sockets = [];
+  vi.stubGlobal(
+    "WebSocket",
+    class {
+      onmessage = null;
+      onclose = null;
+      constructor() {
+        sockets.push(this);
+      }
+      close() {
+        return;
+      }
+    },
+  );
+});
+
+/** The group's card in the drawing. */
+async function card(): Promise<HTMLElement> {
+  const found = await waitFor(() => {
+    const element = document.querySelector<HTMLElement>("[data-group=g1]");
+    expect(element).not.toBeNull();
+    return element;
+  });
+  return found as HTMLElement;
+}
+
+test("before anything is live, states are as they were read and numbers unknown", async () => {
+  answer({ "GET /api/v1/me/": ME, "GET /api/v1/broker-groups/": page(brokerGroup("g1")) });
+  await mount(BrokersPage, "/brokers");
+  const group = await card();
+  expect(group.querySelector("[data-verdict]")).toHaveAttribute("data-verdict", "read_write");
+  expect(group.querySelector("[data-rate=send_rate]")).toHaveTextContent("—");
+  expect(document.querySelector("[data-metaservers]")).toHaveTextContent("none is known");
+});
+
+test("a node that goes away is seen going and coming back, and its numbers are unknown meanwhile", async () => {
+  answer({ "GET /api/v1/me/": ME, "GET /api/v1/broker-groups/": page(brokerGroup("g1")) });
+  await mount(BrokersPage, "/brokers");
+  const group = await card();
+  snapshot(AT_WORK);
+  expect(within(group).getByText("12")).toBeInTheDocument();
+  expect(group.querySelector("[data-rate=pull_rate]")).toHaveTextContent("—");
+  expect(document.querySelector("[data-metaserver]")).toHaveTextContent("heard");
+
+  const delta = (set: unknown) => ({ type: "delta", version: 2, at: "2026-11-21T10:00:08Z", delta: set });
+  const away = { is_measured: false, state: null, send_rate: null, reason: "node g1-a: connection refused", at: null };
+  tell(
+    delta({
+      nodes: { gone: [], set: { "g1-a": away } },
+      broker_groups: { gone: [], set: { g1: { state: "offline" } } },
+    }),
+  );
+  expect(within(group).getByText("offline")).toBeInTheDocument();
+  expect(within(group).getByText("does not answer")).toBeInTheDocument();
+  expect(within(group).getByText("node g1-a: connection refused")).toBeInTheDocument();
+  expect(group.querySelector("[data-rate=send_rate]")).toHaveTextContent("—");
+  const row = document.querySelector("[data-row=g1]");
+  expect(row?.querySelector("[data-verdict]")).toHaveAttribute("data-verdict", "offline");
+  expect(row?.querySelector("[data-cell=nodes]")).toHaveTextContent("0 of 1");
+
+  snapshot(AT_WORK);
+  expect(within(group).queryByText("offline")).toBeNull();
+  expect(row?.querySelector("[data-cell=nodes]")).toHaveTextContent("1 of 1");
+});
+
+test("a group is announced after its dry run, and then one is told how to start its node", async () => {
+  const change = { target: "g9", is_change: true, before: null, after: { kind: "delay" }, version: "1", notes: [] };
+  const { asked } = answer({
+    "GET /api/v1/me/": ME,
+    "GET /api/v1/broker-groups/": page(brokerGroup("g1")),
+    "POST /api/v1/broker-groups/": change,
+  });
+  await mount(BrokersPage, "/brokers");
+  await userEvent.click(await screen.findByRole("button", { name: "Add a group" }));
+  const dialog = await screen.findByRole("dialog");
+  await userEvent.type(within(dialog).getByLabelText(/^Name/), "g9");
+  await userEvent.selectOptions(within(dialog).getByLabelText("Kind"), "delay");
+  await userEvent.click(within(dialog).getByRole("button", { name: "Show what happens" }));
+  await userEvent.click(await within(dialog).findByRole("button", { name: "Add it" }));
+  expect(await screen.findByText(/-m delay_node --group g9 /)).toBeInTheDocument();
+  const posted = asked.filter(({ method }) => method === "POST");
+  expect(posted.map(({ url }) => url.searchParams.get("dry_run"))).toEqual(["true", "false"]);
+  expect(posted[1]?.body).toEqual({ name: "g9", kind: "delay", description: "", reason: "" });
+});
+
+test("whoever may not change the cluster is not offered to", async () => {
+  answer({
+    "GET /api/v1/me/": { ...ME, role: "viewer", rights: ["read"] },
+    "GET /api/v1/broker-groups/": page(brokerGroup("g1")),
+  });
+  await mount(BrokersPage, "/brokers");
+  await card();
+  expect(screen.queryByRole("button", { name: "Add a group" })).toBeNull();
+});
+
+test("an empty cluster teaches how its first node is started", async () => {
+  answer({ "GET /api/v1/me/": ME, "GET /api/v1/broker-groups/": page() });
+  await mount(BrokersPage, "/brokers");
+  expect(await screen.findByText(/-m broker_node --group g1 /)).toBeInTheDocument();
+});

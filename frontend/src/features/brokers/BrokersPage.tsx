@@ -1,0 +1,94 @@
+import { Button, Skeleton, Stack } from "@mantine/core";
+import { IconPlus } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { useMay } from "@/api/me";
+import { AddGroup } from "@/features/brokers/AddGroup";
+import { groupViews } from "@/features/brokers/cluster";
+import { columnsOf } from "@/features/brokers/columns";
+import { brokersKey, loadGroups, topologyOptions } from "@/features/brokers/queries";
+import { firstNode } from "@/features/brokers/startCommand";
+import { Topology } from "@/features/brokers/Topology";
+import { useLive } from "@/live/useLive";
+import { LiveBadge } from "@/ui/LiveBadge";
+import { PageHeader } from "@/ui/PageHeader";
+import { ProblemAlert } from "@/ui/ProblemAlert";
+import { DataTable } from "@/ui/table/DataTable";
+import type { Filter } from "@/ui/table/types";
+import { Teach } from "@/ui/Teach";
+
+/** The cluster at work: drawn, and as a list. */
+export default function BrokersPage() {
+  const { t } = useTranslation("brokers");
+  const live = useLive("/ws/nodes/");
+  const may = useMay();
+  const [isAdding, setAdding] = useState(false);
+  const { data, error, isPending, refetch } = useQuery(topologyOptions());
+  const groups = useMemo(() => groupViews(data?.results ?? [], live.state), [data, live.state]);
+  const columns = useMemo(() => columnsOf(t, live.state), [t, live.state]);
+  const filters = useMemo<Filter[]>(
+    () => [
+      { kind: "search", name: "search", label: t("filter.search") },
+      {
+        kind: "select",
+        name: "kind",
+        label: t("column.kind"),
+        options: ["broker", "delay"].map((value) => ({ value, label: t(`kind.${value}`) })),
+      },
+      {
+        kind: "select",
+        name: "reported_state",
+        label: t("column.state"),
+        options: ["read_write", "read_only", "write_only", "offline"].map((value) => ({
+          value,
+          label: t(`verdict.${value}`),
+        })),
+      },
+      {
+        kind: "select",
+        name: "operator_state",
+        label: t("filter.decided"),
+        options: ["normal", "read_only", "draining"].map((value) => ({ value, label: t(`decided.${value}`) })),
+      },
+    ],
+    [t],
+  );
+  return (
+    <>
+      <PageHeader
+        title={t("title")}
+        badges={<LiveBadge view={live} />}
+        actions={
+          may("change_cluster") && (
+            <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setAdding(true)}>
+              {t("add.open")}
+            </Button>
+          )
+        }
+      />
+      <Stack gap="lg">
+        {error && <ProblemAlert error={error} onRetry={() => void refetch()} />}
+        {isPending && groups.length === 0 && <Skeleton height={260} />}
+        {groups.length > 0 && <Topology groups={groups} metaservers={live.state.metaservers} />}
+        <DataTable
+          label={t("title")}
+          queryKey={[...brokersKey, "list"]}
+          load={loadGroups}
+          columns={columns}
+          filters={filters}
+          rowKey={(row) => row.name}
+          ordering="name"
+          download="/api/v1/broker-groups/"
+          refetchMs={10_000}
+          empty={
+            <Teach title={t("empty.title")} code={firstNode("broker", "g1")}>
+              {t("empty.text")}
+            </Teach>
+          }
+        />
+      </Stack>
+      <AddGroup opened={isAdding} onClose={() => setAdding(false)} />
+    </>
+  );
+}

@@ -1,0 +1,45 @@
+import { Group, Progress, Stack, Text } from "@mantine/core";
+import { useTranslation } from "react-i18next";
+import { diskOf } from "@/features/brokers/cluster";
+import { bytes, percent } from "@/format/numbers";
+import type { Entry } from "@/live/applyDelta";
+import { measured } from "@/live/useLive";
+import { Measured } from "@/ui/Measured";
+import { useLanguage } from "@/ui/preferences";
+
+const WARN = 0.85;
+const BAD = 0.95;
+
+/** How full the disk is that a node's log lies on: by a bar, and in words. */
+export function DiskBar({ numbers, label = "" }: { numbers: Entry | undefined; label?: string }) {
+  const { t } = useTranslation("brokers");
+  const language = useLanguage();
+  const disk = diskOf(numbers);
+  if (!disk) {
+    return (
+      <Text size="xs">
+        {label} <Measured value={null} reason={measured(numbers, "disk_free_bytes").reason} />
+      </Text>
+    );
+  }
+  const share = disk.used / disk.total;
+  const said = t("disk_of", { used: bytes(disk.used, language), total: bytes(disk.total, language) });
+  return (
+    <Stack gap={2} miw={130}>
+      <Group justify="space-between" gap="xs" wrap="nowrap">
+        <Text size="xs" className="nowrap">
+          {label} {said}
+        </Text>
+        <Text size="xs" fw={share >= WARN ? 700 : 400}>
+          {percent(share, language)}
+        </Text>
+      </Group>
+      <Progress
+        value={share * 100}
+        size="sm"
+        color={share >= BAD ? "red" : share >= WARN ? "orange" : "blue"}
+        aria-label={`${t("disk")}: ${said}`}
+      />
+    </Stack>
+  );
+}

@@ -1,0 +1,123 @@
+import { Button, Stack, Text, Textarea, Tooltip } from "@mantine/core";
+import { useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import { useMay } from "@/api/me";
+import type { GroupVerdict } from "@/features/brokers/cluster";
+import {
+  brokersKey,
+  decide,
+  describe,
+  refresh,
+  remove,
+  type BrokerGroupDetail,
+  type Decision,
+} from "@/features/brokers/queries";
+import { ChangePlan, PlanDialog } from "@/ui/ChangeDialog";
+
+type Action = Decision | "describe" | "remove";
+
+/** What is being done, to which version of the group: the page goes on refreshing meanwhile. */
+interface Doing {
+  action: Action;
+  etag: string | null;
+}
+
+/** What can be done with a group, for whoever may. */
+export function GroupActions({
+  group,
+  verdict,
+  etag,
+}: {
+  group: BrokerGroupDetail;
+  verdict: GroupVerdict;
+  etag: string | null;
+}) {
+  const { t } = useTranslation("brokers");
+  const may = useMay();
+  const [doing, setDoing] = useState<Doing | null>(null);
+  if (!may("change_cluster")) return null;
+  const { operator_state: state, subjects } = group;
+  const mayBeRemoved = subjects === 0 && verdict === "offline";
+  const button = (action: Action, colour?: string) => (
+    <Button key={action} variant="default" c={colour} onClick={() => setDoing({ action, etag })} data-do={action}>
+      {t(`action.${action}.open`)}
+    </Button>
+  );
+  return (
+    <>
+      {button("describe")}
+      {state !== "normal" && button("writable")}
+      {state !== "read_only" && button("read-only")}
+      {state !== "draining" && button("drain")}
+      <Tooltip
+        label={t(subjects > 0 ? "remove_not_empty" : "remove_not_stopped")}
+        disabled={mayBeRemoved}
+        multiline
+        maw={320}
+      >
+        <Button
+          variant="default"
+          data-disabled={!mayBeRemoved || undefined}
+          aria-disabled={!mayBeRemoved}
+          onClick={() => mayBeRemoved && setDoing({ action: "remove", etag })}
+          data-do="remove"
+        >
+          {t("action.remove.open")}
+        </Button>
+      </Tooltip>
+      {doing && <Dialog group={group} doing={doing} onClose={() => setDoing(null)} />}
+    </>
+  );
+}
+
+function Dialog({ group, doing, onClose }: { group: BrokerGroupDetail; doing: Doing; onClose: () => void }) {
+  const { t } = useTranslation("brokers");
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const { name } = group;
+  const { action, etag } = doing;
+  const [description, setDescription] = useState(group.description);
+  const isDangerous = action === "drain" || action === "remove" || action === "read-only";
+  return (
+    <PlanDialog
+      opened
+      onClose={onClose}
+      title={t(`action.${action}.title`, { name })}
+      confirmName={isDangerous ? name : undefined}
+      actionLabel={t(`action.${action}.do`)}
+      doneMessage={t(`action.${action}.done`, { name })}
+      inputs={action === "describe" ? description : ""}
+      run={(attempt) => {
+        if (action === "describe") return describe(name, description, etag, attempt);
+        if (action === "remove") return remove(name, etag, attempt);
+        return decide(name, action, etag, attempt);
+      }}
+      show={(plan) => (
+        <Stack gap="xs">
+          {action !== "describe" && <Text size="sm">{t(`action_means.${action}`)}</Text>}
+          <ChangePlan plan={plan} />
+        </Stack>
+      )}
+      isWorthIt={(plan) => plan.is_change}
+      onDone={() => {
+        if (action === "remove") {
+          void navigate({ to: "/brokers" });
+          client.removeQueries({ queryKey: [...brokersKey, "one", name] });
+        }
+        void refresh(client);
+      }}
+    >
+      {action === "describe" && (
+        <Textarea
+          label={t("column.description")}
+          maxLength={500}
+          rows={3}
+          value={description}
+          onChange={(event) => setDescription(event.currentTarget.value)}
+        />
+      )}
+    </PlanDialog>
+  );
+}

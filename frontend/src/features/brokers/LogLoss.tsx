@@ -1,0 +1,40 @@
+import { Text, Textarea } from "@mantine/core";
+import { useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import { acceptLogLoss, refresh } from "@/features/brokers/queries";
+import { ChangeDialog } from "@/ui/ChangeDialog";
+
+/** Give up what a node's log had above its end now. The reason is not left empty: somebody will ask one day. */
+export function LogLoss({ nodeId, logEnd, onClose }: { nodeId: string; logEnd: string; onClose: () => void }) {
+  const { t } = useTranslation("brokers");
+  const client = useQueryClient();
+  const [reason, setReason] = useState("");
+  // The page goes on asking the node: what is accepted is what was read when this was opened.
+  const [end] = useState(logEnd);
+  return (
+    <ChangeDialog
+      opened
+      onClose={onClose}
+      title={t("loss.dialog", { node: nodeId })}
+      confirmName={nodeId}
+      actionLabel={t("loss.do")}
+      doneMessage={t("loss.done", { node: nodeId })}
+      run={({ dryRun }) => acceptLogLoss(nodeId, end, { dryRun, reason: reason.trim() })}
+      inputs={reason}
+      isReady={reason.trim() !== ""}
+      reasonField={false}
+      onDone={() => void refresh(client)}
+    >
+      <Text size="sm">{t("loss.warning")}</Text>
+      <Textarea
+        label={t("loss.why")}
+        required
+        maxLength={500}
+        rows={3}
+        value={reason}
+        onChange={(event) => setReason(event.currentTarget.value)}
+      />
+    </ChangeDialog>
+  );
+}

@@ -1,0 +1,124 @@
+import "@/features/brokers/brokers.css";
+import { Anchor, Badge, Group, Paper, Stack, Text } from "@mantine/core";
+import { useTranslation } from "react-i18next";
+import { COLOURS, nodeVerdict, type NodeView } from "@/features/brokers/cluster";
+import { DiskBar } from "@/features/brokers/DiskBar";
+import { Verdict } from "@/features/brokers/Verdict";
+import { sequence } from "@/format/numbers";
+import type { Entry } from "@/live/applyDelta";
+import { measured } from "@/live/useLive";
+import { Instant } from "@/ui/Instant";
+import { LinkTo } from "@/ui/LinkTo";
+import { Measured, type Format } from "@/ui/Measured";
+
+const RATES: Record<NodeView["kind"], readonly [string, Format][]> = {
+  broker: [
+    ["send_rate", "rate"],
+    ["pull_rate", "rate"],
+  ],
+  delay: [
+    ["delivered_per_second", "rate"],
+    ["pending", "compact"],
+  ],
+};
+
+/** A node: what it is, whether it answers, how full its disk is, how much goes through it; `isWhole`: its log too. */
+export function NodeBox({ node, group, isWhole = false }: { node: NodeView; group: string; isWhole?: boolean }) {
+  const { t } = useTranslation("brokers");
+  const { numbers } = node;
+  const verdict = nodeVerdict(numbers);
+  const reason = typeof numbers?.reason === "string" ? numbers.reason : "";
+  const own = typeof numbers?.state_reason === "string" ? numbers.state_reason : "";
+  const lastAt = typeof numbers?.at === "string" ? numbers.at : null;
+  const damaged = measured(numbers, "damaged_ranges").value ?? 0;
+  return (
+    <Paper
+      withBorder
+      p="xs"
+      className="node"
+      data-node={node.nodeId}
+      style={{ borderLeftColor: `var(--mantine-color-${COLOURS[verdict]}-filled)` }}
+    >
+      <Stack gap={6}>
+        <Group gap="xs" justify="space-between">
+          <Group gap={6}>
+            <Anchor
+              component={LinkTo}
+              to="/brokers/$name"
+              params={{ name: group } as never}
+              search={{ node: node.nodeId } as never}
+              size="sm"
+              fw={600}
+              className="break"
+            >
+              {node.nodeId}
+            </Anchor>
+            <Text size="xs" c="dimmed">
+              {t(`role.${node.role}`)}
+            </Text>
+          </Group>
+          <Verdict verdict={verdict} of="node" />
+        </Group>
+        <Text size="xs" c="dimmed" className="break">
+          {node.address}
+        </Text>
+        {damaged > 0 && (
+          <Badge color="red" variant="light">
+            {t("damaged", { count: damaged })}
+          </Badge>
+        )}
+        {(reason || own) && (
+          <Text size="xs" className="break" data-reason="">
+            {reason || own}
+            {lastAt && (
+              <>
+                {" · "}
+                {t("last_measured")} <Instant at={lastAt} relative />
+              </>
+            )}
+          </Text>
+        )}
+        <DiskBar numbers={numbers} label={t("disk")} />
+        <Group gap="md">
+          {RATES[node.kind].map(([field, as]) => (
+            <Text key={field} size="xs" data-rate={field}>
+              <Text span inherit c="dimmed">
+                {t(`number.${field}`)}
+              </Text>{" "}
+              <Measured {...measured(numbers, field)} as={as} />
+            </Text>
+          ))}
+        </Group>
+        {isWhole && <Whole numbers={numbers} />}
+      </Stack>
+    </Paper>
+  );
+}
+
+function Whole({ numbers }: { numbers: Entry | undefined }) {
+  const { t } = useTranslation("brokers");
+  const { log_begin: begin, log_end: end, reason } = numbers ?? {};
+  const isKnown = typeof begin === "string" && typeof end === "string";
+  return (
+    <Group gap="md">
+      <Text size="xs" data-fact="log">
+        <Text span inherit c="dimmed">
+          {t("fact.log")}
+        </Text>{" "}
+        {isKnown ? (
+          `${sequence(begin)} – ${sequence(end)}`
+        ) : (
+          <Measured value={null} reason={typeof reason === "string" ? reason : null} />
+        )}
+      </Text>
+      {(["connections", "uptime_seconds"] as const).map((field) => (
+        <Text key={field} size="xs">
+          <Text span inherit c="dimmed">
+            {t(field === "connections" ? "number.connections" : "fact.uptime")}
+          </Text>{" "}
+          <Measured {...measured(numbers, field)} as={field === "connections" ? "count" : "duration"} />
+        </Text>
+      ))}
+    </Group>
+  );
+}

@@ -1,0 +1,87 @@
+import { Anchor, Badge, Group, Text, Title } from "@mantine/core";
+import { useMemo } from "react";
+import { useTranslation } from "react-i18next";
+import { brokersKey, loadPlaced, type Placed } from "@/features/brokers/queries";
+import { LinkTo } from "@/ui/LinkTo";
+import { DataTable } from "@/ui/table/DataTable";
+import type { Column, Filter } from "@/ui/table/types";
+
+const MOVING_REFRESH_MS = 2_000;
+
+/** The subjects that a broker group serves, and which of them come or go. */
+export function PlacedSubjects({ name, isMoving }: { name: string; isMoving: boolean }) {
+  const { t } = useTranslation("brokers");
+  const load = useMemo(() => loadPlaced(name), [name]);
+  const columns = useMemo<Column<Placed>[]>(
+    () => [
+      {
+        id: "name",
+        header: t("placed.subject"),
+        sort: "name",
+        isFixed: true,
+        cell: (row) => (
+          <Anchor component={LinkTo} to="/subjects/$subject" params={{ subject: row.name } as never}>
+            {row.name}
+          </Anchor>
+        ),
+      },
+      {
+        id: "phase",
+        header: t("placed.phase"),
+        cell: (row) => {
+          const phase = row.phases[name];
+          if (!phase) return t("placed.serves");
+          return (
+            <Badge variant="light" color="blue" title={t(`placed.hint.${phase}`)}>
+              {t(`placed.${phase}`)}
+            </Badge>
+          );
+        },
+      },
+      {
+        id: "others",
+        header: t("placed.others"),
+        cell: (row) => (
+          <Group gap={8}>
+            {row.broker_groups
+              .filter((other) => other !== name)
+              .map((other) => (
+                <Anchor key={other} component={LinkTo} to="/brokers/$name" params={{ name: other } as never} size="sm">
+                  {other}
+                </Anchor>
+              ))}
+          </Group>
+        ),
+      },
+      {
+        id: "consumer_groups",
+        header: t("placed.consumer_groups"),
+        sort: "consumer_groups",
+        align: "right",
+        cell: (row) => row.consumer_groups,
+      },
+      { id: "owner", header: t("placed.owner"), sort: "owner", cell: (row) => row.owner ?? "—" },
+    ],
+    [t, name],
+  );
+  const filters = useMemo<Filter[]>(() => [{ kind: "search", name: "search", label: t("placed.search") }], [t]);
+  return (
+    <section aria-label={t("column.subjects")}>
+      <Title order={2} size="h4" mb="xs">
+        {t("column.subjects")}
+      </Title>
+      <DataTable
+        label={t("column.subjects")}
+        queryKey={[...brokersKey, "one", name, "subjects"]}
+        load={load}
+        columns={columns}
+        filters={filters}
+        rowKey={(row) => row.name}
+        ordering="name"
+        download={`/api/v1/subjects/?broker_group=${encodeURIComponent(name)}`}
+        refetchMs={isMoving ? MOVING_REFRESH_MS : undefined}
+        empty={<Text c="dimmed">{t("placed.none")}</Text>}
+      />
+    </section>
+  );
+}

@@ -1,0 +1,131 @@
+import type { BrokerGroup, Kind, NodeRow } from "@/features/brokers/queries";
+import type { Entry, LiveState } from "@/live/applyDelta";
+
+/** A node as pages show it: where it is, and its newest numbers. */
+export interface NodeView {
+  nodeId: string;
+  role: "master" | "slave";
+  address: string;
+  kind: Kind;
+  /** What the collector measured; undefined before it is known. */
+  numbers: Entry | undefined;
+}
+
+/** A broker or delay group as pages show it. */
+export interface GroupView {
+  name: string;
+  kind: Kind;
+  verdict: GroupVerdict;
+  /** Null until the API was asked: the live feed has no placement. */
+  subjects: number | null;
+  subjectsMoving: number;
+  nodes: readonly NodeView[];
+  /** The numbers that stand for the group. */
+  master: NodeView | undefined;
+}
+
+/** The one word for how a group does. `refusing`: read only by itself, a full disk say; `read_only`: an operator wants it. */
+export type GroupVerdict = "offline" | "draining" | "read_only" | "refusing" | "write_only" | "read_write";
+/** `unmeasured`: it does not answer; `unknown`: nothing is known yet. */
+export type NodeVerdict = "read_write" | "read_only" | "write_only" | "offline" | "unmeasured" | "unknown";
+
+export const COLOURS: Record<GroupVerdict | NodeVerdict, string> = {
+  read_write: "teal",
+  read_only: "yellow",
+  write_only: "yellow",
+  refusing: "orange",
+  draining: "blue",
+  offline: "red",
+  unmeasured: "red",
+  unknown: "gray",
+};
+
+const STATES: ReadonlySet<unknown> = new Set(["read_write", "read_only", "write_only", "offline"]);
+
+function text(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+export function groupVerdict(reported: string, operator: string): GroupVerdict {
+  if (reported === "read_write" || reported === "read_only" || reported === "write_only") {
+    if (operator === "draining") return "draining";
+    if (operator === "read_only") return "read_only";
+    return reported === "read_only" ? "refusing" : reported;
+  }
+  return "offline";
+}
+
+export function nodeVerdict(numbers: Entry | undefined): NodeVerdict {
+  if (!numbers) return "unknown";
+  if (numbers.is_measured === false) return "unmeasured";
+  return STATES.has(numbers.state) ? (numbers.state as NodeVerdict) : "unknown";
+}
+
+function ofRow(row: NodeRow, live: LiveState): NodeView {
+  const { node_id: nodeId, kind } = row;
+  const numbers = live.nodes?.[nodeId];
+  const isMaster = numbers ? numbers.is_master === true : row.is_master;
+  const address = text(numbers?.address) || row.address;
+  return { nodeId, kind, address, role: isMaster ? "master" : "slave", numbers };
+}
+
+function ofEntry(numbers: Entry): NodeView {
+  return {
+    nodeId: text(numbers.node_id),
+    role: numbers.is_master === true ? "master" : "slave",
+    address: text(numbers.address),
+    kind: numbers.kind === "delay" ? "delay" : "broker",
+    numbers,
+  };
+}
+
+/** A group as the API told it, with what is known live: states and numbers of this second, nodes that came since. */
+export function withLive(row: BrokerGroup, live: LiveState): GroupView {
+  const group = live.broker_groups?.[row.name];
+  const known = new Set(row.nodes.map((node) => node.node_id));
+  const added = Object.values(live.nodes ?? {}).filter(
+    (entry) => entry.broker_group === row.name && !known.has(text(entry.node_id)),
+  );
+  const nodes = [...row.nodes.map((node) => ofRow(node, live)), ...added.map(ofEntry)].sort(
+    (a, b) => Number(b.role === "master") - Number(a.role === "master") || a.nodeId.localeCompare(b.nodeId),
+  );
+  return {
+    name: row.name,
+    kind: row.kind,
+    verdict: groupVerdict(text(group?.state) || row.reported_state, text(group?.operator_state) || row.operator_state),
+    subjects: row.subjects,
+    subjectsMoving: row.subjects_moving,
+    nodes,
+    master: nodes.find((node) => node.role === "master"),
+  };
+}
+
+/** All groups of the drawing, by name: those of the API, and those that only the live feed knows yet. */
+export function groupViews(rows: readonly BrokerGroup[], live: LiveState): GroupView[] {
+  const known = new Set(rows.map((row) => row.name));
+  const added = Object.entries(live.broker_groups ?? {}).flatMap(([name, group]): GroupView[] => {
+    if (known.has(name)) return [];
+    const nodes = Object.values(live.nodes ?? {})
+      .filter((entry) => entry.broker_group === name)
+      .map(ofEntry);
+    return [
+      {
+        name,
+        kind: group.kind === "delay" ? "delay" : "broker",
+        verdict: groupVerdict(text(group.state), text(group.operator_state)),
+        subjects: null,
+        subjectsMoving: 0,
+        nodes,
+        master: nodes.find((node) => node.role === "master"),
+      },
+    ];
+  });
+  return [...rows.map((row) => withLive(row, live)), ...added].sort((a, b) => a.name.localeCompare(b.name));
+}
+
+/** Used and whole bytes of a node's disk; null where it was not measured. */
+export function diskOf(numbers: Entry | undefined): { used: number; total: number } | null {
+  const { disk_free_bytes: free, disk_total_bytes: total } = numbers ?? {};
+  if (typeof free !== "number" || typeof total !== "number" || total <= 0) return null;
+  return { used: total - free, total };
+}

@@ -1,0 +1,61 @@
+/** A node's own numbers as pages show them, of what it answers to `GET /stats`; null where it does not say. */
+export interface NodeStats {
+  state: string | null;
+  /** Why it takes no sends; "" when it does. */
+  stateReason: string;
+  uptimeSeconds: number | null;
+  connections: number | null;
+  logBegin: number | null;
+  logEnd: number | null;
+  syncedEnd: number | null;
+  damaged: readonly Damage[];
+  policyVersion: string | null;
+  policyProblem: string;
+}
+
+/** A range of the log that can't be read. */
+export interface Damage {
+  begin: number;
+  end: number;
+  why: string;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function number(value: unknown): number | null {
+  return typeof value === "number" ? value : null;
+}
+
+function text(value: unknown): string {
+  return typeof value === "string" || typeof value === "number" ? String(value) : "";
+}
+
+export function readStats(stats: Readonly<Record<string, unknown>>): NodeStats {
+  const log = isRecord(stats.log) ? stats.log : {};
+  const policy = isRecord(stats.policy) ? stats.policy : {};
+  const damaged = Array.isArray(log.damaged) ? log.damaged.filter(isRecord) : [];
+  return {
+    state: text(stats.state) || null,
+    stateReason: text(stats.state_reason),
+    uptimeSeconds: number(stats.uptime_seconds),
+    connections: number(stats.connections),
+    logBegin: number(log.begin),
+    logEnd: number(log.end),
+    syncedEnd: number(log.synced_end),
+    damaged: damaged.map(({ begin, end, why }) => ({
+      begin: number(begin) ?? 0,
+      end: number(end) ?? 0,
+      why: text(why),
+    })),
+    policyVersion: text(policy.version) || null,
+    policyProblem: text(policy.problem),
+  };
+}
+
+/** How many bytes of log a node had reported and has no more: acknowledged messages that are gone. 0: none; null: not known. */
+export function missingBytes(reportedEnd: string, stats: NodeStats | null): number | null {
+  if (stats?.syncedEnd == null) return null;
+  return Math.max(0, Number(reportedEnd) - stats.syncedEnd);
+}
