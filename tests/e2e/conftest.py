@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.support.browser import DESKTOP, WAIT_SECONDS, BrowserMissing, Look, Visit, chromium, visit
 from tests.support.console_system import ConsoleSystem, Person, console_system
+from tests.support.people import PASSWORD
 from tests.support.services import Server, named_databases
 
 TOTP_SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
@@ -35,7 +36,7 @@ class Visits:
         """A new visit, signed in when a user is named."""
         self.made.append(visit(self._browser, self._url, look))
         if user:
-            self.made[-1].sign_in(user)
+            self.made[-1].sign_in(user, PASSWORD)
         return self.made[-1]
 
     def close(self) -> None:

@@ -21,7 +21,6 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from tests.support.people import PASSWORD, SIGN_IN
 from tests.support.processes import PROJECT
 
 WAIT_SECONDS = 10.0
@@ -33,6 +32,7 @@ FLAGS = (
 )  # fmt: skip
 AXE = PROJECT / "frontend/node_modules/axe-core/axe.min.js"
 AXE_TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
+SIGN_IN = "/_allauth/browser/v1"
 _RESOURCE_FAILED = "Failed to load resource"
 """What Chromium's console says of each failed request; `Visit` judges the request itself."""
 
@@ -90,7 +90,7 @@ class Visit:
         self.page.goto(f"{self.url}{path}")
         return self.page
 
-    def sign_in(self, name: str, password: str = PASSWORD) -> None:
+    def sign_in(self, name: str, password: str) -> None:
         """Sign in by the JSON address, for tests that are not about signing in."""
         request = self._context.request
         request.get(f"{self.url}{SIGN_IN}/config")
