@@ -1,4 +1,4 @@
-"""The demo from its beginning to its end: metadata, messages, then traffic until it is stopped."""
+"""The demo's messages from the first to the last: history, delayed ones, then traffic until it is stopped."""
 
 import asyncio
 from collections import Counter
@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote
 
-from console.demo.metadata import make_metadata
 from console.demo.senders import Senders
 from console.demo.session import Session
-from console.demo.shop import read_shop
+from console.demo.shop import Shop
 from console.demo.workers import Workers
 from qmq.client.delayed import DelayedReceipt
 from qmq.errors import QmqError
@@ -39,9 +38,9 @@ class Options:
 
 
 async def run(
-    session: Session, options: Options, now: datetime, counts: Counter[str], tell: Callable[[str], None]
+    session: Session, shop: Shop, options: Options, now: datetime, counts: Counter[str], tell: Callable[[str], None]
 ) -> None:
-    """Run the demo in the system that `session` is signed in to, until it is cancelled or what `options` ask for is done.
+    """Send and receive in the system that `session` is signed in to, until it is cancelled or what `options` ask for is done.
 
     Args:
         counts: where messages are counted: sent, failed, received, retried.
@@ -51,9 +50,6 @@ async def run(
         QmqError: the console refuses something or no longer answers, or the system takes no messages.
     """
     _check_takes_messages(session)
-    shop = read_shop()
-    for line in make_metadata(session, shop, now):
-        tell(line)
 
     def progress() -> None:
         tell("\r" + ", ".join(f"{counts[word]:,} {word}" for word in ("sent", "received", "retried", "failed")))

@@ -21,7 +21,7 @@ def use_data_dir(given: str) -> str:
     data_dir = os.path.abspath(given)
     if os.path.abspath(settings.DATA_DIR) != data_dir:
         os.environ["QMQ_DATA_DIR"] = data_dir
-        os.execv(sys.executable, [sys.executable, *sys.argv])
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     return data_dir
 
 

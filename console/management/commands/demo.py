@@ -18,8 +18,11 @@ from django.utils import timezone
 from console.accounts import services
 from console.accounts.models import User
 from console.accounts.roles import Role
+from console.demo.history import publish_history
+from console.demo.metadata import make_metadata
 from console.demo.run import Options, run
 from console.demo.session import Session
+from console.demo.shop import Shop, read_shop
 from console.launcher import Ports
 from console.management.places import add_places, use_data_dir
 from metaserver.services.changes import ChangeRefused
@@ -75,7 +78,12 @@ class Command(BaseCommand):
         try:
             session = Session(options["console"] or f"http://127.0.0.1:{ports.console}")
             self._sign_in(session)
-            asyncio.run(self._run(session, wanted))
+            shop = read_shop()
+            tell = self._teller()
+            for line in make_metadata(session, shop, timezone.now()):
+                tell(line)
+            tell(publish_history(session, shop, seed=wanted.seed))
+            asyncio.run(self._run(session, shop, wanted, tell))
         except QmqError as error:
             raise CommandError(str(error)) from error
 
@@ -96,9 +104,9 @@ class Command(BaseCommand):
             ) from error
         self.stdout.write(f"console {session.url}: sign in as {USER}, password {password}")
 
-    async def _run(self, session: Session, wanted: Options) -> None:
+    async def _run(self, session: Session, shop: Shop, wanted: Options, tell: Callable[[str], None]) -> None:
         counts: Counter[str] = Counter()
-        task = asyncio.create_task(run(session, wanted, timezone.now(), counts, self._teller()))
+        task = asyncio.create_task(run(session, shop, wanted, timezone.now(), counts, tell))
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         with contextlib.suppress(asyncio.CancelledError):
