@@ -14,6 +14,7 @@ from tests.support.browser import DESKTOP, PHONE, Look, Visit
 from tests.support.people import PASSWORD
 
 CHINESE = replace(DESKTOP, locale="zh-CN")
+START = "/subjects"
 LOGIN = "/_allauth/browser/v1/auth/login"
 
 
@@ -38,7 +39,7 @@ def test_with_the_password_to_where_one_wanted_to_go(
 
 def test_a_wrong_password_is_said_and_the_right_one_still_works(new_visit: Callable[..., Visit]) -> None:
     visit = new_visit()
-    sign_in = SignInPage(visit).open()
+    sign_in = SignInPage(visit).open(START)
     visit.expects(400, LOGIN)
     sign_in.give("vera", "not-her-password")
     expect(sign_in.problem).to_contain_text(sign_in.text("sign_in:error.username_password_mismatch"))
@@ -48,7 +49,7 @@ def test_a_wrong_password_is_said_and_the_right_one_still_works(new_visit: Calla
 
 def test_with_a_one_time_code(new_visit: Callable[..., Visit]) -> None:
     visit = new_visit()
-    sign_in = SignInPage(visit).open()
+    sign_in = SignInPage(visit).open(START)
     visit.expects(401, LOGIN)
     sign_in.give("tom", PASSWORD)
     visit.expects(400, "/_allauth/browser/v1/auth/2fa/authenticate")
@@ -61,7 +62,7 @@ def test_with_a_one_time_code(new_visit: Callable[..., Visit]) -> None:
 
 def test_the_language_is_chosen_before_signing_in_and_kept(new_visit: Callable[..., Visit]) -> None:
     visit = new_visit()
-    sign_in = SignInPage(visit).open()
+    sign_in = SignInPage(visit).open(START)
     sign_in.choose_language("zh")
     expect(sign_in.heading).to_have_text(sign_in.text("sign_in:title"))
     expect(visit.page.locator("html")).to_have_attribute("lang", "zh-CN")
