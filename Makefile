@@ -46,6 +46,13 @@ lint: nodejs ## style, types, import rules
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.frontend run lint typecheck
 
+.PHONY: demo screenshots
+demo: setup ## load an online shop into the system that `make up` runs: make demo ARGS="--seconds 60"
+	@$(BIN)/python manage.py demo $(ARGS)
+
+screenshots: frontend ## every page as a picture, into screenshots/: make screenshots ARGS="overview groups"
+	@$(BIN)/python -m tests.support.screenshots $(ARGS)
+
 # Two rows of tests side by side (tests/support/all_tests.py); a failure in one does not hide the others.
 test: lint frontend ## lint and all tests: make test ARGS="-k word"
 	@$(BIN)/python -m tests.support.all_tests $(ARGS)

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from argparse import ArgumentTypeError
 from typing import Any
 
 from django.core.management import call_command
@@ -10,15 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from console.accounts.services import FIRST_ADMIN, ensure_first_admin
 from console.launcher import main
-
-PORTS_NEEDED = 9
-
-
-def _port_base(text: str) -> int:
-    value = int(text) if text.isdigit() else 0
-    if not 1024 <= value <= 65535 - PORTS_NEEDED:
-        raise ArgumentTypeError(f"{text!r}: a port from 1024 to {65535 - PORTS_NEEDED} is needed")
-    return value
+from console.management.places import add_places, use_data_dir
 
 
 def show_first_admin() -> None:
@@ -43,22 +34,11 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Flags."""
-        parser.add_argument(
-            "--data-dir", default=os.environ.get("QMQ_DATA_DIR", "var"), help="where everything is kept"
-        )
-        parser.add_argument(
-            "--port-base", type=_port_base, help="console here, metaserver on the next two, then brokers"
-        )
+        add_places(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Migrate and run."""
-        from django.conf import settings
-
-        data_dir = os.path.abspath(options["data_dir"])
-        if os.path.abspath(settings.DATA_DIR) != data_dir:
-            # Settings were read for another folder: start again with this one in the environment.
-            os.environ["QMQ_DATA_DIR"] = data_dir
-            os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+        data_dir = use_data_dir(options["data_dir"])
         os.makedirs(os.path.join(data_dir, "meta"), exist_ok=True)
         call_command("migrate", interactive=False, verbosity=0)
         show_first_admin()

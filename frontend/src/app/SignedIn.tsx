@@ -8,6 +8,7 @@ import { asProblem } from "@/api/problem";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 
 const ACCOUNT = "/account";
+const SIGN_IN = "/sign-in";
 
 /** The pages for who is signed in; others go to the sign-in page and come back. Whoever lacks a demanded second factor sets it up first. */
 export function SignedIn({ children }: { children: ReactNode }) {
@@ -15,7 +16,9 @@ export function SignedIn({ children }: { children: ReactNode }) {
   const { data: me, error, refetch } = useQuery({ ...meOptions(), retry: false });
   const location = useRouterState({ select: (state) => state.location });
   if (error && asProblem(error).status === 401) {
-    return <Navigate to="/sign-in" search={{ next: location.href }} replace />;
+    // While the sign-in page loads, this page is still shown, at the new address already: going there again would never end.
+    if (location.pathname === SIGN_IN) return null;
+    return <Navigate to={SIGN_IN} search={{ next: location.href }} replace />;
   }
   if (error) return <ProblemAlert error={error} onRetry={() => void refetch()} />;
   if (!me) {

@@ -1,0 +1,145 @@
+"""`manage.py demo`: an online shop's data and traffic in a system that runs."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from argparse import ArgumentTypeError
+from collections import Counter
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
+from django.utils import timezone
+
+from console.accounts import services
+from console.accounts.models import User
+from console.accounts.roles import Role
+from console.demo.history import publish_history
+from console.demo.metadata import make_metadata
+from console.demo.run import Options, run
+from console.demo.session import Session
+from console.demo.shop import Shop, read_shop
+from console.launcher import Ports
+from console.management.places import add_places, use_data_dir
+from metaserver.services.changes import ChangeRefused
+from qmq.errors import ConnectionLost, QmqError
+
+USER = "demo"
+"""The administrator that the demo acts as."""
+REASON = "manage.py demo"
+RATE = 20.0
+RATE_MAX = 2_000.0
+SEED = 2_026
+PROGRESS_SECONDS = 10.0
+"""How often progress is told where it is no terminal."""
+
+
+def _positive(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        value = float(text)
+        if 0 < value < float("inf"):
+            return value
+    raise ArgumentTypeError(f"{text!r}: a number above 0 is needed")
+
+
+def _rate(text: str) -> float:
+    value = _positive(text)
+    if value > RATE_MAX:
+        raise ArgumentTypeError(f"{text!r}: up to {RATE_MAX:g} messages a second are possible")
+    return value
+
+
+class Command(BaseCommand):
+    """Teams, people, subjects, consumer groups, alerts, delayed messages and dead letters of an online shop, and its traffic
+    until Ctrl-C. For a system to look at: what it makes stays."""
+
+    help = __doc__ or ""
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Flags."""
+        add_places(parser)
+        parser.add_argument("--console", help="the console's URL; default: the one of --port-base")
+        parser.add_argument("--once", action="store_true", help="load, let consumers work it off, and end")
+        parser.add_argument("--seconds", type=_positive, help="how long to send; default: until Ctrl-C")
+        parser.add_argument("--rate", type=_rate, default=RATE, help=f"messages a second; default: {RATE:g}")
+        parser.add_argument("--seed", type=int, default=SEED, help="another one makes other messages")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Sign in and run."""
+        use_data_dir(options["data_dir"])
+        base = options["port_base"]
+        ports = Ports.choose(base)
+        meta_url = settings.META_URL if base is None else f"http://127.0.0.1:{ports.meta_http}/meta/address"
+        wanted = Options(meta_url, options["rate"], options["seconds"], options["once"], options["seed"])
+        try:
+            session = Session(options["console"] or f"http://127.0.0.1:{ports.console}")
+            self._sign_in(session)
+            shop = read_shop()
+            tell = self._teller()
+            for line in make_metadata(session, shop, timezone.now()):
+                tell(line)
+            tell(publish_history(session, shop, seed=wanted.seed))
+            asyncio.run(self._run(session, shop, wanted, tell))
+        except QmqError as error:
+            raise CommandError(str(error)) from error
+
+    def _sign_in(self, session: Session) -> None:
+        try:
+            session.ask("GET", "/healthz")
+        except ConnectionLost as error:
+            raise CommandError(
+                f"{error}; start the system with `make up`, or say where it is with --port-base or --console"
+            ) from error
+        password = _password()
+        try:
+            session.sign_in(USER, password)
+        except QmqError as error:
+            raise CommandError(
+                f"the console at {session.url} does not let {USER} in: {error}. Is it the one whose data is in"
+                f" {settings.DATA_DIR}? --data-dir and QMQ_DATABASE_URL say where that is"
+            ) from error
+        self.stdout.write(f"console {session.url}: sign in as {USER}, password {password}")
+
+    async def _run(self, session: Session, shop: Shop, wanted: Options, tell: Callable[[str], None]) -> None:
+        counts: Counter[str] = Counter()
+        task = asyncio.create_task(run(session, shop, wanted, timezone.now(), counts, tell))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        self.stdout.write(f"\nended: {counts['sent']:,} messages sent, {counts['received']:,} received")
+
+    def _teller(self) -> Callable[[str], None]:
+        told_at = float("-inf")
+
+        def tell(line: str) -> None:
+            nonlocal told_at
+            is_progress = line.startswith("\r")
+            if sys.stdout.isatty():
+                self.stdout.write(line, ending="" if is_progress else "\n")
+            elif not is_progress or monotonic() - told_at >= PROGRESS_SECONDS:
+                told_at = monotonic() if is_progress else told_at
+                self.stdout.write(line.lstrip("\r"))
+            self.stdout.flush()
+
+        return tell
+
+
+def _password() -> str:
+    """A new password of the demo's administrator, who is made when missing. Raises CommandError."""
+    try:
+        if User.objects.filter(username=USER).exists():
+            made = services.reset_password(USER, actor=services.UP, reason=REASON)
+        else:
+            values = {"role": Role.ADMIN.value, "first_name": "Demo"}
+            made = services.create_user(USER, values, actor=services.UP, reason=REASON)
+    except (DatabaseError, ChangeRefused) as error:
+        raise CommandError(
+            f"user {USER} can't be made in the database of {settings.DATA_DIR}: {error}; is it the running system's?"
+        ) from error
+    assert made.secret is not None
+    return made.secret

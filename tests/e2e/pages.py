@@ -1,0 +1,103 @@
+"""Page objects: what a person sees and does on a page, by the words on the screen. No waiting but playwright's own."""
+
+import json
+from functools import cache
+from typing import Any
+
+from playwright.sync_api import Locator, expect
+
+from tests.support.browser import Visit
+from tests.support.processes import PROJECT
+
+TEXTS = PROJECT / "frontend/src/i18n"
+
+
+@cache
+def _namespace(language: str, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((TEXTS / language / f"{name}.json").read_text())
+    return found
+
+
+def text(language: str, key: str) -> str:
+    """A text of the front end: `sign_in:code.app`, or of the common ones `action.save`."""
+    namespace, _, path = key.rpartition(":")
+    value: Any = _namespace(language, namespace or "common")
+    for part in path.split("."):
+        value = value[part]
+    assert isinstance(value, str), key
+    return value
+
+
+class ConsolePage:
+    """What all pages have. `language` is the one that the visitor sees."""
+
+    def __init__(self, visit: Visit, language: str = "en") -> None:
+        self.visit = visit
+        self.page = visit.page
+        self.language = language
+
+    def text(self, key: str) -> str:
+        """A text in the visitor's language."""
+        return text(self.language, key)
+
+    def button(self, key: str) -> Locator:
+        """A button by its text."""
+        return self.page.get_by_role("button", name=self.text(key), exact=True)
+
+    @property
+    def heading(self) -> Locator:
+        """The page's name."""
+        return self.page.get_by_role("heading", level=1)
+
+    @property
+    def problem(self) -> Locator:
+        """What the page says that went wrong."""
+        return self.page.get_by_role("alert")
+
+    def choose_language(self, language: str) -> None:
+        """Switch; both languages have the same button."""
+        self.page.locator(f"[data-language={language}]").click()
+        self.language = language
+
+    def fits_its_width(self) -> None:
+        """Fail when the page as a whole has to be scrolled sideways."""
+        wide = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, f"{self.page.url} is {wide} px wider than its window"
+
+
+class Inside(ConsolePage):
+    """Any page for who is signed in."""
+
+    def is_shown(self, user: str) -> None:
+        """Wait until the frame is there, with this user in it."""
+        name = self.text("settings.account").replace("{{name}}", user)
+        expect(self.page.get_by_role("button", name=name, exact=True)).to_be_visible()
+
+    def sign_out(self, user: str) -> None:
+        """By the menu."""
+        name = self.text("settings.account").replace("{{name}}", user)
+        self.page.get_by_role("button", name=name, exact=True).click()
+        self.page.get_by_role("menuitem", name=self.text("action.sign_out")).click()
+
+
+class SignInPage(ConsolePage):
+    """The way in."""
+
+    def open(self, next_path: str = "") -> "SignInPage":
+        """Go there; with `next_path` by way of a page that sends whoever is not signed in there."""
+        if next_path:
+            self.visit.expects(401, "/api/v1/me/")
+        self.visit.open(next_path or "/sign-in")
+        expect(self.heading).to_have_text(self.text("sign_in:title"))
+        return self
+
+    def give(self, user: str, password: str) -> None:
+        """Fill in name and password, and send them."""
+        self.page.get_by_label(self.text("sign_in:login")).fill(user)
+        self.page.get_by_label(self.text("sign_in:password"), exact=True).fill(password)
+        self.button("sign_in:title").click()
+
+    def give_code(self, code: str) -> None:
+        """Fill in the second factor, and send it."""
+        self.page.get_by_label(self.text("sign_in:code.app")).fill(code)
+        self.button("sign_in:code.go_on").click()

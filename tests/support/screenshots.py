@@ -1,0 +1,169 @@
+"""`make screenshots`: every page of the console as a picture, with the demo's data, from a system of its own.
+
+python -m tests.support.screenshots [--to FOLDER] [NAME ...]
+
+Ends with 1 when a page shows an error, is not there, or something went wrong in it (as `tests.support.browser.Visit` has it).
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from playwright.sync_api import Browser, Error, expect
+
+from tests.support.browser import DESKTOP, PHONE, Look, Visit, chromium, visit
+from tests.support.console_system import ConsoleSystem, console_system
+from tests.support.processes import PROJECT
+from tests.support.services import redis_server
+from tests.support.waiting import eventually
+
+LOAD_SECONDS = 240.0
+"""How long the demo may take until everything is loaded."""
+SHOW_SECONDS = 20.0
+"""How long a page may take to show its data."""
+RATE = "20"
+
+LOOKS = {
+    "en": DESKTOP,
+    "zh": replace(DESKTOP, locale="zh-CN"),
+    "dark": replace(DESKTOP, colour_scheme="dark"),
+    "phone": PHONE,
+    "phone-zh-dark": replace(PHONE, locale="zh-CN", colour_scheme="dark"),
+}
+ALL = tuple(LOOKS)
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """A page and how it is looked at."""
+
+    name: str
+    path: str
+    looks: tuple[str, ...] = ("en",)
+    is_public: bool = False
+
+
+SHOTS = (
+    Shot("sign-in", "/sign-in", ALL, is_public=True),
+    Shot("overview", "/", ALL),
+    Shot("subjects", "/subjects", ALL),
+    Shot("subject", "/subjects/order.created", ("en", "zh", "phone")),
+    Shot("subject-messages", "/subjects/order.created?tab=messages", ("en", "zh")),
+    Shot("subject-tail", "/subjects/click.tracked?tab=tail"),
+    Shot("subject-groups", "/subjects/order.created?tab=groups"),
+    Shot("subject-placement", "/subjects/order.created?tab=placement"),
+    Shot("subject-settings", "/subjects/order.created?tab=settings"),
+    Shot("groups", "/groups", ALL),
+    Shot("group", "/groups/order.created/fraud-check", ("en", "zh", "dark", "phone")),
+    Shot("brokers", "/brokers", ("en", "zh", "dark", "phone")),
+    Shot("broker", "/brokers/g1", ("en", "phone")),
+    Shot("delayed", "/delayed", ("en", "zh", "dark", "phone")),
+    Shot("dead-letters", "/dead-letters", ("en", "zh")),
+    Shot("dead-letters-of-group", "/dead-letters/payment.requested/card-gateway", ("en", "phone")),
+    Shot("trace", "/trace"),
+    Shot("trace-of-message", "/trace/order.created/g1/0", ("en", "dark")),
+    Shot("analytics", "/analytics", ("en", "zh", "dark")),
+    Shot("alerts", "/alerts", ("en", "zh", "phone")),
+    Shot("alert-rules", "/alerts?tab=rules"),
+    Shot("alert-channels", "/alerts?tab=channels"),
+    Shot("alert-silences", "/alerts?tab=silences"),
+    Shot("provisioning", "/provisioning", ("en", "zh")),
+    Shot("audit", "/audit", ("en", "dark")),
+    Shot("tasks", "/tasks", ("en", "zh")),
+    Shot("users", "/users", ("en", "phone")),
+    Shot("user", "/users/1"),
+    Shot("teams", "/teams"),
+    Shot("team", "/teams/orders"),
+    Shot("tokens", "/tokens"),
+    Shot("account", "/account", ("en", "zh", "phone")),
+)
+"""Every page. A new one is added here."""
+
+
+def main() -> int:
+    """The exit code."""
+    parser = argparse.ArgumentParser(description="Write every page of the console as a picture.")
+    parser.add_argument("--to", type=Path, default=PROJECT / "screenshots", help="the folder; default: screenshots")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"some pages: {', '.join(shot.name for shot in SHOTS)}"
+    )
+    arguments = parser.parse_args()
+    unknown = set(arguments.names) - {shot.name for shot in SHOTS}
+    if unknown:
+        parser.error(f"there is no page {', '.join(sorted(unknown))}")
+    shots = [shot for shot in SHOTS if not arguments.names or shot.name in arguments.names]
+    arguments.to.mkdir(parents=True, exist_ok=True)
+    wrong = list(_take(shots, arguments.to))
+    print("\n".join((f"{arguments.to}: {sum(len(shot.looks) for shot in shots)} pictures", *wrong)))
+    return 1 if wrong else 0
+
+
+def _take(shots: list[Shot], to: Path) -> Iterator[str]:
+    """Write the pictures; yields what went wrong."""
+    with (
+        tempfile.TemporaryDirectory(prefix="qmq-screenshots-") as folder,
+        redis_server() as redis,
+        console_system(Path(folder), redis.url) as system,
+        demo(system) as password,
+        chromium() as browser,
+    ):
+        for shot in shots:
+            for name in shot.looks:
+                picture = to / f"{shot.name}.{name}.png"
+                for line in _shoot(browser, system, shot, LOOKS[name], picture, password):
+                    yield f"{picture.name}: {line}"
+
+
+def _shoot(browser: Browser, system: ConsoleSystem, shot: Shot, look: Look, to: Path, password: str) -> list[str]:
+    with closing(visit(browser, system.url, look)) as one:
+        if not shot.is_public:
+            one.sign_in("demo", password)
+        problems = []
+        try:
+            _show(one, shot.path)
+        except (AssertionError, Error) as error:
+            problems.append(str(error).splitlines()[0])
+        one.page.screenshot(path=to, full_page=True, animations="disabled")
+        said = one.page.locator("[data-problem], [data-page=not-found]").all_inner_texts()
+        return [*problems, *(" ".join(text.split()) for text in said), *one.problems()]
+
+
+def _show(one: Visit, path: str) -> None:
+    """Open a page and wait until its data are there."""
+    page = one.open(path)
+    expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=SHOW_SECONDS * 1000)
+    page.wait_for_load_state("networkidle")
+    loading = page.locator(".mantine-Loader-root, .mantine-Skeleton-root[data-visible]")
+    expect(loading).to_have_count(0, timeout=SHOW_SECONDS * 1000)
+
+
+@contextmanager
+def demo(system: ConsoleSystem) -> Iterator[str]:
+    """The demo at work in a system, loaded; the password of its administrator `demo`."""
+    path = system.folder / "demo.out"
+    with path.open("w") as out:
+        process = subprocess.Popen(
+            [sys.executable, "manage.py", "demo", "--console", system.url, "--rate", RATE],
+            env={**system.environment, "PYTHONUNBUFFERED": "1"}, cwd=PROJECT, stdout=out, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    def loaded() -> re.Match[str] | None:
+        said = path.read_text()
+        assert process.poll() is None, f"the demo ended with {process.returncode}:\n{said}"
+        return re.search(r"password (\S+)$.*^[\d,]+ sent, ", said, re.MULTILINE | re.DOTALL)
+
+    try:
+        yield eventually(loaded, LOAD_SECONDS, "the demo is loaded").group(1)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
