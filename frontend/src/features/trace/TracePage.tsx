@@ -18,7 +18,7 @@ import { Teach } from "@/ui/Teach";
 import { useUrlState } from "@/ui/urlState";
 import { usePathParams } from "@/ui/usePathParams";
 
-const FIRST_GROUP = (subject: string) => `qmq consume ${subject} --group billing`;
+const FIRST_GROUP = (subject: string) => `qmq consume ${subject} billing`;
 
 /** What became of one message: until it was stored, then in each consumer group, as far as the nodes still know. */
 export default function TracePage() {
