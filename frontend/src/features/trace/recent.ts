@@ -24,6 +24,8 @@ export function recentOf(text: string | undefined): Place[] {
 
 /** The parameter's text with a place in front; each place is there once, the oldest go. */
 export function withRecent(text: string | undefined, place: Place): string {
-  const others = recentOf(text).map(textOf).filter((one) => one !== textOf(place));
+  const others = recentOf(text)
+    .map(textOf)
+    .filter((one) => one !== textOf(place));
   return [textOf(place), ...others].slice(0, RECENT_MAX).join(BETWEEN);
 }
