@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import cast
 
 from qmq.errors import CallTimeout, ConnectionLost, ProtocolError
 from qmq.protocol.codes import CURRENT_VERSION
@@ -117,8 +118,8 @@ class Caller(asyncio.BufferedProtocol):
     # --- asyncio ---------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Other event loops' transports (uvloop's) have its methods without being one.
+        self._transport = cast(asyncio.Transport, transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.get_buffer()

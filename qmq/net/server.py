@@ -11,6 +11,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import cast
 
 from qmq.clock import Clock
 from qmq.errors import ProtocolError
@@ -92,14 +93,14 @@ class Connection(asyncio.BufferedProtocol):
     # --- asyncio ---------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Other event loops' transports (uvloop's) have its methods without being one.
+        self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
         if self._server.is_closing:
             self.abort()
             return
-        transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_max)
+        self._transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_max)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.get_buffer()

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+import uvloop
 
 from qmq.clock import ManualClock
 from qmq.errors import CallTimeout, ConnectionLost
@@ -48,6 +49,17 @@ async def test_answers_may_come_in_any_order() -> None:
     async with serving(handler) as server, calling(server) as caller:
         futures = [caller.call_soon(10, b"%d" % n) for n in range(3)]
         assert [bytes((await f).body) for f in futures] == [b"0!", b"1!", b"2!"]
+
+
+def test_both_ends_work_on_the_event_loop_that_the_console_runs_on() -> None:
+    def handler(connection: Connection, frame: Frame) -> None:
+        connection.reply(frame, 0, bytes(frame.body), b"!")
+
+    async def ask() -> bytes:
+        async with serving(handler) as server, calling(server) as caller:
+            return bytes((await caller.call(10, b"hello", timeout_s=5)).body)
+
+    assert uvloop.run(ask()) == b"hello!"
 
 
 async def test_a_handler_that_fails_answers_51_and_the_connection_goes_on(caplog: pytest.LogCaptureFixture) -> None:
