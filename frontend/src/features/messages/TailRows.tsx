@@ -109,7 +109,7 @@ const Line = memo(function Line({
       </Table.Td>
       <Table.Td className="nowrap">{message.message_id ?? "—"}</Table.Td>
       <Table.Td>
-        <Tags tags={message.tags} />
+        <Tags tags={message.tags} isLine />
       </Table.Td>
       <Table.Td>
         <Says message={{ properties: message.properties, masked: false, withheld: message.reason }} />

@@ -41,7 +41,7 @@ export function useMessageColumns(open: (key: string) => void): readonly Column<
         header: t("column.message_id"),
         cell: (row) => <span className="nowrap">{row.message_id ?? "—"}</span>,
       },
-      { id: "tags", header: t("column.tags"), cell: (row) => <Tags tags={row.tags} /> },
+      { id: "tags", header: t("column.tags"), cell: (row) => <Tags tags={row.tags} isLine /> },
       { id: "says", header: t("column.says"), cell: (row) => <Says message={row} /> },
       {
         id: "size",

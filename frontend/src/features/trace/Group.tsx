@@ -53,8 +53,12 @@ export function GroupTrace({
         </Group>
         <Text size="sm" c="dimmed">
           {t(`state_why.${state ?? "unknown"}`)}
-          {why && ` (${why})`}
         </Text>
+        {why && (
+          <Text size="sm" c="dimmed">
+            {t("nodes_say", { why })}
+          </Text>
+        )}
         <Steps
           label={t("steps_of", { group })}
           steps={inGroup(standing, storedAt)}

@@ -88,9 +88,10 @@ export function MessageView({ message, facts }: { message: Message; facts?: read
   );
 }
 
-export function Tags({ tags }: { tags: readonly string[] }) {
+/** `isLine`: on one line, for lists. */
+export function Tags({ tags, isLine = false }: { tags: readonly string[]; isLine?: boolean }) {
   return (
-    <Group gap={4} component="span">
+    <Group gap={4} component="span" wrap={isLine ? "nowrap" : "wrap"}>
       {tags.map((tag) => (
         <Badge key={tag} variant="light" tt="none">
           {tag}
