@@ -2,8 +2,10 @@ import { beforeEach, expect, test } from "vitest";
 import {
   Connection,
   LiveFeed,
+  PING_MS,
   RECONNECT_LONGEST_MS,
   SILENT_MS,
+  type FeedMessage,
   type LiveStatus,
   type Socket,
   type World,
@@ -11,11 +13,17 @@ import {
 
 class FakeWorld implements World {
   sockets: Socket[] = [];
+  sent: string[] = [];
   timers = new Map<number, { action: () => void; at: number }>();
   now = 0;
   private last = 0;
   connect(): Socket {
-    const socket: Socket = { onmessage: null, onclose: null, close: () => undefined };
+    const socket: Socket = {
+      onmessage: null,
+      onclose: null,
+      close: () => undefined,
+      send: (text) => this.sent.push(text as string),
+    };
     this.sockets.push(socket);
     return socket;
   }
@@ -115,6 +123,28 @@ test("a silent connection counts as lost", () => {
   world.say({ type: "snapshot" });
   world.pass(SILENT_MS);
   expect(seen.map(({ kind }) => kind)).toEqual(["live", "reconnecting"]);
+});
+
+test("a quiet connection is asked for a word, and lives on when it answers", () => {
+  const heard: FeedMessage[] = [];
+  const seen: LiveStatus[] = [];
+  new Connection(
+    "ws://x/",
+    (message) => heard.push(message),
+    (status) => seen.push(status),
+    world,
+  );
+  world.pass(PING_MS);
+  expect(world.sent).toEqual([]);
+  world.say({ type: "snapshot" });
+  for (let round = 1; round <= 5; round += 1) {
+    world.pass(PING_MS);
+    expect(world.sent).toHaveLength(round);
+    world.say({ type: "pong" });
+  }
+  expect(world.sent[0]).toBe('{"type":"ping"}');
+  expect(seen.map(({ kind }) => kind)).toEqual(["live"]);
+  expect(heard.map(({ type }) => type)).toEqual(["snapshot"]);
 });
 
 test("a refusal is final", () => {

@@ -23,14 +23,16 @@ export type FeedMessage = Readonly<Record<string, unknown>> & { type: string };
 
 export const RECONNECT_FIRST_MS = 500;
 export const RECONNECT_LONGEST_MS = 15_000;
-/** Without a word for so long the connection counts as dead: a beat comes each second. */
+/** Without a word for so long the server is asked for one: most feeds beat each second, a tail is quiet while nothing arrives. */
+export const PING_MS = 4_000;
+/** Without a word for so long the connection counts as dead. */
 export const SILENT_MS = 8_000;
 
 const NOT_SIGNED_IN = 4401;
 const NO_USE_TO_TRY = new Set([4400, NOT_SIGNED_IN, 4403]);
 
 /** What we use of a WebSocket. */
-export type Socket = Pick<WebSocket, "onmessage" | "onclose" | "close">;
+export type Socket = Pick<WebSocket, "onmessage" | "onclose" | "close" | "send">;
 
 /** What the world gives a feed; tests give another one. */
 export interface World {
@@ -62,6 +64,7 @@ export class Connection {
   private socket: Socket | undefined;
   private timer: number | undefined;
   private silence: number | undefined;
+  private ping: number | undefined;
   private tries = 0;
   private lostAt: string | undefined;
   private isClosed = false;
@@ -95,6 +98,7 @@ export class Connection {
     this.watchSilence();
     socket.onmessage = ({ data }) => {
       this.watchSilence();
+      this.ping = this.world.later(() => socket.send('{"type":"ping"}'), PING_MS);
       this.take(JSON.parse(String(data)) as FeedMessage);
     };
     socket.onclose = ({ code, reason }) => {
@@ -106,6 +110,8 @@ export class Connection {
     switch (message.type) {
       case "stale":
         this.onStatus({ kind: "stale", since: String(message.since), reason: String(message.reason) });
+        return;
+      case "pong":
         return;
       case "fresh":
         this.onStatus({ kind: "live" });
@@ -121,16 +127,21 @@ export class Connection {
     }
   }
 
+  private forgetTimers(): void {
+    for (const timer of [this.silence, this.ping]) if (timer !== undefined) this.world.cancel(timer);
+    this.silence = undefined;
+    this.ping = undefined;
+  }
+
   private watchSilence(): void {
-    if (this.silence !== undefined) this.world.cancel(this.silence);
+    this.forgetTimers();
     this.silence = this.world.later(() => {
       this.lost(1006, "");
     }, SILENT_MS);
   }
 
   private drop(): void {
-    if (this.silence !== undefined) this.world.cancel(this.silence);
-    this.silence = undefined;
+    this.forgetTimers();
     const socket = this.socket;
     this.socket = undefined;
     if (!socket) return;

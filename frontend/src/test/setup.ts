@@ -40,3 +40,4 @@ window.HTMLElement.prototype.scrollTo = () => {
 window.scrollTo = () => {
   return;
 };
+Object.defineProperty(document, "fonts", { value: { addEventListener: vi.fn(), removeEventListener: vi.fn() } });

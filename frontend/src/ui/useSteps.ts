@@ -21,8 +21,8 @@ export interface Steps<Found> {
 }
 
 /**
- * Long work in bounded requests, one after the other, until the end, until `foundMax` is reached, or until it is cancelled. Leaving the
- * page cancels it.
+ * Long work in bounded requests, one after the other, until the end, until it found `foundMax` more, or until it is cancelled. Leaving
+ * the page cancels it.
  */
 export function useSteps<Found>(
   step: (cursor: string | undefined, signal: AbortSignal) => Promise<Step<Found>>,
@@ -49,6 +49,7 @@ export function useSteps<Found>(
       running.current = control;
       const { signal } = control;
       let cursor = from;
+      const fullAt = found.length + foundMax;
       setView({ found, done, state: "running", error: null });
       try {
         for (;;) {
@@ -62,7 +63,7 @@ export function useSteps<Found>(
             setView({ found, done, state: "finished", error: null });
             return;
           }
-          const isFull = found.length >= foundMax;
+          const isFull = found.length >= fullAt;
           setView({ found, done, state: isFull ? "full" : "running", error: null });
           if (isFull) return;
         }

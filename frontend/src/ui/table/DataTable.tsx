@@ -11,6 +11,7 @@ import { TableView } from "@/ui/table/TableView";
 import { Columns, Download, Refresh } from "@/ui/table/Toolbar";
 import { ALL, ROWS_MAX, type Column, type Filter, type Load, type Selection } from "@/ui/table/types";
 import { useListState } from "@/ui/table/useListState";
+import { Unreachable } from "@/ui/Unreachable";
 
 const NO_FILTERS: readonly Filter[] = [];
 
@@ -35,6 +36,8 @@ export interface DataTableProps<Row> {
   /** Beside the filters: what can be done with the list or with what is selected. */
   actions?: ReactNode;
   refetchMs?: number;
+  /** False where each request counts: reading messages is limited and goes to the audit log. */
+  refetchOnFocus?: boolean;
 }
 
 /**
@@ -55,7 +58,7 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
     placeholderData: keepPreviousData,
     refetchInterval: props.refetchMs ?? false,
     // Of a scrolled list every piece would be asked for again.
-    refetchOnWindowFocus: !isAll,
+    refetchOnWindowFocus: (props.refetchOnFocus ?? true) && !isAll,
   });
   const pages = found.data?.pages;
   const rows = useMemo(
@@ -63,6 +66,10 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
     [pages, isAll],
   );
   const first = pages?.[0];
+  const unreachable = useMemo(
+    () => Object.assign({}, ...(pages ?? []).map((page) => page.unreachable)) as Readonly<Record<string, string>>,
+    [pages],
+  );
   const isFull = rows.length >= ROWS_MAX;
   const hasMore = isAll && found.hasNextPage && !isFull;
   const { isFetching, fetchNextPage } = found;
@@ -80,6 +87,7 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
             {props.actions}
           </Group>
         )}
+        <Unreachable of={unreachable} />
         {props.empty}
       </>
     );
@@ -96,6 +104,7 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
         </Group>
       </Group>
       {found.isError && <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />}
+      <Unreachable of={unreachable} />
       {found.isPending && (
         <Center p="xl">
           <Loader aria-label={t("state.loading")} />

@@ -33,6 +33,8 @@ export interface ListPage<Row> {
   results: readonly Row[];
   next: string | null;
   previous?: string | null;
+  /** Broker groups that could not be asked, and why: what they hold is missing. */
+  unreachable?: Readonly<Record<string, string>>;
 }
 
 export type ListQuery = Readonly<Record<string, string | undefined>>;

@@ -1,0 +1,108 @@
+import { Anchor } from "@mantine/core";
+import { useMemo } from "react";
+import { useTranslation } from "react-i18next";
+import { lettersKey, loadCounts, type LetterCount } from "@/features/dead_letters/queries";
+import { Instant } from "@/ui/Instant";
+import { LinkTo } from "@/ui/LinkTo";
+import { Measured } from "@/ui/Measured";
+import { PageHeader } from "@/ui/PageHeader";
+import { DataTable } from "@/ui/table/DataTable";
+import type { Column, Filter } from "@/ui/table/types";
+import { Teach } from "@/ui/Teach";
+
+const GIVES_UP = `@app.consumer("order.paid", group="billing", attempts_max=3)
+async def charge(delivery):
+    raise ValueError("no such card")  # after 3 attempts: a dead letter`;
+
+/** How many letters each consumer group of a subject gave up. */
+export default function CountsPage() {
+  const { t } = useTranslation("dead_letters");
+  const { t: common } = useTranslation();
+  const columns = useMemo<Column<LetterCount>[]>(
+    () => [
+      {
+        id: "group",
+        header: t("column.group"),
+        isFixed: true,
+        cell: ({ subject, group }) => (
+          <Anchor component={LinkTo} to="/dead-letters/$subject/$group" params={{ subject, group } as never}>
+            {group}
+          </Anchor>
+        ),
+      },
+      {
+        id: "subject",
+        header: t("column.subject"),
+        cell: ({ subject }) => (
+          <Anchor component={LinkTo} to="/subjects/$subject" params={{ subject } as never}>
+            {subject}
+          </Anchor>
+        ),
+      },
+      { id: "open", header: t("column.open"), align: "right", cell: (row) => <Open value={row.open} /> },
+      {
+        id: "replayed",
+        header: t("column.replayed"),
+        align: "right",
+        cell: ({ replayed }) => <Measured value={replayed} />,
+      },
+      {
+        id: "deleted",
+        header: t("column.deleted"),
+        align: "right",
+        cell: ({ deleted }) => <Measured value={deleted} />,
+      },
+      { id: "stored", header: t("column.stored"), align: "right", cell: ({ stored }) => <Measured value={stored} /> },
+      { id: "newest", header: t("column.newest"), cell: ({ newest }) => <Instant at={newest} relative /> },
+      { id: "oldest", header: t("column.oldest"), cell: ({ oldest }) => <Instant at={oldest} relative /> },
+      {
+        id: "broker_groups",
+        header: t("column.broker_groups"),
+        isHiddenAtFirst: true,
+        cell: (row) =>
+          Object.entries(row.broker_groups)
+            .map(([name, stored]) => `${name}: ${stored}`)
+            .join(", "),
+      },
+    ],
+    [t],
+  );
+  const filters = useMemo<Filter[]>(
+    () => [
+      { kind: "text", name: "subject", label: t("filter.subject") },
+      { kind: "text", name: "group", label: t("filter.group") },
+    ],
+    [t],
+  );
+  return (
+    <>
+      <PageHeader title={common("nav.dead_letters")} description={t("description")} />
+      <DataTable
+        label={common("nav.dead_letters")}
+        queryKey={[...lettersKey, "counts"]}
+        load={loadCounts}
+        columns={columns}
+        filters={filters}
+        rowKey={({ subject, group }) => `${subject} ${group}`}
+        download="/api/v1/dead-letters/"
+        refetchMs={15_000}
+        empty={
+          <Teach title={t("empty.title")} code={GIVES_UP}>
+            {t("empty.text")}
+          </Teach>
+        }
+      />
+    </>
+  );
+}
+
+/** Those that wait for a decision stand out. */
+function Open({ value }: { value: number }) {
+  return value > 0 ? (
+    <b data-open={value}>
+      <Measured value={value} />
+    </b>
+  ) : (
+    <Measured value={value} />
+  );
+}

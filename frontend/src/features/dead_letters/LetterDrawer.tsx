@@ -1,0 +1,116 @@
+import { Alert, Anchor, Button, Drawer, Group, List, Loader, Stack, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import type { TFunction } from "i18next";
+import type { ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+import { Attempts } from "@/features/dead_letters/Attempts";
+import { Decided, Why } from "@/features/dead_letters/columns";
+import { storyOptions, type Story } from "@/features/dead_letters/queries";
+import type { Action } from "@/features/dead_letters/work";
+import { Instant } from "@/ui/Instant";
+import { LinkTo } from "@/ui/LinkTo";
+import { MessageView } from "@/ui/message/MessageView";
+import { ProblemAlert } from "@/ui/ProblemAlert";
+import { useUrlState } from "@/ui/urlState";
+
+interface Props {
+  subject: string;
+  group: string;
+  mayReplay: boolean;
+  mayDelete: boolean;
+  onDecide: (action: Action, key: string) => void;
+}
+
+/** The letter that the address names, beside the list: `?letter=main:17`. */
+export function LetterDrawer(props: Props) {
+  const { t } = useTranslation("dead_letters");
+  const { t: common } = useTranslation();
+  const [search, change] = useUrlState();
+  const key = search.letter;
+  return (
+    <Drawer
+      opened={key !== undefined}
+      onClose={() => change({ letter: undefined })}
+      position="right"
+      size={960}
+      title={t("one")}
+      closeButtonProps={{ "aria-label": common("action.close") }}
+    >
+      {key !== undefined && <One {...props} at={key} />}
+    </Drawer>
+  );
+}
+
+function One({ subject, group, at, mayReplay, mayDelete, onDecide }: Props & { at: string }) {
+  const { t } = useTranslation("dead_letters");
+  const { t: common } = useTranslation();
+  const cut = at.lastIndexOf(":");
+  const { data, error, refetch } = useQuery(storyOptions(subject, group, at.slice(0, cut), at.slice(cut + 1)));
+  if (error) return <ProblemAlert error={error} onRetry={() => void refetch()} />;
+  if (!data) return <Loader aria-label={common("state.loading")} />;
+  const isDeleted = data.decision?.state === "deleted";
+  return (
+    <Stack gap="md">
+      <Group gap="xs">
+        <Decided letter={data} />
+        <Why letter={data} />
+        <span className="grow" />
+        {mayReplay && (
+          <Button size="sm" onClick={() => onDecide("replay", at)}>
+            {t("action.replay")}
+          </Button>
+        )}
+        {mayDelete && !isDeleted && (
+          <Button size="sm" variant="default" color="red" onClick={() => onDecide("delete", at)}>
+            {common("action.delete")}
+          </Button>
+        )}
+      </Group>
+      <Title order={3} size="h5">
+        {t("attempts.title")}
+      </Title>
+      {data.holes.length > 0 && (
+        <Alert color="yellow" title={t("attempts.holes")} p="xs">
+          <List size="sm">
+            {data.holes.map((hole) => (
+              <List.Item key={hole}>{hole}</List.Item>
+            ))}
+          </List>
+        </Alert>
+      )}
+      <Attempts story={data} />
+      <Title order={3} size="h5">
+        {t("message")}
+      </Title>
+      <MessageView message={data} facts={factsOf(data, subject, t)} />
+    </Stack>
+  );
+}
+
+function factsOf(data: Story, subject: string, t: TFunction<"dead_letters">) {
+  const facts: [string, ReactNode][] = [];
+  if (data.decision) {
+    facts.push([
+      t("column.state"),
+      <span key="decision">
+        {t(`state.${data.decision.state}`)} · {data.decision.by} · <Instant at={data.decision.at} />
+      </span>,
+    ]);
+  }
+  if (data.decision?.replay_id) facts.push([t("replay_id"), data.decision.replay_id]);
+  if (data.original_message_id !== null) {
+    facts.push([
+      t("copy_of"),
+      <Anchor
+        key="original"
+        inherit
+        component={LinkTo}
+        to="/trace"
+        search={{ subject, message_id: data.original_message_id } as never}
+      >
+        {data.original_message_id}
+      </Anchor>,
+    ]);
+  }
+  return facts;
+}

@@ -1,0 +1,128 @@
+import { screen, waitFor, within } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { expect, test } from "vitest";
+import LettersPage from "@/features/dead_letters/LettersPage";
+import { attempt, letter, story } from "@/features/dead_letters/stories.testing";
+import { NO_SUMS } from "@/features/dead_letters/work";
+import { answer, mount } from "@/test/mount";
+
+const BASE = "/api/v1/dead-letters/order.paid/billing/";
+const ADDRESS = "/dead-letters/order.paid/billing";
+const PATH = "/dead-letters/$subject/$group";
+
+const counts = {
+  results: [
+    {
+      subject: "order.paid",
+      group: "billing",
+      stored: 450,
+      open: 450,
+      replayed: 0,
+      deleted: 0,
+      oldest: null,
+      newest: null,
+      broker_groups: { g1: 450 },
+    },
+  ],
+  next: null,
+  unreachable: {},
+};
+const common = (rights: string[]) => ({
+  "GET /api/v1/me/": { username: "ada", role: "operator", rights, teams: ["shop"] },
+  "GET /api/v1/subjects/order.paid/": { owner: "shop", broker_groups: ["g1"], is_archived: false },
+  "GET /api/v1/dead-letters/": counts,
+  [`GET ${BASE}`]: { results: [letter("1"), letter("2")], next: null, unreachable: {} },
+});
+const progress = (more: object) => ({ ...NO_SUMS, dry_run: false, stopped: null, next: null, ...more });
+
+test("a viewer sees letters and can decide nothing", async () => {
+  answer(common(["read"]));
+  await mount(LettersPage, ADDRESS, PATH);
+  expect(await screen.findByRole("button", { name: "Open letter g1:1" })).toBeInTheDocument();
+  expect(screen.getAllByText("failed 3 of 3 attempts")).toHaveLength(2);
+  expect(screen.queryByRole("button", { name: "Replay all" })).not.toBeInTheDocument();
+  expect(screen.queryByRole("checkbox")).not.toBeInTheDocument();
+});
+
+test("replaying all is tried to its end first, then takes the group's name", async () => {
+  const { asked } = answer({
+    ...common(["read", "send"]),
+    [`POST ${BASE}replay/`]: (url: URL) =>
+      progress({ looked_at: 200, done: 200, dry_run: url.searchParams.get("dry_run") === "true" }),
+  });
+  await mount(LettersPage, ADDRESS, PATH);
+  await userEvent.click(await screen.findByRole("button", { name: "Replay all" }));
+  const dialog = within(await screen.findByRole("dialog"));
+  await userEvent.click(dialog.getByRole("button", { name: "Show what happens" }));
+  expect(await dialog.findByText("200 letters are sent once more, as copies.")).toBeInTheDocument();
+  const go = dialog.getByRole("button", { name: "Replay 200 letters" });
+  expect(go).toBeDisabled();
+  await userEvent.type(dialog.getByLabelText("Type billing to go on"), "billing");
+  expect(go).toBeEnabled();
+  await userEvent.click(go);
+  expect(await dialog.findByText("200 letters replayed.")).toBeInTheDocument();
+  const posts = asked.filter(({ method }) => method === "POST");
+  expect(posts.map(({ url }) => url.searchParams.get("dry_run"))).toEqual(["true", "false"]);
+});
+
+test("a replay that the system stops says why, and goes on from there", async () => {
+  let real = 0;
+  const { asked } = answer({
+    ...common(["read", "send"]),
+    [`POST ${BASE}replay/`]: (url: URL) => {
+      if (url.searchParams.get("dry_run") === "true") return progress({ looked_at: 400, done: 400 });
+      real += 1;
+      return real === 1
+        ? progress({ looked_at: 200, done: 199, unknown: 1, stopped: "g1 does not answer", next: "c1" })
+        : progress({ looked_at: 200, done: 200, already: 1 });
+    },
+  });
+  await mount(LettersPage, ADDRESS, PATH);
+  await userEvent.click(await screen.findByRole("button", { name: "Replay all" }));
+  const dialog = within(await screen.findByRole("dialog"));
+  await userEvent.click(dialog.getByRole("button", { name: "Show what happens" }));
+  await userEvent.type(await dialog.findByLabelText("Type billing to go on"), "billing");
+  await userEvent.click(dialog.getByRole("button", { name: "Replay 400 letters" }));
+  expect(await dialog.findByText("Why: g1 does not answer")).toBeInTheDocument();
+  await userEvent.click(dialog.getByRole("button", { name: "Go on" }));
+  expect(await dialog.findByText("399 letters replayed.")).toBeInTheDocument();
+  expect(asked.at(-1)?.body).toMatchObject({ cursor: "c1" });
+});
+
+test("selected letters are deleted by their names", async () => {
+  const { asked } = answer({
+    ...common(["read", "change_groups"]),
+    [`POST ${BASE}delete/`]: progress({ looked_at: 1, done: 1 }),
+  });
+  await mount(LettersPage, ADDRESS, PATH);
+  await userEvent.click(await screen.findByRole("checkbox", { name: "Select g1:2" }));
+  await userEvent.click(screen.getByRole("button", { name: "Delete" }));
+  const dialog = within(await screen.findByRole("dialog"));
+  await userEvent.click(dialog.getByRole("button", { name: "Show what happens" }));
+  await userEvent.type(await dialog.findByLabelText("Type billing to go on"), "billing");
+  await userEvent.click(dialog.getByRole("button", { name: "Delete 1 letter" }));
+  expect(await dialog.findByText("1 letter deleted.")).toBeInTheDocument();
+  expect(asked.filter(({ method }) => method === "POST").at(-1)?.body).toMatchObject({ sequences: { g1: ["2"] } });
+});
+
+test("an opened letter shows its attempts side by side, and what is not known as unknown", async () => {
+  const told = story({
+    sequence: "1",
+    story: [
+      attempt(1, { consumer_id: null, why: "its consumer is gone" }),
+      attempt(2, { properties: { id: "7", error: "no card" } }),
+    ],
+    properties: { id: "7", error: "no card" },
+    holes: ["attempt 3 was not found"],
+  });
+  answer({ ...common(["read"]), [`GET ${BASE}g1/1/`]: told });
+  const page = await mount(LettersPage, ADDRESS, PATH);
+  await userEvent.click(await screen.findByRole("button", { name: "Open letter g1:1" }));
+  const compared = within(await screen.findByRole("region", { name: "Attempts compared" }));
+  expect(compared.getByRole("link", { name: "Attempt 2" })).toHaveAttribute("href", "/trace/order.paid/g1/2");
+  expect(compared.getByRole("rowheader", { name: "error" })).toBeInTheDocument();
+  expect(compared.queryByRole("rowheader", { name: "id" })).not.toBeInTheDocument();
+  expect(compared.getAllByLabelText("unknown: its consumer is gone").length).toBeGreaterThan(0);
+  expect(screen.getByText("attempt 3 was not found")).toBeInTheDocument();
+  await waitFor(() => expect(page.address()).toContain("letter=g1%3A1"));
+});

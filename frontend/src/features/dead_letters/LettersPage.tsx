@@ -1,0 +1,174 @@
+import { Anchor, Badge, Button, Group, Text } from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useCallback, useMemo, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { useMayOn } from "@/api/owner";
+import { useLetterColumns } from "@/features/dead_letters/columns";
+import { LetterDrawer } from "@/features/dead_letters/LetterDrawer";
+import { countOptions, lettersKey, loadLetters, STATES, type LetterCount } from "@/features/dead_letters/queries";
+import type { Action, Chosen } from "@/features/dead_letters/work";
+import { WorkDialog } from "@/features/dead_letters/WorkDialog";
+import { LinkTo } from "@/ui/LinkTo";
+import { Measured } from "@/ui/Measured";
+import { PageHeader } from "@/ui/PageHeader";
+import { DataTable } from "@/ui/table/DataTable";
+import type { Filter, ListQuery } from "@/ui/table/types";
+import { Teach } from "@/ui/Teach";
+import { useUrlState } from "@/ui/urlState";
+import { usePathParams } from "@/ui/usePathParams";
+
+export function keyOf({ broker_group, sequence }: { broker_group: string; sequence: string }): string {
+  return `${broker_group}:${sequence}`;
+}
+
+interface Wanted {
+  action: Action;
+  chosen: Chosen;
+}
+
+/** The dead letters of a consumer group: why each was given up, what was decided, and deciding about one, some or all. */
+export default function LettersPage() {
+  const { t } = useTranslation("dead_letters");
+  const { t: common } = useTranslation();
+  const { subject, group } = usePathParams("subject", "group");
+  const [, change] = useUrlState();
+  const client = useQueryClient();
+  const mayOn = useMayOn(subject);
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const [wanted, setWanted] = useState<Wanted | null>(null);
+  const { data: counted } = useQuery(countOptions(subject, group));
+  const open = useCallback((key: string) => change({ letter: key }, true), [change]);
+  const columns = useLetterColumns(open);
+  const load = useCallback(
+    (query: ListQuery, signal: AbortSignal) => loadLetters(subject, group, query, signal),
+    [subject, group],
+  );
+  const filters = useMemo<Filter[]>(
+    () => [
+      {
+        kind: "select",
+        name: "state",
+        label: t("filter.state"),
+        options: STATES.map((value) => ({ value, label: t(`state.${value}`) })),
+      },
+    ],
+    [t],
+  );
+  const mayReplay = mayOn("send");
+  const mayDelete = mayOn("change_groups");
+  const some: Chosen = { kind: "some", keys: [...selected] };
+  const isAny = (counted?.count?.stored ?? 0) > 0;
+  return (
+    <>
+      <PageHeader
+        title={t("of", { group })}
+        crumbs={[{ label: common("nav.dead_letters"), to: "/dead-letters" }]}
+        badges={counted?.count && <Counts count={counted.count} />}
+        description={
+          <>
+            {t("given_up_by")}{" "}
+            <Anchor inherit component={LinkTo} to="/groups/$subject/$group" params={{ subject, group } as never}>
+              {group}
+            </Anchor>{" "}
+            {t("of_subject")}{" "}
+            <Anchor inherit component={LinkTo} to="/subjects/$subject" params={{ subject } as never}>
+              {subject}
+            </Anchor>
+          </>
+        }
+        actions={
+          isAny && (
+            <>
+              {mayReplay && (
+                <Button variant="default" onClick={() => setWanted({ action: "replay", chosen: { kind: "all" } })}>
+                  {t("action.replay_all")}
+                </Button>
+              )}
+              {mayDelete && (
+                <Button
+                  variant="default"
+                  color="red"
+                  onClick={() => setWanted({ action: "delete", chosen: { kind: "all" } })}
+                >
+                  {t("action.delete_all")}
+                </Button>
+              )}
+            </>
+          )
+        }
+      />
+      <DataTable
+        label={t("of", { group })}
+        queryKey={[...lettersKey, "list", subject, group]}
+        load={load}
+        columns={columns}
+        filters={filters}
+        rowKey={keyOf}
+        download={`/api/v1/dead-letters/${encodeURIComponent(subject)}/${encodeURIComponent(group)}/`}
+        refetchOnFocus={false}
+        selection={mayReplay || mayDelete ? { selected, onChange: setSelected } : undefined}
+        actions={
+          selected.size > 0 && (
+            <Group gap="xs" role="toolbar" aria-label={t("action.label")}>
+              <Text size="sm">{t("selected", { count: selected.size })}</Text>
+              {mayReplay && (
+                <Button size="sm" onClick={() => setWanted({ action: "replay", chosen: some })}>
+                  {t("action.replay")}
+                </Button>
+              )}
+              {mayDelete && (
+                <Button
+                  size="sm"
+                  variant="default"
+                  color="red"
+                  onClick={() => setWanted({ action: "delete", chosen: some })}
+                >
+                  {common("action.delete")}
+                </Button>
+              )}
+            </Group>
+          )
+        }
+        empty={
+          <Teach
+            title={t("none.title")}
+            code={`from qmq import App\n\n@app.consumer("${subject}", group="${group}", attempts_max=3)`}
+          >
+            {t("none.text")}
+          </Teach>
+        }
+      />
+      <LetterDrawer
+        subject={subject}
+        group={group}
+        onDecide={(action, key) => setWanted({ action, chosen: { kind: "some", keys: [key] } })}
+        mayReplay={mayReplay}
+        mayDelete={mayDelete}
+      />
+      <WorkDialog
+        subject={subject}
+        group={group}
+        wanted={wanted}
+        onClose={(isDone) => {
+          setWanted(null);
+          if (!isDone) return;
+          setSelected(new Set());
+          void client.invalidateQueries({ queryKey: lettersKey });
+        }}
+      />
+    </>
+  );
+}
+
+function Counts({ count }: { count: LetterCount }) {
+  const { t } = useTranslation("dead_letters");
+  return (
+    <>
+      {(["open", "replayed", "deleted"] as const).map((state) => (
+        <Badge key={state} variant="light" color={state === "open" && count.open > 0 ? "red" : "gray"} tt="none">
+          {t(`state.${state}`)} <Measured value={count[state]} />
+        </Badge>
+      ))}
+    </>
+  );
+}

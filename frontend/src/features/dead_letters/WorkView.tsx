@@ -1,0 +1,73 @@
+import { Alert, Button, Group, List, Progress, Stack, Text } from "@mantine/core";
+import { useTranslation } from "react-i18next";
+import type { Work } from "@/features/dead_letters/useWork";
+import type { Action } from "@/features/dead_letters/work";
+import { count } from "@/format/numbers";
+import { useLanguage } from "@/ui/preferences";
+import { ProblemAlert } from "@/ui/ProblemAlert";
+import { Unreachable } from "@/ui/Unreachable";
+
+/** Work under way: how far it is, and a way to stop it. `total` null: not known beforehand. */
+export function Running({ work, total, label }: { work: Work; total: number | null; label: string }) {
+  const { t } = useTranslation("dead_letters");
+  const { t: common } = useTranslation();
+  const language = useLanguage();
+  const { looked_at } = work.sums;
+  return (
+    <Stack gap="xs" data-work="running">
+      <Group justify="space-between">
+        <Text size="sm" role="status">
+          {label}{" "}
+          {total === null
+            ? t("looked_at", { shown: count(looked_at, language) })
+            : t("looked_at_of", { shown: count(looked_at, language), total: count(total, language) })}
+        </Text>
+        <Button size="xs" variant="default" onClick={work.cancel}>
+          {common("action.stop")}
+        </Button>
+      </Group>
+      <Progress value={total ? Math.min(100, (100 * looked_at) / total) : 100} animated aria-label={label} />
+    </Stack>
+  );
+}
+
+const OTHERS = ["already", "under_way", "unknown", "failed"] as const;
+
+/** What work came to, or would come to. */
+export function Outcome({ work, action, isPlan }: { work: Work; action: Action; isPlan: boolean }) {
+  const { t } = useTranslation("dead_letters");
+  const language = useLanguage();
+  const { sums, state, why, error } = work;
+  const colour = sums.failed > 0 || sums.unknown > 0 ? "orange" : isPlan ? "blue" : "teal";
+  return (
+    <Stack gap="xs" data-work={state} data-plan={isPlan ? "" : undefined}>
+      <Alert color={colour} title={t(`outcome.${state}${isPlan ? "_plan" : ""}`)}>
+        <List size="sm">
+          <List.Item data-sum="done">
+            {t(`sum.${action}${isPlan ? "_plan" : ""}`, { count: sums.done, shown: count(sums.done, language) })}
+          </List.Item>
+          {OTHERS.filter((name) => sums[name] > 0).map((name) => (
+            <List.Item key={name} data-sum={name}>
+              {t(`sum.${name}`, { count: sums[name], shown: count(sums[name], language) })}
+            </List.Item>
+          ))}
+          {sums.failures.map((failure) => (
+            <List.Item key={`${failure.broker_group}:${failure.sequence}`} className="break">
+              {failure.broker_group} · {failure.sequence}: {failure.why}
+            </List.Item>
+          ))}
+          {sums.notes.map((note) => (
+            <List.Item key={note}>{note}</List.Item>
+          ))}
+        </List>
+        {why !== null && (
+          <Text size="sm" mt="xs">
+            {t("stopped_why", { why })}
+          </Text>
+        )}
+      </Alert>
+      <Unreachable of={sums.unreachable} />
+      {state === "failed" && <ProblemAlert error={error} />}
+    </Stack>
+  );
+}

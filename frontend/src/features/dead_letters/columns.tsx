@@ -1,0 +1,122 @@
+import { Anchor, Badge, Text, Tooltip } from "@mantine/core";
+import { useMemo } from "react";
+import { useTranslation } from "react-i18next";
+import type { Letter } from "@/features/dead_letters/queries";
+import { bytes, sequence } from "@/format/numbers";
+import { Instant } from "@/ui/Instant";
+import { preview } from "@/ui/message/decode";
+import { useLanguage } from "@/ui/preferences";
+import type { Column } from "@/ui/table/types";
+
+const COLOURS: Readonly<Record<string, string>> = {
+  open: "red",
+  replaying: "blue",
+  unknown: "yellow",
+  replayed: "teal",
+  deleted: "gray",
+};
+
+/** What a line of dead letters shows; opening one is up to the list. */
+export function useLetterColumns(open: (key: string) => void): readonly Column<Letter>[] {
+  const { t } = useTranslation("dead_letters");
+  const language = useLanguage();
+  return useMemo(
+    () => [
+      {
+        id: "sequence",
+        header: t("column.sequence"),
+        align: "right",
+        isFixed: true,
+        cell: ({ broker_group, sequence: number }) => (
+          <Anchor
+            component="button"
+            type="button"
+            inherit
+            className="nowrap"
+            aria-label={t("open", { place: `${broker_group}:${number}` })}
+            onClick={() => open(`${broker_group}:${number}`)}
+          >
+            {sequence(number)}
+          </Anchor>
+        ),
+      },
+      { id: "broker_group", header: t("column.broker_group"), cell: (row) => row.broker_group },
+      { id: "state", header: t("column.state"), cell: (row) => <Decided letter={row} /> },
+      { id: "stored_at", header: t("column.given_up"), cell: (row) => <Instant at={row.stored_at} relative /> },
+      { id: "why", header: t("column.why"), cell: (row) => <Why letter={row} /> },
+      {
+        id: "message_id",
+        header: t("column.message_id"),
+        cell: (row) => <span className="nowrap">{row.message_id ?? "—"}</span>,
+      },
+      {
+        id: "says",
+        header: t("column.says"),
+        cell: (row) =>
+          row.masked ? (
+            <Text span inherit c="dimmed">
+              {t("masked")}
+            </Text>
+          ) : (
+            <span className="message-line">{preview(row.properties ?? {})}</span>
+          ),
+      },
+      {
+        id: "size",
+        header: t("column.size"),
+        align: "right",
+        isHiddenAtFirst: true,
+        cell: (row) => <span className="nowrap">{bytes(row.size, language)}</span>,
+      },
+    ],
+    [t, language, open],
+  );
+}
+
+/** Why a letter was given up, as far as it says so itself. */
+export function Why({ letter }: { letter: Letter }) {
+  const { t } = useTranslation("dead_letters");
+  if (letter.withheld !== null) {
+    return (
+      <Badge color="red" variant="light" tt="none" title={letter.withheld}>
+        {t("withheld")}
+      </Badge>
+    );
+  }
+  const { attempts, attempts_max } = letter;
+  return (
+    <span className="nowrap">
+      {attempts === null
+        ? t("why.unknown")
+        : attempts_max === null
+          ? t("why.failed", { count: attempts })
+          : t("why.failed_of", { attempts, max: attempts_max })}
+      {letter.original_message_id !== null && ` · ${t("why.replay")}`}
+    </span>
+  );
+}
+
+/** What was decided about a letter, by whom and when. */
+export function Decided({ letter }: { letter: Letter }) {
+  const { t } = useTranslation("dead_letters");
+  const state = letter.decision?.state ?? "open";
+  const badge = (
+    <Badge color={COLOURS[state] ?? "gray"} variant="light" tt="none" data-state={state}>
+      {t(`state.${state}`)}
+    </Badge>
+  );
+  if (!letter.decision) return badge;
+  const { by, at, replays } = letter.decision;
+  return (
+    <Tooltip
+      label={
+        <>
+          {t("decided", { by })} <Instant at={at} relative />
+          {replays > 1 && ` · ${t("replays", { count: replays })}`}
+        </>
+      }
+    >
+      <span>{badge}</span>
+    </Tooltip>
+  );
+}

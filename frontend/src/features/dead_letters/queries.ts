@@ -1,0 +1,78 @@
+import { queryOptions } from "@tanstack/react-query";
+import { api, must, type Schema } from "@/api/client";
+import type { ListPage, ListQuery, Load } from "@/ui/table/types";
+
+export type LetterCount = Schema<"LetterCount">;
+export type Letter = Schema<"LetterRow">;
+export type Story = Schema<"LetterStory">;
+export type Attempt = Schema<"AttemptRow">;
+export type Progress = Schema<"Progress">;
+
+export const STATES = ["open", "replayed", "replaying", "unknown", "deleted"] as const;
+export type State = (typeof STATES)[number];
+
+/** Counts of one page, at most: each is asked of every broker group. */
+const COUNTS_MAX = 100;
+
+/** Keys begin with `dead-letters`: a decision refreshes all. */
+export const lettersKey = ["dead-letters"] as const;
+
+export const loadCounts: Load<LetterCount> = (query, signal) => {
+  const limit = String(Math.min(Number(query.limit), COUNTS_MAX));
+  const asked = { ...query, limit } as Record<string, string | undefined>;
+  return must(api.GET("/api/v1/dead-letters/", { params: { query: asked }, signal }));
+};
+
+/** The counts of one consumer group of a subject; null when it has no letters. */
+export function countOptions(subject: string, group: string) {
+  return queryOptions({
+    queryKey: [...lettersKey, "count", subject, group],
+    queryFn: async ({ signal }) => {
+      const page = await must(api.GET("/api/v1/dead-letters/", { params: { query: { subject, group } }, signal }));
+      return { count: page.results[0] ?? null, unreachable: page.unreachable };
+    },
+  });
+}
+
+/** A page of letters. Pages may be empty and go on: they are passed over until something is found or there is nothing more. */
+export async function loadLetters(
+  subject: string,
+  group: string,
+  query: ListQuery,
+  signal: AbortSignal,
+): Promise<ListPage<Letter>> {
+  const missing: Record<string, string> = {};
+  let cursor = query.cursor;
+  for (;;) {
+    const page = await must(
+      api.GET("/api/v1/dead-letters/{subject}/{group}/", {
+        params: {
+          path: { subject, group },
+          query: { limit: Number(query.limit), state: query.state ? [query.state as State] : undefined, cursor },
+        },
+        signal,
+      }),
+    );
+    Object.assign(missing, page.unreachable);
+    if (page.results.length > 0 || page.next === null) return { ...page, unreachable: missing };
+    cursor = page.next;
+  }
+}
+
+export function storyOptions(subject: string, group: string, brokerGroup: string, sequence: string) {
+  return queryOptions({
+    queryKey: [...lettersKey, "one", subject, group, brokerGroup, sequence],
+    queryFn: ({ signal }) =>
+      must(
+        api.GET("/api/v1/dead-letters/{subject}/{group}/{broker_group}/{sequence}/", {
+          // A sequence may be past 2^53: it stays the text it came as.
+          params: {
+            path: { subject, group, broker_group: brokerGroup, sequence: sequence as unknown as number },
+          },
+          signal,
+        }),
+      ),
+    // Each look is noted in the audit log.
+    refetchOnWindowFocus: false,
+  });
+}

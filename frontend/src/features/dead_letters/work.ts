@@ -1,0 +1,97 @@
+import { api, must, type Schema } from "@/api/client";
+import type { Progress } from "@/features/dead_letters/queries";
+
+/** Replaying and deleting letters: what is chosen, asked for piece by piece, and what the pieces came to. */
+
+export type Action = "replay" | "delete";
+
+/** Letters by their key `main:17`, or all of the consumer group. */
+export type Chosen = { kind: "some"; keys: readonly string[] } | { kind: "all" };
+
+export interface Order {
+  subject: string;
+  group: string;
+  action: Action;
+  chosen: Chosen;
+  /** Of a replay: who gets the copies. */
+  to: "group" | "subject";
+  /** Of a replay: also what was replayed or deleted before. */
+  isForced: boolean;
+  reason: string;
+}
+
+/** Letters that one request decides about: few enough that progress is seen and stopping is quick. */
+export const PIECE = 200;
+/** Failures that are shown; all are counted. */
+export const FAILURES_MAX = 100;
+
+export type Sums = Pick<
+  Progress,
+  "looked_at" | "done" | "already" | "under_way" | "unknown" | "failed" | "failures" | "notes" | "unreachable"
+>;
+
+export const NO_SUMS: Sums = {
+  looked_at: 0,
+  done: 0,
+  already: 0,
+  under_way: 0,
+  unknown: 0,
+  failed: 0,
+  failures: [],
+  notes: [],
+  unreachable: {},
+};
+
+export function summed(sums: Sums, piece: Sums): Sums {
+  return {
+    looked_at: sums.looked_at + piece.looked_at,
+    done: sums.done + piece.done,
+    already: sums.already + piece.already,
+    under_way: sums.under_way + piece.under_way,
+    unknown: sums.unknown + piece.unknown,
+    failed: sums.failed + piece.failed,
+    failures: [...sums.failures, ...piece.failures].slice(0, FAILURES_MAX),
+    notes: [...new Set([...sums.notes, ...piece.notes])],
+    unreachable: { ...sums.unreachable, ...piece.unreachable },
+  };
+}
+
+/** The chosen letters as the API names them: sequences by broker group, so many a request. */
+export function piecesOf(keys: readonly string[], size: number = PIECE): Record<string, string[]>[] {
+  const pieces: Record<string, string[]>[] = [];
+  for (let at = 0; at < keys.length; at += size) {
+    const piece: Record<string, string[]> = {};
+    for (const key of keys.slice(at, at + size)) {
+      const cut = key.lastIndexOf(":");
+      (piece[key.slice(0, cut)] ??= []).push(key.slice(cut + 1));
+    }
+    pieces.push(piece);
+  }
+  return pieces;
+}
+
+/** One bounded request of an order, or of its dry run; `next` of its answer goes on. */
+export async function ask(order: Order, cursor: string | undefined, dryRun: boolean): Promise<Progress> {
+  const { subject, group, chosen } = order;
+  const pieces = chosen.kind === "some" ? piecesOf(chosen.keys) : null;
+  const number = Number(cursor ?? 0);
+  const which: Schema<"SelectionRequest"> = pieces
+    ? // Sequences may be past 2^53: the API takes texts of digits.
+      { sequences: pieces[number] as unknown as Record<string, number[]>, limit: PIECE }
+    : { all: true, limit: PIECE, cursor: cursor ?? null };
+  const params = { path: { subject, group }, query: { dry_run: dryRun } };
+  const body = { ...which, ...(order.reason ? { reason: order.reason } : {}) };
+  const answer =
+    order.action === "delete"
+      ? await must(api.POST("/api/v1/dead-letters/{subject}/{group}/delete/", { params, body }))
+      : await must(
+          api.POST("/api/v1/dead-letters/{subject}/{group}/replay/", {
+            params,
+            body: { ...body, to: order.to, force: order.isForced },
+          }),
+        );
+  if (!pieces) return answer;
+  // A request that ended early left some of its letters: it is asked again, and leaves alone what is decided.
+  const next = answer.stopped === null ? number + 1 : number;
+  return { ...answer, next: next < pieces.length ? String(next) : null };
+}

@@ -1,0 +1,109 @@
+import { Button, Menu, SegmentedControl } from "@mantine/core";
+import { IconClock } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { useCallback, useMemo } from "react";
+import { useTranslation } from "react-i18next";
+import { placeOptions } from "@/api/owner";
+import { useMessageColumns } from "@/features/messages/columns";
+import { keyOf } from "@/features/messages/MessageDrawer";
+import { loadMessages, messagesKey } from "@/features/messages/queries";
+import { DataTable } from "@/ui/table/DataTable";
+import type { Filter, ListQuery } from "@/ui/table/types";
+import { Teach } from "@/ui/Teach";
+import { useUrlState } from "@/ui/urlState";
+
+const STARTS = ["time", "sequence", "id"] as const;
+type Start = (typeof STARTS)[number];
+
+/** Minutes back from now that a click goes to. */
+const BACK_MINUTES = [5, 60, 24 * 60] as const;
+
+const FIRST_MESSAGE = (subject: string) => `qmq produce ${subject} -p id=1 -p data='{"total": 12.5}'`;
+
+/** Stored messages by the time they were stored, over all broker groups or in one: from a time, a sequence, or with an id. */
+export function Browse({ subject }: { subject: string }) {
+  const { t } = useTranslation("messages");
+  const [search, change] = useUrlState();
+  const start: Start = STARTS.find((one) => one === search.by) ?? "time";
+  const { data: place } = useQuery(placeOptions(subject));
+  const groups = useMemo(() => place?.brokerGroups ?? [], [place]);
+  const filters = useMemo<Filter[]>(() => {
+    const group: Filter = {
+      kind: "select",
+      name: "broker_group",
+      label: t("filter.broker_group"),
+      options: groups.map((name) => ({ value: name, label: name })),
+    };
+    if (start === "id") return [{ kind: "search", name: "message_id", label: t("filter.message_id") }, group];
+    if (start === "sequence") return [group, { kind: "text", name: "sequence", label: t("filter.sequence") }];
+    return [{ kind: "instant", name: "from_time", label: t("filter.from") }, group];
+  }, [t, start, groups]);
+  const load = useCallback((query: ListQuery, signal: AbortSignal) => loadMessages(subject, query, signal), [subject]);
+  const open = useCallback((key: string) => change({ message: key }, true), [change]);
+  const columns = useMessageColumns(open);
+  const goTo = (next: Start) =>
+    change({
+      by: next,
+      from_time: undefined,
+      sequence: undefined,
+      message_id: undefined,
+      cursor: undefined,
+      // Each broker group counts its own sequences: where there is one only it is meant.
+      broker_group: next === "sequence" ? (search.broker_group ?? groups[0]) : search.broker_group,
+    });
+  return (
+    <DataTable
+      label={t("tab.messages")}
+      queryKey={messagesKey(subject)}
+      load={load}
+      columns={columns}
+      filters={filters}
+      rowKey={keyOf}
+      download={`/api/v1/subjects/${encodeURIComponent(subject)}/messages/`}
+      refetchOnFocus={false}
+      actions={
+        <>
+          <SegmentedControl
+            size="sm"
+            aria-label={t("by.label")}
+            value={start}
+            onChange={(next) => goTo(next)}
+            data={STARTS.map((value) => ({ value, label: t(`by.${value}`) }))}
+          />
+          {start === "time" && (
+            <Menu position="bottom-end">
+              <Menu.Target>
+                <Button variant="default" size="sm" leftSection={<IconClock size={16} aria-hidden />}>
+                  {t("back.open")}
+                </Button>
+              </Menu.Target>
+              <Menu.Dropdown>
+                {BACK_MINUTES.map((minutes) => (
+                  <Menu.Item
+                    key={minutes}
+                    onClick={() =>
+                      change({
+                        from_time: new Date(Date.now() - minutes * 60_000).toISOString(),
+                        cursor: undefined,
+                      })
+                    }
+                  >
+                    {t(`back.${minutes}`)}
+                  </Menu.Item>
+                ))}
+                <Menu.Item onClick={() => change({ from_time: undefined, cursor: undefined })}>
+                  {t("back.all")}
+                </Menu.Item>
+              </Menu.Dropdown>
+            </Menu>
+          )}
+        </>
+      }
+      empty={
+        <Teach title={t("empty.title")} code={FIRST_MESSAGE(subject)}>
+          {t("empty.text")}
+        </Teach>
+      }
+    />
+  );
+}

@@ -1,0 +1,115 @@
+import { screen, waitFor, within } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { expect, test } from "vitest";
+import MessagesTab from "@/features/messages/MessagesTab";
+import { answer, mount } from "@/test/mount";
+
+const Page = () => <MessagesTab subject="order.paid" />;
+const BASE = "/api/v1/subjects/order.paid/messages/";
+
+const me = (rights: string[]) => ({ username: "ada", role: "operator", rights, teams: ["shop"] });
+const subject = { name: "order.paid", owner: "shop", broker_groups: ["g1", "g2"], is_archived: false };
+const row = (sequence: string, more: object = {}) => ({
+  broker_group: "g1",
+  sequence,
+  message_id: `id-${sequence}`,
+  stored_at: "2026-01-01T00:00:00Z",
+  created_at: "2026-01-01T00:00:00Z",
+  tags: [],
+  properties: { data: `{"n":${sequence}}` },
+  size: 100,
+  masked: false,
+  withheld: null,
+  ...more,
+});
+const page = (results: object[], next: string | null = null, unreachable: object = {}) => ({
+  results,
+  next,
+  unreachable,
+});
+const common = (rights: string[]) => ({
+  "GET /api/v1/me/": me(rights),
+  "GET /api/v1/subjects/order.paid/": subject,
+});
+
+test("pages without the wanted id are passed over; what could not be asked is said", async () => {
+  const { asked } = answer({
+    ...common(["read"]),
+    [`GET ${BASE}`]: (url: URL) =>
+      url.searchParams.get("cursor") ? page([row("7")]) : page([], "c2", { g2: "it does not answer" }),
+  });
+  await mount(Page, "/subjects/order.paid?by=id&message_id=id-7");
+  expect(await screen.findByRole("button", { name: "Open message g1:7" })).toBeInTheDocument();
+  const questions = asked.filter(({ url }) => url.pathname === BASE).map(({ url }) => url.searchParams);
+  expect(questions.map((one) => [one.get("message_id"), one.get("cursor")])).toEqual([
+    ["id-7", null],
+    ["id-7", "c2"],
+  ]);
+  expect(screen.getByText(/it does not answer/)).toBeInTheDocument();
+});
+
+test("a message that is masked says why instead of what it holds, and nothing can be sent or searched", async () => {
+  const masked = row("7", { properties: null, masked: true });
+  answer({ ...common(["read"]), [`GET ${BASE}`]: page([masked]), [`GET ${BASE}g1/7/`]: masked });
+  await mount(Page, "/subjects/order.paid?message=g1:7");
+  expect(await screen.findByText("You may not read what this message says")).toBeInTheDocument();
+  expect(screen.queryByRole("button", { name: "Send a test message", hidden: true })).not.toBeInTheDocument();
+});
+
+test("searching without the right says which right it takes and asks nothing", async () => {
+  const { asked } = answer(common(["read"]));
+  await mount(Page, "/subjects/order.paid?view=search&tag=eu");
+  expect(await screen.findByText("Searching takes the right to read messages")).toBeInTheDocument();
+  expect(asked.some(({ url }) => url.pathname.endsWith("/search/"))).toBe(false);
+});
+
+test("a search goes on step by step to its end and tells what it looked at", async () => {
+  const found = (results: object[], next: string | null, progress: number) => ({
+    ...page(results, next),
+    scanned: 2000,
+    unreadable: next ? 1 : 0,
+    progress,
+    end: next === null,
+  });
+  const { asked } = answer({
+    ...common(["read", "read_messages"]),
+    [`GET ${BASE}search/`]: (url: URL) =>
+      url.searchParams.get("cursor") ? found([row("9")], null, 1) : found([row("3")], "c2", 0.5),
+  });
+  await mount(Page, "/subjects/order.paid?view=search&property=region%3Deu%0Anote%3Da%2Cb&tag=gift");
+  expect(await screen.findByText(/2 found in 4,000 messages/)).toBeInTheDocument();
+  expect(screen.getByText(/1 message could not be read/)).toBeInTheDocument();
+  const first = asked.find(({ url }) => url.pathname === `${BASE}search/`)?.url.searchParams;
+  expect(first?.getAll("property")).toEqual(["region=eu", "note=a,b"]);
+  expect(first?.get("tag")).toBe("gift");
+});
+
+test("a test message is tried before it is sent, and its receipt leads to it", async () => {
+  const { asked } = answer({
+    ...common(["read", "send"]),
+    [`GET ${BASE}`]: page([row("1")]),
+    [`POST ${BASE}`]: (url: URL) => ({
+      dry_run: url.searchParams.get("dry_run") === "true",
+      message_id: "new-id",
+      subject: "order.paid",
+      broker_group: "g1",
+      attempts: 1,
+      due_at: null,
+    }),
+  });
+  const shown = await mount(Page, "/subjects/order.paid");
+  await userEvent.click(await screen.findByRole("button", { name: "Send a test message" }));
+  const dialog = within(await screen.findByRole("dialog"));
+  expect(dialog.getByRole("button", { name: "Show what happens" })).toBeDisabled();
+  await userEvent.type(dialog.getByLabelText("Body"), "hello");
+  await userEvent.click(dialog.getByRole("button", { name: "Show what happens" }));
+  expect(await dialog.findByText(/One message is stored/)).toBeInTheDocument();
+  await userEvent.click(dialog.getByRole("button", { name: "Send" }));
+  await userEvent.click(await screen.findByRole("link", { name: "Show it" }));
+  await waitFor(() => expect(shown.address()).toContain("message_id=new-id"));
+  const sent = asked.filter(({ method }) => method === "POST");
+  expect(sent.map(({ url, body }) => [url.searchParams.get("dry_run"), body])).toEqual([
+    ["true", { properties: { data: "hello" } }],
+    ["false", { properties: { data: "hello" } }],
+  ]);
+});

@@ -1,0 +1,62 @@
+import { act, screen } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { beforeEach, expect, test, vi } from "vitest";
+import TailTab from "@/features/messages/TailTab";
+import { answer, mount } from "@/test/mount";
+
+class FakeSocket {
+  static all: FakeSocket[] = [];
+  onmessage: ((event: MessageEvent) => void) | null = null;
+  onclose: ((event: CloseEvent) => void) | null = null;
+  constructor(readonly url: string) {
+    FakeSocket.all.push(this);
+  }
+  close() {
+    return;
+  }
+  say(message: object) {
+    act(() => this.onmessage?.(new MessageEvent("message", { data: JSON.stringify(message) })));
+  }
+}
+
+const message = (sequence: number, region: string) => ({
+  broker_group: "g1",
+  sequence: String(sequence),
+  message_id: `id-${sequence}`,
+  stored_at: "2026-01-01T00:00:00Z",
+  tags: [],
+  properties: { region },
+  bytes: 10,
+  is_cut: false,
+  reason: null,
+});
+
+beforeEach(() => {
+  FakeSocket.all = [];
+  vi.stubGlobal("WebSocket", FakeSocket);
+  answer({});
+});
+
+test("rows arrive, stand still while paused, and are filtered on screen", async () => {
+  const page = await mount(() => <TailTab subject="order.paid" />, "/subjects/order.paid");
+  const [socket] = FakeSocket.all;
+  if (!socket) throw new Error("nothing was connected");
+  expect(socket.url).toContain("/ws/tail/?subject=order.paid");
+  socket.say({ type: "snapshot", version: 0, subject: "order.paid", unknown: {} });
+  expect(await screen.findByText("Live")).toBeInTheDocument();
+  socket.say({ type: "delta", version: 1, messages: [message(1, "eu"), message(2, "us")], left_out: 3, unknown: {} });
+  expect(screen.getByText(/2 shown of 2 that arrived · 3 more/)).toBeInTheDocument();
+
+  await userEvent.click(screen.getByRole("button", { name: "Pause" }));
+  socket.say({ type: "delta", version: 2, messages: [message(3, "eu")], left_out: 0, unknown: { g2: "away" } });
+  expect(screen.getByText("1 waiting")).toBeInTheDocument();
+  expect(screen.queryByText("id-3")).not.toBeInTheDocument();
+  expect(screen.getByText(/away/)).toBeInTheDocument();
+  await userEvent.click(screen.getByRole("button", { name: "Go on" }));
+  expect(screen.getByText("id-3")).toBeInTheDocument();
+
+  await userEvent.type(screen.getByLabelText("Filter what is shown"), "us");
+  expect(await screen.findByText(/1 shown of 3/)).toBeInTheDocument();
+  expect(screen.queryByText("id-3")).not.toBeInTheDocument();
+  expect(page.address()).toContain("filter=us");
+});

@@ -1,0 +1,75 @@
+import { Anchor, Badge, Text } from "@mantine/core";
+import { useMemo } from "react";
+import { useTranslation } from "react-i18next";
+import { bytes, sequence } from "@/format/numbers";
+import { keyOf } from "@/features/messages/MessageDrawer";
+import type { Message } from "@/features/messages/queries";
+import { Instant } from "@/ui/Instant";
+import { preview } from "@/ui/message/decode";
+import { Tags } from "@/ui/message/MessageView";
+import { useLanguage } from "@/ui/preferences";
+import type { Column } from "@/ui/table/types";
+
+/** What a line of stored messages shows; opening one is up to the list. */
+export function useMessageColumns(open: (key: string) => void): readonly Column<Message>[] {
+  const { t } = useTranslation("messages");
+  const language = useLanguage();
+  return useMemo(
+    () => [
+      {
+        id: "sequence",
+        header: t("column.sequence"),
+        align: "right",
+        isFixed: true,
+        cell: (row) => (
+          <Anchor
+            component="button"
+            type="button"
+            inherit
+            className="nowrap"
+            onClick={() => open(keyOf(row))}
+            aria-label={t("one.open", { place: keyOf(row) })}
+          >
+            {sequence(row.sequence)}
+          </Anchor>
+        ),
+      },
+      { id: "broker_group", header: t("column.broker_group"), cell: (row) => row.broker_group },
+      { id: "stored_at", header: t("column.stored_at"), cell: (row) => <Instant at={row.stored_at} withMillis /> },
+      {
+        id: "message_id",
+        header: t("column.message_id"),
+        cell: (row) => <span className="nowrap">{row.message_id ?? "—"}</span>,
+      },
+      { id: "tags", header: t("column.tags"), cell: (row) => <Tags tags={row.tags} isLine /> },
+      { id: "says", header: t("column.says"), cell: (row) => <Says message={row} /> },
+      {
+        id: "size",
+        header: t("column.size"),
+        align: "right",
+        cell: (row) => <span className="nowrap">{bytes(row.size, language)}</span>,
+      },
+    ],
+    [t, language, open],
+  );
+}
+
+/** In a line what a message says, or why that can't be shown. */
+export function Says({ message }: { message: Pick<Message, "properties" | "masked" | "withheld"> }) {
+  const { t } = useTranslation("messages");
+  if (message.withheld !== null) {
+    return (
+      <Badge color="red" variant="light" title={message.withheld}>
+        {t("says.withheld")}
+      </Badge>
+    );
+  }
+  if (message.masked) {
+    return (
+      <Text span inherit c="dimmed" title={t("says.masked_why")}>
+        {t("says.masked")}
+      </Text>
+    );
+  }
+  return <span className="message-line">{preview(message.properties ?? {})}</span>;
+}

@@ -1,0 +1,82 @@
+import { queryOptions } from "@tanstack/react-query";
+import { api, must, type Schema } from "@/api/client";
+import type { Criteria } from "@/features/messages/criteria";
+import type { ListPage, ListQuery } from "@/ui/table/types";
+
+export type Message = Schema<"MessageRow">;
+export type NewMessage = Schema<"NewMessageRequest">;
+export type Receipt = Schema<"Receipt">;
+export type Found = Schema<"MessageSlice">;
+
+export const messagesKey = (subject: string) => ["messages", subject] as const;
+
+/**
+ * A page of stored messages. A node looks through so many messages for an id at a time: pages without any are passed over until
+ * something is found or there is nothing more.
+ */
+export async function loadMessages(subject: string, query: ListQuery, signal: AbortSignal): Promise<ListPage<Message>> {
+  const missing: Record<string, string> = {};
+  let cursor = query.cursor;
+  for (;;) {
+    const page = await must(
+      api.GET("/api/v1/subjects/{subject}/messages/", {
+        params: { path: { subject }, query: { ...query, cursor } },
+        signal,
+      }),
+    );
+    Object.assign(missing, page.unreachable);
+    if (page.results.length > 0 || page.next === null) return { ...page, unreachable: missing };
+    cursor = page.next;
+  }
+}
+
+export function messageOptions(subject: string, brokerGroup: string, sequence: string) {
+  return queryOptions({
+    queryKey: [...messagesKey(subject), "one", brokerGroup, sequence],
+    queryFn: ({ signal }) =>
+      must(
+        api.GET("/api/v1/subjects/{subject}/messages/{broker_group}/{sequence}/", {
+          // A sequence may be past 2^53: it stays the text it came as.
+          params: { path: { subject, broker_group: brokerGroup, sequence: sequence as unknown as number } },
+          signal,
+        }),
+      ),
+    // What is stored never changes.
+    staleTime: Infinity,
+  });
+}
+
+/** One bounded step of a search. */
+export function searchStep(
+  subject: string,
+  { properties, tag, from, to, brokerGroup }: Criteria,
+  cursor: string | undefined,
+  signal: AbortSignal,
+): Promise<Found> {
+  return must(
+    api.GET("/api/v1/subjects/{subject}/messages/search/", {
+      params: {
+        path: { subject },
+        query: {
+          property: properties.length > 0 ? [...properties] : undefined,
+          tag: tag || undefined,
+          from_time: from || undefined,
+          to_time: to || undefined,
+          broker_group: brokerGroup || undefined,
+          limit: 200,
+          cursor,
+        },
+      },
+      signal,
+    }),
+  );
+}
+
+export function sendMessage(subject: string, message: NewMessage, dryRun: boolean): Promise<Receipt> {
+  return must(
+    api.POST("/api/v1/subjects/{subject}/messages/", {
+      params: { path: { subject }, query: { dry_run: dryRun } },
+      body: message,
+    }),
+  );
+}

@@ -1,0 +1,168 @@
+import {
+  ActionIcon,
+  Alert,
+  Anchor,
+  Breadcrumbs,
+  Button,
+  Loader,
+  Paper,
+  Stack,
+  Text,
+  Title,
+  Tooltip,
+} from "@mantine/core";
+import { IconRefresh } from "@tabler/icons-react";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+import { GroupTrace } from "@/features/trace/Group";
+import { Lanes } from "@/features/trace/Lanes";
+import { traceOptions, type Trace } from "@/features/trace/queries";
+import { withRecent } from "@/features/trace/recent";
+import { Steps } from "@/features/trace/Steps";
+import { beginning } from "@/features/trace/steps";
+import { splitSubject } from "@/format/subjects";
+import { LinkTo } from "@/ui/LinkTo";
+import { MessageView } from "@/ui/message/MessageView";
+import { PageHeader } from "@/ui/PageHeader";
+import { ProblemAlert } from "@/ui/ProblemAlert";
+import { Teach } from "@/ui/Teach";
+import { useUrlState } from "@/ui/urlState";
+import { usePathParams } from "@/ui/usePathParams";
+
+const FIRST_GROUP = (subject: string) => `qmq consume ${subject} billing`;
+
+/** What became of one message: until it was stored, then in each consumer group, as far as the nodes still know. */
+export default function TracePage() {
+  const { t } = useTranslation("trace");
+  const { t: common } = useTranslation();
+  const place = usePathParams("subject", "brokerGroup", "sequence");
+  const [search] = useUrlState();
+  const found = useInfiniteQuery(traceOptions(place));
+  const [first] = found.data?.pages ?? [];
+  return (
+    <>
+      <Breadcrumbs>
+        <Anchor
+          size="sm"
+          component={LinkTo}
+          to="/trace"
+          search={{ subject: splitSubject(place.subject).subject, recent: withRecent(search.recent, place) } as never}
+        >
+          {common("nav.trace")}
+        </Anchor>
+      </Breadcrumbs>
+      <PageHeader
+        title={t("of", { place: `${place.brokerGroup} · ${place.sequence}` })}
+        description={<OfSubject name={place.subject} />}
+        actions={
+          <Tooltip label={common("table.refresh")}>
+            <ActionIcon
+              variant="default"
+              size="lg"
+              aria-label={common("table.refresh")}
+              loading={found.isFetching && !found.isPending}
+              onClick={() => void found.refetch()}
+            >
+              <IconRefresh size={18} aria-hidden />
+            </ActionIcon>
+          </Tooltip>
+        }
+      />
+      {found.isError && <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />}
+      {found.isPending && <Loader aria-label={common("state.loading")} />}
+      {first && (
+        <Found
+          trace={{ ...first, groups: found.data?.pages.flatMap(({ groups }) => groups) ?? [] }}
+          nowMs={found.dataUpdatedAt}
+          more={
+            found.hasNextPage && (
+              <Button
+                variant="default"
+                w="fit-content"
+                loading={found.isFetchingNextPage}
+                onClick={() => void found.fetchNextPage()}
+              >
+                {t("more_groups")}
+              </Button>
+            )
+          }
+        />
+      )}
+    </>
+  );
+}
+
+function OfSubject({ name }: { name: string }) {
+  const { t } = useTranslation("trace");
+  const { kind, subject, group } = splitSubject(name);
+  return (
+    <>
+      {t(`in.${kind}`, { group })}{" "}
+      <Anchor inherit component={LinkTo} to="/subjects/$subject" params={{ subject } as never}>
+        {subject}
+      </Anchor>
+    </>
+  );
+}
+
+function Found({ trace, nowMs, more }: { trace: Trace; nowMs: number; more: ReactNode }) {
+  const { t } = useTranslation("trace");
+  const { message, original, groups, subject } = trace;
+  const real = splitSubject(subject).subject;
+  const storedAt = message?.stored_at ?? null;
+  return (
+    <Stack gap="md">
+      {original && (
+        <Alert color="orange" title={t("original.title", { attempt: original.attempt })}>
+          <Anchor
+            size="sm"
+            component={LinkTo}
+            to="/trace"
+            search={{ subject: original.subject, message_id: original.message_id } as never}
+          >
+            {t("original.find")}
+          </Anchor>
+        </Alert>
+      )}
+      <Paper withBorder p="md">
+        <Stack gap="sm">
+          <Title order={2} size="h4">
+            {t("section.time")}
+          </Title>
+          {message && <Steps steps={beginning(message)} label={t("section.beginning")} />}
+          {trace.message_why && <Alert color="gray">{trace.message_why}</Alert>}
+          <Lanes groups={groups} storedAt={storedAt} nowMs={nowMs} />
+        </Stack>
+      </Paper>
+      <Title order={2} size="h4">
+        {t("section.groups")}
+      </Title>
+      {groups.length === 0 ? (
+        <Teach title={t("no_groups.title")} code={FIRST_GROUP(real)}>
+          {t("no_groups.text")}
+        </Teach>
+      ) : (
+        <div className="trace-groups">
+          {groups.map((standing) => (
+            <GroupTrace key={standing.group} standing={standing} subject={real} storedAt={storedAt} nowMs={nowMs} />
+          ))}
+        </div>
+      )}
+      {more}
+      <Text size="sm" c="dimmed">
+        {t("scope", { scope: trace.scope })}
+      </Text>
+      {message && (
+        <>
+          <Title order={2} size="h4">
+            {t("section.message")}
+          </Title>
+          <Paper withBorder p="md">
+            <MessageView message={message} />
+          </Paper>
+        </>
+      )}
+    </Stack>
+  );
+}

@@ -1,0 +1,71 @@
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { api, must, type Schema } from "@/api/client";
+import type { Place } from "@/features/trace/recent";
+
+export type Trace = Schema<"Trace">;
+export type Standing = Schema<"Standing">;
+export type Link = Schema<"Link">;
+export type Message = Schema<"MessageRow">;
+
+/** Names that a field suggests, at most. */
+const SUGGESTED = "20";
+
+/** What became of a message; groups come in pages. */
+export function traceOptions({ subject, brokerGroup, sequence }: Place) {
+  return infiniteQueryOptions({
+    queryKey: ["trace", subject, brokerGroup, sequence],
+    queryFn: ({ signal, pageParam }) =>
+      must(
+        api.GET("/api/v1/subjects/{subject}/messages/{broker_group}/{sequence}/trace/", {
+          params: {
+            // A sequence may be past 2^53: it stays the text it came as.
+            path: { subject, broker_group: brokerGroup, sequence: sequence as unknown as number },
+            query: { after: pageParam },
+          },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (last) => last.next_after ?? undefined,
+    // Each look is noted in the audit log.
+    refetchOnWindowFocus: false,
+  });
+}
+
+/** Every message of a subject with an id: the first attempt of each time it was sent. A node looks through so many at a time. */
+export function findOptions(subject: string, messageId: string) {
+  return queryOptions({
+    queryKey: ["trace", "find", subject, messageId],
+    queryFn: async ({ signal }) => {
+      const unreachable: Record<string, string> = {};
+      const results: Message[] = [];
+      let cursor: string | undefined;
+      do {
+        const page = await must(
+          api.GET("/api/v1/subjects/{subject}/messages/", {
+            params: { path: { subject }, query: { message_id: messageId, cursor } },
+            signal,
+          }),
+        );
+        results.push(...page.results);
+        Object.assign(unreachable, page.unreachable);
+        cursor = page.next ?? undefined;
+      } while (cursor !== undefined);
+      return { results, unreachable };
+    },
+    enabled: subject !== "" && messageId !== "",
+    refetchOnWindowFocus: false,
+  });
+}
+
+export function suggestOptions(typed: string) {
+  return queryOptions({
+    queryKey: ["subjects", "suggest", typed],
+    queryFn: async ({ signal }) => {
+      const query = { search: typed || undefined, limit: SUGGESTED } as Record<string, string | undefined>;
+      const page = await must(api.GET("/api/v1/subjects/", { params: { query }, signal }));
+      return page.results.map(({ name }) => name);
+    },
+    staleTime: 30_000,
+  });
+}

@@ -1,0 +1,116 @@
+import "@/ui/message/message.css";
+import { Alert, Badge, Group, Stack, Table, Text, Title } from "@mantine/core";
+import { useMemo, type ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+import type { Schema } from "@/api/client";
+import { bytes, sequence } from "@/format/numbers";
+import { CopyIcon } from "@/ui/CopyIcon";
+import { Instant } from "@/ui/Instant";
+import { BodyView } from "@/ui/message/BodyView";
+import { propertiesOf } from "@/ui/message/decode";
+import { useLanguage } from "@/ui/preferences";
+
+export type Message = Schema<"MessageRow">;
+
+/** A stored message whole: where and when it lies, its body decoded, its properties. What can't be shown says why. */
+export function MessageView({ message, facts }: { message: Message; facts?: readonly [string, ReactNode][] }) {
+  const { t } = useTranslation("message");
+  const language = useLanguage();
+  const properties = useMemo(() => propertiesOf(message.properties ?? {}), [message.properties]);
+  return (
+    <Stack gap="md" data-message={`${message.broker_group}:${message.sequence}`}>
+      <Facts
+        rows={[
+          [
+            t("field.message_id"),
+            message.message_id === null ? (
+              "—"
+            ) : (
+              <Group gap={2} wrap="nowrap" component="span">
+                <span className="break">{message.message_id}</span>
+                <CopyIcon value={message.message_id} what={t("field.message_id")} />
+              </Group>
+            ),
+          ],
+          [t("field.place"), `${message.broker_group} · ${sequence(message.sequence)}`],
+          [t("field.stored_at"), <Instant key="stored" at={message.stored_at} withMillis />],
+          [t("field.created_at"), <Instant key="created" at={message.created_at} withMillis />],
+          [t("field.size"), bytes(message.size, language)],
+          [t("field.tags"), message.tags.length > 0 ? <Tags key="tags" tags={message.tags} /> : "—"],
+          ...(facts ?? []),
+        ]}
+      />
+      {message.withheld !== null && (
+        <Alert color="red" title={t("withheld")}>
+          {message.withheld}
+        </Alert>
+      )}
+      {message.masked && (
+        <Alert color="gray" title={t("masked.title")}>
+          {t("masked.why")}
+        </Alert>
+      )}
+      {properties.length > 0 && (
+        <>
+          <Stack gap={6}>
+            <Title order={3} size="h5">
+              {t("body.title")}
+            </Title>
+            <BodyView properties={properties} />
+          </Stack>
+          <Stack gap={6}>
+            <Title order={3} size="h5">
+              {t("properties")}
+            </Title>
+            <Table withTableBorder data-properties="">
+              <Table.Tbody>
+                {properties.map(({ name, value, isSystem }) => (
+                  <Table.Tr key={name}>
+                    <Table.Th scope="row" c={isSystem ? "dimmed" : undefined} className="property-name">
+                      {name}
+                    </Table.Th>
+                    <Table.Td className="break" c={isSystem ? "dimmed" : undefined}>
+                      <Text size="sm" lineClamp={2} inherit>
+                        {value}
+                      </Text>
+                    </Table.Td>
+                    <Table.Td w={40}>
+                      <CopyIcon value={value} what={name} />
+                    </Table.Td>
+                  </Table.Tr>
+                ))}
+              </Table.Tbody>
+            </Table>
+          </Stack>
+        </>
+      )}
+    </Stack>
+  );
+}
+
+/** `isLine`: on one line, for lists. */
+export function Tags({ tags, isLine = false }: { tags: readonly string[]; isLine?: boolean }) {
+  return (
+    <Group gap={4} component="span" wrap={isLine ? "nowrap" : "wrap"}>
+      {tags.map((tag) => (
+        <Badge key={tag} variant="light" tt="none">
+          {tag}
+        </Badge>
+      ))}
+    </Group>
+  );
+}
+
+/** What is known of a thing, name beside value. */
+export function Facts({ rows }: { rows: readonly [string, ReactNode][] }) {
+  return (
+    <dl className="facts">
+      {rows.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

@@ -1,0 +1,63 @@
+import { expect, test } from "vitest";
+import { hexDump, isJson, prettyJson, preview, propertiesOf } from "@/ui/message/decode";
+
+test("the body comes first, the system's properties last", () => {
+  const names = propertiesOf({ qmq_times: "2", region: "eu", data: "{}", amount: "5" }).map(({ name }) => name);
+  expect(names).toEqual(["data", "amount", "region", "qmq_times"]);
+});
+
+test("pieces of a long text are joined in their order, past ten too", () => {
+  const raw = Object.fromEntries(Array.from({ length: 12 }, (_, n) => [`data#part${n}`, `<${n}>`]));
+  expect(propertiesOf(raw)).toEqual([
+    { name: "data", value: Array.from({ length: 12 }, (_, n) => `<${n}>`).join(""), isSystem: false },
+  ]);
+});
+
+test("pieces with a hole are shown as they are", () => {
+  expect(propertiesOf({ "data#part0": "a", "data#part2": "c" }).map(({ name }) => name)).toEqual([
+    "data#part0",
+    "data#part2",
+  ]);
+});
+
+test("a preview is the body on one line, or the properties", () => {
+  expect(preview({ data: "a\n  b", x: "1" })).toBe("a b");
+  expect(preview({ id: "7", qmq_times: "1" })).toBe("id=7");
+  expect(preview({ data: "x".repeat(500) }, 10)).toBe(`${"x".repeat(10)}…`);
+});
+
+test("JSON is objects and lists that parse", () => {
+  expect(isJson(' {"a":1}')).toBe(true);
+  expect(isJson("[]")).toBe(true);
+  expect(isJson("12")).toBe(false);
+  expect(isJson("{a:1}")).toBe(false);
+});
+
+test("pretty JSON keeps what parsing would lose", () => {
+  const text = '{"id":12345678901234567890,"id":1.50,"text":"a, {b}: \\"c\\"","none":{},"list":[1,[]]}';
+  const pretty = prettyJson(text);
+  expect(pretty.replace(/\n\s*/g, "").replaceAll(": ", ":")).toBe(text.replaceAll(": ", ":"));
+  expect(pretty).toContain("12345678901234567890");
+  expect(pretty.split("\n")).toEqual([
+    "{",
+    '  "id": 12345678901234567890,',
+    '  "id": 1.50,',
+    '  "text": "a, {b}: \\"c\\"",',
+    '  "none": {},',
+    '  "list": [',
+    "    1,",
+    "    []",
+    "  ]",
+    "}",
+  ]);
+});
+
+test("hex shows bytes, not characters, and says when it is cut", () => {
+  const dump = hexDump("é12345678901234567", 17);
+  expect(dump.bytes).toBe(19);
+  expect(dump.isCut).toBe(true);
+  expect(dump.lines.split("\n")).toEqual([
+    "00000000  c3 a9 31 32 33 34 35 36  37 38 39 30 31 32 33 34  ..12345678901234",
+    "00000010  35                                                5",
+  ]);
+});
