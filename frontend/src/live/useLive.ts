@@ -1,11 +1,27 @@
 import { useSyncExternalStore } from "react";
-import type { Entry } from "@/live/applyDelta";
+import type { Entry, Section } from "@/live/applyDelta";
 import { feedAt, type LiveView } from "@/live/feed";
+
+const NO_ENTRIES: Section = {};
 
 /** The live state of an address (`/ws/nodes/`, `lagPath({subject})`); one websocket however many components look at it. */
 export function useLive(path: string): LiveView {
   const feed = feedAt(path);
   return useSyncExternalStore(feed.subscribe, feed.get);
+}
+
+/**
+ * One entry of a live address. Only what shows it is drawn again, and only when it changed: for the rows of a long list.
+ */
+export function useLiveEntry(path: string, section: string, key: string): Entry | undefined {
+  const feed = feedAt(path);
+  return useSyncExternalStore(feed.subscribe, () => feed.get().state[section]?.[key]);
+}
+
+/** The same for what is worked out of a section; `of` gives the same object while the section is the same. */
+export function useLivePart<Part>(path: string, section: string, of: (entries: Section) => Part): Part {
+  const feed = feedAt(path);
+  return useSyncExternalStore(feed.subscribe, () => of(feed.get().state[section] ?? NO_ENTRIES));
 }
 
 export function lagPath(of: { subject?: string; group?: string } = {}): string {

@@ -1,0 +1,63 @@
+import type { Entry } from "@/live/applyDelta";
+
+/** Numbers over time as charts take them: instants in seconds since 1970, ascending, and as many values of each field. */
+export interface Series {
+  at: readonly number[];
+  values: Readonly<Record<string, readonly (number | null)[]>>;
+}
+
+export const NO_SERIES: Series = { at: [], values: {} };
+/** Points that a page keeps: the newest, an hour of them at one a second. */
+export const POINTS_MAX = 3_600;
+/** Further apart than this and nobody was looking in between: a gap is drawn. History has a point in ten seconds. */
+const GAP_SECONDS = 15;
+
+function valueOf(entry: Entry | undefined, field: string): number | null {
+  const value = entry?.[field];
+  return typeof value === "number" ? value : null;
+}
+
+/** The series with one more point, and a gap before it when the last one is long ago; an instant that is there stays as it is. */
+export function appended(
+  series: Series,
+  at: number,
+  entry: Entry | undefined,
+  fields: readonly string[],
+  pointsMax = POINTS_MAX,
+): Series {
+  const last = series.at.at(-1);
+  if (last !== undefined && at <= last) return series;
+  const gap = last !== undefined && at - last > GAP_SECONDS ? [last + 1] : [];
+  const cut = <Value>(list: readonly Value[]) => list.slice(-pointsMax);
+  return {
+    at: cut([...series.at, ...gap, at]),
+    values: Object.fromEntries(
+      fields.map((field) => [
+        field,
+        cut([...(series.values[field] ?? series.at.map(() => null)), ...gap.map(() => null), valueOf(entry, field)]),
+      ]),
+    ),
+  };
+}
+
+/** History, and behind it what was seen live since. */
+export function joined(history: Series, live: Series, fields: readonly string[]): Series {
+  const last = history.at.at(-1) ?? -Infinity;
+  const from = live.at.findIndex((at) => at > last);
+  if (from < 0) return history;
+  const start = live.at[from] ?? 0;
+  const gap = history.at.length > 0 && start - last > GAP_SECONDS ? [last + 1] : [];
+  return {
+    at: [...history.at, ...gap, ...live.at.slice(from)],
+    values: Object.fromEntries(
+      fields.map((field) => [
+        field,
+        [
+          ...(history.values[field] ?? history.at.map(() => null)),
+          ...gap.map(() => null),
+          ...(live.values[field] ?? []).slice(from),
+        ],
+      ]),
+    ),
+  };
+}
