@@ -12,3 +12,22 @@ export function seriesOf(history: Pick<History, "at" | "fields"> | undefined): S
     values: Object.fromEntries(Object.entries(history.fields).map(([name, values]) => [name, values.slice(first)])),
   };
 }
+
+/** A field of another series at the instants of this one; null where the other has no such instant. */
+export function fieldAt(at: readonly number[], other: Series, field: string): (number | null)[] {
+  const values = other.values[field] ?? [];
+  const places = new Map(other.at.map((seconds, index) => [seconds, index]));
+  return at.map((seconds) => {
+    const index = places.get(seconds);
+    return index === undefined ? null : (values[index] ?? null);
+  });
+}
+
+/** The sum of two fields; null where one of them is. */
+export function sumOf(series: Series, one: string, other: string): (number | null)[] {
+  const others = series.values[other] ?? [];
+  return (series.values[one] ?? []).map((value, index) => {
+    const second = others[index];
+    return value === null || typeof second !== "number" ? null : value + second;
+  });
+}

@@ -2,7 +2,7 @@ import type { MantineTheme } from "@mantine/core";
 import uPlot from "uplot";
 import type { Zone } from "@/format/times";
 import type { Band, ChartColour, Series } from "@/ui/chart/TimeChart";
-import { inFull, instant, onAxis, steps, timesOnAxis } from "@/ui/chart/words";
+import { inFull, instantShort, onAxis, steps, timesOnAxis } from "@/ui/chart/words";
 
 const ORDER: readonly ChartColour[] = ["blue", "orange", "teal", "grape", "red", "cyan", "lime", "gray"];
 /** Lines differ by their dashes too: nobody has to tell colours apart. */
@@ -26,7 +26,8 @@ export interface Look {
 export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Options, "width" | "height"> {
   const { theme, scheme, language, zone, words } = look;
   const shade = scheme === "dark" ? 4 : 7;
-  const paint = (colour: ChartColour) => theme.colors[colour][shade];
+  // Gray stands back in both schemes.
+  const paint = (colour: ChartColour) => theme.colors[colour][colour === "gray" ? 6 : shade];
   const ink = scheme === "dark" ? theme.colors.dark[1] : theme.colors.gray[7];
   const line = scheme === "dark" ? theme.colors.dark[5] : theme.colors.gray[2];
   const left = series.find(({ axis }) => axis !== "right");
@@ -44,8 +45,12 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
     incrs: steps(of?.as) as number[] | undefined,
     values: (_: uPlot, ticks: number[]) => ticks.map((tick) => onAxis(tick, of?.as, language)),
   });
-  const said = (as: Series["as"]) => (_: uPlot, value: number | null | undefined) =>
-    typeof value === "number" ? inFull(value, as, language) : words.unknown;
+  // Beside the chart stands what is pointed at, else what was measured last.
+  const pointed = (self: uPlot, index: number) => self.data[index]?.[self.cursor.idx ?? self.data[0].length - 1];
+  const said = (as: Series["as"]) => (self: uPlot, _: unknown, index: number) => {
+    const value = pointed(self, index);
+    return typeof value === "number" ? inFull(value, as, language) : words.unknown;
+  };
   return {
     tzDate: (seconds) =>
       zone === "utc" ? uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC") : new Date(seconds * 1000),
@@ -53,7 +58,10 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
     series: [
       {
         label: words.time,
-        value: (_, seconds) => (typeof seconds === "number" ? instant(seconds, language, zone) : "—"),
+        value: (self) => {
+          const seconds = pointed(self, 0);
+          return typeof seconds === "number" ? instantShort(seconds, language, zone) : "—";
+        },
       },
       ...series.map(({ label, as, axis: side, style, colour }, index): uPlot.Series => {
         const stroke = paint(colour ?? ORDER[index % ORDER.length] ?? "blue");

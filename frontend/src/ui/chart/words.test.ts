@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { inFull, instant, onAxis, steps, timesOnAxis } from "@/ui/chart/words";
+import { inFull, instant, instantShort, onAxis, steps, timesOnAxis } from "@/ui/chart/words";
 
 const NOON = Date.parse("2026-11-21T12:00:00Z") / 1000;
 
@@ -30,4 +30,9 @@ test("the axis names the day once, and again when it changes", () => {
 test("an instant says UTC whatever the zone", () => {
   expect(instant(NOON, "en-GB", "utc")).toBe("2026-11-21 12:00:00 UTC");
   expect(instant(NOON, "en-GB", "local")).toContain("(2026-11-21 12:00:00 UTC)");
+});
+
+test("beside the chart an instant is short and still says UTC", () => {
+  expect(instantShort(NOON, "en-GB", "utc")).toBe("21/11, 12:00:00 UTC");
+  expect(instantShort(NOON, "en-GB", "local")).toMatch(/^\d\d\/11, \d\d:00:00 \(12:00:00 UTC\)$/);
 });

@@ -67,3 +67,18 @@ export function instant(seconds: number, language: string, zone: times.Zone): st
   const utc = times.utc(iso).replace(".000", "");
   return zone === "utc" ? utc : `${times.dateTime(iso, language, zone)} (${utc})`;
 }
+
+/** The same where there is little room. */
+export function instantShort(seconds: number, language: string, zone: times.Zone): string {
+  const written = (timeZone: string | undefined, withDay: boolean) =>
+    new Intl.DateTimeFormat(language, {
+      ...(withDay ? { month: "2-digit" as const, day: "2-digit" as const } : {}),
+      hour: "2-digit",
+      minute: "2-digit",
+      second: "2-digit",
+      hourCycle: "h23",
+      timeZone,
+    }).format(new Date(seconds * 1000));
+  if (zone === "utc") return `${written("UTC", true)} UTC`;
+  return `${written(undefined, true)} (${written("UTC", false)} UTC)`;
+}
