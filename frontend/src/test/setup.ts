@@ -1,8 +1,10 @@
 import "@testing-library/jest-dom/vitest";
-import { cleanup } from "@testing-library/react";
+import { cleanup, configure } from "@testing-library/react";
 import { afterEach, vi } from "vitest";
 
 afterEach(cleanup);
+// How long `findBy…` and `waitFor` look, on a busy machine too; what is there is found at once.
+configure({ asyncUtilTimeout: 5_000 });
 
 // What jsdom lacks and the component library asks for.
 Object.defineProperty(window, "matchMedia", {

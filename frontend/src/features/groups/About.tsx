@@ -18,7 +18,7 @@ export function About({ name, detail, etag }: { name: GroupName; detail: Detail;
         {tags.length === 0
           ? "—"
           : tags.map((tag) => (
-              <Badge key={tag} variant="light" tt="none" mr={4}>
+              <Badge key={tag} variant="light" mr={4}>
                 {tag}
               </Badge>
             ))}

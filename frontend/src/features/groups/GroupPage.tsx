@@ -96,7 +96,7 @@ function Badges({ name, detail }: { name: GroupName; detail: Detail | undefined 
     <Group gap="xs">
       <StateBadge numbers={view.state.groups?.[groupKey(name.subject, name.group)]} />
       {paused > 0 && !detail?.is_paused && (
-        <Badge color="grape" variant="light" tt="none" title={detail?.paused_consumers.join(", ")}>
+        <Badge color="grape" variant="light" title={detail?.paused_consumers.join(", ")}>
           {t("members.some_paused", { count: paused })}
         </Badge>
       )}

@@ -94,7 +94,7 @@ function Row({
         <Group gap="xs" wrap="nowrap">
           <Code className="break">{one.id}</Code>
           {one.isPaused && (
-            <Badge color="grape" variant="light" tt="none">
+            <Badge color="grape" variant="light">
               {t("state.paused")}
             </Badge>
           )}
@@ -105,7 +105,7 @@ function Row({
       </Table.Td>
       <Table.Td>
         <Group gap="xs" wrap="nowrap">
-          <Badge color={one.isOnline ? "teal" : "gray"} variant="light" tt="none" data-online={one.isOnline}>
+          <Badge color={one.isOnline ? "teal" : "gray"} variant="light" data-online={one.isOnline}>
             {t(one.isOnline ? "members.online" : "members.away")}
           </Badge>
           <Measured
@@ -134,9 +134,14 @@ function Row({
       {onPause && (
         <Table.Td ta="right">
           {!isGroupPaused && (
-            <Anchor component="button" type="button" size="sm" onClick={() => onPause(!one.isPaused)}>
+            <Anchor
+              component="button"
+              type="button"
+              size="sm"
+              aria-label={`${t(one.isPaused ? "action.resume" : "action.pause")} ${one.id}`}
+              onClick={() => onPause(!one.isPaused)}
+            >
               {t(one.isPaused ? "action.resume" : "action.pause")}
-              <span className="sr-only"> {one.id}</span>
             </Anchor>
           )}
         </Table.Td>

@@ -39,7 +39,7 @@ export function StateBadge({ numbers: of }: { numbers: GroupNumbers | undefined 
   const { state } = explained(of);
   return (
     <Tooltip label={why(of)} multiline maw={360}>
-      <Badge color={STATE_COLOURS[state]} variant="light" tt="none" miw="max-content" tabIndex={0} data-state={state}>
+      <Badge color={STATE_COLOURS[state]} variant="light" tabIndex={0} data-state={state}>
         {t(`state.${state}`)}
       </Badge>
     </Tooltip>

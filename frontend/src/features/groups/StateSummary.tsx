@@ -30,7 +30,7 @@ export function StateSummary() {
               size="lg"
               variant={isChosen ? "filled" : "light"}
               color={STATE_COLOURS[state]}
-              tt="none"
+
               className="clickable"
             >
               {numbers.count(counts[state], language)} {t(`state.${state}`)}
