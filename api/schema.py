@@ -104,6 +104,10 @@ class Schema(AutoSchema):
 
     def _get_response_bodies(self, direction: Literal["request", "response"] = "response") -> dict[str, Any]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
+        answer = self.get_response_serializers()
+        if self.method == "DELETE" and isinstance(answer, type) and issubclass(answer, serializers.BaseSerializer):
+            # A deletion says what it did, as every change does; it is taken for an empty 204 otherwise.
+            bodies = {"200": self._get_response_for_code(answer, "200")}  # type: ignore[no-untyped-call]
         if not getattr(self.view, "rights", None):
             return bodies
         if self._is_download():

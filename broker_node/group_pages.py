@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MEMBERS_MAX = 500
 """Most members of one answer; the rest comes with `after`."""
+IN_FLIGHT_RANGES_MAX = 20
+"""Most ranges of messages in flight that are named of a member, the oldest first."""
 DURABLE_SECONDS_MAX = 10.0
 """How long a change waits for the disk before it is answered that its outcome is unknown."""
 SEQUENCE_MAX = 1 << 62
@@ -93,6 +95,7 @@ class GroupPages:
             reasons["last_seen_seconds"] = "not heard of since this node started"
         else:
             seen = round(silent, 3)
+        runs = sorted(log.runs(), key=lambda run: run.begin)
         oldest, oldest_ms = log.oldest_sequence(), None
         if oldest is None:
             reasons["oldest_unacked_ms"] = "nothing is in flight"
@@ -110,6 +113,8 @@ class GroupPages:
             "online": silent < broker.options.consumer_lease_seconds,
             "last_seen_seconds": seen,
             "in_flight": log.in_flight,
+            "in_flight_ranges": [[run.begin, run.begin + run.count] for run in runs[:IN_FLIGHT_RANGES_MAX]],
+            "in_flight_ranges_total": len(runs),
             "oldest_unacked_ms": oldest_ms,
             "pulled": log.pulled,
             "acked": log.acked,

@@ -4,7 +4,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from django.conf import settings
@@ -14,26 +13,18 @@ from console import tasks  # noqa: F401 - importing it makes the loops known
 from console.alerts import queries as alert_queries
 from console.alerts.models import AlertState
 from console.live.bus import SNAPSHOT_MS, read_stored
+from console.live.lag_state import LagState
 from console.live.state import rfc3339
 from console.tasks import loops
 from metaserver import queries
 from metaserver.choices import GroupState, OperatorState
+from qmq.protocol.names import split_subject
 
 WORST = 5
 LAG_FIELDS = (
     "subject", "group", "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "drain_seconds", "is_draining",
-    "consumers_online", "reason",
+    "consumers_online", "is_paused", "retry_lag", "state", "reason",
 )  # fmt: skip
-
-
-class LagState(StrEnum):
-    """What a consumer group's lag comes to."""
-
-    CAUGHT_UP = "caught_up"
-    DRAINING = "draining"
-    GROWING = "growing"
-    """At these rates it never drains."""
-    UNKNOWN = "unknown"
 
 
 NODE_NUMBERS = (
@@ -67,17 +58,27 @@ def numbers() -> Numbers:
 
 
 def lag_rows(state: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Every consumer group's lag."""
+    """Every consumer group's lag, those that read retries too."""
     return [{name: entry.get(name) for name in LAG_FIELDS} for entry in state["groups"].values()]
 
 
-def lag_state(row: Mapping[str, Any]) -> LagState:
-    """What a row's lag comes to."""
-    if row["lag"] is None or (row["lag"] > 0 and row["is_draining"] is None):
-        return LagState.UNKNOWN
-    if row["lag"] == 0:
-        return LagState.CAUGHT_UP
-    return LagState.DRAINING if row["is_draining"] else LagState.GROWING
+def lag_of_all(live: Numbers) -> list[dict[str, Any]]:
+    """The lag of each consumer group that is known: measured, or in the database. Retries count at their group, and are no row."""
+    rows = [row for row in lag_rows(live.state) if not is_internal(row["subject"])] if live.state is not None else []
+    measured = {(row["subject"], row["group"]) for row in rows}
+    reason = live.reason or "no broker has a position of it yet: nobody has pulled as this group"
+    for subject, group in queries.consumer_groups().values_list("subject__name", "name"):
+        if (subject, group) not in measured:
+            unknown = dict.fromkeys(LAG_FIELDS, None)
+            rows.append(
+                unknown | {"subject": subject, "group": group, "state": LagState.UNKNOWN.value, "reason": reason}
+            )
+    return rows
+
+
+def is_internal(subject: str) -> bool:
+    """Whether it holds some group's retries or dead letters."""
+    return split_subject(subject).kind != "real"
 
 
 def lag_value(row: Mapping[str, Any], field: str) -> Any:

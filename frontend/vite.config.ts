@@ -25,6 +25,8 @@ export default defineConfig(({ command }) => ({
   test: {
     environment: "jsdom",
     setupFiles: ["src/test/setup.ts"],
+    // A page in jsdom on a busy machine takes seconds.
+    testTimeout: 20_000,
     restoreMocks: true,
     css: false,
     testTimeout: 60_000,

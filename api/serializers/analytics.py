@@ -3,6 +3,9 @@
 from rest_framework import serializers
 
 from console.analytics.models import RunState
+from console.live.lag_state import LagState
+
+LAG_STATES = [(state.value, state.value) for state in LagState]
 
 
 class RunRow(serializers.Serializer):  # type: ignore[type-arg]
@@ -39,6 +42,9 @@ class LagRow(serializers.Serializer):  # type: ignore[type-arg]
     )
     is_draining = serializers.BooleanField(allow_null=True, help_text="whether the lag ever drains at these rates")
     consumers_online = serializers.IntegerField(allow_null=True)
+    is_paused = serializers.BooleanField(allow_null=True, help_text="as the nodes have it in force")
+    retry_lag = serializers.IntegerField(allow_null=True, help_text="messages that wait for another attempt")
+    state = serializers.ChoiceField(choices=LAG_STATES)
     reason = serializers.CharField(allow_null=True)
 
 

@@ -97,6 +97,13 @@ class GroupMember(serializers.Serializer):  # type: ignore[type-arg]
     online = serializers.BooleanField()
     last_seen_seconds = serializers.FloatField(allow_null=True)
     in_flight = serializers.IntegerField()
+    in_flight_ranges = serializers.ListField(
+        child=serializers.ListField(child=serializers.CharField(), min_length=2, max_length=2),
+        help_text="consume sequences [begin, end), the lowest first; at most 20 of them",
+    )
+    in_flight_ranges_total = serializers.IntegerField()
+    pulled = serializers.CharField(help_text="pull sequences that were given out, since the consumer is known")
+    acked = serializers.CharField(help_text="of these, those that are acked")
     oldest_unacked_ms = serializers.IntegerField(allow_null=True)
     is_paused = serializers.BooleanField()
     reasons = serializers.DictField(child=serializers.CharField())

@@ -19,6 +19,7 @@ from console import overview
 from console.accounts.roles import Right
 from console.analytics import queries
 from console.analytics.models import AnalyticsRun, RunState
+from console.live.lag_state import KEEPING_UP_SECONDS, LagState
 from metaserver import queries as metadata
 from metaserver.services.changes import NotFound, text_problem
 
@@ -31,7 +32,8 @@ LAG_PAGES = LivePages(
     overview.lag_value,
 )  # fmt: skip
 _LAG_STATES = (
-    "caught_up: nothing to go; draining, growing: whether it ever drains at these rates; unknown: not measured."
+    f"caught_up: nothing to go, or a time lag of at most {KEEPING_UP_SECONDS:g} s; draining, growing: whether it ever drains "
+    "at these rates; stopped: messages wait and none was acked lately; paused; unknown: not measured."
 )
 
 
@@ -124,12 +126,15 @@ class LagView(ApiView):
                 "search", str, description="Part of the subject's or the group's name, whatever the case."
             ),
             OpenApiParameter("owner", str, description="Only subjects of this team."),
-            OpenApiParameter("state", str, enum=list(overview.LagState), description=_LAG_STATES),
+            OpenApiParameter("state", str, enum=list(LagState), description=_LAG_STATES),
             *LAG_PAGES.parameters,
         ],
     )
     def get(self, request: Request) -> Response:
-        """Consumer groups' lag as the collector measured it last, at most a second or two ago; the same as /ws/lag/ shows."""
+        """Consumer groups' lag as the collector measured it last, at most a second or two ago.
+
+        Groups that nobody measured are there too; retries count at their group.
+        """
         live = overview.numbers()
         rows, following = LAG_PAGES.page(self, self._rows(live))
         owners = metadata.owners_of(item["subject"] for item in rows)
@@ -140,17 +145,17 @@ class LagView(ApiView):
         """The rows that the filters let through."""
         query = self.request.query_params
         state = query.get("state")
-        if state is not None and state not in list(overview.LagState):
-            what = f"one of {', '.join(overview.LagState)} is needed"
+        if state is not None and state not in list(LagState):
+            what = f"one of {', '.join(LagState)} is needed"
             raise Problem(400, "request.invalid", f"state: {state[:40]!r}; {what}", {"state": what})
-        rows = overview.lag_rows(live.state) if live.state is not None else []
+        rows = overview.lag_of_all(live)
         for name in ("subject", "group"):
             if (wanted := query.get(name)) is not None:
                 rows = [item for item in rows if item[name] == wanted]
         if search := query.get("search", "").lower():
             rows = [item for item in rows if search in item["subject"].lower() or search in item["group"].lower()]
         if state is not None:
-            rows = [item for item in rows if overview.lag_state(item) == state]
+            rows = [item for item in rows if item["state"] == state]
         if (owner := query.get("owner")) is not None and text_problem(owner) == "":
             owned = metadata.subjects_of(owner)
             rows = [item for item in rows if item["subject"] in owned]

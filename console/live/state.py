@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from console.live.lag_state import LagState, lag_state
 from console.measured import Measured
 from qmq.lag import drain_seconds
+from qmq.protocol.names import split_subject
 
 Entry = dict[str, Any]
 State = dict[str, dict[str, Entry]]
@@ -266,6 +268,7 @@ def summed(
             key = group_key(name, group)
             before = old["groups"].get(key)
             groups[key] = _dated(_group(name, group, items, sent, reason, before), reason is None, before, then)
+    _add_retries(groups, holders)
     nodes: dict[str, Entry] = {}
     for place in places:
         entry = _node(place, answers.get(place.node_id))
@@ -323,9 +326,21 @@ def _subject(name: str, held_by: list[str], items: Sequence[Mapping[str, Any]], 
 _GROUP_UNKNOWN = dict.fromkeys(
     (
         "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "is_draining", "drain_seconds",
-        "consumers_online", "retried", "redelivered", "skipped_by_retention",
+        "consumers_online", "is_paused", "retried", "redelivered", "retry_lag", "skipped_by_retention",
     )
 )  # fmt: skip
+
+
+def _add_retries(groups: dict[str, Entry], subjects: Iterable[str]) -> None:
+    """What waits for another attempt is the lag of a retry subject; its group shows it as `retry_lag`."""
+    for name in subjects:
+        parts = split_subject(name)
+        if parts.kind != "retry":
+            continue
+        retry, entry = groups.get(group_key(name, parts.group)), groups.get(group_key(parts.subject, parts.group))
+        if retry is not None and entry is not None:
+            entry["retry_lag"] = retry["lag"]
+            entry["reason"] = entry["reason"] or retry["reason"]
 
 
 def _group(
@@ -339,7 +354,7 @@ def _group(
     broadcast = bool(items[0]["broadcast"]) if items else bool(before and before["broadcast"])
     entry: Entry = {"subject": subject, "group": group, "broadcast": broadcast}
     if reason is not None:
-        return {**entry, **_GROUP_UNKNOWN, "reason": reason}
+        return {**entry, **_GROUP_UNKNOWN, "state": LagState.UNKNOWN.value, "reason": reason}
     lags = [item["time_lag_seconds"] for item in items]
     entry |= {
         "backlog": _total(items, "backlog"),
@@ -350,9 +365,12 @@ def _group(
         "ack_rate": _total(items, "ack_rate", 2),
         "is_draining": None,
         "drain_seconds": None,
-        "consumers_online": sum(1 for item in items for consumer in item["consumers"] if consumer["online"]),
+        # One that reads from several broker groups is one consumer.
+        "consumers_online": len({one["consumer_id"] for item in items for one in item["consumers"] if one["online"]}),
+        "is_paused": any(item["paused"] for item in items),
         "retried": _total(items, "retried"),
         "redelivered": _total(items, "redelivered"),
+        "retry_lag": 0,
         "skipped_by_retention": _total(items, "skipped_by_retention"),
     }
     if entry["ack_rate"] is not None and sent is not None:
@@ -360,6 +378,7 @@ def _group(
         # "Never" is known; it is told apart from "not measured" by is_draining.
         entry["is_draining"] = drain is not None
         entry["drain_seconds"] = None if drain is None else round(drain, 1)
+    entry["state"] = lag_state(entry).value
     entry["reason"] = _reason_of(items, (value for name, value in entry.items() if name != "drain_seconds"))
     return entry
 

@@ -701,7 +701,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Consumer groups' lag as the collector measured it last, at most a second or two ago; the same as /ws/lag/ shows. */
+        /**
+         * @description Consumer groups' lag as the collector measured it last, at most a second or two ago.
+         *
+         *     Groups that nobody measured are there too; retries count at their group.
+         */
         get: operations["lag_list"];
         put?: never;
         post?: never;
@@ -1805,6 +1809,11 @@ export interface components {
             /** @description whether the lag ever drains at these rates */
             is_draining: boolean | null;
             consumers_online: number | null;
+            /** @description as the nodes have it in force */
+            is_paused: boolean | null;
+            /** @description messages that wait for another attempt */
+            retry_lag: number | null;
+            state: components["schemas"]["LagState"];
             reason: string | null;
             /** @description team of the subject */
             owner: string | null;
@@ -1818,6 +1827,13 @@ export interface components {
             /** Format: double */
             last_seen_seconds: number | null;
             in_flight: number;
+            /** @description consume sequences [begin, end), the lowest first; at most 20 of them */
+            in_flight_ranges: string[][];
+            in_flight_ranges_total: number;
+            /** @description pull sequences that were given out, since the consumer is known */
+            pulled: string;
+            /** @description of these, those that are acked */
+            acked: string;
             oldest_unacked_ms: number | null;
             is_paused: boolean;
             reasons: {
@@ -1906,8 +1922,23 @@ export interface components {
             /** @description whether the lag ever drains at these rates */
             is_draining: boolean | null;
             consumers_online: number | null;
+            /** @description as the nodes have it in force */
+            is_paused: boolean | null;
+            /** @description messages that wait for another attempt */
+            retry_lag: number | null;
+            state: components["schemas"]["LagState"];
             reason: string | null;
         };
+        /**
+         * @description * `caught_up` - caught_up
+         *     * `draining` - draining
+         *     * `growing` - growing
+         *     * `stopped` - stopped
+         *     * `paused` - paused
+         *     * `unknown` - unknown
+         * @enum {string}
+         */
+        LagState: "caught_up" | "draining" | "growing" | "stopped" | "paused" | "unknown";
         /**
          * @description * `en` - en
          *     * `zh` - zh
@@ -3608,12 +3639,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
             };
             /** @description The request is not allowed as it is. */
             400: {
@@ -4311,12 +4343,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
             };
             /** @description The request is not allowed as it is. */
             400: {
@@ -5859,12 +5892,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
             };
             /** @description The request is not allowed as it is. */
             400: {
@@ -6816,12 +6850,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
             };
             /** @description The request is not allowed as it is. */
             400: {
@@ -8914,8 +8949,8 @@ export interface operations {
                 owner?: string;
                 /** @description Part of the subject's or the group's name, whatever the case. */
                 search?: string;
-                /** @description caught_up: nothing to go; draining, growing: whether it ever drains at these rates; unknown: not measured. */
-                state?: "caught_up" | "draining" | "growing" | "unknown";
+                /** @description caught_up: nothing to go, or a time lag of at most 10 s; draining, growing: whether it ever drains at these rates; stopped: messages wait and none was acked lately; paused; unknown: not measured. */
+                state?: "caught_up" | "draining" | "growing" | "paused" | "stopped" | "unknown";
                 /** @description Only of this subject. */
                 subject?: string;
             };
@@ -9291,12 +9326,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
             };
             /** @description The request is not allowed as it is. */
             400: {
@@ -9416,12 +9452,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
             };
             /** @description The request is not allowed as it is. */
             400: {
@@ -10286,12 +10323,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
             };
             /** @description The request is not allowed as it is. */
             400: {
@@ -12507,12 +12545,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
             };
             /** @description The request is not allowed as it is. */
             400: {
@@ -13204,12 +13243,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
             };
             /** @description The request is not allowed as it is. */
             400: {

@@ -6,7 +6,9 @@ export function count(value: number, language: string): string {
 
 /** For narrow places: 12.3K, in Chinese 1.2万. */
 export function compact(value: number, language: string): string {
-  return new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 }).format(value);
+  // British English writes 1.2m for a million, which is read as minutes here.
+  const written = language.startsWith("en") ? "en" : language;
+  return new Intl.NumberFormat(written, { notation: "compact", maximumFractionDigits: 1 }).format(value);
 }
 
 /** Messages a second: small rates keep a digit, so that 0.2 isn't shown as none. */

@@ -47,7 +47,11 @@ export function Measured({
       </Tooltip>
     );
   }
-  const text = <span data-measured="">{FORMATS[as](value, language)}</span>;
+  const text = (
+    <span data-measured="" className="nowrap">
+      {FORMATS[as](value, language)}
+    </span>
+  );
   if (as !== "compact") return text;
   return <Tooltip label={numbers.count(value, language)}>{text}</Tooltip>;
 }

@@ -10,7 +10,8 @@ from rest_framework.test import APIClient
 from api.views.analytics import LAG_PAGES
 from console import overview
 from console.accounts.roles import Role
-from metaserver.services import subjects, teams
+from console.live.lag_state import lag_state
+from metaserver.services import groups, subjects, teams
 from tests.support.metadata import ACTOR, broker_group
 from tests.support.people import browser, person
 
@@ -24,6 +25,8 @@ def entry(subject: str, group: str, lag: int | None, drain: float | None, is_dra
         ("backlog", "in_flight", "pull_rate", "ack_rate", "time_lag_seconds", "consumers_online"), lag
     )
     found = {"subject": subject, "group": group, "lag": lag, "drain_seconds": drain, "is_draining": is_draining}
+    found["is_paused"] = False
+    found["state"] = lag_state(found | {"time_lag_seconds": lag, "ack_rate": lag})
     return numbers | found | {"reason": None if lag is not None else "node g1-a does not answer"}
 
 
@@ -88,6 +91,26 @@ def test_each_order_page_by_page_with_the_unknown_last(admin: APIClient, field: 
 def test_a_lag_that_never_drains_takes_longer_than_any(admin: APIClient) -> None:
     assert names(admin, "ordering=drain_seconds") == ["audit", "billing", "slow", "Billing.old", "lost", "lost"]
     assert names(admin, "ordering=-drain_seconds") == ["Billing.old", "slow", "billing", "audit", "lost", "lost"]
+
+
+def test_a_group_that_nobody_measured_is_there_and_retries_are_no_row(
+    admin: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("billing", "new"):
+        groups.create_group("orders", name, {}, actor=ACTOR)
+    retries = entry("%RETRY%orders%billing", "billing", 5, None, False)
+    state = {"groups": {str(number): item for number, item in enumerate([*ENTRIES, retries])}}
+    monkeypatch.setattr(overview, "numbers", lambda: overview.Numbers(state, AT, None))
+    rows = admin.get(f"{LIST}?search=order&ordering=group").json()["results"]
+    assert [(row["group"], row["lag"], row["state"]) for row in rows] == [
+        ("audit", 0, "caught_up"), ("billing", 30, "draining"), ("new", None, "unknown"),
+    ]  # fmt: skip
+    assert "nobody has pulled" in rows[2]["reason"]
+    monkeypatch.setattr(overview, "numbers", lambda: overview.Numbers(None, None, "does the collector run?"))
+    rows = admin.get(f"{LIST}?search=order&ordering=group").json()["results"]
+    assert [(row["group"], row["reason"]) for row in rows] == [
+        ("billing", "does the collector run?"), ("new", "does the collector run?"),
+    ]  # fmt: skip
 
 
 def test_rows_name_the_owner(admin: APIClient) -> None:

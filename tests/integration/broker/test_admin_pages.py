@@ -440,6 +440,8 @@ async def test_a_group_page_shows_its_members_and_says_what_it_can_not_measure(
             assert page["time_lag_seconds"] == 5.0
             a, b = page["members"]
             assert (a["consumer_id"], a["in_flight"], a["pulled"], a["acked"]) == ("a", 3, 3, 0)
+            assert (a["in_flight_ranges"], a["in_flight_ranges_total"]) == ([[0, 3]], 1)
+            assert (b["in_flight_ranges"], b["in_flight_ranges_total"]) == ([], 0)
             assert (a["oldest_unacked_ms"], a["last_seen_seconds"], a["online"]) == (5000, 3.0, True)
             peers = {connection.peer for connection in broker.server.connections}
             assert {a["address"], b["address"]} == peers

@@ -9,7 +9,7 @@ import { FurthestBehind } from "@/features/subjects/FurthestBehind";
 import { subjectOptions } from "@/features/subjects/queries";
 import { Tile } from "@/features/subjects/Tile";
 import { lagPath, measured, useLiveEntry } from "@/live/useLive";
-import { useSeries } from "@/live/useSeries";
+import { useTimeline } from "@/live/useTimeline";
 import { TimeChart, type Series } from "@/ui/chart/TimeChart";
 import { Measured } from "@/ui/Measured";
 
@@ -72,7 +72,7 @@ export default function OverviewTab({ subject }: { subject: string }) {
 function SendRates({ subject }: { subject: string }) {
   const { t } = useTranslation("subjects");
   const live = { path: lagPath({ subject }), section: "subjects", key: subject };
-  const { at, values } = useSeries({ subject }, live, FIELDS);
+  const { at, values } = useTimeline({ subject }, live, FIELDS);
   const series = useMemo<Series[]>(
     () => [
       { label: t("chart.send_rate"), values: values.send_rate ?? [], as: "rate", style: "area" },

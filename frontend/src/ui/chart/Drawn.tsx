@@ -1,42 +1,32 @@
 import "uplot/dist/uPlot.min.css";
 import { useComputedColorScheme, useMantineTheme } from "@mantine/core";
 import { useElementSize } from "@mantine/hooks";
-import { useEffect, useMemo, useRef } from "react";
+import { useEffect, useId, useMemo, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import uPlot from "uplot";
-import * as numbers from "@/format/numbers";
-import * as times from "@/format/times";
-import type { ChartColour, Series, TimeChartProps } from "@/ui/chart/TimeChart";
-import type { Format } from "@/ui/Measured";
+import { optionsOf, type Shape } from "@/ui/chart/options";
+import type { TimeChartProps } from "@/ui/chart/TimeChart";
+import { inFull, instant } from "@/ui/chart/words";
+import { useKeys } from "@/ui/chart/useKeys";
 import { useLanguage, useZone } from "@/ui/preferences";
 
-const ORDER: readonly ChartColour[] = ["blue", "orange", "teal", "grape", "red", "cyan", "lime", "gray"];
-
-function text(value: number, as: Format | undefined, language: string): string {
-  if (as === "duration") return times.duration(value, language);
-  if (as === "bytes") return numbers.bytes(value, language);
-  if (as === "percent") return numbers.percent(value, language);
-  if (as === "rate") return numbers.rate(value, language);
-  return numbers.count(value, language);
+interface Zoom {
+  min: number;
+  max: number;
 }
 
-function onAxis(value: number, as: Format | undefined, language: string): string {
-  return as === "duration" || as === "bytes" || as === "percent"
-    ? text(value, as, language)
-    : numbers.compact(value, language);
-}
-
-/** TimeChart's drawing, with uPlot. */
-export default function Drawn({ label, at, series, bands = [], height = 220 }: TimeChartProps) {
+/** TimeChart's drawing, with uPlot. What is zoomed stays zoomed while numbers come in, and when the window or the colours change. */
+export default function Drawn({ label, at, series, bands = [], height }: TimeChartProps & { height: number }) {
   const { t } = useTranslation();
   const language = useLanguage();
   const zone = useZone();
   const theme = useMantineTheme();
   const scheme = useComputedColorScheme("light");
+  const hintId = useId();
   const { ref, width } = useElementSize<HTMLDivElement>();
-  const hostRef = useRef<HTMLDivElement>(null);
+  const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
-  const shade = scheme === "dark" ? 4 : 7;
+  const zoom = useRef<Zoom | null>(null);
   const data = useMemo(
     () =>
       [
@@ -46,127 +36,111 @@ export default function Drawn({ label, at, series, bands = [], height = 220 }: T
       ] as uPlot.AlignedData,
     [at, series, bands],
   );
-  const latestData = useRef(data);
+  const latest = useRef({ data, width });
   useEffect(() => {
-    latestData.current = data;
+    latest.current = { data, width };
   });
-  // What the drawing is made of but for the numbers: only when this changes is it made anew.
-  const shape = JSON.stringify([
-    series.map(({ label: name, as, axis, style, colour }) => [name, as, axis, style, colour]),
-    bands.map(({ label: name, colour }) => [name, colour]),
-  ]);
+  const shape = JSON.stringify({
+    series: series.map(({ label: name, as, axis, style, colour }) => ({ label: name, as, axis, style, colour })),
+    bands: bands.map(({ label: name, colour }) => ({ label: name, colour })),
+  } satisfies Shape);
+  const hasRoom = width > 0;
   useEffect(() => {
-    const host = hostRef.current;
-    if (!host || width === 0) return undefined;
-    const [parsedSeries, parsedBands] = JSON.parse(shape) as [
-      [string, Series["as"], Series["axis"], Series["style"], ChartColour | undefined][],
-      [string, ChartColour | undefined][],
-    ];
-    const paint = (colour: ChartColour) => theme.colors[colour][shade];
-    const ink = scheme === "dark" ? theme.colors.dark[1] : theme.colors.gray[7];
-    const grid = scheme === "dark" ? theme.colors.dark[5] : theme.colors.gray[2];
-    const bars = uPlot.paths.bars;
-    const left = parsedSeries.find(([, , axis]) => axis !== "right");
-    const right = parsedSeries.find(([, , axis]) => axis === "right");
-    const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } };
-    const options: uPlot.Options = {
-      width,
-      height,
-      tzDate: (seconds) =>
-        zone === "utc" ? uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC") : new Date(seconds * 1000),
-      cursor: { drag: { x: true, y: false }, focus: { prox: 24 } },
-      legend: { live: true },
-      scales: {
-        left: { range: { min: { soft: 0, mode: 1, pad: 0 }, max: { pad: 0.1 } } },
-        right: { range: { min: { soft: 0, mode: 1, pad: 0 }, max: { pad: 0.1 } } },
-      },
-      series: [
-        {
-          label: t("chart.time"),
-          value: (_, seconds) => {
-            if (typeof seconds !== "number") return "—";
-            const iso = new Date(seconds * 1000).toISOString();
-            return `${times.dateTime(iso, language, zone)} (${times.utc(iso).replace(".000", "")})`;
+    if (!host.current || !hasRoom) return undefined;
+    const words = { time: t("chart.time"), unknown: t("unknown.label") };
+    const drawn = new uPlot(
+      {
+        ...optionsOf(JSON.parse(shape) as Shape, { theme, scheme, language, zone, words }),
+        width: latest.current.width,
+        height,
+        cursor: {
+          drag: { x: true, y: false },
+          focus: { prox: 24 },
+          bind: {
+            dblclick: (_, _target, seeAll) => (event) => {
+              zoom.current = null;
+              seeAll(event);
+              return null;
+            },
           },
         },
-        ...parsedSeries.map(([name, as, side, style, colour], index): uPlot.Series => {
-          const stroke = paint(colour ?? ORDER[index % ORDER.length] ?? "blue");
-          return {
-            label: name,
-            scale: side === "right" ? "right" : "left",
-            stroke,
-            width: 2,
-            spanGaps: false,
-            fill: style === "area" || style === "bars" ? `${stroke}33` : undefined,
-            paths: style === "bars" && bars ? bars({ size: [0.8, 60] }) : undefined,
-            points: { show: false },
-            value: (_, value) => (typeof value === "number" ? text(value, as, language) : t("unknown.label")),
-          };
-        }),
-        ...parsedBands.flatMap(([name, colour]): uPlot.Series[] =>
-          [`${name} ↑`, `${name} ↓`].map((edge) => ({
-            label: edge,
-            scale: "left",
-            stroke: `${paint(colour ?? "gray")}88`,
-            width: 1,
-            dash: [4, 4],
-            points: { show: false },
-            value: (_, value) => (typeof value === "number" ? text(value, left?.[1], language) : "—"),
-          })),
-        ),
-      ],
-      bands: parsedBands.map(([, colour], index) => ({
-        series: [1 + parsedSeries.length + index * 2, 2 + parsedSeries.length + index * 2] as [number, number],
-        fill: `${paint(colour ?? "gray")}22`,
-      })),
-      axes: [
-        axis,
-        {
-          ...axis,
-          scale: "left",
-          size: 64,
-          values: (_, ticks) => ticks.map((tick) => onAxis(tick, left?.[1], language)),
+        legend: { live: true },
+        hooks: {
+          setSelect: [
+            (self) => {
+              const { left, width: chosen } = self.select;
+              if (chosen > 0) zoom.current = { min: self.posToVal(left, "x"), max: self.posToVal(left + chosen, "x") };
+            },
+          ],
         },
-        ...(right
-          ? [
-              {
-                ...axis,
-                scale: "right",
-                // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- a const enum has no value to import
-                side: 1 as uPlot.Axis.Side,
-                size: 64,
-                grid: { show: false },
-                values: (_: uPlot, ticks: number[]) => ticks.map((tick) => onAxis(tick, right[1], language)),
-              },
-            ]
-          : []),
-      ],
-    };
-    const drawn = new uPlot(options, latestData.current, host);
+      },
+      latest.current.data,
+      host.current,
+    );
+    if (zoom.current) drawn.setScale("x", zoom.current);
     plot.current = drawn;
     return () => {
       drawn.destroy();
       plot.current = null;
     };
-  }, [width, height, shape, scheme, shade, theme, zone, language, t]);
+  }, [hasRoom, height, shape, scheme, theme, zone, language, t]);
   useEffect(() => {
-    // A zoomed view stays where it is while numbers come in.
+    if (hasRoom) plot.current?.setSize({ width, height });
+  }, [hasRoom, width, height]);
+  useEffect(() => {
     const drawn = plot.current;
     if (!drawn) return;
-    const x = drawn.scales.x;
-    const [known] = drawn.data;
-    const isZoomed = x?.min !== known[0] || x?.max !== known[known.length - 1];
-    drawn.setData(data, !isZoomed);
+    drawn.setData(data, zoom.current === null);
+    if (zoom.current) drawn.setScale("x", zoom.current);
   }, [data]);
-  const said = series
-    .map(({ label: name, values, as }) => {
-      const last = values.findLast((value) => value !== null);
-      return `${name}: ${typeof last === "number" ? text(last, as, language) : t("unknown.label")}`;
-    })
-    .join(", ");
+
+  const [pointed, setPointed] = useState<number | null>(null);
+  const onKeyDown = useKeys(at, {
+    point: (index) => {
+      const drawn = plot.current;
+      const seconds = at[index];
+      if (!drawn || seconds === undefined) return;
+      drawn.setCursor({ left: drawn.valToPos(seconds, "x"), top: height / 2 });
+      setPointed(index);
+    },
+    pointed: () => plot.current?.cursor.idx ?? null,
+    shown: () => zoom.current,
+    show: (chosen) => {
+      zoom.current = chosen;
+      const [first, last] = [at[0], at.at(-1)];
+      const limits = chosen ?? (first !== undefined && last !== undefined ? { min: first, max: last } : null);
+      if (limits) plot.current?.setScale("x", limits);
+    },
+  });
+  const index = pointed === null || pointed >= at.length ? at.length - 1 : pointed;
+  const seconds = at[index];
+  const said = [
+    ...(seconds === undefined ? [] : [instant(seconds, language, zone)]),
+    ...series.map(({ label: name, values, as }) => {
+      const value = values[index];
+      return `${name}: ${typeof value === "number" ? inFull(value, as, language) : t("unknown.label")}`;
+    }),
+  ].join(", ");
   return (
-    <div ref={ref} className="chart" role="img" aria-label={`${label}. ${said}`} style={{ minHeight: height }}>
-      <div ref={hostRef} />
+    <div
+      ref={ref}
+      className="chart"
+      role="slider"
+      tabIndex={0}
+      aria-label={label}
+      aria-describedby={hintId}
+      aria-valuemin={0}
+      aria-valuemax={Math.max(0, at.length - 1)}
+      aria-valuenow={Math.max(0, index)}
+      aria-valuetext={said}
+      style={{ minHeight: height }}
+      onKeyDown={onKeyDown}
+    >
+      <div ref={host} />
+      <span id={hintId} className="chart-hint">
+        {t("chart.zoom_hint")}
+        <span className="sr-only"> {t("chart.keys_hint")}</span>
+      </span>
     </div>
   );
 }

@@ -1,5 +1,8 @@
-import { Skeleton } from "@mantine/core";
-import { lazy, Suspense } from "react";
+import { ActionIcon, Center, Skeleton, Text, Tooltip } from "@mantine/core";
+import { IconChartLine, IconTable } from "@tabler/icons-react";
+import { lazy, Suspense, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { NumbersTable } from "@/ui/chart/NumbersTable";
 import type { Format } from "@/ui/Measured";
 
 export interface Series {
@@ -35,13 +38,48 @@ export interface TimeChartProps {
 
 // The drawing library is a chunk of its own: no first load waits for it.
 const Drawn = lazy(() => import("@/ui/chart/Drawn"));
+const HEIGHT_PX = 220;
 
-/** A chart over time: drag to zoom, double-click to see all again; times in the viewer's zone, UTC at the pointer. */
+/**
+ * A chart over time: drag to zoom, double-click to see all again, both by keyboard too; times in the viewer's zone, UTC at the pointer. Its
+ * numbers can be read as a table.
+ */
 export function TimeChart(props: TimeChartProps) {
-  const height = props.height ?? 220;
+  const { t } = useTranslation();
+  const [isTable, setTable] = useState(false);
+  const height = props.height ?? HEIGHT_PX;
+  if (props.at.length === 0) {
+    return (
+      <Center h={height} data-chart="empty">
+        <Text c="dimmed" size="sm">
+          {t("chart.nothing_yet")}
+        </Text>
+      </Center>
+    );
+  }
+  const Icon = isTable ? IconChartLine : IconTable;
+  const other = t(isTable ? "chart.as_chart" : "chart.as_table");
   return (
-    <Suspense fallback={<Skeleton height={height} />}>
-      <Drawn {...props} height={height} />
-    </Suspense>
+    <div className="chart-frame" data-chart={isTable ? "table" : "drawn"}>
+      {isTable ? (
+        <NumbersTable {...props} height={height} />
+      ) : (
+        <Suspense fallback={<Skeleton height={height} />}>
+          <Drawn {...props} height={height} />
+        </Suspense>
+      )}
+      <Tooltip label={other}>
+        <ActionIcon
+          className="chart-switch"
+          variant="subtle"
+          color="gray"
+          size="sm"
+          aria-label={`${other}: ${props.label}`}
+          onClick={() => setTable(!isTable)}
+        >
+          <Icon size={16} aria-hidden />
+        </ActionIcon>
+      </Tooltip>
+    </div>
   );
 }

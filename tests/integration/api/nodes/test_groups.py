@@ -67,6 +67,10 @@ def test_progress_and_members_are_what_the_nodes_say_now(billing: ThreadedSystem
         assert 0 <= member["last_seen_seconds"] < 60
         assert member["broker_group"] in ("g1", "g2")
         assert not member["is_paused"]
+        held = [item for item in page["members"] if item["in_flight"]]
+        for item in held:
+            assert sum(int(end) - int(begin) for begin, end in item["in_flight_ranges"]) == item["in_flight"]
+            assert int(item["pulled"]) - int(item["acked"]) == item["in_flight"]
         assert page["lag"] == 4, "what is in flight is not done"
         service.set_paused("orders", "billing", True, consumer_id=member["consumer_id"], actor=ACTOR)
         shown = {item["consumer_id"]: item["is_paused"] for item in crew.own.get(BILLING).json()["members"]}

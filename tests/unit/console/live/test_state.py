@@ -89,7 +89,8 @@ def group_stats(name: str = "g", **values: Any) -> dict[str, Any]:
     base = {
         "group": name, "broadcast": False, "backlog": 0, "in_flight": 0, "lag": 0, "time_lag_seconds": 0.0,
         "pull_rate": 0.0, "ack_rate": 0.0, "drain_seconds": None, "retried": 0, "redelivered": 0,
-        "skipped_by_retention": 0, "consumers": [{"online": True}, {"online": False}],
+        "skipped_by_retention": 0, "paused": False,
+        "consumers": [{"consumer_id": "c1", "online": True}, {"consumer_id": "c2", "online": False}],
     }  # fmt: skip
     return {**base, **values}
 
@@ -121,7 +122,8 @@ def test_lag_is_the_sum_and_time_lag_the_longest() -> None:
     group = found["groups"][group_key("orders", "g")]
     assert (group["backlog"], group["in_flight"], group["lag"], group["time_lag_seconds"]) == (9, 1, 10, 9.0)
     assert (group["is_draining"], group["drain_seconds"]) == (True, 2.0)  # 10 / (7 - 2)
-    assert (group["consumers_online"], group["reason"], group["at"]) == (2, None, None)
+    assert (group["consumers_online"], group["reason"], group["at"]) == (1, None, None)
+    assert (group["state"], group["is_paused"], group["retry_lag"]) == ("caught_up", False, 0)
     subject = found["subjects"]["orders"]
     assert (subject["stored_messages"], subject["sent_messages"], subject["send_rate"]) == (14, 16, 2.0)
     assert subject["broker_groups"] == ["g1", "g2"]
@@ -134,6 +136,28 @@ def test_a_lag_that_never_drains_is_known_and_one_without_rates_is_not() -> None
     known, unknown = (found["groups"][group_key("orders", name)] for name in "gh")
     assert (known["is_draining"], known["drain_seconds"], known["reason"]) == (False, None, None)
     assert (unknown["is_draining"], unknown["lag"], unknown["reason"]) == (None, 4, "too early")
+
+
+def test_a_pause_on_one_node_is_a_pause() -> None:
+    answers = {
+        "g1-a": stats(subject_stats("orders", 0, 4, group_stats(lag=4))),
+        "g2-a": stats(subject_stats("orders", 0, 4, group_stats(paused=True))),
+    }
+    found = summed(empty(), None, [place("g1"), place("g2")], answers, {})
+    group = found["groups"][group_key("orders", "g")]
+    assert (group["is_paused"], group["state"], group["lag"]) == (True, "paused", 4)
+
+
+def test_what_waits_for_another_attempt_is_shown_at_its_group() -> None:
+    retries = subject_stats("%RETRY%orders%g", 0, 9, group_stats("g", lag=3), group_stats("other", lag=8))
+    orders = subject_stats("orders", 0, 9, group_stats("g"), group_stats("h"))
+    found = summed(empty(), None, [place("g1")], {"g1-a": stats(retries, orders)}, {})["groups"]
+    assert [found[group_key("orders", name)]["retry_lag"] for name in "gh"] == [3, 0]
+    places = [place("g1"), place("g2")]
+    before = empty() | summed(empty(), None, places, {"g1-a": stats(orders), "g2-a": stats(retries)}, {})
+    found = summed(before, NOW_MS, places, {"g1-a": stats(orders), "g2-a": AWAY}, {})["groups"]
+    group = found[group_key("orders", "g")]
+    assert (group["lag"], group["retry_lag"], group["reason"]) == (0, None, AWAY.reason)
 
 
 def test_slaves_do_not_count_twice() -> None:

@@ -1,0 +1,23 @@
+import { queryOptions } from "@tanstack/react-query";
+import { api, must, type Schema } from "@/api/client";
+
+export type History = Schema<"History">;
+
+/** Whose last hour: of a subject, of one of its consumer groups, of a broker group, of a node; of nothing named: the whole system. */
+export interface HistoryOf {
+  subject?: string;
+  group?: string;
+  broker_group?: string;
+  node?: string;
+}
+
+/** Read once a page: what comes after it is seen live. */
+export function historyOptions(of: HistoryOf) {
+  return queryOptions({
+    queryKey: ["history", of],
+    queryFn: ({ signal }) => must(api.GET("/api/v1/history/", { params: { query: of }, signal })),
+    staleTime: Infinity,
+    gcTime: 0,
+    refetchOnWindowFocus: false,
+  });
+}

@@ -1,0 +1,42 @@
+import { Checkbox, Stack, Text } from "@mantine/core";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import { forgetGroup, useRefresh, type GroupName } from "@/features/groups/queries";
+import { ChangePlan, PlanDialog } from "@/ui/ChangeDialog";
+
+/** Forget a group: its positions on the nodes, and what was written about it. Messages stay. */
+export function ForgetDialog({ name, etag, onClose }: { name: GroupName; etag: string | null; onClose: () => void }) {
+  const { t } = useTranslation("groups");
+  const navigate = useNavigate();
+  const refresh = useRefresh();
+  const [isForced, setForced] = useState(false);
+  return (
+    <PlanDialog
+      opened
+      onClose={onClose}
+      title={t("forget.title", { group: name.group })}
+      run={(attempt) => forgetGroup(name, isForced, etag, attempt)}
+      show={(plan) => (
+        <Stack gap="xs">
+          <Text size="sm">{t("forget.means")}</Text>
+          <ChangePlan plan={plan} />
+        </Stack>
+      )}
+      inputs={String(isForced)}
+      confirmName={name.group}
+      actionLabel={t("forget.action")}
+      doneMessage={t("forget.done", { group: name.group })}
+      onDone={() => {
+        void navigate({ to: "/groups" }).then(refresh);
+      }}
+    >
+      <Checkbox
+        label={t("forget.force")}
+        description={t("forget.force_hint")}
+        checked={isForced}
+        onChange={(event) => setForced(event.currentTarget.checked)}
+      />
+    </PlanDialog>
+  );
+}

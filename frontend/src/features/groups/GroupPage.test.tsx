@@ -1,0 +1,153 @@
+import { act, screen, waitFor, within } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { beforeEach, expect, test } from "vitest";
+import GroupPage from "@/features/groups/GroupPage";
+import { detail, fakeFeeds, row, snapshot } from "@/features/groups/testing";
+import type { Member } from "@/features/groups/queries";
+import { answer, mount, type Answers } from "@/test/mount";
+
+const ONE = "/api/v1/consumer-groups/orders/billing/";
+const NOTHING = {
+  "GET /api/v1/alerts/": { results: [], next: null, previous: null },
+  "GET /api/v1/dead-letters/": { results: [], next: null, unreachable: {} },
+  "GET /api/v1/history/": { step_seconds: 10, at: [], fields: {}, reason: "not kept yet" },
+};
+const member: Member = {
+  broker_group: "g1",
+  consumer_id: "c1",
+  address: "10.0.0.1:5",
+  online: true,
+  last_seen_seconds: 1,
+  in_flight: 3,
+  in_flight_ranges: [["57", "60"]],
+  in_flight_ranges_total: 1,
+  pulled: "60",
+  acked: "57",
+  oldest_unacked_ms: 1_500,
+  is_paused: false,
+  reasons: {},
+};
+const tagged = (body: object) => () => Response.json(body, { headers: { ETag: '"v3"' } });
+
+let feeds: ReturnType<typeof fakeFeeds>;
+beforeEach(() => {
+  feeds = fakeFeeds();
+});
+
+async function open(answers: Answers) {
+  const { asked } = answer({ ...NOTHING, ...answers });
+  const page = await mount(GroupPage, "/groups/orders/billing", "/groups/$subject/$group");
+  return { asked, page };
+}
+const changes = (asked: { method: string }[]) => asked.filter(({ method }) => method !== "GET");
+
+test("live numbers, why the group is in its state, and what nobody measured", async () => {
+  await open({ [`GET ${ONE}`]: tagged(detail()) });
+  await screen.findByText("Positions");
+  expect(feeds[0]?.path).toBe("/ws/lag/?subject=orders&group=billing");
+  const entry = { ...row("billing", { lag: 1_234, pull_rate: null, reason: "measured for less than a second" }) };
+  act(() => feeds[0]?.say(snapshot({ subjects: {}, groups: { "orders\nbilling": entry } })));
+  await waitFor(() => expect(document.querySelector("[data-tile=Lag]")).toHaveTextContent("1,234"));
+  expect(document.querySelector('[data-tile="Pulled/s"]')).toHaveTextContent("—");
+  expect(document.querySelector('[data-tile="Sent/s"]')).toHaveTextContent("—");
+  expect(screen.getByText(/It catches up: 1,234 messages to go, at these rates gone in about 1m 30s/)).toBeVisible();
+});
+
+test("a reset asks for its plan first, says it in words, and takes the name and the version", async () => {
+  const plan = {
+    target: "orders/billing",
+    dry_run: true,
+    is_change: true,
+    before: { g1: "60" },
+    after: { g1: "100" },
+    broker_groups: [
+      { broker_group: "g1", position: "60", new_position: "100", skipped: 40, repeated: 0, in_flight: 1 },
+    ],
+  };
+  const { asked } = await open({ [`GET ${ONE}`]: tagged(detail()), [`POST ${ONE}reset/`]: plan });
+  await userEvent.click(await screen.findByRole("button", { name: "Reset progress" }));
+  const dialog = await screen.findByRole("dialog");
+  await userEvent.click(within(dialog).getByLabelText("Latest"));
+  await userEvent.click(within(dialog).getByRole("button", { name: "Show what happens" }));
+  expect(await within(dialog).findByText(/40 messages that nobody pulled yet are skipped/)).toBeInTheDocument();
+  expect(within(dialog).getByText(/1 message in flight stays/)).toBeInTheDocument();
+  expect(within(dialog).queryByText(/passed before/)).not.toBeInTheDocument();
+  const apply = within(dialog).getByRole("button", { name: "Reset progress" });
+  expect(apply).toBeDisabled();
+  await userEvent.type(within(dialog).getByLabelText("Type billing to go on"), "billing");
+  await userEvent.click(apply);
+  await waitFor(() => expect(screen.queryByRole("dialog")).not.toBeInTheDocument());
+  expect(changes(asked)).toMatchObject([
+    { body: { to: "latest", reason: "" } },
+    { body: { to: "latest", reason: "" } },
+  ]);
+  expect(asked.filter(({ method }) => method === "POST").map(({ url }) => url.search)).toEqual(["?dry_run=true", ""]);
+});
+
+test("another place makes the plan stale: it has to be asked for again", async () => {
+  const plan = { target: "t", dry_run: true, is_change: true, before: {}, after: {}, broker_groups: [] };
+  await open({ [`GET ${ONE}`]: tagged(detail()), [`POST ${ONE}reset/`]: plan });
+  await userEvent.click(await screen.findByRole("button", { name: "Reset progress" }));
+  const dialog = await screen.findByRole("dialog");
+  await userEvent.click(within(dialog).getByRole("button", { name: "Show what happens" }));
+  await within(dialog).findByText("This is what happens");
+  await userEvent.click(within(dialog).getByLabelText("Latest"));
+  expect(within(dialog).queryByText("This is what happens")).not.toBeInTheDocument();
+  await userEvent.click(within(dialog).getByLabelText("A sequence"));
+  expect(within(dialog).getByRole("button", { name: "Show what happens" })).toBeDisabled();
+});
+
+test("one consumer is paused by itself", async () => {
+  const change = { target: "t", dry_run: true, is_change: true, before: {}, after: {}, version: "4", notes: [] };
+  const { asked } = await open({
+    [`GET ${ONE}`]: tagged(detail({ members: [member], members_total: 1 })),
+    [`POST ${ONE}pause/`]: change,
+  });
+  await userEvent.click(await screen.findByRole("button", { name: "Pause c1" }));
+  const dialog = await screen.findByRole("dialog");
+  await userEvent.click(await within(dialog).findByRole("button", { name: "Pause" }));
+  await waitFor(() => expect(changes(asked)).toHaveLength(2));
+  expect(changes(asked)[1]).toMatchObject({ body: { consumer_id: "c1", reason: "" } });
+});
+
+test("forgetting a group in use is refused with the reason, and can be forced", async () => {
+  const change = { target: "t", dry_run: true, is_change: true, before: {}, after: null, version: "0", notes: [] };
+  const { asked } = await open({
+    [`GET ${ONE}`]: tagged(detail()),
+    [`DELETE ${ONE}`]: () =>
+      changes(asked).length > 1
+        ? change
+        : Response.json({ code: "consumer_group.in_use", title: "", detail: "billing is in use" }, { status: 409 }),
+  });
+  await userEvent.click(await screen.findByRole("button", { name: "Forget" }));
+  const dialog = await screen.findByRole("dialog");
+  await userEvent.click(within(dialog).getByRole("button", { name: "Show what happens" }));
+  expect(await within(dialog).findByText("billing is in use")).toBeInTheDocument();
+  await userEvent.click(within(dialog).getByLabelText(/Although it is in use/));
+  await userEvent.click(within(dialog).getByRole("button", { name: "Show what happens" }));
+  expect(await within(dialog).findByText("This is what happens")).toBeInTheDocument();
+  expect(changes(asked)).toMatchObject([{ body: { force: false } }, { body: { force: true } }]);
+});
+
+test("whoever may not change the group gets no buttons for it", async () => {
+  await open({ [`GET ${ONE}`]: tagged(detail({ may_change: false, members: [member], members_total: 1 })) });
+  await screen.findByText("c1");
+  for (const name of ["Pause", "Pause c1", "Reset progress", "Forget", "Edit description and tags"])
+    expect(screen.queryByRole("button", { name })).not.toBeInTheDocument();
+});
+
+test("a broker group that can't be asked is unknown with the reason, and no lesson is given", async () => {
+  const away = Object.fromEntries(Object.keys(detail().progress[0] ?? {}).map((key) => [key, null]));
+  const place = { ...away, broker_group: "g1", reason: "node g1-a does not answer" } as never;
+  await open({ [`GET ${ONE}`]: tagged(detail({ progress: [place] })) });
+  await screen.findByText("Positions");
+  expect(screen.getAllByLabelText("unknown: node g1-a does not answer").length).toBeGreaterThan(3);
+  expect(screen.queryByText("No consumer has pulled yet")).not.toBeInTheDocument();
+});
+
+test("a group that is not there is said to be so, with the lines that make it", async () => {
+  const problem = { code: "consumer_group.unknown", title: "", detail: "no consumer group 'billing'" };
+  await open({ [`GET ${ONE}`]: () => Response.json(problem, { status: 404 }) });
+  expect(await screen.findByText("no consumer group 'billing'")).toBeInTheDocument();
+  expect(screen.getByText("qmq consume orders billing")).toBeInTheDocument();
+});

@@ -1,0 +1,135 @@
+import { Anchor, Badge, Group, Stack, Text, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+import { asProblem } from "@/api/problem";
+import { About } from "@/features/groups/About";
+import { Actions } from "@/features/groups/Actions";
+import { Alerts } from "@/features/groups/Alerts";
+import { Charts } from "@/features/groups/Charts";
+import { consumeCommand, consumeInPython } from "@/features/groups/examples";
+import { Members } from "@/features/groups/Members";
+import { Numbers } from "@/features/groups/Numbers";
+import { Places } from "@/features/groups/Places";
+import { detailOptions, type Detail, type GroupName } from "@/features/groups/queries";
+import { StateBadge, useWhy } from "@/features/groups/StateBadge";
+import { groupKey, lagPath, useLive } from "@/live/useLive";
+import { LinkTo } from "@/ui/LinkTo";
+import { LiveBadge } from "@/ui/LiveBadge";
+import { PageHeader } from "@/ui/PageHeader";
+import { ProblemAlert } from "@/ui/ProblemAlert";
+import { Snippet, Teach } from "@/ui/Teach";
+import { usePathParams } from "@/ui/usePathParams";
+
+/** One consumer group: how it does, who reads, where it stands, and what can be done about it. */
+export default function GroupPage() {
+  const { t } = useTranslation("groups");
+  const { subject, group } = usePathParams("subject", "group");
+  const name: GroupName = { subject, group };
+  const { data, error, refetch } = useQuery(detailOptions(name));
+  const isGone = error !== null && asProblem(error).status === 404;
+  const detail = isGone ? undefined : data?.data;
+  const hasPosition = detail?.progress.some(({ next_sequence: next }) => next !== null);
+  const isAsked = detail?.progress.every(({ next_sequence: next, reason }) => next !== null || !reason) ?? false;
+  return (
+    <>
+      <PageHeader
+        title={group}
+        crumbs={[{ label: t("title"), to: "/groups" }]}
+        badges={<Badges name={name} detail={detail} />}
+        description={<Description name={name} isThere={Boolean(hasPosition)} />}
+        actions={detail?.may_change && <Actions name={name} detail={detail} etag={data?.etag ?? null} />}
+      />
+      <Stack gap="lg">
+        {error && <ProblemAlert error={error} onRetry={() => void refetch()} />}
+        {(isGone || (detail && !hasPosition && isAsked)) && <FirstConsumer name={name} />}
+        {detail && (
+          <>
+            <Alerts name={name} />
+            {hasPosition && (
+              <>
+                <Numbers name={name} />
+                <Charts name={name} />
+                <Part title={t("members.title")} note={membersNote(detail, t("members.cut"))}>
+                  <Members name={name} detail={detail} etag={data?.etag ?? null} />
+                </Part>
+              </>
+            )}
+            <Part title={t("places.title")} note={t("places.note")}>
+              <Places detail={detail} />
+            </Part>
+            <Part title={t("about.title")}>
+              <About name={name} detail={detail} etag={data?.etag ?? null} />
+            </Part>
+          </>
+        )}
+      </Stack>
+    </>
+  );
+}
+
+function membersNote({ members, members_total: total }: Detail, cut: string): string | undefined {
+  return members.length < total ? cut : undefined;
+}
+
+function Part({ title, note, children }: { title: string; note?: string; children: ReactNode }) {
+  return (
+    <section>
+      <Title order={2} size="h4" mb={4}>
+        {title}
+      </Title>
+      {note && (
+        <Text size="sm" c="dimmed" mb="xs">
+          {note}
+        </Text>
+      )}
+      {children}
+    </section>
+  );
+}
+
+function Badges({ name, detail }: { name: GroupName; detail: Detail | undefined }) {
+  const { t } = useTranslation("groups");
+  const view = useLive(lagPath({ ...name }));
+  const paused = detail?.paused_consumers.length ?? 0;
+  return (
+    <Group gap="xs">
+      <StateBadge numbers={view.state.groups?.[groupKey(name.subject, name.group)]} />
+      {paused > 0 && !detail?.is_paused && (
+        <Badge color="grape" variant="light" title={detail?.paused_consumers.join(", ")}>
+          {t("members.some_paused", { count: paused })}
+        </Badge>
+      )}
+      <LiveBadge view={view} />
+    </Group>
+  );
+}
+
+function Description({ name, isThere }: { name: GroupName; isThere: boolean }) {
+  const { t } = useTranslation("groups");
+  const why = useWhy();
+  const view = useLive(lagPath({ ...name }));
+  const entry = view.state.groups?.[groupKey(name.subject, name.group)];
+  return (
+    <>
+      {t("of_subject")}{" "}
+      <Anchor component={LinkTo} to="/subjects/$subject" params={{ subject: name.subject } as never}>
+        {name.subject}
+      </Anchor>
+      {isThere && entry && <> · {why(entry)}</>}
+    </>
+  );
+}
+
+function FirstConsumer({ name: { subject, group } }: { name: GroupName }) {
+  const { t } = useTranslation("groups");
+  return (
+    <Teach
+      title={t("first.title")}
+      code={consumeInPython(subject, group)}
+      action={<Snippet code={consumeCommand(subject, group)} />}
+    >
+      {t("first.text")}
+    </Teach>
+  );
+}

@@ -1,0 +1,163 @@
+import { Anchor, Badge, Button, Code, Group, Table, Text, Tooltip } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { consumersOf, type Consumer } from "@/features/groups/members";
+import { PauseDialog } from "@/features/groups/PauseDialog";
+import { detailOptions, type Detail, type GroupName } from "@/features/groups/queries";
+import { useRates } from "@/features/groups/useRates";
+import { count } from "@/format/numbers";
+import { useLanguage } from "@/ui/preferences";
+import { Measured } from "@/ui/Measured";
+
+/** Rows that are drawn at first; a group may have hundreds of consumers. */
+const ROWS_AT_FIRST = 50;
+
+/** Who reads: where from, how fast, what it holds; each can be paused by itself. */
+export function Members({ name, detail, etag }: { name: GroupName; detail: Detail; etag: string | null }) {
+  const { t } = useTranslation("groups");
+  const language = useLanguage();
+  const { dataUpdatedAt } = useQuery(detailOptions(name));
+  const consumers = useMemo(() => consumersOf(detail), [detail]);
+  const rates = useRates(detail, dataUpdatedAt);
+  const [isWhole, setWhole] = useState(false);
+  const [chosen, setChosen] = useState<{ id: string; to: boolean; etag: string | null } | null>(null);
+  if (consumers.length === 0) return <Text c="dimmed">{t("members.none")}</Text>;
+  const shown = isWhole ? consumers : consumers.slice(0, ROWS_AT_FIRST);
+  return (
+    <>
+      <Table.ScrollContainer minWidth={860} scrollAreaProps={{ "aria-label": t("members.title"), tabIndex: 0 }}>
+        <Table highlightOnHover data-members={consumers.length}>
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th>{t("members.consumer")}</Table.Th>
+              <Table.Th>{t("members.address")}</Table.Th>
+              <Table.Th>{t("members.last_seen")}</Table.Th>
+              <Table.Th ta="right">{t("column.in_flight")}</Table.Th>
+              <Table.Th ta="right">{t("members.oldest")}</Table.Th>
+              <Table.Th ta="right">{t("column.pull_rate")}</Table.Th>
+              <Table.Th ta="right">{t("column.ack_rate")}</Table.Th>
+              {detail.may_change && (
+                <Table.Th>
+                  <span className="sr-only">{t("members.actions")}</span>
+                </Table.Th>
+              )}
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {shown.map((one) => (
+              <Row
+                key={one.id}
+                one={one}
+                rates={rates(one)}
+                isGroupPaused={detail.is_paused}
+                onPause={detail.may_change ? (to) => setChosen({ id: one.id, to, etag }) : undefined}
+              />
+            ))}
+          </Table.Tbody>
+        </Table>
+      </Table.ScrollContainer>
+      {consumers.length > shown.length && (
+        <Button variant="subtle" size="xs" onClick={() => setWhole(true)}>
+          {t("members.show_all", { all: count(consumers.length, language) })}
+        </Button>
+      )}
+      <PauseDialog
+        name={name}
+        consumerId={chosen?.id}
+        to={chosen?.to ?? true}
+        etag={chosen?.etag ?? null}
+        opened={chosen !== null}
+        onClose={() => setChosen(null)}
+      />
+    </>
+  );
+}
+
+function Row({
+  one,
+  rates,
+  isGroupPaused,
+  onPause,
+}: {
+  one: Consumer;
+  rates: { pulled: number | null; acked: number | null };
+  isGroupPaused: boolean;
+  onPause?: (to: boolean) => void;
+}) {
+  const { t } = useTranslation("groups");
+  const early = t("members.rate_early");
+  const reason = (field: string) => one.parts.map((part) => part.reasons[field]).find(Boolean);
+  return (
+    <Table.Tr data-consumer={one.id}>
+      <Table.Th scope="row" fw={400}>
+        <Group gap="xs" wrap="nowrap">
+          <Code className="break">{one.id}</Code>
+          {one.isPaused && (
+            <Badge color="grape" variant="light">
+              {t("state.paused")}
+            </Badge>
+          )}
+        </Group>
+      </Table.Th>
+      <Table.Td>
+        {one.address ?? <Measured value={null} reason={one.isKnown ? reason("address") : t("members.not_known")} />}
+      </Table.Td>
+      <Table.Td>
+        <Group gap="xs" wrap="nowrap">
+          <Badge color={one.isOnline ? "teal" : "gray"} variant="light" data-online={one.isOnline}>
+            {t(one.isOnline ? "members.online" : "members.away")}
+          </Badge>
+          <Measured
+            value={one.lastSeen}
+            as="duration"
+            reason={one.isKnown ? reason("last_seen_seconds") : t("members.not_known")}
+          />
+        </Group>
+      </Table.Td>
+      <Table.Td ta="right">
+        <InFlight one={one} />
+      </Table.Td>
+      <Table.Td ta="right">
+        <Measured
+          value={one.oldestUnacked === null ? null : one.oldestUnacked / 1000}
+          as="duration"
+          reason={reason("oldest_unacked_ms")}
+        />
+      </Table.Td>
+      <Table.Td ta="right">
+        <Measured value={rates.pulled} as="rate" reason={early} />
+      </Table.Td>
+      <Table.Td ta="right">
+        <Measured value={rates.acked} as="rate" reason={early} />
+      </Table.Td>
+      {onPause && (
+        <Table.Td ta="right">
+          {!isGroupPaused && (
+            <Anchor
+              component="button"
+              type="button"
+              size="sm"
+              aria-label={`${t(one.isPaused ? "action.resume" : "action.pause")} ${one.id}`}
+              onClick={() => onPause(!one.isPaused)}
+            >
+              {t(one.isPaused ? "action.resume" : "action.pause")}
+            </Anchor>
+          )}
+        </Table.Td>
+      )}
+    </Table.Tr>
+  );
+}
+
+/** How many a consumer holds; by broker group on hover, where it reads from several. */
+function InFlight({ one: { inFlight, isKnown, parts } }: { one: Consumer }) {
+  const { t } = useTranslation("groups");
+  const number = <Measured value={isKnown ? inFlight : null} reason={t("members.not_known")} />;
+  if (parts.length < 2) return number;
+  return (
+    <Tooltip label={parts.map((part) => `${part.broker_group}: ${part.in_flight}`).join(", ")}>
+      <span>{number}</span>
+    </Tooltip>
+  );
+}

@@ -1,0 +1,63 @@
+import { Anchor, SimpleGrid } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useTranslation } from "react-i18next";
+import { DrainTime } from "@/features/groups/DrainTime";
+import { deadLettersOptions, type GroupName } from "@/features/groups/queries";
+import { groupKey, lagPath, measured, useLiveEntry } from "@/live/useLive";
+import { LinkTo } from "@/ui/LinkTo";
+import { Measured } from "@/ui/Measured";
+import { Tile } from "@/ui/Tile";
+
+const TILES = [
+  { field: "lag", as: "count" },
+  { field: "time_lag_seconds", as: "duration" },
+  { field: "backlog", as: "count" },
+  { field: "in_flight", as: "count" },
+  { field: "pull_rate", as: "rate" },
+  { field: "ack_rate", as: "rate" },
+] as const;
+
+/** The group's live numbers; what each means, on hover and focus. */
+export function Numbers({ name }: { name: GroupName }) {
+  const { t } = useTranslation("groups");
+  const path = lagPath({ ...name });
+  const entry = useLiveEntry(path, "groups", groupKey(name.subject, name.group));
+  const sent = useLiveEntry(path, "subjects", name.subject);
+  const letters = useQuery(deadLettersOptions(name));
+  const lettersReason = letters.error ? letters.error.message : letters.data?.reason;
+  return (
+    <SimpleGrid cols={{ base: 2, xs: 3, md: 4, xl: 6 }} spacing="sm">
+      {TILES.map(({ field, as }) => (
+        <Tile key={field} label={t(`column.${field}`)} hint={t(`meaning.${field}`)}>
+          <Measured {...measured(entry, field)} as={as} />
+        </Tile>
+      ))}
+      <Tile label={t("column.send_rate")} hint={t("meaning.send_rate")}>
+        <Measured {...measured(sent, "send_rate")} as="rate" />
+      </Tile>
+      <Tile label={t("column.drain_seconds")} hint={t("meaning.drain_seconds")}>
+        <DrainTime numbers={entry} />
+      </Tile>
+      <Tile label={t("column.consumers_online")} hint={t("meaning.consumers_online")}>
+        <Measured {...measured(entry, "consumers_online")} />
+      </Tile>
+      <Tile label={t("column.retry_lag")} hint={t("meaning.retry_lag")}>
+        <Measured {...measured(entry, "retry_lag")} />
+      </Tile>
+      <Tile label={t("column.retried")} hint={t("meaning.retried")}>
+        <Measured {...measured(entry, "retried")} />
+      </Tile>
+      <Tile label={t("column.dead_letters")} hint={t("meaning.dead_letters")}>
+        <Anchor
+          component={LinkTo}
+          to="/dead-letters/$subject/$group"
+          params={{ subject: name.subject, group: name.group } as never}
+          inherit
+          aria-label={t("dead_letters_link")}
+        >
+          <Measured value={lettersReason ? null : letters.data?.open} reason={lettersReason} />
+        </Anchor>
+      </Tile>
+    </SimpleGrid>
+  );
+}
