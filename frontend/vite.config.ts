@@ -26,6 +26,7 @@ export default defineConfig(({ command }) => ({
     environment: "jsdom",
     setupFiles: ["src/test/setup.ts"],
     restoreMocks: true,
+    testTimeout: 30_000,
     css: false,
     testTimeout: 60_000,
   },

@@ -2,6 +2,7 @@ import { screen, waitFor } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test } from "vitest";
 import { Jump } from "@/app/jump/Jump";
+import { recentOf, remember } from "@/app/jump/recent";
 import { answer, mount } from "@/test/mount";
 
 const me = { id: "1", username: "ada", role: "operator", rights: ["read"], teams: [] };
@@ -37,8 +38,7 @@ test("what the API finds is gone to by keyboard, and is offered again", async ()
   expect(texts()).toEqual(["bill"]);
   await userEvent.keyboard("{Enter}");
   await waitFor(() => expect(page.address()).toBe("/groups/order.paid/billing"));
-  await userEvent.keyboard("{Control>}k{/Control}");
-  await waitFor(() => expect(screen.getAllByRole("option")[0]).toHaveTextContent("billing"));
+  expect(recentOf(me.id).map(({ label, hint }) => [label, hint])).toEqual([["billing", "consumer group · order.paid"]]);
 });
 
 test("pages are there without the API; arrows go round", async () => {
@@ -66,4 +66,17 @@ test("an error is shown, and pages can be gone to all the same", async () => {
   await userEvent.type(await screen.findByRole("combobox"), "subj");
   expect(await screen.findByText("That is not there")).toBeInTheDocument();
   expect(screen.getByRole("option", { name: "Subjects" })).toBeInTheDocument();
+});
+
+test("where one went lately is offered before anything is typed", async () => {
+  remember(me.id, {
+    id: "x",
+    kind: "consumer_group",
+    label: "billing",
+    hint: "order.paid",
+    address: { to: "/groups/$subject/$group", params: { subject: "order.paid", group: "billing" } },
+  });
+  const { texts } = await opened([]);
+  expect(screen.getAllByRole("option")[0]).toHaveTextContent("billing");
+  expect(texts()).toEqual([]);
 });
