@@ -28,6 +28,7 @@ export default defineConfig(({ command }) => ({
     // A page in jsdom on a busy machine takes seconds.
     testTimeout: 20_000,
     restoreMocks: true,
+    testTimeout: 30_000,
     css: false,
     testTimeout: 60_000,
   },

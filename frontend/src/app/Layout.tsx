@@ -1,16 +1,14 @@
-import { ActionIcon, AppShell, Burger, Button, Group, Kbd, Menu, NavLink, ScrollArea, Text } from "@mantine/core";
+import { ActionIcon, AppShell, Burger, Group, Menu, NavLink, ScrollArea, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { spotlight } from "@mantine/spotlight";
-import { IconSearch, IconUser } from "@tabler/icons-react";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useNavigate, useRouterState } from "@tanstack/react-router";
+import { IconUser } from "@tabler/icons-react";
+import { useRouterState } from "@tanstack/react-router";
 import { useEffect, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
-import { signOut } from "@/api/session";
 import { useMay, useMe, type Right } from "@/api/me";
-import { Jump } from "@/app/Jump";
+import { Jump } from "@/app/jump/Jump";
 import { pages } from "@/app/pages";
 import { Proof } from "@/app/Proof";
+import { useSignOut } from "@/app/useSignOut";
 import { LinkTo } from "@/ui/LinkTo";
 import type { NavEntry } from "@/ui/page";
 import { LanguageSwitch, SchemeSwitch, ZoneSwitch } from "@/ui/ViewSwitches";
@@ -41,15 +39,7 @@ export function Layout({ children }: { children: ReactNode }) {
             </Text>
           </Group>
           <Group gap={6} wrap="nowrap">
-            <Button
-              variant="default"
-              size="sm"
-              leftSection={<IconSearch size={16} aria-hidden />}
-              rightSection={<Kbd visibleFrom="sm">Ctrl K</Kbd>}
-              onClick={spotlight.open}
-            >
-              {t("jump.open")}
-            </Button>
+            <Jump />
             <ZoneSwitch />
             <LanguageSwitch />
             <SchemeSwitch />
@@ -63,7 +53,6 @@ export function Layout({ children }: { children: ReactNode }) {
       <AppShell.Main id="main" tabIndex={-1}>
         {children}
       </AppShell.Main>
-      <Jump />
       <Proof />
     </AppShell>
   );
@@ -105,15 +94,7 @@ function Navigation({ path }: { path: string }) {
 function Person() {
   const { t } = useTranslation();
   const me = useMe();
-  const client = useQueryClient();
-  const navigate = useNavigate();
-  const leave = useMutation({
-    mutationFn: signOut,
-    onSuccess: async () => {
-      await navigate({ to: "/sign-in" });
-      client.clear();
-    },
-  });
+  const leave = useSignOut();
   return (
     <Menu position="bottom-end">
       <Menu.Target>

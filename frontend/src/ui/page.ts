@@ -7,6 +7,8 @@ export interface Page {
   load: () => Promise<{ default: ComponentType }>;
   /** For whoever is not signed in; shown without the layout. */
   isPublic?: boolean;
+  /** What people see first: its texts are in the first load (i18n/en/first.ts), all others come with the first other page. */
+  isFirst?: boolean;
   /** Where the navigation shows it; not at all without. */
   nav?: NavEntry;
 }

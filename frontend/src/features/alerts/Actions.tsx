@@ -1,4 +1,4 @@
-import { Button, Group } from "@mantine/core";
+import { ActionIcon, Group, Tooltip } from "@mantine/core";
 import { IconCheck, IconVolumeOff } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 import type { Alert } from "@/features/alerts/queries";
@@ -19,26 +19,18 @@ export function Actions({
   return (
     <Group gap={4} wrap="nowrap">
       {!alert.acknowledged_at && (
-        <Button
-          size="compact-sm"
-          variant="default"
-          leftSection={<IconCheck size={14} aria-hidden />}
-          aria-label={t("acknowledge.of", about)}
-          onClick={onAcknowledge}
-        >
-          {t("acknowledge.action")}
-        </Button>
+        <Tooltip label={t("acknowledge.action")}>
+          <ActionIcon variant="default" aria-label={t("acknowledge.of", about)} onClick={onAcknowledge}>
+            <IconCheck size={16} aria-hidden />
+          </ActionIcon>
+        </Tooltip>
       )}
       {!alert.is_silenced && (
-        <Button
-          size="compact-sm"
-          variant="default"
-          leftSection={<IconVolumeOff size={14} aria-hidden />}
-          aria-label={t("silence.of", about)}
-          onClick={onSilence}
-        >
-          {t("silence.action")}
-        </Button>
+        <Tooltip label={t("silence.action")}>
+          <ActionIcon variant="default" aria-label={t("silence.of", about)} onClick={onSilence}>
+            <IconVolumeOff size={16} aria-hidden />
+          </ActionIcon>
+        </Tooltip>
       )}
     </Group>
   );

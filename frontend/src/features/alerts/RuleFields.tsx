@@ -13,7 +13,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useId } from "react";
 import { useTranslation } from "react-i18next";
 import { KINDS, SEVERITIES } from "@/features/alerts/kinds";
-import { channelNamesOptions, type AlertKind, type Rule } from "@/features/alerts/queries";
+import { channelNamesOptions, type AlertKind } from "@/features/alerts/queries";
 import {
   CHANNELS_OF_A_RULE_MAX,
   clearOf,
@@ -77,7 +77,7 @@ export function RuleFields({ draft, onChange, isNew }: Props) {
           aria-labelledby={severityLabel}
           value={draft.severity}
           data={SEVERITIES.map((value) => ({ value, label: t(`severity.${value}`) }))}
-          onChange={(severity) => set({ severity: severity as Rule["severity"] })}
+          onChange={(severity) => set({ severity })}
         />
       </div>
       <Channels chosen={draft.channels} onChange={(channels) => set({ channels })} />

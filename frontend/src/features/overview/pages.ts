@@ -4,6 +4,7 @@ import type { Page } from "@/ui/page";
 export const pages: readonly Page[] = [
   {
     path: "/",
+    isFirst: true,
     load: () => import("@/features/overview/OverviewPage"),
     nav: { label: "overview", section: "messages", order: 0, icon: IconLayoutDashboard },
   },

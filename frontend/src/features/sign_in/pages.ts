@@ -1,5 +1,5 @@
 import type { Page } from "@/ui/page";
 
 export const pages: readonly Page[] = [
-  { path: "/sign-in", isPublic: true, load: () => import("@/features/sign_in/SignInPage") },
+  { path: "/sign-in", isPublic: true, isFirst: true, load: () => import("@/features/sign_in/SignInPage") },
 ];

@@ -1,0 +1,82 @@
+import { screen, waitFor } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { beforeEach, expect, test } from "vitest";
+import { Jump } from "@/app/jump/Jump";
+import { recentOf, remember } from "@/app/jump/recent";
+import { answer, mount } from "@/test/mount";
+
+const me = { id: "1", username: "ada", role: "operator", rights: ["read"], teams: [] };
+const place = (kind: string, name: string, more = {}) => ({
+  kind,
+  name,
+  subject: null,
+  broker_group: null,
+  sequence: null,
+  text: "",
+  ...more,
+});
+const billing = place("consumer_group", "billing", { subject: "order.paid" });
+
+beforeEach(() => localStorage.clear());
+
+async function opened(results: object[], unreachable = {}) {
+  const { asked } = answer({ "GET /api/v1/me/": me, "GET /api/v1/jump/": { results, unreachable } });
+  const page = await mount(Jump, "/");
+  await userEvent.keyboard("{Control>}k{/Control}");
+  const field = await screen.findByRole("combobox");
+  const texts = () =>
+    asked.filter(({ url }) => url.pathname.endsWith("/jump/")).map(({ url }) => url.searchParams.get("q"));
+  return { page, field, texts };
+}
+
+test("what the API finds is gone to by keyboard, and is offered again", async () => {
+  const { page, field, texts } = await opened([billing]);
+  await userEvent.type(field, "bill");
+  const option = await screen.findByRole("option", { name: /billing/ });
+  expect(option).toHaveAttribute("aria-selected", "true");
+  expect(field).toHaveAttribute("aria-activedescendant", option.id);
+  expect(texts()).toEqual(["bill"]);
+  await userEvent.keyboard("{Enter}");
+  await waitFor(() => expect(page.address()).toBe("/groups/order.paid/billing"));
+  expect(recentOf(me.id).map(({ label, hint }) => [label, hint])).toEqual([["billing", "consumer group · order.paid"]]);
+});
+
+test("pages are there without the API; arrows go round", async () => {
+  const { page, field } = await opened([]);
+  await userEvent.type(field, "s");
+  const [first] = screen.getAllByRole("option");
+  expect(first).toHaveAttribute("aria-selected", "true");
+  await userEvent.keyboard("{ArrowUp}");
+  expect(screen.getAllByRole("option").at(-1)).toHaveAttribute("aria-selected", "true");
+  await userEvent.keyboard("{ArrowDown}{Enter}");
+  await waitFor(() => expect(page.address()).not.toBe("/"));
+});
+
+test("says when nothing is found, and what could not be asked", async () => {
+  const { field } = await opened([], { b1: "nobody answers" });
+  await userEvent.type(field, "zzz");
+  expect(await screen.findByText("Nothing found")).toBeInTheDocument();
+  expect(screen.getByText("b1 could not be asked: nobody answers")).toBeInTheDocument();
+});
+
+test("an error is shown, and pages can be gone to all the same", async () => {
+  answer({ "GET /api/v1/me/": me });
+  await mount(Jump, "/");
+  await userEvent.keyboard("{Control>}k{/Control}");
+  await userEvent.type(await screen.findByRole("combobox"), "subj");
+  expect(await screen.findByText("That is not there")).toBeInTheDocument();
+  expect(screen.getByRole("option", { name: "Subjects" })).toBeInTheDocument();
+});
+
+test("where one went lately is offered before anything is typed", async () => {
+  remember(me.id, {
+    id: "x",
+    kind: "consumer_group",
+    label: "billing",
+    hint: "order.paid",
+    address: { to: "/groups/$subject/$group", params: { subject: "order.paid", group: "billing" } },
+  });
+  const { texts } = await opened([]);
+  expect(screen.getAllByRole("option")[0]).toHaveTextContent("billing");
+  expect(texts()).toEqual([]);
+});

@@ -1,0 +1,132 @@
+import { useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
+import {
+  IconBell,
+  IconClock,
+  IconHistory,
+  IconLanguage,
+  IconLogout,
+  IconMail,
+  IconMailOff,
+  IconMessages,
+  IconMoon,
+  IconServer,
+  IconServer2,
+  IconSun,
+  IconUser,
+  IconUsers,
+  IconUsersGroup,
+} from "@tabler/icons-react";
+import { useNavigate } from "@tanstack/react-router";
+import { useTranslation } from "react-i18next";
+import { useMay, useMe, type Right } from "@/api/me";
+import { addressOf, fits, hintOf, type Address, type Found } from "@/app/jump/places";
+import { recentOf, remember } from "@/app/jump/recent";
+import { pages } from "@/app/pages";
+import { useSignOut } from "@/app/useSignOut";
+import { zoneName } from "@/format/times";
+import { LANGUAGES, setLanguage, type Language } from "@/i18n";
+import type { NavEntry } from "@/ui/page";
+import { usePreferences } from "@/ui/preferences";
+
+export type Icon = NavEntry["icon"];
+
+/** A line of the box. */
+export interface Entry {
+  id: string;
+  label: string;
+  hint: string;
+  icon: Icon;
+  run: () => void;
+}
+
+export interface Section {
+  id: "recent" | "pages" | "found" | "actions";
+  entries: readonly Entry[];
+}
+
+const ICONS: Record<Found["kind"], Icon> = {
+  subject: IconMessages,
+  consumer_group: IconUsersGroup,
+  broker_group: IconServer2,
+  node: IconServer,
+  team: IconUsers,
+  alert_rule: IconBell,
+  user: IconUser,
+  message: IconMail,
+  dead_letter: IconMailOff,
+  delayed_message: IconClock,
+};
+
+/** What the box offers for a text: where one went lately (without a text), pages, what the API found, actions. */
+export function useEntries(text: string, found: readonly Found[]): Section[] {
+  const { t } = useTranslation();
+  const me = useMe();
+  const may = useMay();
+  const navigate = useNavigate();
+  const actions = useActions();
+  const go = (entry: { id: string; kind: string; label: string; hint: string; address: Address }) => {
+    remember(me.id, entry);
+    void navigate(entry.address as never);
+  };
+  const all: Entry[] = pages.flatMap(({ path, nav }) => {
+    if (path === "/account") return [pageEntry(path, t("nav.account"), IconUser, go)];
+    if (!nav || (nav.right && !may(nav.right as Right))) return [];
+    return [pageEntry(path, t(`nav.${nav.label}`), nav.icon, go)];
+  });
+  const recent = recentOf(me.id).flatMap((went): Entry[] => {
+    // A page is called by the language of now, and gone with the right to it.
+    if (went.kind === "page") return all.filter(({ id }) => id === went.id);
+    return [{ id: went.id, label: went.label, hint: went.hint, icon: IconHistory, run: () => go(went) }];
+  });
+  const places: Entry[] = found.map((place) => {
+    const { kind, name } = place;
+    const id = [kind, name, place.subject, place.broker_group, place.sequence, place.text].join(" ");
+    const hint = [t(`jump.kind.${kind}`), hintOf(place)].filter(Boolean).join(" · ");
+    const entry = { id, kind, label: name, hint, address: addressOf(place) };
+    return { id, label: name, hint, icon: ICONS[kind], run: () => go(entry) };
+  });
+  const fitting = (entries: readonly Entry[]) => entries.filter(({ label }) => fits(label, text));
+  const isEmpty = text.trim() === "";
+  const sections: Section[] = [
+    { id: "recent", entries: isEmpty ? recent : [] },
+    // What was listed as recent isn't listed twice.
+    { id: "pages", entries: isEmpty ? all.filter(({ id }) => !recent.some((one) => one.id === id)) : fitting(all) },
+    { id: "found", entries: places },
+    { id: "actions", entries: fitting(actions) },
+  ];
+  return sections.filter(({ entries }) => entries.length > 0);
+}
+
+function pageEntry(
+  path: string,
+  label: string,
+  icon: Icon,
+  go: (entry: { id: string; kind: string; label: string; hint: string; address: Address }) => void,
+): Entry {
+  const entry = { id: `page ${path}`, kind: "page", label, hint: "", address: { to: path } };
+  return { id: entry.id, label, hint: "", icon, run: () => go(entry) };
+}
+
+function useActions(): Entry[] {
+  const { t, i18n } = useTranslation();
+  const { setColorScheme } = useMantineColorScheme();
+  const isDark = useComputedColorScheme("light") === "dark";
+  const { zone, setZone } = usePreferences();
+  const { mutate: leave } = useSignOut();
+  const language: Language = i18n.language === "zh" ? "en" : "zh";
+  const otherZone = zone === "utc" ? "local" : "utc";
+  const action = (id: string, label: string, icon: Icon, run: () => void) => ({ id, label, hint: "", icon, run });
+  return [
+    action(
+      "language",
+      t("jump.language", { name: LANGUAGES[language] }),
+      IconLanguage,
+      () => void setLanguage(language),
+    ),
+    action("scheme", t(isDark ? "jump.light" : "jump.dark"), isDark ? IconSun : IconMoon, () =>
+      setColorScheme(isDark ? "light" : "dark"),
+    ),
+    action("zone", t("settings.zone_switch", { zone: zoneName(otherZone) }), IconClock, () => setZone(otherZone)),
+    action("sign_out", t("action.sign_out"), IconLogout, () => leave()),
+  ];
+}

@@ -1,0 +1,16 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { signOut } from "@/api/session";
+
+/** End the session; nothing that was read in it stays. */
+export function useSignOut() {
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  return useMutation({
+    mutationFn: signOut,
+    onSuccess: async () => {
+      await navigate({ to: "/sign-in" });
+      client.clear();
+    },
+  });
+}

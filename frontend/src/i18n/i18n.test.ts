@@ -1,0 +1,105 @@
+import { expect, test } from "vitest";
+import { texts as first } from "@/i18n/en/first";
+import { textKeys } from "@/test/textKeys";
+
+type Texts = { [key: string]: string | Texts };
+
+const jsons = import.meta.glob<Texts>("./{en,zh}/*.json", { eager: true, import: "default" });
+const sources = import.meta.glob<string>(["/src/**/*.{ts,tsx}", "!/src/**/*.test.*", "!/src/api/schema.gen.ts"], {
+  eager: true,
+  query: "?raw",
+  import: "default",
+});
+/** What i18next appends for a number; languages differ in which they have. */
+const PLURAL = /_(zero|one|two|few|many|other)$/;
+
+/** `namespace:key` to its text. */
+function flat(texts: Texts, before: string): [string, string][] {
+  return Object.entries(texts).flatMap(([key, value]): [string, string][] =>
+    typeof value === "string" ? [[before + key, value]] : flat(value, `${before}${key}.`),
+  );
+}
+
+function all(language: string): Map<string, string> {
+  return new Map(
+    Object.entries(jsons)
+      .filter(([path]) => path.startsWith(`./${language}/`))
+      .flatMap(([path, texts]) => flat(texts, `${path.split("/")[2]?.replace(".json", "") ?? ""}:`)),
+  );
+}
+
+const en = all("en");
+const zh = all("zh");
+const counted = new Set([...en.keys()].filter((key) => key.endsWith("_other")).map((key) => key.replace(PLURAL, "")));
+/** A key as code asks for it: without what stands for a number. "too_many" is no such. */
+const plain = (key: string) => (counted.has(key.replace(PLURAL, "")) ? key.replace(PLURAL, "") : key);
+const keys = new Set([...en.keys()].map(plain));
+
+function placeholders(texts: Map<string, string>): Map<string, Set<string>> {
+  const found = new Map<string, Set<string>>();
+  for (const [key, text] of texts) {
+    const names = found.get(plain(key)) ?? new Set();
+    for (const [, name] of text.matchAll(/\{\{-?\s*([\w.]+)[^}]*\}\}/g)) if (name) names.add(name);
+    found.set(plain(key), names);
+  }
+  return found;
+}
+
+/** Whether a pattern means a key: `*` stands for what code puts there. */
+function matcher(namespace: string, pattern: string): (key: string) => boolean {
+  const escaped = pattern.split("*").map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  const regex = new RegExp(`^${namespace || "[^:]+"}:${escaped.join("[^:]+")}$`);
+  return (key) => regex.test(key);
+}
+
+const found = Object.entries(sources).map(([file, source]) => textKeys(file, source));
+const uses = found.flatMap((file) => file.uses);
+const list = [...keys];
+
+test("both languages say the same things", () => {
+  const theirs = new Set([...zh.keys()].map(plain));
+  expect({ onlyEnglish: list.filter((key) => !theirs.has(key)) }).toEqual({ onlyEnglish: [] });
+  expect({ onlyChinese: [...theirs].filter((key) => !keys.has(key)) }).toEqual({ onlyChinese: [] });
+  expect([...en, ...zh].filter(([, text]) => text.trim() === "")).toEqual([]);
+});
+
+test("each form of a number that a language needs is there", () => {
+  const wanting = [...counted].filter((key) => !en.has(`${key}_one`) || !zh.has(`${key}_other`));
+  expect(wanting).toEqual([]);
+});
+
+test("both fill in the same values", () => {
+  const theirs = placeholders(zh);
+  const different = [...placeholders(en)].filter(([key, names]) => {
+    // A count may go without saying: "a row" has it in the word.
+    const [mine, other] = [names, theirs.get(key) ?? new Set()].map((set) =>
+      [...set].filter((name) => name !== "count"),
+    );
+    return mine?.sort().join() !== other?.sort().join();
+  });
+  expect(different).toEqual([]);
+});
+
+test("every text that code asks for exists", () => {
+  const missing = uses.filter(({ namespace, pattern }) => !list.some(matcher(namespace, pattern)));
+  expect(missing).toEqual([]);
+});
+
+test("no text is left over", () => {
+  const wanted = uses.map(({ namespace, pattern }) => matcher(namespace, pattern));
+  const literals = new Set(found.flatMap((file) => [...file.literals]));
+  // Keys are also handed on as they are ("messages:tab.tail"), or as what stands behind a dot: of those the literal is looked for.
+  const isUsed = (key: string) => {
+    const path = key.slice(key.indexOf(":") + 1);
+    return literals.has(key) || literals.has(path) || wanted.some((isMeant) => isMeant(key));
+  };
+  expect(list.filter((key) => !isUsed(key))).toEqual([]);
+});
+
+test("what the first load shows says nothing that comes later", () => {
+  const shown = Object.keys(sources).filter((file) => /^\/src\/(app|ui|features\/(overview|sign_in))\//.test(file));
+  const later = shown.flatMap((file) =>
+    [...textKeys(file, sources[file] ?? "").namespaces].filter((namespace) => !(namespace in first)),
+  );
+  expect(later).toEqual([]);
+});
