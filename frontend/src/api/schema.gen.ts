@@ -740,7 +740,7 @@ export interface paths {
         get: operations["me_sessions"];
         put?: never;
         post?: never;
-        /** @description Sign out everywhere, here too. */
+        /** @description Sign out everywhere, here too unless `keep_this` is given. */
         delete: operations["me_end_sessions"];
         options?: never;
         head?: never;
@@ -2087,6 +2087,8 @@ export interface components {
             preferences: components["schemas"]["Preferences"];
             /** @description an authenticator app is demanded of this user */
             demands_second_factor: boolean;
+            /** @description false: signs in at the identity provider */
+            has_password: boolean;
             has_second_factor: boolean;
             /** @description one is demanded and missing: until it is set up only the own account can be used */
             lacks_second_factor: boolean;
@@ -3608,12 +3610,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
             };
             /** @description The request is not allowed as it is. */
             400: {
@@ -4311,12 +4314,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
             };
             /** @description The request is not allowed as it is. */
             400: {
@@ -5859,12 +5863,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
             };
             /** @description The request is not allowed as it is. */
             400: {
@@ -6816,12 +6821,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
             };
             /** @description The request is not allowed as it is. */
             400: {
@@ -9281,6 +9287,8 @@ export interface operations {
             query?: {
                 /** @description Say what would happen; do nothing. */
                 dry_run?: boolean;
+                /** @description End all but the one that asks. */
+                keep_this?: boolean;
             };
             header?: {
                 /** @description The ETag that was read: 412 when it is not the newest any more. */
@@ -9291,12 +9299,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
             };
             /** @description The request is not allowed as it is. */
             400: {
@@ -9416,12 +9425,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
             };
             /** @description The request is not allowed as it is. */
             400: {
@@ -10286,12 +10296,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
             };
             /** @description The request is not allowed as it is. */
             400: {
@@ -12507,12 +12518,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
             };
             /** @description The request is not allowed as it is. */
             400: {
@@ -13204,12 +13216,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
             };
             /** @description The request is not allowed as it is. */
             400: {
