@@ -50,6 +50,7 @@ class Me(serializers.Serializer):  # type: ignore[type-arg]
     rights = serializers.ListField(child=serializers.CharField(), help_text="on what is theirs or nobody's")
     preferences = Preferences()
     demands_second_factor = serializers.BooleanField(help_text="an authenticator app is demanded of this user")
+    has_password = serializers.BooleanField(help_text="false: signs in at the identity provider")
     has_second_factor = serializers.BooleanField()
     lacks_second_factor = serializers.BooleanField(
         help_text="one is demanded and missing: until it is set up only the own account can be used"

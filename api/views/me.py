@@ -4,7 +4,8 @@ from typing import Any
 
 from allauth.mfa.models import Authenticator
 from django.conf import settings
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -66,6 +67,7 @@ class MeView(ApiView):
             "rights": sorted(right for right in Right if principal.has(right)),
             "preferences": preferences.shown(user.preferences),
             "demands_second_factor": demands_second_factor(user),
+            "has_password": user.has_usable_password(),
             "has_second_factor": Authenticator.objects.filter(user=user, type=Authenticator.Type.TOTP).exists(),
             "lacks_second_factor": principal.lacks_second_factor,
             "proved_recently": sessions.proved_recently(request._request),
@@ -115,10 +117,18 @@ class MySessionsView(ApiView):
         page = self.paginate_queryset(searched(request, user_of(request).sessions.all(), "address", "user_agent"))
         return self.get_paginated_response([session_row(session, this) for session in page or []])
 
-    @extend_schema(operation_id="me_end_sessions", request=None, responses=ChangeSerializer)
+    @extend_schema(
+        operation_id="me_end_sessions",
+        request=None,
+        parameters=[OpenApiParameter("keep_this", OpenApiTypes.BOOL, description="End all but the one that asks.")],
+        responses=ChangeSerializer,
+    )
     def delete(self, request: Request) -> Response:
-        """Sign out everywhere, here too."""
-        change = services.end_sessions(user_of(request).pk, actor=self.actor, reason=self.reason, dry_run=self.dry_run)
+        """Sign out everywhere, here too unless `keep_this` is given."""
+        kept = request._request.session.get(sessions.KEY) if self.flag("keep_this") else None
+        change = services.end_sessions(
+            user_of(request).pk, but=kept, actor=self.actor, reason=self.reason, dry_run=self.dry_run
+        )
         return self.changed(change)
 
 

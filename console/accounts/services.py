@@ -181,16 +181,19 @@ def set_role_by_claim(user_id: int, role: Role, *, actor: Actor) -> None:
             raise
 
 
-def end_sessions(user_id: int, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Change:
-    """Sign a user out everywhere."""
+def end_sessions(
+    user_id: int, *, but: int | None = None, actor: Actor, reason: str = "", dry_run: bool = False
+) -> Change:
+    """Sign a user out everywhere, but perhaps in one session."""
     with changing(dry_run=dry_run):
         row, _ = _locked(user_id)
-        count = sessions.end_all(row.pk)
+        before = row.sessions.count()
+        count = sessions.end_all(row.pk, but=but)
         if count:
             audit.record(
                 actor=actor, action="user.end_sessions", target=row.username, reason=reason, after={"ended": count}
             )
-        return Change(row.username, {"sessions": count}, {"sessions": 0}, row.version)
+        return Change(row.username, {"sessions": before}, {"sessions": before - count}, row.version)
 
 
 def end_own_session(user: User, session_id: int, *, actor: Actor, dry_run: bool = False) -> Change:

@@ -744,7 +744,7 @@ export interface paths {
         get: operations["me_sessions"];
         put?: never;
         post?: never;
-        /** @description Sign out everywhere, here too. */
+        /** @description Sign out everywhere, here too unless `keep_this` is given. */
         delete: operations["me_end_sessions"];
         options?: never;
         head?: never;
@@ -2118,6 +2118,8 @@ export interface components {
             preferences: components["schemas"]["Preferences"];
             /** @description an authenticator app is demanded of this user */
             demands_second_factor: boolean;
+            /** @description false: signs in at the identity provider */
+            has_password: boolean;
             has_second_factor: boolean;
             /** @description one is demanded and missing: until it is set up only the own account can be used */
             lacks_second_factor: boolean;
@@ -9316,6 +9318,8 @@ export interface operations {
             query?: {
                 /** @description Say what would happen; do nothing. */
                 dry_run?: boolean;
+                /** @description End all but the one that asks. */
+                keep_this?: boolean;
             };
             header?: {
                 /** @description The ETag that was read: 412 when it is not the newest any more. */

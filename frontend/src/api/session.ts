@@ -1,5 +1,6 @@
 import { csrfToken } from "@/api/client";
 import { Problem, problemOf } from "@/api/problem";
+import { askForProof } from "@/api/proof";
 
 /** Signing in and out: allauth's JSON addresses below `/_allauth/browser/v1/` (docs/accounts.md). */
 
@@ -55,6 +56,23 @@ export async function allauth(method: string, path: string, body?: unknown): Pro
     isAuthenticated: meta.is_authenticated === true,
     errors: (said.errors ?? []) as Answer["errors"],
   };
+}
+
+const PROOFS = new Set(["reauthenticate", "mfa_reauthenticate"]);
+
+/**
+ * The same for changes of one's own account: asks for the password or a code again where it was given too long ago, and throws a
+ * `Problem` for what is refused, with what is wrong with which field.
+ */
+export async function allauthChange(method: string, path: string, body?: unknown): Promise<Answer> {
+  let answer = await allauth(method, path, body);
+  const wantsProof = answer.status === 401 && answer.flows.some(({ id }) => PROOFS.has(id));
+  if (wantsProof && (await askForProof())) answer = await allauth(method, path, body);
+  if (answer.status < 400) return answer;
+  const [error] = answer.errors;
+  const code = error?.code ?? (wantsProof ? "access.reauthenticate" : `http.${answer.status}`);
+  const fields = Object.fromEntries(answer.errors.map(({ param, message }) => [param ?? "", [message]]));
+  throw new Problem(answer.status, code, error?.message ?? `HTTP ${answer.status}`, "", fields);
 }
 
 export async function signOut(): Promise<void> {

@@ -103,6 +103,17 @@ def test_one_sees_and_ends_ones_own_sessions_and_no_others() -> None:
     assert is_in(hers)
 
 
+def test_all_others_can_be_ended_and_the_one_that_asks_stays() -> None:
+    ada = person("ada")
+    here, there, elsewhere = browser(ada), browser(ada), browser(ada)
+    plan = here.delete("/api/v1/me/sessions/?keep_this=true&dry_run=true").json()
+    assert (plan["before"], plan["after"]) == ({"sessions": 3}, {"sessions": 1})
+    assert is_in(there)
+    assert here.delete("/api/v1/me/sessions/?keep_this=true").json()["is_change"] is True
+    assert (is_in(here), is_in(there), is_in(elsewhere)) == (True, False, False)
+    assert here.delete("/api/v1/me/sessions/?keep_this=true").json()["is_change"] is False
+
+
 def test_an_administrator_signs_somebody_out_everywhere() -> None:
     ada = person("ada", Role.OPERATOR)
     one, two, program = browser(ada), browser(ada), machine(ada, Scope.READ)

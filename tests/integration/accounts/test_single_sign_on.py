@@ -58,7 +58,8 @@ def test_who_comes_first_time_becomes_a_viewer_without_a_password(provider: Iden
     user = User.objects.get()
     assert (user.username, user.email, user.role) == ("ada", "ada@example.org", "viewer")
     assert not user.has_usable_password()
-    assert client.get("/api/v1/me/").json()["role"] == "viewer"
+    me = client.get("/api/v1/me/").json()
+    assert (me["role"], me["has_password"]) == ("viewer", False)
     entry = queries.audit_entries().get(action="user.create")
     assert (entry.actor, entry.target) == ("single sign-on", "ada")
     # Again: the same user, whose role here is not touched without a map.

@@ -1,0 +1,104 @@
+import { Button, Group, PasswordInput, Stack, Text } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useRef, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { useMe } from "@/api/me";
+import { asProblem } from "@/api/problem";
+import { changePassword, sessionsKey } from "@/features/account/queries";
+import { Section } from "@/features/account/Section";
+import { ProblemAlert } from "@/ui/ProblemAlert";
+
+const CHARS_MIN = 12;
+const CHARS_MAX = 200;
+
+/** A new password of one's own: the one before is asked for, and the other sessions end. */
+export function Password() {
+  const { t } = useTranslation("account");
+  const me = useMe();
+  const client = useQueryClient();
+  const form = useRef<HTMLFormElement>(null);
+  const [again, setAgain] = useState("");
+  const [fresh, setFresh] = useState("");
+  const change = useMutation({
+    mutationFn: (current: string) => changePassword(current, fresh),
+    onSuccess: async () => {
+      form.current?.reset();
+      setFresh("");
+      setAgain("");
+      notifications.show({ message: t("password.changed"), color: "teal" });
+      await client.invalidateQueries({ queryKey: sessionsKey });
+    },
+  });
+  if (!me.has_password) {
+    return (
+      <Section title={t("password.title")}>
+        <Text size="sm">{t("password.elsewhere")}</Text>
+      </Section>
+    );
+  }
+  const problem = change.isError ? asProblem(change.error) : null;
+  const said = (field: string) => problem?.fields[field]?.join(" ");
+  const isKnown = Boolean(said("current_password") ?? said("new_password"));
+  const eye = { "aria-label": t("password.show"), tabIndex: 0 };
+  return (
+    <Section title={t("password.title")}>
+      <form
+        ref={form}
+        onSubmit={(event) => {
+          event.preventDefault();
+          const current = new FormData(event.currentTarget).get("current_password");
+          if (typeof current === "string") change.mutate(current);
+        }}
+      >
+        <Stack gap="sm">
+          {/* Password managers want to know whose password it is. */}
+          <input hidden name="username" autoComplete="username" value={me.username} readOnly />
+          <PasswordInput
+            name="current_password"
+            label={t("password.current")}
+            autoComplete="current-password"
+            maxLength={CHARS_MAX}
+            required
+            withAsterisk={false}
+            error={said("current_password")}
+            visibilityToggleButtonProps={eye}
+          />
+          <PasswordInput
+            label={t("password.new")}
+            description={t("password.hint", { count: CHARS_MIN })}
+            autoComplete="new-password"
+            minLength={CHARS_MIN}
+            maxLength={CHARS_MAX}
+            required
+            withAsterisk={false}
+            value={fresh}
+            onChange={(event) => setFresh(event.currentTarget.value)}
+            error={said("new_password")}
+            visibilityToggleButtonProps={eye}
+          />
+          <PasswordInput
+            label={t("password.again")}
+            autoComplete="new-password"
+            maxLength={CHARS_MAX}
+            required
+            withAsterisk={false}
+            value={again}
+            onChange={(event) => setAgain(event.currentTarget.value)}
+            error={again && again !== fresh ? t("password.differs") : undefined}
+            visibilityToggleButtonProps={eye}
+          />
+          {problem && !isKnown && <ProblemAlert error={problem} />}
+          <Text size="sm" c="dimmed">
+            {t("password.ends_others")}
+          </Text>
+          <Group justify="flex-end">
+            <Button type="submit" loading={change.isPending} disabled={fresh.length < CHARS_MIN || fresh !== again}>
+              {t("password.change")}
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Section>
+  );
+}

@@ -1,0 +1,134 @@
+import { screen, waitFor, within } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { expect, test, vi } from "vitest";
+import AnalyticsPage from "@/features/analytics/AnalyticsPage";
+import { answer, mount } from "@/test/mount";
+
+// The drawing library needs a canvas; what it is handed is looked at in series.test.ts.
+vi.mock("@/ui/chart/Drawn", () => ({ default: ({ label }: { label: string }) => <div role="img" aria-label={label} /> }));
+
+const LAG = "/api/v1/analytics/tables/lag/";
+const run = { id: "12", job: "lag", state: "succeeded", finished_at: null, watermark_at: null };
+const row = (subject: string, group: string, time_lag_seconds_max: number | null) => ({
+  at: "2026-11-21T10:00:00Z",
+  subject,
+  group,
+  lag_messages_max: null,
+  time_lag_seconds_max,
+  run: "12",
+});
+
+function page(results: readonly object[], more: object = {}) {
+  return {
+    table: "lag",
+    state: "filled",
+    as_of: "2026-11-21T11:00:00Z",
+    step: "minute",
+    step_seconds: 60,
+    from_at: "2026-11-21T09:00:00Z",
+    to_at: "2026-11-21T11:00:00Z",
+    kept_since: "2026-11-14T00:00:00Z",
+    runs: [run],
+    results,
+    next: null,
+    ...more,
+  };
+}
+
+const names = {
+  "GET /api/v1/subjects/": { results: [{ name: "order.paid" }], next: null },
+  "GET /api/v1/consumer-groups/": { results: [{ subject: "order.paid", name: "billing" }], next: null },
+};
+
+test("with nothing chosen, what stands out most is drawn; what was not measured does not", async () => {
+  const { asked } = answer({
+    ...names,
+    [`GET ${LAG}`]: (url: URL) =>
+      page(
+        url.searchParams.get("ordering") === "-time_lag_seconds_max"
+          ? [row("a", "unmeasured", null), row("order.paid", "billing", 90)]
+          : [row("order.paid", "billing", 90)],
+      ),
+  });
+  await mount(AnalyticsPage, "/analytics");
+  expect(await screen.findByText("order.paid · billing")).toBeInTheDocument();
+  expect(await screen.findByRole("img", { name: "Time lag" })).toBeInTheDocument();
+  const series = asked.find(({ url }) => url.searchParams.get("ordering") === "at")?.url.searchParams;
+  expect(series?.get("subject")).toBe("order.paid");
+  expect(series?.get("group")).toBe("billing");
+  const from = Date.parse(series?.get("from") ?? "");
+  expect(Date.parse(series?.get("to") ?? "") - from).toBe(86_400_000);
+  expect(screen.getByRole("link", { name: "run #12, lag" })).toHaveAttribute("href", "/analytics?tab=runs&run=12");
+  const cell = (await screen.findAllByText("unmeasured"))[0]?.closest("tr")?.querySelector("[data-cell=lag_messages_max]");
+  expect(cell).toHaveTextContent("—");
+});
+
+test("a chosen subject and group are asked for, in the time that the address says", async () => {
+  const { asked } = answer({ ...names, [`GET ${LAG}`]: page([row("order.paid", "billing", 1)]) });
+  await mount(
+    AnalyticsPage,
+    "/analytics?subject=order.paid&group=billing&range=custom&from=2026-11-01T00:00:00Z&to=2026-11-02T00:00:00Z",
+    "/analytics",
+  );
+  expect(await screen.findByText("Drawn:")).toBeInTheDocument();
+  const tables = asked.filter(({ url }) => url.pathname === LAG).map(({ url }) => url.searchParams);
+  expect(tables.length).toBeGreaterThan(0);
+  for (const query of tables) {
+    expect(query.get("subject")).toBe("order.paid");
+    expect(query.get("from")).toBe("2026-11-01T00:00:00.000Z");
+  }
+});
+
+test("a long series is read on in the range and step of its first page", async () => {
+  const { asked } = answer({
+    ...names,
+    [`GET ${LAG}`]: (url: URL) =>
+      page([row("order.paid", "billing", 1)], {
+        next: url.searchParams.get("ordering") === "at" && !url.searchParams.has("cursor") ? "c2" : null,
+      }),
+  });
+  await mount(AnalyticsPage, "/analytics?subject=order.paid&group=billing", "/analytics");
+  await waitFor(() => expect(asked.some(({ url }) => url.searchParams.get("cursor") === "c2")).toBe(true));
+  const next = asked.find(({ url }) => url.searchParams.get("cursor") === "c2")?.url.searchParams;
+  expect([next?.get("from"), next?.get("step")]).toEqual(["2026-11-21T09:00:00Z", "minute"]);
+});
+
+test("a table no run has filled teaches, and shows no empty list", async () => {
+  answer({ ...names, [`GET ${LAG}`]: page([], { state: "no_run_yet", as_of: null, runs: [] }) });
+  await mount(AnalyticsPage, "/analytics");
+  expect(await screen.findByText("No run yet")).toBeInTheDocument();
+  expect(screen.getByText(/manage.py analytics/)).toBeInTheDocument();
+  expect(screen.queryByRole("table")).not.toBeInTheDocument();
+});
+
+test("made-up rows are said to be", async () => {
+  answer({ ...names, [`GET ${LAG}`]: page([row("a", "b", 1)], { runs: [{ ...run, job: "demo" }] }) });
+  await mount(AnalyticsPage, "/analytics");
+  expect(await screen.findByText("Demo data")).toBeInTheDocument();
+});
+
+test("a run's details are in the address", async () => {
+  const whole = {
+    ...run,
+    state: "failed",
+    from_at: null,
+    to_at: null,
+    inputs: { subjects: 3 },
+    tables: ["lag"],
+    rows_read: "10",
+    rows_written: null,
+    error: "OutOfMemory",
+    started_at: "2026-11-21T10:00:00Z",
+    finished_at: "2026-11-21T10:00:30Z",
+  };
+  answer({
+    "GET /api/v1/analytics/runs/": { results: [whole], next: null },
+    "GET /api/v1/analytics/runs/12/": whole,
+  });
+  const { address } = await mount(AnalyticsPage, "/analytics?tab=runs", "/analytics");
+  await userEvent.click(await screen.findByRole("link", { name: "#12" }));
+  const dialog = await screen.findByRole("dialog");
+  expect(await within(dialog).findByText(/"subjects": 3/)).toBeInTheDocument();
+  expect(within(dialog).getByText("OutOfMemory")).toBeInTheDocument();
+  expect(address()).toContain("run=12");
+});

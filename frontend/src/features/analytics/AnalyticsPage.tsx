@@ -1,0 +1,81 @@
+import { ActionIcon, Stack, Tabs, Tooltip } from "@mantine/core";
+import { IconRefresh } from "@tabler/icons-react";
+import { useMemo, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { PartOfView } from "@/features/analytics/PartOfView";
+import { Pickers } from "@/features/analytics/Pickers";
+import { rangeOf } from "@/features/analytics/range";
+import { Runs } from "@/features/analytics/Runs";
+import { VIEWS } from "@/features/analytics/views";
+import { PageHeader } from "@/ui/PageHeader";
+import { useUrlState } from "@/ui/urlState";
+
+const RUNS = "runs";
+
+/** What jobs found out, over time; with the runs that made it. The tab, the range and what is chosen are in the address. */
+export default function AnalyticsPage() {
+  const { t } = useTranslation("analytics");
+  const { t: common } = useTranslation();
+  const [search, change] = useUrlState();
+  // "The last day" ends when the page was opened or asked anew: numbers do not move under the reader, and pages stay pages of one list.
+  const [now, setNow] = useState(() => Date.now());
+  const range = useMemo(() => rangeOf(search, now), [search, now]);
+  const view = VIEWS.find(({ id }) => id === search.tab) ?? VIEWS[0];
+  const tab = search.tab === RUNS ? RUNS : (view?.id ?? "");
+  // The order, the page and what was chosen for one table mean nothing to another.
+  const open = (next: string | null) =>
+    change(
+      {
+        ...Object.fromEntries(Object.keys(search).flatMap((name) => (name.includes("_") ? [[name, undefined]] : []))),
+        metric: undefined,
+        tab: next ?? undefined,
+      },
+      true,
+    );
+  return (
+    <>
+      <PageHeader
+        title={common("nav.analytics")}
+        actions={
+          <Tooltip label={common("table.refresh")}>
+            <ActionIcon
+              variant="default"
+              size="lg"
+              aria-label={common("table.refresh")}
+              onClick={() => setNow(Date.now())}
+            >
+              <IconRefresh size={18} aria-hidden />
+            </ActionIcon>
+          </Tooltip>
+        }
+      />
+      <Tabs value={tab} onChange={open} keepMounted={false}>
+        <Tabs.List mb="md">
+          {VIEWS.map(({ id }) => (
+            <Tabs.Tab key={id} value={id}>
+              {t(`tab.${id}`)}
+            </Tabs.Tab>
+          ))}
+          <Tabs.Tab value={RUNS}>{t("tab.runs")}</Tabs.Tab>
+        </Tabs.List>
+        {VIEWS.map(({ id, parts }) => (
+          <Tabs.Panel key={id} value={id}>
+            <Pickers
+              range={range}
+              withSubject={parts.some(({ choices }) => choices.includes("subject"))}
+              withGroup={parts.some(({ choices }) => choices.includes("group"))}
+            />
+            <Stack gap="xl">
+              {parts.map((part) => (
+                <PartOfView key={part.id} part={part} range={range} />
+              ))}
+            </Stack>
+          </Tabs.Panel>
+        ))}
+        <Tabs.Panel value={RUNS}>
+          <Runs />
+        </Tabs.Panel>
+      </Tabs>
+    </>
+  );
+}

@@ -1,0 +1,93 @@
+import { Alert, Group, Loader, Paper, Stack, Text, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { useTranslation } from "react-i18next";
+import { Charts } from "@/features/analytics/Charts";
+import { MadeByRuns } from "@/features/analytics/MadeByRuns";
+import { seriesOptions, worstOptions, type Asked } from "@/features/analytics/queries";
+import type { Range } from "@/features/analytics/range";
+import { RowsOfPart } from "@/features/analytics/RowsOfPart";
+import { textIn } from "@/features/analytics/series";
+import type { Part } from "@/features/analytics/views";
+import { ProblemAlert } from "@/ui/ProblemAlert";
+import { Teach } from "@/ui/Teach";
+import { useUrlState } from "@/ui/urlState";
+
+const RUN_THE_JOBS = `python manage.py analytics  # the jobs, over what the system has
+python manage.py demo       # or a made-up system with two weeks of history`;
+
+/** One table: a chart of what is chosen, or of what stands out most; the rows; and the runs that made it. */
+export function PartOfView({ part, range }: { part: Part; range: Range }) {
+  const { t } = useTranslation("analytics");
+  const [search] = useUrlState();
+  const chosen = useMemo(() => {
+    const found: Asked = {};
+    for (const name of part.choices) if (search[name]) found[name] = search[name];
+    return found;
+  }, [part, search]);
+  const window = useMemo(() => ({ from: range.from, to: range.to }), [range]);
+  const asked: Asked = useMemo(() => ({ ...window, ...part.fixed, ...chosen }), [window, part, chosen]);
+  // A split chart adds up whatever is chosen; a line is of one subject and group.
+  const isOne = part.split !== undefined || part.choices.every((name) => chosen[name] !== undefined);
+  const worst = useQuery(worstOptions(part.table, asked, part.rank, !isOne));
+  const drawn: Asked | null = useMemo(() => {
+    if (part.split) return asked;
+    // A flag narrows the list, not the line: it is to show what was normal as well.
+    const rest: Asked = { ...asked, is_flagged: undefined };
+    if (isOne) return rest;
+    const row = worst.data?.row;
+    if (!row) return null;
+    return { ...rest, ...Object.fromEntries(part.choices.map((name) => [name, textIn(row, name)])) };
+  }, [part, asked, isOne, worst.data]);
+  const series = useQuery(seriesOptions(part.table, drawn));
+  const answer = series.data ?? worst.data;
+  const failed = worst.error ?? series.error;
+  return (
+    <section data-part={part.id}>
+      <Stack gap="sm">
+        <Group justify="space-between" gap="xs">
+          <Title order={2} size="h4">
+            {t(`part.${part.id}`)}
+          </Title>
+          {answer && <MadeByRuns answer={answer} />}
+        </Group>
+        <Text size="sm" c="dimmed">
+          {t(`what.${part.id}`)}
+        </Text>
+        {failed && (
+          <ProblemAlert
+            error={failed}
+            onRetry={() => {
+              if (worst.isError) void worst.refetch();
+              if (series.isError) void series.refetch();
+            }}
+          />
+        )}
+        {!answer && !failed && <Loader size="sm" aria-label={t(`part.${part.id}`)} />}
+        {answer?.state === "no_run_yet" ? (
+          <Teach title={t("no_run.title")} code={RUN_THE_JOBS}>
+            {t("no_run.text")}
+          </Teach>
+        ) : (
+          answer && (
+            <>
+              {series.data && drawn && (
+                <Paper withBorder p="md" radius="md">
+                  {!part.split && part.choices.length > 0 && (
+                    <Text size="sm" mb="xs" data-drawn="">
+                      {isOne ? t("drawn.chosen") : t("drawn.worst")}{" "}
+                      <strong>{part.choices.map((name) => drawn[name] || t("no_group")).join(" · ")}</strong>
+                    </Text>
+                  )}
+                  {series.data.isCut && <Alert color="yellow">{t("cut")}</Alert>}
+                  <Charts part={part} rows={series.data.results} stepSeconds={series.data.step_seconds} />
+                </Paper>
+              )}
+              <RowsOfPart part={part} asked={asked} />
+            </>
+          )
+        )}
+      </Stack>
+    </section>
+  );
+}

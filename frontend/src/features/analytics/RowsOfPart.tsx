@@ -1,0 +1,119 @@
+import { Anchor, Badge } from "@mantine/core";
+import { useMemo } from "react";
+import { useTranslation } from "react-i18next";
+import { analyticsKey, loadRows, type Asked, type Row } from "@/features/analytics/queries";
+import { formatOf, numberIn, textIn } from "@/features/analytics/series";
+import type { Part } from "@/features/analytics/views";
+import { Instant } from "@/ui/Instant";
+import { LinkTo } from "@/ui/LinkTo";
+import { Measured } from "@/ui/Measured";
+import { DataTable } from "@/ui/table/DataTable";
+import type { Column } from "@/ui/table/types";
+import { useUrlState } from "@/ui/urlState";
+
+const TEXTS = new Set([
+  "subject",
+  "group",
+  "node_id",
+  "broker_group",
+  "consumer_id",
+  "team",
+  "cause",
+  "metric",
+  "outlook",
+  "method",
+]);
+const ANOMALY = new Set(["value", "expected", "expected_low", "expected_high"]);
+const OUTLOOK_COLOURS: Readonly<Record<string, string>> = {
+  expected: "blue",
+  possible: "yellow",
+  never: "red",
+  unknown: "gray",
+};
+const SIZE = "50";
+
+/** The rows behind the chart; a name draws it. Downloads hold what is chosen. */
+export function RowsOfPart({ part, asked }: { part: Part; asked: Asked }) {
+  const { t } = useTranslation("analytics");
+  const [search] = useUrlState();
+  const load = useMemo(() => loadRows(part.table, asked), [part, asked]);
+  const columns = useMemo<Column<Row>[]>(() => {
+    const all = [...part.columns, ...(part.hidden ?? [])];
+    return [
+      {
+        id: "at",
+        header: t("column.at"),
+        sort: "at",
+        isFixed: true,
+        cell: (row) => <Instant at={textIn(row, "at")} />,
+      },
+      ...all.map((name): Column<Row> => {
+        const isText = TEXTS.has(name);
+        return {
+          id: name,
+          header: t(`column.${name}`),
+          sort: name,
+          align: isText ? "left" : "right",
+          isHiddenAtFirst: part.hidden?.includes(name),
+          cell: (row) =>
+            isText ? <Name row={row} name={name} part={part} search={search} /> : <Figure row={row} name={name} />,
+        };
+      }),
+    ];
+  }, [part, search, t]);
+  const query = Object.entries(asked).map(([name, value]): [string, string] => [name, String(value)]);
+  return (
+    <DataTable
+      label={t(`part.${part.id}`)}
+      queryKey={[...analyticsKey, "rows", part.table, asked]}
+      load={load}
+      columns={columns}
+      rowKey={(row) =>
+        [textIn(row, "at"), ...part.columns.filter((name) => TEXTS.has(name)).map((name) => textIn(row, name))].join(
+          " ",
+        )
+      }
+      ordering={part.rank}
+      size={SIZE}
+      prefix={`${part.id}_`}
+      download={`/api/v1/analytics/tables/${part.table}/?${new URLSearchParams(query).toString()}`}
+    />
+  );
+}
+
+function Figure({ row, name }: { row: Row; name: string }) {
+  const { as, scale } = formatOf(ANOMALY.has(name) ? textIn(row, "metric") : name);
+  const value = numberIn(row, name);
+  return <Measured value={value === null ? null : value * scale} as={as} />;
+}
+
+function Name({
+  row,
+  name,
+  part,
+  search,
+}: {
+  row: Row;
+  name: string;
+  part: Part;
+  search: Readonly<Record<string, string>>;
+}) {
+  const { t } = useTranslation("analytics");
+  const value = textIn(row, name);
+  if (name === "outlook") {
+    return (
+      <Badge variant="light" tt="none" color={OUTLOOK_COLOURS[value] ?? "gray"}>
+        {t(`outlook.${value}`)}
+      </Badge>
+    );
+  }
+  if (name === "metric") return t(`metric.${value}`);
+  // The first name of a row chooses all that its line is of.
+  if (name !== part.choices[0]) return value || "—";
+  const chosen = Object.fromEntries(part.choices.map((choice) => [choice, textIn(row, choice)]));
+  return (
+    <Anchor component={LinkTo} to="/analytics" search={{ ...search, ...chosen } as never} title={t("draw")}>
+      {value}
+    </Anchor>
+  );
+}

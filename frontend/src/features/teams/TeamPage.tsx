@@ -1,0 +1,169 @@
+import { Anchor, Badge, Button, Center, Loader, Stack, Title } from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useMemo, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { useMay } from "@/api/me";
+import { DescribeTeam } from "@/features/teams/DescribeTeam";
+import { EditMembers } from "@/features/teams/EditMembers";
+import {
+  deleteTeam,
+  loadMembers,
+  loadSubjectsOf,
+  teamOptions,
+  teamsKey,
+  type Member,
+  type OwnedSubject,
+  type Team,
+} from "@/features/teams/queries";
+import { ChangeDialog } from "@/ui/ChangeDialog";
+import { Instant } from "@/ui/Instant";
+import { LinkTo } from "@/ui/LinkTo";
+import { PageHeader } from "@/ui/PageHeader";
+import { ProblemAlert } from "@/ui/ProblemAlert";
+import { DataTable } from "@/ui/table/DataTable";
+import type { Column } from "@/ui/table/types";
+import { usePathParams } from "@/ui/usePathParams";
+
+/** One team: its members and what it owns. */
+export default function TeamPage() {
+  const { t: common } = useTranslation();
+  const { t } = useTranslation("teams");
+  const { team: name } = usePathParams("team");
+  const found = useQuery(teamOptions(name));
+  const crumbs = [{ label: common("nav.teams"), to: "/teams" }];
+  const load = useMemo(() => ({ members: loadMembers(name), subjects: loadSubjectsOf(name) }), [name]);
+  const members = useMemo<Column<Member>[]>(
+    () => [
+      { id: "username", header: t("column.username"), isFixed: true, cell: (row) => row.username },
+      { id: "role", header: t("column.role"), cell: (row) => common(`role.${row.role}`) },
+      {
+        id: "is_active",
+        header: t("column.state"),
+        cell: (row) => (row.is_active ? t("active") : <Badge color="gray">{t("disabled")}</Badge>),
+      },
+    ],
+    [t, common],
+  );
+  const subjects = useMemo<Column<OwnedSubject>[]>(
+    () => [
+      {
+        id: "name",
+        header: t("column.subject"),
+        sort: "name",
+        isFixed: true,
+        cell: (row) => (
+          <Anchor component={LinkTo} to="/subjects/$subject" params={{ subject: row.name } as never}>
+            {row.name}
+          </Anchor>
+        ),
+      },
+      { id: "updated_at", header: t("column.updated_at"), cell: (row) => <Instant at={row.updated_at} relative /> },
+    ],
+    [t],
+  );
+  if (found.isError) {
+    return (
+      <>
+        <PageHeader title={name} crumbs={crumbs} />
+        <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />
+      </>
+    );
+  }
+  if (!found.data) {
+    return (
+      <Center p="xl">
+        <Loader aria-label={common("state.loading")} />
+      </Center>
+    );
+  }
+  const { data: team, etag } = found.data;
+  return (
+    <>
+      <PageHeader
+        title={team.name}
+        crumbs={crumbs}
+        description={team.description}
+        actions={<Actions team={team} etag={etag} />}
+      />
+      <Stack gap="lg">
+        <section>
+          <Title order={2} size="h4" mb="xs">
+            {t("members.title")}
+          </Title>
+          <DataTable
+            label={t("members.title")}
+            queryKey={[...teamsKey, name, "members"]}
+            load={load.members}
+            columns={members}
+            rowKey={(row) => row.username}
+            prefix="m_"
+            download={`/api/v1/teams/${encodeURIComponent(name)}/members/`}
+          />
+        </section>
+        <section>
+          <Title order={2} size="h4" mb="xs">
+            {t("subjects.title")}
+          </Title>
+          <DataTable
+            label={t("subjects.title")}
+            queryKey={["subjects", "of", name]}
+            load={load.subjects}
+            columns={subjects}
+            rowKey={(row) => row.name}
+            ordering="name"
+            prefix="s_"
+          />
+        </section>
+      </Stack>
+    </>
+  );
+}
+
+function Actions({ team, etag }: { team: Team; etag: string | null }) {
+  const { t } = useTranslation("teams");
+  const may = useMay();
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const [open, setOpen] = useState<"members" | "describe" | "delete" | null>(null);
+  if (!may("change_accounts")) return null;
+  const close = () => setOpen(null);
+  const refresh = () => {
+    void client.invalidateQueries({ queryKey: teamsKey });
+    void client.invalidateQueries({ queryKey: ["users"] });
+    void client.invalidateQueries({ queryKey: ["me"] });
+  };
+  const isOwner = team.subjects > 0;
+  return (
+    <>
+      <Button onClick={() => setOpen("members")} data-action="members">
+        {t("members.edit")}
+      </Button>
+      <Button variant="default" onClick={() => setOpen("describe")} data-action="describe">
+        {t("describe.title")}
+      </Button>
+      <Button
+        variant="default"
+        color="red"
+        disabled={isOwner}
+        title={isOwner ? t("delete.owns", { count: team.subjects }) : undefined}
+        onClick={() => setOpen("delete")}
+        data-action="delete"
+      >
+        {t("delete.title")}
+      </Button>
+      <EditMembers team={team.name} etag={etag} opened={open === "members"} onClose={close} onDone={refresh} />
+      <DescribeTeam team={team} etag={etag} opened={open === "describe"} onClose={close} onDone={refresh} />
+      <ChangeDialog
+        opened={open === "delete"}
+        onClose={close}
+        title={t("delete.title")}
+        run={(attempt) => deleteTeam(team.name, etag, attempt)}
+        confirmName={team.name}
+        actionLabel={t("delete.action")}
+        doneMessage={t("delete.done", { name: team.name })}
+        onDone={() => void navigate({ to: "/teams" }).then(refresh)}
+      />
+    </>
+  );
+}

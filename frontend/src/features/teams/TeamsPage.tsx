@@ -1,0 +1,83 @@
+import { Anchor, Button } from "@mantine/core";
+import { IconPlus } from "@tabler/icons-react";
+import { useMemo, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { useMay } from "@/api/me";
+import { CreateTeam } from "@/features/teams/CreateTeam";
+import { loadTeams, teamsKey, type Team } from "@/features/teams/queries";
+import { Instant } from "@/ui/Instant";
+import { LinkTo } from "@/ui/LinkTo";
+import { Measured } from "@/ui/Measured";
+import { PageHeader } from "@/ui/PageHeader";
+import { DataTable } from "@/ui/table/DataTable";
+import type { Column, Filter } from "@/ui/table/types";
+import { Teach } from "@/ui/Teach";
+
+const FIRST_TEAM = `teams:
+  - name: shop
+    description: Orders and payments`;
+
+/** Who owns what: an operator acts on subjects of their teams. */
+export default function TeamsPage() {
+  const { t } = useTranslation("teams");
+  const { t: common } = useTranslation();
+  const may = useMay();
+  const [isCreating, setCreating] = useState(false);
+  const columns = useMemo<Column<Team>[]>(
+    () => [
+      {
+        id: "name",
+        header: t("column.name"),
+        sort: "name",
+        isFixed: true,
+        cell: (row) => (
+          <Anchor component={LinkTo} to="/teams/$team" params={{ team: row.name } as never}>
+            {row.name}
+          </Anchor>
+        ),
+      },
+      { id: "description", header: t("column.description"), cell: (row) => row.description || "—" },
+      { id: "members", header: t("column.members"), align: "right", cell: (row) => <Measured value={row.members} /> },
+      {
+        id: "subjects",
+        header: t("column.subjects"),
+        align: "right",
+        cell: (row) => <Measured value={row.subjects} />,
+      },
+      {
+        id: "created_at",
+        header: t("column.created_at"),
+        sort: "created_at",
+        cell: (row) => <Instant at={row.created_at} relative />,
+      },
+    ],
+    [t],
+  );
+  const filters = useMemo<Filter[]>(() => [{ kind: "search", name: "search", label: t("filter.search") }], [t]);
+  const create = may("change_accounts") && (
+    <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setCreating(true)} data-action="create">
+      {t("create.title")}
+    </Button>
+  );
+  return (
+    <>
+      <PageHeader title={common("nav.teams")} actions={create} />
+      <DataTable
+        label={common("nav.teams")}
+        queryKey={teamsKey}
+        load={loadTeams}
+        columns={columns}
+        filters={filters}
+        rowKey={(row) => row.name}
+        ordering="name"
+        download="/api/v1/teams/"
+        empty={
+          <Teach title={t("empty.title")} code={FIRST_TEAM}>
+            {t("empty.text")}
+          </Teach>
+        }
+      />
+      <CreateTeam opened={isCreating} onClose={() => setCreating(false)} />
+    </>
+  );
+}

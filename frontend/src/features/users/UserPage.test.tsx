@@ -1,0 +1,72 @@
+import { screen, waitFor, within } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { expect, test } from "vitest";
+import UserPage from "@/features/users/UserPage";
+import { answer, mount } from "@/test/mount";
+
+const me = { id: "1", username: "root", role: "admin", teams: [], rights: ["read", "change_accounts"] };
+const ada = {
+  id: "2",
+  username: "ada",
+  email: "ada@example.org",
+  first_name: "Ada",
+  last_name: "",
+  role: "operator",
+  teams: ["shop"],
+  is_active: true,
+  has_password: true,
+  sessions: 2,
+  tokens: 1,
+  last_login: null,
+  created_at: "2026-11-01T00:00:00Z",
+  version: "3",
+};
+const change = {
+  target: "ada",
+  is_change: true,
+  before: { is_active: true },
+  after: { is_active: false },
+  version: "4",
+};
+
+function known() {
+  return answer({
+    "GET /api/v1/me/": me,
+    "GET /api/v1/teams/": { results: [{ name: "shop" }, { name: "mail" }], next: null },
+    "GET /api/v1/users/2/": () => Response.json(ada, { headers: { ETag: '"v3"' } }),
+    "PATCH /api/v1/users/2/": (url: URL) => ({
+      ...change,
+      dry_run: url.searchParams.get("dry_run") === "true",
+      notes: ["2 sessions ended, 1 tokens revoked."],
+    }),
+  });
+}
+
+test("disabling shows what ends, and takes the name typed", async () => {
+  const { asked } = known();
+  await mount(UserPage, "/users/2", "/users/$id");
+  await userEvent.click(await screen.findByRole("button", { name: "Disable" }));
+  const dialog = await screen.findByRole("dialog");
+  expect(await within(dialog).findByText("2 sessions ended, 1 tokens revoked.")).toBeInTheDocument();
+  const apply = within(dialog).getByRole("button", { name: "Disable" });
+  expect(apply).toBeDisabled();
+  await userEvent.type(within(dialog).getByLabelText("Type ada to go on"), "ada");
+  await userEvent.click(apply);
+  await waitFor(() => expect(asked.filter(({ method }) => method === "PATCH")).toHaveLength(2));
+  expect(asked.findLast(({ method }) => method === "PATCH")?.body).toEqual({ is_active: false, reason: "" });
+});
+
+test("a change sends every field it shows, and the plan comes first", async () => {
+  const { asked } = known();
+  await mount(UserPage, "/users/2", "/users/$id");
+  await userEvent.click(await screen.findByRole("button", { name: "Change" }));
+  const dialog = await screen.findByRole("dialog");
+  expect(within(dialog).getByRole("button", { name: "Show what happens" })).toBeDisabled();
+  await userEvent.selectOptions(within(dialog).getByLabelText("Role"), "viewer");
+  await userEvent.click(within(dialog).getByRole("button", { name: "Show what happens" }));
+  expect(await within(dialog).findByText("This is what happens")).toBeInTheDocument();
+  const sent = asked.filter(({ method }) => method === "PATCH");
+  expect(sent).toHaveLength(1);
+  expect(sent[0]?.url.searchParams.get("dry_run")).toBe("true");
+  expect(sent[0]?.body).toMatchObject({ role: "viewer", teams: ["shop"], email: "ada@example.org" });
+});
