@@ -29,7 +29,9 @@ class SubjectFilter(django_filters.FilterSet):  # type: ignore[misc]
     owner = django_filters.CharFilter("owner__name", label="team; see is_owned for none")
     is_owned = TruthFilter("owner", "isnull", exclude=True, label="whether a team owns it")
     is_archived = TruthFilter("archived_at", "isnull", exclude=True, label="whether it is archived")
-    broker_group = MemberFilter("route__broker_groups", label="a broker group that serves it, or did and is not empty yet")
+    broker_group = MemberFilter(
+        "route__broker_groups", label="a broker group that serves it, or did and is not empty yet"
+    )
 
 
 def row(subject: Any, principal: Principal) -> dict[str, Any]:
