@@ -25,11 +25,9 @@ export default defineConfig(({ command }) => ({
   test: {
     environment: "jsdom",
     setupFiles: ["src/test/setup.ts"],
-    // A page in jsdom on a busy machine takes seconds.
-    testTimeout: 20_000,
     restoreMocks: true,
-    testTimeout: 30_000,
     css: false,
+    // A page in jsdom on a busy machine takes seconds.
     testTimeout: 60_000,
   },
 }));

@@ -5,6 +5,7 @@ import { useEffect, useState, type ReactNode } from "react";
 import { onSignedOut } from "@/api/client";
 import { asProblem } from "@/api/problem";
 import { theme } from "@/app/theme";
+import { Hints } from "@/ui/Hints";
 import { PreferencesProvider } from "@/ui/preferences";
 
 const TRIES_MAX = 2;
@@ -43,6 +44,7 @@ export function Providers({ children, client }: { children: ReactNode; client?: 
   return (
     <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={nonce}>
       <Notifications position="top-right" />
+      <Hints />
       <PreferencesProvider>
         <QueryClientProvider client={queries}>{children}</QueryClientProvider>
       </PreferencesProvider>

@@ -1,3 +1,5 @@
+import { dateFormat, numberFormat, relativeFormat } from "@/format/intl";
+
 /** Instants and durations. An instant is RFC 3339 text in UTC, as the API sends it. */
 
 const SECOND = 1;
@@ -8,7 +10,7 @@ const DAY = 86_400;
 type Unit = "day" | "hour" | "minute" | "second" | "millisecond";
 
 function unit(value: number, name: Unit, language: string): string {
-  return new Intl.NumberFormat(language, {
+  return numberFormat(language, {
     style: "unit",
     unit: name,
     unitDisplay: "narrow",
@@ -43,7 +45,7 @@ export function zoneName(zone: Zone): string {
 }
 
 export function dateTime(iso: string, language: string, zone: Zone, withMillis = false): string {
-  return new Intl.DateTimeFormat(language, {
+  return dateFormat(language, {
     year: "numeric",
     month: "2-digit",
     day: "2-digit",
@@ -64,7 +66,7 @@ export function utc(iso: string): string {
 /** "3 minutes ago", "in 2 days", by the clock handed in (ms since 1970). */
 export function relative(iso: string, nowMs: number, language: string): string {
   const seconds = (new Date(iso).getTime() - nowMs) / 1000;
-  const format = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
+  const format = relativeFormat(language, { numeric: "auto" });
   const size = Math.abs(seconds);
   if (size < 60) return format.format(Math.round(seconds), "second");
   if (size < HOUR) return format.format(Math.round(seconds / MINUTE), "minute");

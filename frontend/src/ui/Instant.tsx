@@ -1,4 +1,3 @@
-import { Text, Tooltip } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import * as times from "@/format/times";
 import { useLanguage, useZone } from "@/ui/preferences";
@@ -20,17 +19,15 @@ export function Instant({
   const now = useNow(relative);
   if (!at) {
     return (
-      <Text span c="dimmed" inherit>
+      <span className="unknown">
         —<span className="sr-only">{t("unknown.never")}</span>
-      </Text>
+      </span>
     );
   }
   const exact = times.dateTime(at, language, zone, withMillis);
   return (
-    <Tooltip label={`${relative ? `${exact} · ` : ""}${times.utc(at)}`}>
-      <time dateTime={at} className="nowrap">
-        {relative ? times.relative(at, now, language) : exact}
-      </time>
-    </Tooltip>
+    <time dateTime={at} className="nowrap" data-hint={`${relative ? `${exact} · ` : ""}${times.utc(at)}`}>
+      {relative ? times.relative(at, now, language) : exact}
+    </time>
   );
 }

@@ -1,4 +1,3 @@
-import { Text, Tooltip } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import * as numbers from "@/format/numbers";
 import * as times from "@/format/times";
@@ -24,34 +23,35 @@ export function Measured({
   as = "count",
   reason,
   unknown,
+  about,
 }: {
   value: number | null | undefined;
   as?: Format;
   reason?: string | null;
   unknown?: string;
+  /** What it is, on hover. */
+  about?: string;
 }) {
   const { t } = useTranslation();
   const language = useLanguage();
   if (value === null || value === undefined) {
     return (
-      <Tooltip label={reason ?? unknown ?? t("unknown.reason")}>
-        <Text
-          span
-          c="dimmed"
-          inherit
-          tabIndex={0}
-          aria-label={`${unknown ?? t("unknown.label")}${reason ? `: ${reason}` : ""}`}
-        >
-          {unknown ?? "—"}
-        </Text>
-      </Tooltip>
+      <span
+        className="unknown"
+        // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- its reason is shown on focus
+        tabIndex={0}
+        role="img"
+        aria-label={`${unknown ?? t("unknown.label")}${reason ? `: ${reason}` : ""}`}
+        data-hint={reason ?? unknown ?? t("unknown.reason")}
+      >
+        {unknown ?? "—"}
+      </span>
     );
   }
-  const text = (
-    <span data-measured="" className="nowrap">
+  const exact = as === "compact" ? numbers.count(value, language) : undefined;
+  return (
+    <span data-measured="" className="nowrap" data-hint={[exact, about].filter(Boolean).join(" · ") || undefined}>
       {FORMATS[as](value, language)}
     </span>
   );
-  if (as !== "compact") return text;
-  return <Tooltip label={numbers.count(value, language)}>{text}</Tooltip>;
 }

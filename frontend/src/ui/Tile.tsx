@@ -6,7 +6,6 @@ export function Tile({ label, hint, children }: { label: string; hint: string; c
   return (
     <Paper withBorder p="sm" data-tile={label}>
       <Tooltip label={hint} multiline maw={320}>
-        {}
         <Text size="sm" c="dimmed" tabIndex={0}>
           {label}
         </Text>

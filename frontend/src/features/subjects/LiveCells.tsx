@@ -15,9 +15,12 @@ export function LiveWorstLag({ subject }: { subject: string }) {
   const worst = useLivePart(lagPath(), "groups", worstLags).get(subject);
   if (!worst) return <Measured value={null} reason={t("worst_lag.no_group")} />;
   return (
-    <span title={worst.lag ? t("worst_lag.of", { group: worst.group }) : undefined}>
-      <Measured value={worst.lag} reason={worst.reason} as="compact" />
-    </span>
+    <Measured
+      value={worst.lag}
+      reason={worst.reason}
+      as="compact"
+      about={worst.lag ? t("worst_lag.of", { group: worst.group }) : undefined}
+    />
   );
 }
 

@@ -7,7 +7,7 @@ import { Retention } from "@/features/subjects/columns";
 import { FirstMessage } from "@/features/subjects/FirstMessage";
 import { FurthestBehind } from "@/features/subjects/FurthestBehind";
 import { subjectOptions } from "@/features/subjects/queries";
-import { Tile } from "@/features/subjects/Tile";
+import { Tile } from "@/ui/Tile";
 import { lagPath, measured, useLiveEntry } from "@/live/useLive";
 import { useTimeline } from "@/live/useTimeline";
 import { TimeChart, type Series } from "@/ui/chart/TimeChart";

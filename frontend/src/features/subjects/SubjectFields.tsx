@@ -2,7 +2,7 @@ import { Checkbox, Select, SimpleGrid, Stack, TagsInput, Textarea, TextInput } f
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { may, useMe } from "@/api/me";
-import { teamsOptions } from "@/features/subjects/queries";
+import { teamNamesOptions } from "@/api/teams";
 import {
   ALLOWED_GROUPS_MAX,
   DESCRIPTION_CHARS_MAX,
@@ -136,6 +136,6 @@ export function SubjectFields({
 /** Teams that the viewer may give a subject to, and the one that has it. */
 export function useOwners(owner = ""): string[] {
   const me = useMe();
-  const { data: teams = me.teams } = useQuery(teamsOptions());
+  const { data: teams = me.teams } = useQuery(teamNamesOptions());
   return [...new Set([owner, ...teams.filter((team) => may(me, "change_subjects", team))])].filter(Boolean).sort();
 }

@@ -52,9 +52,11 @@ function Badges({ subject }: { subject: Subject }) {
     <>
       <LiveBadge view={live} />
       <SubjectState subject={subject} />
-      <Badge variant="default" tt="none" title={t("field.owner")}>
-        {subject.owner ?? t("owner.nobody")}
-      </Badge>
+      {subject.owner && (
+        <Badge variant="default" tt="none">
+          {t("field.owner")}: {subject.owner}
+        </Badge>
+      )}
       {subject.tags?.map((tag) => (
         <Badge key={tag} variant="default" tt="none" fw={500} title={t("field.tags")}>
           {tag}

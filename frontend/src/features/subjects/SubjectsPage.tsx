@@ -5,11 +5,12 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
+import { teamNamesOptions } from "@/api/teams";
 import { BulkActions } from "@/features/subjects/BulkActions";
 import { useColumns } from "@/features/subjects/columns";
 import { CreateSubject } from "@/features/subjects/CreateSubject";
 import { FirstMessage } from "@/features/subjects/FirstMessage";
-import { loadSubjects, subjectsKey, teamsOptions, type Subject } from "@/features/subjects/queries";
+import { loadSubjects, subjectsKey, type Subject } from "@/features/subjects/queries";
 import { lagPath, useLive } from "@/live/useLive";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
@@ -70,7 +71,7 @@ function Live() {
 
 function useFilters(): readonly Filter[] {
   const { t } = useTranslation("subjects");
-  const { data: teams } = useQuery(teamsOptions());
+  const { data: teams } = useQuery(teamNamesOptions());
   return useMemo<Filter[]>(
     () => [
       { kind: "search", name: "search", label: t("filter.search") },

@@ -1,11 +1,11 @@
-import { Anchor, Badge, Group } from "@mantine/core";
+import { Badge } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { LiveNumber, LiveWorstLag } from "@/features/subjects/LiveCells";
 import type { Subject } from "@/features/subjects/queries";
 import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
+import { addressOf, RowLink } from "@/ui/RowLink";
 import type { Column } from "@/ui/table/types";
 
 /** How long messages are kept; without a retention of its own a subject follows its nodes. */
@@ -23,14 +23,15 @@ export function SubjectState({ subject }: { subject: Subject }) {
     Object.keys(subject.phases).length > 0 && { key: "moving", color: "blue" },
     Array.isArray(subject.allowed_groups) && { key: "restricted", color: "grape" },
   ].filter((word) => word !== false);
+  if (words.length === 0) return null;
   return (
-    <Group gap={4} wrap="nowrap">
+    <span className="words">
       {words.map(({ key, color }) => (
-        <Badge key={key} variant="light" color={color} tt="none" title={t(`state.${key}_hint`)}>
+        <Badge key={key} variant="light" color={color} tt="none" data-hint={t(`state.${key}_hint`)}>
           {t(`state.${key}`)}
         </Badge>
       ))}
-    </Group>
+    </span>
   );
 }
 
@@ -44,11 +45,7 @@ export function useColumns(): readonly Column<Subject>[] {
         header: t("column.name"),
         sort: "name",
         isFixed: true,
-        cell: (row) => (
-          <Anchor component={LinkTo} to="/subjects/$subject" params={{ subject: row.name } as never} inherit>
-            {row.name}
-          </Anchor>
-        ),
+        cell: (row) => <RowLink to={addressOf("subjects", row.name)}>{row.name}</RowLink>,
       },
       {
         id: "send_rate",
@@ -82,13 +79,13 @@ export function useColumns(): readonly Column<Subject>[] {
         id: "tags",
         header: t("column.tags"),
         cell: (row) => (
-          <Group gap={4} wrap="nowrap">
+          <span className="words">
             {row.tags?.map((tag) => (
-              <Badge key={tag} variant="default" tt="none" fw={500}>
+              <span key={tag} className="word">
                 {tag}
-              </Badge>
+              </span>
             ))}
-          </Group>
+          </span>
         ),
       },
       {
@@ -102,7 +99,7 @@ export function useColumns(): readonly Column<Subject>[] {
         id: "placement",
         header: t("column.placement"),
         align: "right",
-        cell: (row) => <span title={row.broker_groups.join(", ")}>{row.broker_groups.length}</span>,
+        cell: (row) => <span data-hint={row.broker_groups.join(", ") || undefined}>{row.broker_groups.length}</span>,
       },
       {
         id: "created_at",

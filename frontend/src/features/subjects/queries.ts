@@ -46,19 +46,6 @@ export function alertsOptions(subject: string) {
   });
 }
 
-/** Names of teams, for owners. */
-export function teamsOptions() {
-  return queryOptions({
-    queryKey: ["teams", "names"],
-    queryFn: async ({ signal }) => {
-      const query = { limit: PAGE_MAX };
-      const { results } = await must(api.GET("/api/v1/teams/", { params: { query }, signal }));
-      return results.map((team) => team.name);
-    },
-    staleTime: 60_000,
-  });
-}
-
 function asked({ dryRun }: Attempt): { dry_run?: boolean } {
   return dryRun ? { dry_run: true } : {};
 }

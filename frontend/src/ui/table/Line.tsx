@@ -1,4 +1,3 @@
-import { Checkbox, Table } from "@mantine/core";
 import { FlexRender, type Row as TableRow } from "@tanstack/react-table";
 import { memo, type Ref } from "react";
 import { useTranslation } from "react-i18next";
@@ -23,24 +22,27 @@ interface Props<Row extends object> {
 function DrawnLine<Row extends object>(props: Props<Row>) {
   const { row, columns, index, measure, isSelected, isDisabled, onToggle } = props;
   const { t } = useTranslation();
+  // Plain elements: the component library's cost more than what is in them, and there are hundreds.
   return (
-    <Table.Tr ref={measure} data-index={index} data-row={row.id} aria-rowindex={index + 2}>
+    <tr ref={measure} data-index={index} data-row={row.id} aria-rowindex={index + 2}>
       {onToggle && (
-        <Table.Td>
-          <Checkbox
+        <td>
+          <input
+            type="checkbox"
+            className="row-check"
             aria-label={t("table.select_row", { name: row.id })}
             disabled={isDisabled}
             checked={isSelected}
             onChange={(event) => onToggle(row.id, event.currentTarget.checked)}
           />
-        </Table.Td>
+        </td>
       )}
       {row.getVisibleCells().map((cell, at) => (
-        <Table.Td key={cell.id} ta={columns[at]?.align} data-cell={cell.column.id}>
+        <td key={cell.id} className={columns[at]?.align === "right" ? "right" : undefined} data-cell={cell.column.id}>
           <FlexRender cell={cell} />
-        </Table.Td>
+        </td>
       ))}
-    </Table.Tr>
+    </tr>
   );
 }
 

@@ -120,7 +120,10 @@ function useModel<Row extends object>(
   hidden: ReadonlySet<string>,
   rowKey: (row: Row) => string,
 ) {
-  const shown = useMemo(() => columns.filter(({ id, isFixed }) => isFixed === true || !hidden.has(id)), [columns, hidden]);
+  const shown = useMemo(
+    () => columns.filter(({ id, isFixed }) => isFixed === true || !hidden.has(id)),
+    [columns, hidden],
+  );
   const definitions = useMemo(() => {
     const helper = createColumnHelper<typeof features, Row>();
     return helper.columns(

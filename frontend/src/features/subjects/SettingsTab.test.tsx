@@ -1,0 +1,79 @@
+import { fireEvent, screen, waitFor } from "@testing-library/react";
+import { expect, test } from "vitest";
+import SettingsTab from "@/features/subjects/SettingsTab";
+import { answer, mount } from "@/test/mount";
+
+const subject = {
+  name: "order.paid",
+  description: "",
+  owner: null,
+  tags: [],
+  messages_per_second: null,
+  bytes_per_second: null,
+  retention_hours: 72,
+  allowed_groups: null,
+  is_archived: false,
+  may_change: true,
+  updated_at: "2026-11-21T10:00:00Z",
+};
+const me = { username: "olga", role: "operator", rights: ["read", "change_subjects"], teams: ["shop"] };
+const page = () => <SettingsTab subject="order.paid" />;
+const answers = (may: boolean) => ({
+  "GET /api/v1/me/": me,
+  "GET /api/v1/teams/": { results: [], next: null, previous: null },
+  "GET /api/v1/subjects/order.paid/": () =>
+    Response.json({ ...subject, may_change: may }, { headers: { ETag: '"v7"' } }),
+  "PATCH /api/v1/subjects/order.paid/": {
+    target: "order.paid",
+    dry_run: true,
+    is_change: true,
+    before: { retention_hours: 72 },
+    after: { retention_hours: 24 },
+    version: "8",
+    notes: [],
+  },
+});
+
+test("only what differs is planned first, then changed, at the version that was read", async () => {
+  const { asked } = answer(answers(true));
+  await mount(page, "/subjects/order.paid");
+  fireEvent.change(await screen.findByLabelText("Kept for"), { target: { value: "1 d" } });
+  fireEvent.click(screen.getByText("Show what happens"));
+  fireEvent.click(await screen.findByText("Save"));
+  await waitFor(() => expect(asked.filter(({ method }) => method === "PATCH")).toHaveLength(2));
+  const [plan, change] = asked.filter(({ method }) => method === "PATCH");
+  expect(plan?.url.searchParams.get("dry_run")).toBe("true");
+  expect(change?.url.searchParams.has("dry_run")).toBe(false);
+  expect(change?.body).toEqual({ retention_hours: 24, reason: "" });
+});
+
+test("archiving waits for the name to be typed", async () => {
+  const { asked } = answer({
+    ...answers(true),
+    "POST /api/v1/subjects/order.paid/archive/": {
+      target: "order.paid",
+      dry_run: true,
+      is_change: true,
+      before: { archived: false },
+      after: { archived: true },
+      version: "8",
+      notes: [],
+    },
+  });
+  await mount(page, "/subjects/order.paid");
+  fireEvent.click(await screen.findByRole("button", { name: "Archive" }));
+  const typed = await screen.findByLabelText("Type order.paid to go on");
+  const apply = document.querySelector<HTMLButtonElement>("[data-action=apply]");
+  expect(apply).toBeDisabled();
+  fireEvent.change(typed, { target: { value: "order.paid" } });
+  expect(apply).toBeEnabled();
+  expect(asked.filter(({ method }) => method === "POST").map(({ url }) => url.search)).toEqual(["?dry_run=true"]);
+});
+
+test("whoever may not change it can look", async () => {
+  answer(answers(false));
+  await mount(page, "/subjects/order.paid");
+  expect(await screen.findByLabelText("Kept for")).toBeDisabled();
+  expect(screen.getByRole("button", { name: "Archive" })).toBeDisabled();
+  expect(screen.queryByText("Show what happens")).not.toBeInTheDocument();
+});
