@@ -26,10 +26,8 @@ export default defineConfig(({ command }) => ({
     environment: "jsdom",
     setupFiles: ["src/test/setup.ts"],
     // A page in jsdom on a busy machine takes seconds.
-    testTimeout: 20_000,
-    restoreMocks: true,
-    testTimeout: 30_000,
-    css: false,
     testTimeout: 60_000,
+    restoreMocks: true,
+    css: false,
   },
 }));
