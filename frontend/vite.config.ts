@@ -25,9 +25,9 @@ export default defineConfig(({ command }) => ({
   test: {
     environment: "jsdom",
     setupFiles: ["src/test/setup.ts"],
-    restoreMocks: true,
-    css: false,
     // A page in jsdom on a busy machine takes seconds.
     testTimeout: 60_000,
+    restoreMocks: true,
+    css: false,
   },
 }));

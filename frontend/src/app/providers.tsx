@@ -31,6 +31,9 @@ function nonce(): string {
   return document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content ?? "";
 }
 
+// What holds the page still beneath a dialog makes such an element too, and looks for the nonce where bundlers put it.
+Object.assign(globalThis, { __webpack_nonce__: nonce() });
+
 export function Providers({ children, client }: { children: ReactNode; client?: QueryClient }) {
   const [queries] = useState(() => client ?? makeClient());
   // Whoever's session ended elsewhere is asked to sign in: the question who they are is asked anew.

@@ -2,7 +2,7 @@ import { Loader, Modal, Text, TextInput, UnstyledButton } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { IconSearch } from "@tabler/icons-react";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { useEffect, useId, useState, type KeyboardEvent } from "react";
+import { useEffect, useId, useRef, useState, type KeyboardEvent } from "react";
 import { useTranslation } from "react-i18next";
 import { api, must } from "@/api/client";
 import "@/app/jump/jump.css";
@@ -55,6 +55,9 @@ function Search({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState("");
   const [chosen, setChosen] = useState<string | null>(null);
   const listId = useId();
+  const field = useRef<HTMLInputElement>(null);
+  // At once, and not when the dialog has faded in: whoever pressed the keys goes on typing.
+  useEffect(() => field.current?.focus(), []);
   const { places, unreachable, isAsking, error, refetch } = usePlaces(text);
   const sections = useEntries(text, places);
   const lines = sections.flatMap(({ id, entries }) => entries.map((entry) => ({ key: `${id} ${entry.id}`, entry })));
@@ -84,6 +87,7 @@ function Search({ onClose }: { onClose: () => void }) {
   return (
     <>
       <TextInput
+        ref={field}
         variant="unstyled"
         size="lg"
         px="sm"
