@@ -143,7 +143,7 @@ class TableView(ApiView):
         window = self._window(found, now)
         step = self._step(found, window, now)
         filters = self._filters(found)
-        self.page_ordering = self._ordering(found)
+        self.ordering = self._ordering(found)
         state = queries.state_of(table)
         page: list[Summary] = self.paginate_queryset(queries.rows(found, step, window, filters)) or []
         answer = self.get_paginated_response([_row(found.shown, row) for row in page])
