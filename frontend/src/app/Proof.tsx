@@ -72,6 +72,7 @@ export function Proof() {
               value={given}
               autoComplete="current-password"
               data-autofocus
+              visibilityToggleButtonProps={{ "aria-label": t("proof.show"), tabIndex: 0 }}
               onChange={(event) => setGiven(event.currentTarget.value)}
             />
           )}

@@ -4,6 +4,7 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { useEffect, useState, type ReactNode } from "react";
 import { onSignedOut } from "@/api/client";
 import { asProblem } from "@/api/problem";
+import { nonce } from "@/app/nonce";
 import { theme } from "@/app/theme";
 import { Hints } from "@/ui/Hints";
 import { PreferencesProvider } from "@/ui/preferences";
@@ -25,14 +26,6 @@ export function makeClient(): QueryClient {
   });
   return client;
 }
-
-/** The nonce that lets the component library make style elements; the page's policy allows no others. */
-function nonce(): string {
-  return document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content ?? "";
-}
-
-// What holds the page still beneath a dialog makes such an element too, and looks for the nonce where bundlers put it.
-Object.assign(globalThis, { __webpack_nonce__: nonce() });
 
 export function Providers({ children, client }: { children: ReactNode; client?: QueryClient }) {
   const [queries] = useState(() => client ?? makeClient());
