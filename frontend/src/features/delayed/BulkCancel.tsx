@@ -143,8 +143,7 @@ function Ask({
         label={t("bulk.properties")}
         description={t("bulk.properties_hint")}
         error={wrong === null ? undefined : t("bulk.properties_wrong", { line: wrong })}
-        autosize
-        minRows={2}
+        rows={3}
         spellCheck={false}
         value={text}
         onChange={(event) => setText(event.currentTarget.value)}

@@ -24,7 +24,6 @@ export default function DelayedPage() {
   const { t } = useTranslation("delayed");
   const zone = useZone();
   const may = useMay();
-  const live = useLive("/ws/nodes/");
   const [search, change] = useUrlState();
   const [isCancelling, setCancelling] = useState(false);
   const hourNow = useNowBy(HOUR_MS);
@@ -51,7 +50,7 @@ export default function DelayedPage() {
     <>
       <PageHeader
         title={t("title")}
-        badges={<LiveBadge view={live} />}
+        badges={<Live />}
         description={t("about")}
         actions={
           may("change_delayed") && (
@@ -69,7 +68,6 @@ export default function DelayedPage() {
       />
       <Stack>
         <Health
-          live={live}
           counts={missing === undefined ? soonCounts : null}
           reason={missing ?? (soon.error ? asProblem(soon.error).detail : null)}
         />
@@ -118,6 +116,11 @@ export default function DelayedPage() {
       />
     </>
   );
+}
+
+/** By itself: it is drawn anew each second, the calendar is not. */
+function Live() {
+  return <LiveBadge view={useLive("/ws/nodes/")} />;
 }
 
 /** This hour and the next. */

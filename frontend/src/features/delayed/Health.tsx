@@ -3,7 +3,7 @@ import { useTranslation } from "react-i18next";
 import { dueSoon, HOUR_MS, type Counts } from "@/features/delayed/calendar";
 import { delayHealth, type Total } from "@/features/delayed/health";
 import { dateTime } from "@/format/times";
-import type { LiveView } from "@/live/feed";
+import { useLive } from "@/live/useLive";
 import { Measured, type Format } from "@/ui/Measured";
 import { useLanguage, useZone } from "@/ui/preferences";
 import { useNowBy } from "@/ui/useNow";
@@ -16,11 +16,12 @@ interface Tile {
 }
 
 /** How the delay groups do: what waits, what comes soon, what is late. `counts` is null while the calendar is not known. */
-export function Health({ live, counts, reason }: { live: LiveView; counts: Counts | null; reason: string | null }) {
+export function Health({ counts, reason }: { counts: Counts | null; reason: string | null }) {
   const { t } = useTranslation("delayed");
   const language = useLanguage();
   const zone = useZone();
   const soon = dueSoon(counts ?? new Map(), useNowBy(HOUR_MS));
+  const live = useLive("/ws/nodes/");
   const health = delayHealth(live.state);
   if (live.at !== null && health.nodes.length === 0) {
     return (

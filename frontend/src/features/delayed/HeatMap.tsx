@@ -37,10 +37,14 @@ export function HeatMap({ days, counts, isPartial, selected, onHour, onDay }: Pr
   const table = useRef<HTMLTableElement>(null);
   // One field is reached by the Tab key, the others by arrows.
   const [[day, hour], setActive] = useState<readonly [number, number]>([0, 0]);
-  const most = useMemo(
-    () => Math.max(0, ...days.flatMap(({ hours }) => hours.map((cell) => (cell ? pendingIn(cell, counts) : 0)))),
-    [days, counts],
-  );
+  // Words of hundreds of fields: made anew when the numbers are, not when one moves about.
+  const { pending, labels, most } = useMemo(() => {
+    const pending = days.map(({ hours }) => hours.map((cell) => (cell ? pendingIn(cell, counts) : 0)));
+    const labels = days.map(({ hours }, n) =>
+      hours.map((cell, hour) => (cell ? cellLabel(cell, pending[n]?.[hour] ?? 0, isPartial) : "")),
+    );
+    return { pending, labels, most: Math.max(0, ...pending.flat()) };
+  }, [days, counts, isPartial, cellLabel]);
   const goTo = (nextDay: number, nextHour: number, step: number) => {
     let at = nextHour;
     // An hour that the day leaves out is passed over.
@@ -83,16 +87,17 @@ export function HeatMap({ days, counts, isPartial, selected, onHour, onDay }: Pr
             {days.map(({ day: name, hours }, column) => {
               const cell = hours[row];
               if (!cell) return <td key={name} role="gridcell" aria-label={t("calendar.no_hour")} />;
-              const count = pendingIn(cell, counts);
+              const count = pending[column]?.[row] ?? 0;
+              const label = labels[column]?.[row];
               return (
                 <td key={name} role="gridcell">
                   <button
                     type="button"
                     className={classes.cell}
                     tabIndex={column === day && row === hour ? 0 : -1}
-                    aria-label={cellLabel(cell, count, isPartial)}
+                    aria-label={label}
                     aria-selected={selected?.begin === cell.begin && selected.end === cell.end}
-                    title={cellLabel(cell, count, isPartial)}
+                    title={label}
                     data-at={`${column}-${row}`}
                     data-level={levelOf(count, most)}
                     data-now={(hourNow >= cell.begin && hourNow < cell.end) || undefined}

@@ -1,5 +1,5 @@
 import { Alert, Anchor, Button, Code, Group, Text, Title } from "@mantine/core";
-import { useMemo, useState } from "react";
+import { useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { delayedKey, isOpen, isProperty, loadDelayed, STATES, type Delayed } from "@/features/delayed/queries";
 import { SELECTED_MAX, SelectedChange } from "@/features/delayed/SelectedChange";
@@ -24,7 +24,8 @@ export function MessageList({ subject }: { subject: string }) {
   const [search, change] = useUrlState();
   const [chosen, setChosen] = useState<ReadonlySet<string>>(NOTHING);
   const [changing, setChanging] = useState<"cancel" | "deliver" | null>(null);
-  const columns = useColumns((row) => change({ message: row.message_id, of: row.subject }, true));
+  const open = useCallback((row: Delayed) => change({ message: row.message_id, of: row.subject }, true), [change]);
+  const columns = useColumns(open);
   const filters = useMemo<Filter[]>(
     () => [
       {
@@ -117,56 +118,59 @@ export function MessageList({ subject }: { subject: string }) {
 
 function useColumns(open: (row: Delayed) => void): Column<Delayed>[] {
   const { t } = useTranslation("delayed");
-  return [
-    {
-      id: "message_id",
-      header: t("column.message_id"),
-      isFixed: true,
-      cell: (row) => (
-        <Anchor component="button" type="button" size="sm" ta="left" className="break" onClick={() => open(row)}>
-          {row.message_id}
-        </Anchor>
-      ),
-    },
-    { id: "due_at", header: t("column.due_at"), cell: (row) => <Instant at={row.due_at} /> },
-    { id: "in", header: t("column.in"), cell: (row) => <Instant at={row.due_at} relative /> },
-    { id: "state", header: t("column.state"), cell: (row) => <StateBadge state={row.state} /> },
-    { id: "overdue", header: t("column.overdue"), align: "right", cell: (row) => <Overdue row={row} /> },
-    {
-      id: "subject",
-      header: t("column.subject"),
-      cell: (row) => (
-        <Anchor
-          component={LinkTo}
-          to="/subjects/$subject"
-          params={{ subject: row.subject } as never}
-          size="sm"
-          className="break"
-        >
-          {row.subject}
-        </Anchor>
-      ),
-    },
-    { id: "properties", header: t("column.properties"), cell: (row) => <Properties row={row} /> },
-    { id: "tags", header: t("column.tags"), isHiddenAtFirst: true, cell: (row) => row.tags.join(", ") || "—" },
-    {
-      id: "size",
-      header: t("column.size"),
-      align: "right",
-      cell: (row) => (
-        <span className="nowrap">
-          <Measured value={row.size} as="bytes" />
-        </span>
-      ),
-    },
-    {
-      id: "created_at",
-      header: t("column.created_at"),
-      isHiddenAtFirst: true,
-      cell: (row) => <Instant at={row.created_at} />,
-    },
-    { id: "delay_group", header: t("column.delay_group"), isHiddenAtFirst: true, cell: (row) => row.delay_group },
-  ];
+  return useMemo(
+    () => [
+      {
+        id: "message_id",
+        header: t("column.message_id"),
+        isFixed: true,
+        cell: (row) => (
+          <Anchor component="button" type="button" size="sm" ta="left" className="break" onClick={() => open(row)}>
+            {row.message_id}
+          </Anchor>
+        ),
+      },
+      { id: "due_at", header: t("column.due_at"), cell: (row) => <Instant at={row.due_at} /> },
+      { id: "in", header: t("column.in"), cell: (row) => <Instant at={row.due_at} relative /> },
+      { id: "state", header: t("column.state"), cell: (row) => <StateBadge state={row.state} /> },
+      { id: "overdue", header: t("column.overdue"), align: "right", cell: (row) => <Overdue row={row} /> },
+      {
+        id: "subject",
+        header: t("column.subject"),
+        cell: (row) => (
+          <Anchor
+            component={LinkTo}
+            to="/subjects/$subject"
+            params={{ subject: row.subject } as never}
+            size="sm"
+            className="break"
+          >
+            {row.subject}
+          </Anchor>
+        ),
+      },
+      { id: "properties", header: t("column.properties"), cell: (row) => <Properties row={row} /> },
+      { id: "tags", header: t("column.tags"), isHiddenAtFirst: true, cell: (row) => row.tags.join(", ") || "—" },
+      {
+        id: "size",
+        header: t("column.size"),
+        align: "right",
+        cell: (row) => (
+          <span className="nowrap">
+            <Measured value={row.size} as="bytes" />
+          </span>
+        ),
+      },
+      {
+        id: "created_at",
+        header: t("column.created_at"),
+        isHiddenAtFirst: true,
+        cell: (row) => <Instant at={row.created_at} />,
+      },
+      { id: "delay_group", header: t("column.delay_group"), isHiddenAtFirst: true, cell: (row) => row.delay_group },
+    ],
+    [t, open],
+  );
 }
 
 function Properties({ row: { masked, properties } }: { row: Delayed }) {
