@@ -9,7 +9,7 @@ import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
+import type { Column, Filter, Load } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 import { useUrlState } from "@/ui/urlState";
 
@@ -40,7 +40,7 @@ export function MessageList({ subject }: { subject: string }) {
     ],
     [t],
   );
-  const fixed = useMemo(() => ({ subject: subject || undefined }), [subject]);
+  const load = useCallback<Load<Delayed>>((query, signal) => loadDelayed({ ...query, subject }, signal), [subject]);
   const { property = "" } = search;
   const isIgnored = property !== "" && !(subject && isProperty(property));
   return (
@@ -55,13 +55,14 @@ export function MessageList({ subject }: { subject: string }) {
       )}
       <DataTable
         label={t("list.all")}
-        queryKey={[...delayedKey, "list"]}
-        load={loadDelayed}
-        fixed={fixed}
+        queryKey={[...delayedKey, "list", subject]}
+        load={load}
+        // Reading is limited and noted in the audit log.
+        refetchOnFocus={false}
         columns={columns}
         filters={filters}
         rowKey={keyOf}
-        download="/api/v1/delayed-messages/"
+        download={`/api/v1/delayed-messages/${subject && `?${new URLSearchParams({ subject }).toString()}`}`}
         selection={{
           selected: chosen,
           onChange: setChosen,

@@ -49,7 +49,7 @@ export function loadDelayed(
   signal: AbortSignal,
 ): Promise<ListPage<Delayed>> {
   const query = {
-    subject,
+    subject: subject || undefined,
     due_from,
     due_to,
     cursor,
