@@ -26,6 +26,14 @@ _ETAG = re.compile(r'(?:W/)?"v(\d{1,18})"')
 REASON_CHARS_MAX = 500
 
 
+def checked_reason(text: object) -> str:
+    """A reason as it may go to the audit log. Raises Problem 400."""
+    if not isinstance(text, str) or len(text) > REASON_CHARS_MAX or "\x00" in text:
+        what = f"text of up to {REASON_CHARS_MAX} characters is needed"
+        raise Problem(400, "request.invalid", f"reason: {what}", {"reason": what})
+    return text
+
+
 class ApiView(GenericAPIView):  # type: ignore[type-arg]
     """A view that names the right each method takes."""
 
@@ -100,11 +108,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
     def reason(self) -> str:
         """The `reason` of the body, for the audit log."""
         body = self.request.data
-        text = body.get("reason", "") if isinstance(body, dict) else ""
-        if not isinstance(text, str) or len(text) > REASON_CHARS_MAX or "\x00" in text:
-            what = f"text of up to {REASON_CHARS_MAX} characters is needed"
-            raise Problem(400, "request.invalid", f"reason: {what}", {"reason": what})
-        return text
+        return checked_reason(body.get("reason", "") if isinstance(body, dict) else "")
 
     @property
     def expected_version(self) -> int | None:

@@ -43,9 +43,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which messages of a subject; due times `begin` <= due < `end`."""
+    """Which messages; due times `begin` <= due < `end`."""
 
     subject: str
+    """Empty: of all subjects, in lists."""
     begin: datetime | None = None
     end: datetime | None = None
     states: tuple[str, ...] = ()
@@ -93,7 +94,8 @@ class _Resume:
 
     due_ms: int = -1
     group: str = ""
-    message_id: str = ""
+    name: str = ""
+    """Subject and id: producers of two subjects may choose the same id."""
     count: int = 0
     _skipping: int = 0
     _is_behind: bool = True
@@ -108,7 +110,7 @@ class _Resume:
         return cls(at[0], at[1], at[2], at[3], 0, False)
 
     def place(self) -> list[object]:
-        return [self.due_ms, self.group, self.message_id, self.count]
+        return [self.due_ms, self.group, self.name, self.count]
 
     def was_shown(self, message: DelayedMessage) -> bool:
         if self._is_behind:
@@ -119,7 +121,7 @@ class _Resume:
             self._is_behind = True
             return False
         self._skipping += 1
-        if message.message_id == self.message_id:
+        if _name(message) == self.name:
             self._is_behind, self.count = True, self._skipping
             return True
         if self._skipping == self.count:
@@ -130,7 +132,11 @@ class _Resume:
     def shown(self, message: DelayedMessage) -> None:
         is_same = (message.item.due_ms, message.delay_group) == (self.due_ms, self.group)
         self.count = self.count + 1 if is_same else 1
-        self.due_ms, self.group, self.message_id = message.item.due_ms, message.delay_group, message.message_id
+        self.due_ms, self.group, self.name = message.item.due_ms, message.delay_group, _name(message)
+
+
+def _name(message: DelayedMessage) -> str:
+    return f"{message.subject} {message.message_id}"
 
 
 def moment_of(ms: int) -> datetime:

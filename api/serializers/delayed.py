@@ -21,6 +21,7 @@ class DelayedRow(serializers.Serializer):  # type: ignore[type-arg]
     properties = serializers.DictField(child=serializers.CharField(), allow_null=True)
     size = serializers.IntegerField(help_text="bytes")
     masked = serializers.BooleanField(help_text="whether properties are left out for want of a right")
+    may_change = serializers.BooleanField(help_text="whether the caller may cancel, reschedule or deliver it")
 
 
 class DelayedPage(serializers.Serializer):  # type: ignore[type-arg]

@@ -1,5 +1,6 @@
 """/delayed-messages/."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
@@ -21,7 +22,7 @@ DUE_FROM = OpenApiParameter("due_from", OpenApiTypes.DATETIME, description="Due 
 DUE_TO = OpenApiParameter("due_to", OpenApiTypes.DATETIME, description="Due before this.")
 
 
-def row(message: DelayedMessage, *, masked: bool) -> dict[str, Any]:
+def row(message: DelayedMessage, *, masked: bool, may_change: bool) -> dict[str, Any]:
     """A delayed message as the API shows it."""
     inner = message.item.message
     return {
@@ -35,6 +36,7 @@ def row(message: DelayedMessage, *, masked: bool) -> dict[str, Any]:
         "properties": None if masked else inner.properties,
         "size": message.item.raw_bytes,
         "masked": masked,
+        "may_change": may_change,
     }
 
 
@@ -43,6 +45,21 @@ class DelayedView(ReadingView):
 
     def owner(self, subject: str) -> str | None:
         return queries.owner_of(subject)
+
+    def shown(self, messages: Sequence[DelayedMessage]) -> list[dict[str, Any]]:
+        """Messages as the caller may see them; what they could read is noted, an entry for each subject."""
+        owners = queries.owners_of({message.subject for message in messages})
+        rows = [
+            row(
+                message,
+                masked=not self.may_read(owners.get(message.subject)),
+                may_change=self.principal.may(Right.CHANGE_DELAYED, owners.get(message.subject)),
+            )
+            for message in messages
+        ]
+        for subject in sorted({shown["subject"] for shown in rows if not shown["masked"]}):
+            self.note_reading(subject, [shown for shown in rows if shown["subject"] == subject], masked=False)
+        return rows
 
     def time(self, name: str) -> datetime | None:
         """A time of the query."""
@@ -53,7 +70,7 @@ class DelayedView(ReadingView):
 
 
 class DelayedMessagesView(DelayedView):
-    """Delayed messages of a subject."""
+    """Delayed messages of a subject, or of all."""
 
     rights = {"GET": Right.READ}
     serializer_class = shapes.DelayedRow
@@ -62,7 +79,7 @@ class DelayedMessagesView(DelayedView):
         operation_id="delayed_messages_list",
         responses=shapes.DelayedPage,
         parameters=[
-            OpenApiParameter("subject", OpenApiTypes.STR, required=True),
+            OpenApiParameter("subject", OpenApiTypes.STR, description="Only of this subject; needed with `property`."),
             DUE_FROM,
             DUE_TO,
             OpenApiParameter(
@@ -75,25 +92,22 @@ class DelayedMessagesView(DelayedView):
         ],
     )  # fmt: skip
     def get(self, request: Request) -> Response:
-        """List a subject's delayed messages in the order of their due times."""
-        subject = self.text("subject")
-        if subject is None:
-            raise Problem(400, "request.invalid", "subject: it is needed", {"subject": "it is needed"})
-        owner = self.owner(subject)
-        masked = not self.may_read(owner)
+        """List delayed messages in the order of their due times."""
+        subject = self.text("subject") or ""
         match = tuple(self.pairs().items())
         if match:
+            if not subject:
+                what = "it is needed to search by properties"
+                raise Problem(400, "request.invalid", f"subject: {what}", {"subject": what})
             # Which messages match tells what they say.
-            self.require(Right.READ_MESSAGES, owner)
+            self.require(Right.READ_MESSAGES, self.owner(subject))
         states = tuple(request.query_params.getlist("state"))
         if not set(states) <= set(DelayedState):
             what = f"one of {', '.join(DelayedState)} is needed"
             raise Problem(400, "request.invalid", f"state: {what}", {"state": what})
         query = service.Query(subject, self.time("due_from"), self.time("due_to"), states, match)
         page = service.listed(query, limit=self.limit, cursor=self.cursor)
-        rows = [row(message, masked=masked) for message in page.messages]
-        self.note_reading(subject, rows, masked)
-        return Response({"results": rows, "next": page.next, "unreachable": page.unreachable})
+        return Response({"results": self.shown(page.messages), "next": page.next, "unreachable": page.unreachable})
 
 
 class DelayedMessageView(DelayedView):
@@ -113,11 +127,7 @@ class DelayedMessageView(DelayedView):
         """All copies of a message id, whatever became of them: a rescheduled one has two."""
         target = service.Target(message_id, self.text("subject") or "", self.time("was_due_at"))
         found = service.found(target)
-        owners = queries.owners_of(message.subject for message in found.messages)
-        rows = [row(message, masked=not self.may_read(owners.get(message.subject))) for message in found.messages]
-        for subject in sorted({shown["subject"] for shown in rows if not shown["masked"]}):
-            self.note_reading(subject, [shown for shown in rows if shown["subject"] == subject], masked=False)
-        return Response({"results": rows, "unreachable": found.problems})
+        return Response({"results": self.shown(found.messages), "unreachable": found.problems})
 
 
 class _ChangeView(DelayedView):

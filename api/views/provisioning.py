@@ -3,14 +3,15 @@
 from typing import Any
 
 import yaml
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from api.base import ApiView
+from api.base import ApiView, checked_reason
 from api.parsers import BoundedJsonParser, check_text, read_bounded
 from console.accounts.roles import Right
 from metaserver import queries
@@ -106,11 +107,18 @@ class ApplyView(ApiView):
     rights = {"PUT": Right.CHANGE_SUBJECTS}
     parser_classes = [BoundedJsonParser, YamlParser]
 
-    @extend_schema(operation_id="apply", request=Document, responses=PlanShape)
+    @extend_schema(
+        operation_id="apply",
+        request=Document,
+        responses=PlanShape,
+        parameters=[
+            OpenApiParameter("reason", OpenApiTypes.STR, description="For the audit log; `provisioning` unless told.")
+        ],
+    )
     def put(self, request: Request) -> Response:
         """Apply a document, as a whole or not at all; `dry_run` shows the plan. The second time changes nothing."""
         self._check_rights(request.data)
-        plan = service.apply(request.data, actor=self.actor, reason="provisioning", dry_run=self.dry_run)
+        plan = service.apply(request.data, actor=self.actor, reason=self.reason or "provisioning", dry_run=self.dry_run)
         steps = [
             {"kind": s.kind, "action": s.action, "target": s.target, "before": s.before, "after": s.after}
             for s in plan.steps
@@ -118,6 +126,11 @@ class ApplyView(ApiView):
         return Response(
             {"dry_run": self.dry_run, "is_change": bool(plan.changes), "steps": steps, "drift": list(plan.drift)}
         )
+
+    @property
+    def reason(self) -> str:
+        """`?reason=`: the body is the document, nothing else."""
+        return checked_reason(self.request.query_params.get("reason", ""))
 
     def _check_rights(self, document: Any) -> None:
         subjects, names_teams = service.names(document)

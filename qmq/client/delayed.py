@@ -186,6 +186,7 @@ class DelayedMessages:
         """A subject's messages in the order of their due times, over all delay groups, page by page as they are asked for.
 
         Args:
+            subject: empty: of all subjects.
             begin, end: due times, `end` not included.
             states: words of `DelayedState`; default: pending, delivering and refused.
             match: properties that must be equal.

@@ -541,7 +541,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List a subject's delayed messages in the order of their due times. */
+        /** @description List delayed messages in the order of their due times. */
         get: operations["delayed_messages_list"];
         put?: never;
         post?: never;
@@ -1724,6 +1724,8 @@ export interface components {
             size: number;
             /** @description whether properties are left out for want of a right */
             masked: boolean;
+            /** @description whether the caller may cancel, reschedule or deliver it */
+            may_change: boolean;
         };
         /** @description What else is known of a message: it is found faster, and told from others with its id. */
         DelayedTargetRequest: {
@@ -5268,6 +5270,8 @@ export interface operations {
             query?: {
                 /** @description Say what would happen; do nothing. */
                 dry_run?: boolean;
+                /** @description For the audit log; `provisioning` unless told. */
+                reason?: string;
             };
             header?: {
                 /** @description The ETag that was read: 412 when it is not the newest any more. */
@@ -8004,7 +8008,7 @@ export interface operations {
     };
     delayed_messages_list: {
         parameters: {
-            query: {
+            query?: {
                 /** @description `next` of the answer before. */
                 cursor?: string;
                 /** @description Due from here on. */
@@ -8019,7 +8023,8 @@ export interface operations {
                 property?: string[];
                 /** @description Only in this state; may be repeated. Unless told: pending, delivering, refused. */
                 state?: ("cancelled" | "delivered" | "delivering" | "lost" | "moved" | "pending" | "refused")[];
-                subject: string;
+                /** @description Only of this subject; needed with `property`. */
+                subject?: string;
             };
             header?: never;
             path?: never;

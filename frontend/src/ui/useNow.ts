@@ -28,6 +28,11 @@ function still(): () => void {
   return () => undefined;
 }
 
+/** The begin of the present stretch of so many ms (an hour, say): drawn anew only when the next one begins. */
+export function useNowBy(stepMs: number): number {
+  return useSyncExternalStore(subscribe, () => Math.floor(now / stepMs) * stepMs);
+}
+
 /** The time now in ms since 1970, kept true each second; with `isRunning` false only as of some render. */
 export function useNow(isRunning = true): number {
   return useSyncExternalStore(isRunning ? subscribe : still, () => now);

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
+from api.base import REASON_CHARS_MAX
 from api.views.provisioning import DEPTH_MAX, DOCUMENT_BYTES_MAX
 from console.accounts.roles import Role
+from metaserver import queries
 from metaserver.services import subjects, teams
 from tests.support.metadata import ACTOR, everything
 from tests.support.people import browser, person
@@ -39,6 +41,15 @@ def admin(db: None) -> APIClient:
 
 def apply(client: APIClient, text: str | bytes, query: str = "", kind: str = "application/yaml") -> Any:
     return client.generic("PUT", PATH + query, text, content_type=kind)
+
+
+def test_the_reason_goes_to_the_audit_log(admin: APIClient) -> None:
+    assert apply(admin, "teams: [shop]", "?reason=the+new+shop").status_code == 200
+    assert apply(admin, "teams: [mill]").status_code == 200
+    reasons = {entry.target: entry.reason for entry in queries.audit_entries().filter(action="team.create")}
+    assert reasons == {"shop": "the new shop", "mill": "provisioning"}
+    answer = apply(admin, "teams: [fair]", "?reason=" + "x" * (REASON_CHARS_MAX + 1))
+    assert (answer.status_code, list(answer.json()["fields"])) == (400, ["reason"])
 
 
 def test_yaml_is_planned_applied_and_then_nothing(admin: APIClient) -> None:

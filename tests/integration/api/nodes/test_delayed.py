@@ -80,6 +80,25 @@ def test_contents_are_for_those_who_may_read_them(cluster: ThreadedSystem, crew:
     assert len(audited("message.read")) == 1
 
 
+def test_all_subjects_are_listed_together(cluster: ThreadedSystem, crew: Crew) -> None:
+    """Each row is masked, and can be changed, by its own subject's owner; readings are noted by subject."""
+    delay(cluster, 3, step=timedelta(minutes=1))
+    delay(cluster, 3, subject="free", step=timedelta(minutes=1))
+    rows, pages = all_pages(crew.own, LIST, limit=4)
+    assert [len(page["results"]) for page in pages] == [4, 2]
+    assert sorted((row["subject"], row["message_id"]) for row in rows) == [
+        (subject, f"d{n}") for subject in ("free", "orders") for n in range(3)
+    ]
+    assert [row["due_at"] for row in rows] == sorted(row["due_at"] for row in rows)
+    assert {(row["subject"], row["masked"], row["may_change"]) for row in rows} == {
+        ("orders", False, True),
+        ("free", True, False),
+    }
+    assert {entry.target for entry in audited("message.read")} == {"orders"}
+    unsaid = crew.own.get(LIST, {"property": "kind=odd"})
+    assert (unsaid.status_code, unsaid.json()["fields"]) == (400, {"subject": "it is needed to search by properties"})
+
+
 def test_one_message_is_cancelled_once_and_for_all(cluster: ThreadedSystem, crew: Crew) -> None:
     delay(cluster, 1)
     url = LIST + "d0/cancel/"
@@ -188,7 +207,7 @@ def test_a_delay_group_that_is_down_is_named(cluster: ThreadedSystem, crew: Crew
 
 @pytest.mark.parametrize(
     "query",
-    [{}, {"subject": "orders", "state": "odd"}, {"subject": "orders", "cursor": "x"}, {"subject": "x" * 201},
+    [{"property": "n=1"}, {"subject": "orders", "state": "odd"}, {"subject": "orders", "cursor": "x"}, {"subject": "x" * 201},
      {"subject": "orders", "due_from": "tomorrow"}, {"subject": "orders", "property": "x"}],
 )  # fmt: skip
 def test_questions_that_make_no_sense_are_refused(crew: Crew, query: dict[str, Any]) -> None:

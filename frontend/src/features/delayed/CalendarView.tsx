@@ -1,0 +1,115 @@
+import { ActionIcon, Button, Center, Group, Loader, Paper, Text, Title } from "@mantine/core";
+import { IconArrowLeft, IconChevronLeft, IconChevronRight } from "@tabler/icons-react";
+import { useTranslation } from "react-i18next";
+import { addDays, dayOf, HOUR_MS, WINDOW_DAYS, type Cell, type Counts, type Day } from "@/features/delayed/calendar";
+import { DayHours } from "@/features/delayed/DayHours";
+import { HeatMap } from "@/features/delayed/HeatMap";
+import { zoneName } from "@/format/times";
+import { useLanguage, useZone } from "@/ui/preferences";
+import { ProblemAlert } from "@/ui/ProblemAlert";
+import { Unreachable } from "@/ui/Unreachable";
+import { useNowBy } from "@/ui/useNow";
+
+export interface CalendarProps {
+  days: readonly Day[];
+  /** The day that is looked at closely; null: the whole window. */
+  day: Day | null;
+  counts: Counts | null;
+  unreachable: Readonly<Record<string, string>>;
+  error: unknown;
+  onRetry: () => void;
+  selected: Cell | null;
+  onHour: (cell: Cell) => void;
+  /** Look at one day closely; null: at the window again. */
+  onDay: (day: string | null) => void;
+  /** Another window, by its first day; undefined: from today on. */
+  onWindow: (first: string | undefined) => void;
+}
+
+/** When messages fall due: a month by hours, or one day of it. */
+export function CalendarView(props: CalendarProps) {
+  const { days, day, counts, unreachable, error, onRetry, selected, onHour, onDay, onWindow } = props;
+  const { t } = useTranslation("delayed");
+  const language = useLanguage();
+  const zone = useZone();
+  const today = dayOf(useNowBy(HOUR_MS), zone);
+  const date = new Intl.DateTimeFormat(language, {
+    day: "numeric",
+    month: "short",
+    year: "numeric",
+    timeZone: zone === "utc" ? "UTC" : undefined,
+  });
+  const [first, last] = [days[0], days.at(-1)];
+  const range = day ? date.format(day.begin) : first && last ? date.formatRange(first.begin, last.begin) : "";
+  const move = (back: boolean) => {
+    const sign = back ? -1 : 1;
+    if (day) onDay(addDays(day.day, sign));
+    else onWindow(addDays(first?.day ?? today, sign * WINDOW_DAYS));
+  };
+  const isPartial = Object.keys(unreachable).length > 0;
+  return (
+    <Paper withBorder p="md" component="section" aria-label={t("calendar.title")}>
+      <Group justify="space-between" mb="xs" gap="xs">
+        <Group gap="sm" align="baseline">
+          <Title order={2} size="h4">
+            {t("calendar.title")}
+          </Title>
+          <Text size="sm" c="dimmed" aria-live="polite">
+            {range} · {zoneName(zone)}
+          </Text>
+        </Group>
+        <Group gap={4}>
+          {day && (
+            <Button
+              size="compact-md"
+              variant="default"
+              leftSection={<IconArrowLeft size={16} aria-hidden />}
+              onClick={() => onDay(null)}
+            >
+              {t("calendar.month")}
+            </Button>
+          )}
+          <ActionIcon variant="default" size="lg" aria-label={t("calendar.earlier")} onClick={() => move(true)}>
+            <IconChevronLeft size={18} aria-hidden />
+          </ActionIcon>
+          <Button
+            size="compact-md"
+            variant="default"
+            onClick={() => {
+              if (day) onDay(today);
+              else onWindow(undefined);
+            }}
+          >
+            {t("calendar.today")}
+          </Button>
+          <ActionIcon variant="default" size="lg" aria-label={t("calendar.later")} onClick={() => move(false)}>
+            <IconChevronRight size={18} aria-hidden />
+          </ActionIcon>
+        </Group>
+      </Group>
+      <Unreachable of={unreachable} />
+      {error !== null && <ProblemAlert error={error} onRetry={onRetry} />}
+      {counts === null && error === null && (
+        <Center h={420}>
+          <Loader aria-label={t("calendar.loading")} />
+        </Center>
+      )}
+      {counts && (
+        <div style={{ overflowX: "auto", padding: 2 }}>
+          {day ? (
+            <DayHours day={day} counts={counts} isPartial={isPartial} selected={selected} onHour={onHour} />
+          ) : (
+            <HeatMap
+              days={days}
+              counts={counts}
+              isPartial={isPartial}
+              selected={selected}
+              onHour={onHour}
+              onDay={onDay}
+            />
+          )}
+        </div>
+      )}
+    </Paper>
+  );
+}

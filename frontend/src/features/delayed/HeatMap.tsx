@@ -1,0 +1,153 @@
+import { useMemo, useRef, useState, type KeyboardEvent } from "react";
+import { useTranslation } from "react-i18next";
+import { dayOf, HOUR_MS, levelOf, pendingIn, type Cell, type Counts, type Day } from "@/features/delayed/calendar";
+import classes from "@/features/delayed/HeatMap.module.css";
+import { useCellLabel } from "@/features/delayed/useCellLabel";
+import { compact } from "@/format/numbers";
+import { useLanguage, useZone } from "@/ui/preferences";
+import { useNowBy } from "@/ui/useNow";
+
+interface Props {
+  days: readonly Day[];
+  counts: Counts;
+  /** Not all delay groups answered: what is counted is a part of the whole, and none counted is unknown. */
+  isPartial: boolean;
+  selected: Cell | null;
+  onHour: (cell: Cell) => void;
+  onDay: (day: string) => void;
+}
+
+const STEPS: Readonly<Record<string, readonly [days: number, hours: number]>> = {
+  ArrowLeft: [-1, 0],
+  ArrowRight: [1, 0],
+  ArrowUp: [0, -1],
+  ArrowDown: [0, 1],
+  PageUp: [-7, 0],
+  PageDown: [7, 0],
+};
+
+/** Pending messages by day (columns) and hour (rows). Arrow keys move, Page keys by a week, Home and End within the day, Enter chooses. */
+export function HeatMap({ days, counts, isPartial, selected, onHour, onDay }: Props) {
+  const { t } = useTranslation("delayed");
+  const language = useLanguage();
+  const zone = useZone();
+  const cellLabel = useCellLabel();
+  const hourNow = useNowBy(HOUR_MS);
+  const today = dayOf(hourNow, zone);
+  const table = useRef<HTMLTableElement>(null);
+  // One field is reached by the Tab key, the others by arrows.
+  const [[day, hour], setActive] = useState<readonly [number, number]>([0, 0]);
+  // Words of hundreds of fields: made anew when the numbers are, not when one moves about.
+  const { pending, labels, most } = useMemo(() => {
+    const pending = days.map(({ hours }) => hours.map((cell) => (cell ? pendingIn(cell, counts) : 0)));
+    const labels = days.map(({ hours }, n) =>
+      hours.map((cell, hour) => (cell ? cellLabel(cell, pending[n]?.[hour] ?? 0, isPartial) : "")),
+    );
+    return { pending, labels, most: Math.max(0, ...pending.flat()) };
+  }, [days, counts, isPartial, cellLabel]);
+  const goTo = (nextDay: number, nextHour: number, step: number) => {
+    let at = nextHour;
+    // An hour that the day leaves out is passed over.
+    while (days[nextDay]?.hours[at] === null) at += step;
+    if (!days[nextDay]?.hours[at]) return;
+    setActive([nextDay, at]);
+    table.current?.querySelector<HTMLElement>(`[data-at="${nextDay}-${at}"]`)?.focus();
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === "Home") goTo(day, 0, 1);
+    else if (event.key === "End") goTo(day, 23, -1);
+    else {
+      const step = STEPS[event.key];
+      if (!step) return;
+      goTo(Math.min(days.length - 1, Math.max(0, day + step[0])), hour + step[1], step[1] < 0 ? -1 : 1);
+    }
+    event.preventDefault();
+  };
+  return (
+    // eslint-disable-next-line jsx-a11y/no-noninteractive-element-to-interactive-role -- a grid that is a table for the eye
+    <table ref={table} role="grid" aria-label={t("calendar.title")} className={classes.map}>
+      <thead>
+        <tr>
+          <th className={classes.corner}>
+            <span className="sr-only">{t("calendar.hour")}</span>
+          </th>
+          {days.map((each, n) => (
+            <th key={each.day} scope="col">
+              <DayHead day={each} isFirst={n === 0} isToday={each.day === today} onDay={onDay} />
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {Array.from({ length: 24 }, (_, row) => (
+          <tr key={row}>
+            <th scope="row" className={classes.hour}>
+              {String(row).padStart(2, "0")}
+            </th>
+            {days.map(({ day: name, hours }, column) => {
+              const cell = hours[row];
+              if (!cell) return <td key={name} role="gridcell" aria-label={t("calendar.no_hour")} />;
+              const count = pending[column]?.[row] ?? 0;
+              const label = labels[column]?.[row];
+              return (
+                <td key={name} role="gridcell">
+                  <button
+                    type="button"
+                    className={classes.cell}
+                    tabIndex={column === day && row === hour ? 0 : -1}
+                    aria-label={label}
+                    aria-selected={selected?.begin === cell.begin && selected.end === cell.end}
+                    title={label}
+                    data-at={`${column}-${row}`}
+                    data-level={levelOf(count, most)}
+                    data-now={(hourNow >= cell.begin && hourNow < cell.end) || undefined}
+                    onFocus={() => setActive([column, row])}
+                    onKeyDown={onKeyDown}
+                    onClick={() => onHour(cell)}
+                  >
+                    {count > 0 ? `${compact(count, language)}${isPartial ? "+" : ""}` : isPartial ? "?" : ""}
+                  </button>
+                </td>
+              );
+            })}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function DayHead({
+  day: { day, begin },
+  isFirst,
+  isToday,
+  onDay,
+}: {
+  day: Day;
+  isFirst: boolean;
+  isToday: boolean;
+  onDay: (day: string) => void;
+}) {
+  const { t } = useTranslation("delayed");
+  const language = useLanguage();
+  const zone = useZone();
+  const timeZone = zone === "utc" ? "UTC" : undefined;
+  const format = (options: Intl.DateTimeFormatOptions) =>
+    new Intl.DateTimeFormat(language, { ...options, timeZone }).format(begin);
+  const date = Number(day.slice(8));
+  const weekday = new Date(`${day}T00:00:00Z`).getUTCDay();
+  const isWeekend = weekday === 0 || weekday === 6;
+  return (
+    <button
+      type="button"
+      className={`${classes.day} ${isWeekend ? classes.weekend : ""} ${isToday ? classes.today : ""}`}
+      aria-label={t("calendar.open_day", { day: format({ dateStyle: "full" }) })}
+      aria-current={isToday ? "date" : undefined}
+      onClick={() => onDay(day)}
+    >
+      {isFirst || date === 1 ? format({ month: "short" }) : format({ weekday: "narrow" })}
+      <br />
+      {date}
+    </button>
+  );
+}

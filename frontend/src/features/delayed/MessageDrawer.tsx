@@ -1,0 +1,157 @@
+import { Anchor, Button, Center, Code, Drawer, Group, Loader, Stack, Table, Text, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState, type ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+import { ChangeMessage } from "@/features/delayed/ChangeMessage";
+import { isOpen, messageOptions, type Delayed, type Operation } from "@/features/delayed/queries";
+import { Overdue, StateBadge } from "@/features/delayed/words";
+import { Instant } from "@/ui/Instant";
+import { LinkTo } from "@/ui/LinkTo";
+import { Measured } from "@/ui/Measured";
+import { ProblemAlert } from "@/ui/ProblemAlert";
+import { Unreachable } from "@/ui/Unreachable";
+
+interface Props {
+  /** Null: nothing is open. */
+  messageId: string | null;
+  subject: string;
+  onClose: () => void;
+}
+
+/** One message with all its copies, and what can be done with the one that still waits. */
+export function MessageDrawer({ messageId, subject, onClose }: Props) {
+  const { t } = useTranslation("delayed");
+  const { t: common } = useTranslation();
+  return (
+    <Drawer
+      opened={messageId !== null}
+      onClose={onClose}
+      position="right"
+      size="lg"
+      title={<span className="break">{messageId}</span>}
+      closeButtonProps={{ "aria-label": common("action.close") }}
+    >
+      {messageId !== null && (
+        <>
+          <Text size="sm" c="dimmed" mb="md">
+            {t("detail.about")}
+          </Text>
+          <Copies messageId={messageId} subject={subject} />
+        </>
+      )}
+    </Drawer>
+  );
+}
+
+function Copies({ messageId, subject }: { messageId: string; subject: string }) {
+  const { t } = useTranslation("delayed");
+  const { data, error, isPending, refetch } = useQuery(messageOptions(messageId, subject));
+  const [changing, setChanging] = useState<{ operation: Operation; row: Delayed } | null>(null);
+  if (error) return <ProblemAlert error={error} onRetry={() => void refetch()} />;
+  if (isPending) {
+    return (
+      <Center p="xl">
+        <Loader aria-label={t("detail.loading")} />
+      </Center>
+    );
+  }
+  // What still waits comes first: it is what one can act on.
+  const copies = [...data.results].sort((a, b) => Number(isOpen(b)) - Number(isOpen(a)));
+  return (
+    <Stack>
+      <Unreachable of={data.unreachable} />
+      {copies.map((row, n) => (
+        <section key={`${row.delay_group} ${row.due_at ?? ""} ${n}`} data-copy={row.state}>
+          <Copy row={row} onChange={(operation) => setChanging({ operation, row })} />
+        </section>
+      ))}
+      {changing && (
+        <ChangeMessage operation={changing.operation} message={changing.row} onClose={() => setChanging(null)} />
+      )}
+    </Stack>
+  );
+}
+
+function Copy({ row, onChange }: { row: Delayed; onChange: (operation: Operation) => void }) {
+  const { t } = useTranslation("delayed");
+  const facts: [name: string, value: ReactNode][] = [
+    [t("column.state"), <StateBadge key="state" state={row.state} />],
+    [
+      t("column.due_at"),
+      <span key="due">
+        <Instant at={row.due_at} withMillis /> (<Instant at={row.due_at} relative />)
+      </span>,
+    ],
+    [t("column.overdue"), <Overdue key="overdue" row={row} />],
+    [
+      t("column.subject"),
+      <Anchor
+        key="subject"
+        component={LinkTo}
+        to="/subjects/$subject"
+        params={{ subject: row.subject } as never}
+        size="sm"
+      >
+        {row.subject}
+      </Anchor>,
+    ],
+    [t("column.created_at"), <Instant key="created" at={row.created_at} withMillis />],
+    [t("column.delay_group"), row.delay_group],
+    [t("column.tags"), row.tags.join(", ") || "—"],
+    [t("column.size"), <Measured key="size" value={row.size} as="bytes" />],
+  ];
+  const properties = Object.entries(row.properties ?? {});
+  return (
+    <Stack gap="xs">
+      <Table variant="vertical" layout="fixed">
+        <Table.Tbody>
+          {facts.map(([name, value]) => (
+            <Table.Tr key={name}>
+              <Table.Th w={140}>{name}</Table.Th>
+              <Table.Td className="break">{value}</Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+      <Title order={3} size="h6">
+        {t("column.properties")}
+      </Title>
+      {row.masked && <Text c="dimmed">{t("masked_why")}</Text>}
+      {!row.masked && properties.length === 0 && <Text c="dimmed">—</Text>}
+      {properties.length > 0 && (
+        <Table variant="vertical" layout="fixed">
+          <Table.Tbody>
+            {properties.map(([name, value]) => (
+              <Table.Tr key={name}>
+                <Table.Th w={140} className="break">
+                  {name}
+                </Table.Th>
+                <Table.Td className="break">
+                  <Code>{value}</Code>
+                </Table.Td>
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
+      )}
+      {isOpen(row) &&
+        (row.may_change ? (
+          <Group gap="xs" mt="xs">
+            <Button variant="default" onClick={() => onChange("reschedule")} data-action="reschedule">
+              {t("change.reschedule.open")}
+            </Button>
+            <Button variant="default" onClick={() => onChange("deliver")} data-action="deliver">
+              {t("change.deliver.open")}
+            </Button>
+            <Button variant="light" color="red" onClick={() => onChange("cancel")} data-action="cancel">
+              {t("change.cancel.open")}
+            </Button>
+          </Group>
+        ) : (
+          <Text size="sm" c="dimmed">
+            {t("detail.may_not")}
+          </Text>
+        ))}
+    </Stack>
+  );
+}

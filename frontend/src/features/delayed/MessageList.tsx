@@ -1,0 +1,194 @@
+import { Alert, Anchor, Button, Code, Group, Text, Title } from "@mantine/core";
+import { useCallback, useMemo, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { delayedKey, isOpen, isProperty, loadDelayed, STATES, type Delayed } from "@/features/delayed/queries";
+import { SELECTED_MAX, SelectedChange } from "@/features/delayed/SelectedChange";
+import { keyOf, targetOf } from "@/features/delayed/target";
+import { Overdue, StateBadge } from "@/features/delayed/words";
+import { Instant } from "@/ui/Instant";
+import { LinkTo } from "@/ui/LinkTo";
+import { Measured } from "@/ui/Measured";
+import { DataTable } from "@/ui/table/DataTable";
+import type { Column, Filter, Load } from "@/ui/table/types";
+import { Teach } from "@/ui/Teach";
+import { useUrlState } from "@/ui/urlState";
+
+const FIRST_MESSAGE = `qmq produce order.remind -p order=17 --delay 3d
+await producer.send("order.remind", {"order": 17}, delay=timedelta(days=3))`;
+
+const NOTHING: ReadonlySet<string> = new Set();
+
+/** Messages in the order of their due times, of one subject or of all; some can be chosen and changed together. */
+export function MessageList({ subject }: { subject: string }) {
+  const { t } = useTranslation("delayed");
+  const [search, change] = useUrlState();
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(NOTHING);
+  const [changing, setChanging] = useState<"cancel" | "deliver" | null>(null);
+  const open = useCallback((row: Delayed) => change({ message: row.message_id, of: row.subject }, true), [change]);
+  const columns = useColumns(open);
+  const filters = useMemo<Filter[]>(
+    () => [
+      {
+        kind: "select",
+        name: "state",
+        label: t("column.state"),
+        options: STATES.map((state) => ({ value: state, label: t(`state.${state}`) })),
+      },
+      { kind: "text", name: "property", label: t("filter.property"), placeholder: t("filter.property_hint") },
+      { kind: "instant", name: "due_from", label: t("filter.due_from") },
+      { kind: "instant", name: "due_to", label: t("filter.due_to") },
+    ],
+    [t],
+  );
+  const load = useCallback<Load<Delayed>>((query, signal) => loadDelayed({ ...query, subject }, signal), [subject]);
+  const { property = "" } = search;
+  const isIgnored = property !== "" && !(subject && isProperty(property));
+  return (
+    <section aria-labelledby="delayed-list">
+      <Title order={2} size="h4" id="delayed-list" mb="xs">
+        {subject ? t("list.of", { subject }) : t("list.all")}
+      </Title>
+      {isIgnored && (
+        <Alert color="yellow" mb="xs" role="status">
+          {subject ? t("filter.property_form") : t("filter.property_needs_subject")}
+        </Alert>
+      )}
+      <DataTable
+        label={t("list.all")}
+        queryKey={[...delayedKey, "list", subject]}
+        load={load}
+        // Reading is limited and noted in the audit log.
+        refetchOnFocus={false}
+        columns={columns}
+        filters={filters}
+        rowKey={keyOf}
+        download={`/api/v1/delayed-messages/${subject && `?${new URLSearchParams({ subject }).toString()}`}`}
+        selection={{
+          selected: chosen,
+          onChange: setChosen,
+          isDisabled: (row) => !row.may_change || !isOpen(row),
+        }}
+        actions={
+          chosen.size > 0 && (
+            <Group gap="xs">
+              {chosen.size > SELECTED_MAX && (
+                <Text size="sm" c="orange">
+                  {t("selected.too_many", { max: SELECTED_MAX })}
+                </Text>
+              )}
+              <Button
+                variant="default"
+                disabled={chosen.size > SELECTED_MAX}
+                onClick={() => setChanging("deliver")}
+                data-action="deliver-selected"
+              >
+                {t("selected.deliver", { count: chosen.size })}
+              </Button>
+              <Button
+                variant="light"
+                color="red"
+                disabled={chosen.size > SELECTED_MAX}
+                onClick={() => setChanging("cancel")}
+                data-action="cancel-selected"
+              >
+                {t("selected.cancel", { count: chosen.size })}
+              </Button>
+              <Button variant="subtle" onClick={() => setChosen(NOTHING)}>
+                {t("selected.clear")}
+              </Button>
+            </Group>
+          )
+        }
+        empty={
+          <Teach title={t("empty.title")} code={FIRST_MESSAGE}>
+            {t("empty.text")}
+          </Teach>
+        }
+      />
+      {changing && (
+        <SelectedChange
+          operation={changing}
+          targets={[...chosen].map(targetOf)}
+          onStarted={() => setChosen(NOTHING)}
+          onClose={() => setChanging(null)}
+        />
+      )}
+    </section>
+  );
+}
+
+function useColumns(open: (row: Delayed) => void): Column<Delayed>[] {
+  const { t } = useTranslation("delayed");
+  return useMemo(
+    () => [
+      {
+        id: "message_id",
+        header: t("column.message_id"),
+        isFixed: true,
+        cell: (row) => (
+          <Anchor component="button" type="button" size="sm" ta="left" className="break" onClick={() => open(row)}>
+            {row.message_id}
+          </Anchor>
+        ),
+      },
+      { id: "due_at", header: t("column.due_at"), cell: (row) => <Instant at={row.due_at} /> },
+      { id: "in", header: t("column.in"), cell: (row) => <Instant at={row.due_at} relative /> },
+      { id: "state", header: t("column.state"), cell: (row) => <StateBadge state={row.state} /> },
+      { id: "overdue", header: t("column.overdue"), align: "right", cell: (row) => <Overdue row={row} /> },
+      {
+        id: "subject",
+        header: t("column.subject"),
+        cell: (row) => (
+          <Anchor
+            component={LinkTo}
+            to="/subjects/$subject"
+            params={{ subject: row.subject } as never}
+            size="sm"
+            className="break"
+          >
+            {row.subject}
+          </Anchor>
+        ),
+      },
+      { id: "properties", header: t("column.properties"), cell: (row) => <Properties row={row} /> },
+      { id: "tags", header: t("column.tags"), isHiddenAtFirst: true, cell: (row) => row.tags.join(", ") || "—" },
+      {
+        id: "size",
+        header: t("column.size"),
+        align: "right",
+        cell: (row) => (
+          <span className="nowrap">
+            <Measured value={row.size} as="bytes" />
+          </span>
+        ),
+      },
+      {
+        id: "created_at",
+        header: t("column.created_at"),
+        isHiddenAtFirst: true,
+        cell: (row) => <Instant at={row.created_at} />,
+      },
+      { id: "delay_group", header: t("column.delay_group"), isHiddenAtFirst: true, cell: (row) => row.delay_group },
+    ],
+    [t, open],
+  );
+}
+
+function Properties({ row: { masked, properties } }: { row: Delayed }) {
+  const { t } = useTranslation("delayed");
+  if (masked) {
+    return (
+      <Text span inherit c="dimmed">
+        {t("masked")}
+      </Text>
+    );
+  }
+  const text = Object.entries(properties ?? {})
+    .map(([name, value]) => `${name}=${value}`)
+    .join(" ");
+  return (
+    <Text span inherit lineClamp={1} className="break" title={text} maw={420}>
+      {text ? <Code>{text}</Code> : "—"}
+    </Text>
+  );
+}

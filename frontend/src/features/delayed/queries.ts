@@ -1,0 +1,161 @@
+import { queryOptions } from "@tanstack/react-query";
+import type { TFunction } from "i18next";
+import { api, must, type Schema } from "@/api/client";
+import { Problem } from "@/api/problem";
+import type { Slice } from "@/features/delayed/slices";
+import type { Attempt } from "@/ui/ChangeDialog";
+import type { ListPage, ListQuery } from "@/ui/table/types";
+
+export type Delayed = Schema<"DelayedRow">;
+export type Changed = Schema<"DelayedChanged">;
+export type BulkCancelled = Schema<"BulkCancelled">;
+
+export const STATES = ["pending", "delivering", "refused", "delivered", "cancelled", "moved", "lost"] as const;
+export type State = (typeof STATES)[number];
+/** What can still be cancelled, moved or delivered: the delay node waits for its time, or for somebody to decide. */
+const OPEN: ReadonlySet<string> = new Set(["pending", "refused"]);
+
+export function isOpen({ state }: Pick<Delayed, "state">): boolean {
+  return OPEN.has(state);
+}
+
+/** Keys begin with `delayed`: a change refreshes calendar, lists and details. */
+export const delayedKey = ["delayed"] as const;
+
+const REFRESH_MS = 15_000;
+
+export function calendarOptions(subject: string, from: string, to: string) {
+  return queryOptions({
+    queryKey: [...delayedKey, "calendar", subject, from, to],
+    queryFn: ({ signal }) => askCalendar(subject, { from, to }, signal),
+    refetchInterval: REFRESH_MS,
+    placeholderData: (before) => before,
+  });
+}
+
+export function askCalendar(subject: string, { from, to }: Slice, signal?: AbortSignal) {
+  const query = { subject: subject || undefined, due_from: from ?? undefined, due_to: to ?? undefined };
+  return must(api.GET("/api/v1/delayed-messages/calendar/", { params: { query }, signal }));
+}
+
+/** Whether a property filter can be asked for: `name=value`, and of one subject. */
+export function isProperty(text: string): boolean {
+  return text.indexOf("=") > 0;
+}
+
+/** A page of the list. What is no property yet is not asked for: the page says so. */
+export function loadDelayed(
+  { subject, due_from, due_to, state, property, limit, cursor }: ListQuery,
+  signal: AbortSignal,
+): Promise<ListPage<Delayed>> {
+  const query = {
+    subject: subject || undefined,
+    due_from,
+    due_to,
+    cursor,
+    limit: limit === undefined ? undefined : Number(limit),
+    state: state ? [state as State] : undefined,
+    property: property && subject && isProperty(property) ? [property] : undefined,
+  };
+  return must(api.GET("/api/v1/delayed-messages/", { params: { query }, signal }));
+}
+
+/** All copies of a message id: a rescheduled one has two. */
+export function messageOptions(messageId: string, subject: string) {
+  return queryOptions({
+    queryKey: [...delayedKey, "message", messageId, subject],
+    queryFn: ({ signal }) =>
+      must(
+        api.GET("/api/v1/delayed-messages/{message_id}/", {
+          params: { path: { message_id: messageId }, query: { subject: subject || undefined } },
+          signal,
+        }),
+      ),
+    // Reading is limited and noted in the audit log: only when it was opened, or after a change.
+    refetchOnWindowFocus: false,
+  });
+}
+
+export type Operation = "cancel" | "deliver" | "reschedule";
+/** A message as the list shows it: found fast, and told from others with its id. */
+export type Target = Pick<Delayed, "message_id" | "subject" | "due_at">;
+
+/** Change one message; `to` is the new due time of a reschedule. */
+export function changeMessage(
+  operation: Operation,
+  target: Target,
+  { dryRun, reason }: Attempt,
+  to?: string,
+  signal?: AbortSignal,
+): Promise<Changed> {
+  const params = { path: { message_id: target.message_id }, query: { dry_run: dryRun } };
+  const body = { subject: target.subject, was_due_at: target.due_at ?? undefined, reason };
+  switch (operation) {
+    case "cancel":
+      return must(api.POST("/api/v1/delayed-messages/{message_id}/cancel/", { params, body, signal }));
+    case "deliver":
+      return must(api.POST("/api/v1/delayed-messages/{message_id}/deliver/", { params, body, signal }));
+    case "reschedule":
+      return must(
+        api.POST("/api/v1/delayed-messages/{message_id}/reschedule/", {
+          params,
+          body: { ...body, due_at: to },
+          signal,
+        }),
+      );
+  }
+}
+
+export function isTooLate(error: unknown): error is Problem {
+  return error instanceof Problem && error.code === "delayed.too_late";
+}
+
+/** The same change, but that it came too late is said in full: what became of the message, and that nothing was changed. */
+export async function orTooLate(change: Promise<Changed>, t: TFunction<"delayed">): Promise<Changed> {
+  try {
+    return await change;
+  } catch (error) {
+    if (!isTooLate(error)) throw error;
+    throw new Problem(
+      error.status,
+      error.code,
+      error.title,
+      t("too_late", { said: error.detail }),
+      {},
+      error.requestId,
+    );
+  }
+}
+
+export interface BulkQuery extends Slice {
+  subject: string;
+  properties: Readonly<Record<string, string>>;
+}
+
+export function bulkCancel(
+  { subject, properties, from, to }: BulkQuery,
+  { dryRun, reason }: Attempt,
+  signal?: AbortSignal,
+): Promise<BulkCancelled> {
+  return must(
+    api.POST("/api/v1/delayed-messages/bulk-cancel/", {
+      params: { query: { dry_run: dryRun } },
+      body: { subject, properties, due_from: from, due_to: to, reason },
+      signal,
+    }),
+  );
+}
+
+const NAMES_SHOWN = 20;
+
+/** Names of subjects that hold a text, to choose from. */
+export function subjectNamesOptions(text: string) {
+  return queryOptions({
+    queryKey: ["subjects", "names", text],
+    queryFn: async ({ signal }) => {
+      const query = { search: text || undefined, limit: NAMES_SHOWN };
+      const page = await must(api.GET("/api/v1/subjects/", { params: { query }, signal }));
+      return page.results.map(({ name }) => name);
+    },
+  });
+}

@@ -1,0 +1,123 @@
+import { Accordion, Alert, Badge, Code, Group, List, Stack, Table, Text, Title } from "@mantine/core";
+import { useTranslation } from "react-i18next";
+import { differences, grouped, type Action } from "@/features/provisioning/plan";
+import type { Plan, PlanStep } from "@/features/provisioning/queries";
+
+const COLOURS: Readonly<Record<Action, string>> = { create: "teal", update: "blue", archive: "red", restore: "grape" };
+
+/** In one line: how many of what. */
+export function PlanSummary({ plan }: { plan: Plan }) {
+  const { t } = useTranslation("provisioning");
+  const { changes, kept } = grouped(plan);
+  return (
+    <Group gap="xs">
+      {[...changes].map(([action, steps]) => (
+        <Badge key={action} variant="light" color={COLOURS[action]} data-count={action}>
+          {t(`count.${action}`, { count: steps.length })}
+        </Badge>
+      ))}
+      {kept.length > 0 && (
+        <Badge variant="light" color="gray" data-count="keep">
+          {t("count.keep", { count: kept.length })}
+        </Badge>
+      )}
+    </Group>
+  );
+}
+
+/** Every step of a plan with what it changes, what stays as it is, and what is there beside the document. */
+export function PlanView({ plan }: { plan: Plan }) {
+  const { t } = useTranslation("provisioning");
+  const { changes, kept } = grouped(plan);
+  return (
+    <Stack data-plan={plan.is_change ? "change" : "nothing"}>
+      {!plan.is_change && (
+        <Alert color="teal" title={t("nothing")}>
+          {t("nothing_text")}
+        </Alert>
+      )}
+      <PlanSummary plan={plan} />
+      {[...changes].map(([action, steps]) => (
+        <section key={action}>
+          <Title order={3} size="h5" mb="xs">
+            {t(`heading.${action}`)}
+          </Title>
+          <Steps steps={steps} action={action} />
+        </section>
+      ))}
+      {plan.drift.length > 0 && (
+        <Alert color="yellow" title={t("drift", { count: plan.drift.length })} data-drift={plan.drift.length}>
+          <Text size="sm">{t("drift_text")}</Text>
+          <List size="sm" mt="xs">
+            {plan.drift.map((name) => (
+              <List.Item key={name} className="break">
+                {name}
+              </List.Item>
+            ))}
+          </List>
+        </Alert>
+      )}
+      {kept.length > 0 && (
+        <Accordion variant="contained">
+          <Accordion.Item value="kept">
+            <Accordion.Control>{t("count.keep", { count: kept.length })}</Accordion.Control>
+            <Accordion.Panel>
+              <List size="sm">
+                {kept.map(({ kind, target }) => (
+                  <List.Item key={`${kind} ${target}`} className="break">
+                    {t(`kind.${kind}`)} <Code>{target}</Code>
+                  </List.Item>
+                ))}
+              </List>
+            </Accordion.Panel>
+          </Accordion.Item>
+        </Accordion>
+      )}
+    </Stack>
+  );
+}
+
+function Steps({ steps, action }: { steps: readonly PlanStep[]; action: Action }) {
+  const { t } = useTranslation("provisioning");
+  const isUpdate = action === "update";
+  return (
+    <Table.ScrollContainer minWidth={420}>
+      <Table withTableBorder verticalSpacing={6}>
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th w="38%">{t("column.target")}</Table.Th>
+            <Table.Th>{t("column.field")}</Table.Th>
+            {isUpdate && <Table.Th>{t("column.before")}</Table.Th>}
+            <Table.Th>{isUpdate ? t("column.after") : t("column.value")}</Table.Th>
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {steps.map((step) => (
+            <Rows key={`${step.kind} ${step.target}`} step={step} isUpdate={isUpdate} />
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Table.ScrollContainer>
+  );
+}
+
+function Rows({ step, isUpdate }: { step: PlanStep; isUpdate: boolean }) {
+  const { t } = useTranslation("provisioning");
+  const fields = differences(step);
+  const rows = fields.length > 0 ? fields : [null];
+  return rows.map((each, n) => (
+    <Table.Tr key={each?.field ?? ""} data-step={n === 0 ? `${step.action} ${step.target}` : undefined}>
+      {n === 0 && (
+        <Table.Th scope="rowgroup" rowSpan={rows.length} className="break" style={{ verticalAlign: "top" }}>
+          <Text size="xs" c="dimmed" fw={400}>
+            {t(`kind.${step.kind}`)}
+          </Text>
+          {step.target}
+        </Table.Th>
+      )}
+      <Table.Td>{each?.field ?? "—"}</Table.Td>
+      {isUpdate && <Table.Td className="break">{each?.before ?? "—"}</Table.Td>}
+      <Table.Td className="break">{each?.after ?? "—"}</Table.Td>
+    </Table.Tr>
+  ));
+}
