@@ -112,10 +112,6 @@ class Schema(AutoSchema):
             return bodies
         if self._is_download():
             bodies["200"].setdefault("content", {})["text/csv"] = {"schema": {"type": "string"}}
-        if self.method == "DELETE" and self.get_response_serializers() is ChangeSerializer:  # type: ignore[no-untyped-call]
-            # As every change it answers with what it did; by itself the generator says: with nothing.
-            del bodies["204"]
-            bodies["200"] = self._get_response_for_code(ChangeSerializer, "200")  # type: ignore[no-untyped-call]
         for status in (*_OF_ALL, *(_OF_CHANGES if self._is_change() else ())):
             if str(status) not in bodies:
                 body = self._get_response_for_code(ProblemSerializer, str(status), ["application/problem+json"])  # type: ignore[no-untyped-call]

@@ -104,10 +104,9 @@ export function describe(
 }
 
 export function remove(name: string, etag: string | null, { dryRun, reason }: Attempt): Promise<Change> {
-  // OpenAPI has no body for a DELETE; the API takes the reason from it and answers as to any other change all the same.
+  // OpenAPI describes no body of a DELETE; the API takes the reason from it all the same.
   const init = { params: asked(name, etag, dryRun), body: { reason } as never };
-  const done: Promise<unknown> = must(api.DELETE("/api/v1/broker-groups/{name}/", init));
-  return done as Promise<Change>;
+  return must(api.DELETE("/api/v1/broker-groups/{name}/", init));
 }
 
 export interface NewGroup {
