@@ -103,7 +103,7 @@ function Steps({ subject, group, wanted, plan, work, close }: StepsProps) {
               label={t("to.label")}
               value={to}
               onChange={(value) => {
-                setTo(value as Order["to"]);
+                setTo(value);
                 plan.reset();
               }}
             >

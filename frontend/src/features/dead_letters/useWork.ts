@@ -39,6 +39,7 @@ export function useWork(dryRun: boolean): Work {
       run.current += 1;
       const mine = run.current;
       isCancelled.current = false;
+      const wasCancelled = () => isCancelled.current;
       let sums = from;
       const tell = (state: WorkView["state"], why: string | null = null, error: unknown = null) => {
         latest.current = { order, sums };
@@ -56,10 +57,10 @@ export function useWork(dryRun: boolean): Work {
         if (mine !== run.current) return;
         sums = summed(sums, answer);
         cursor.current = answer.next ?? undefined;
-        if (answer.stopped !== null) return tell("stopped", answer.stopped);
-        if (answer.next === null) return tell("finished");
-        if (isCancelled.current) return tell("cancelled");
-        tell("running");
+        const ended =
+          answer.stopped !== null ? "stopped" : answer.next === null ? "finished" : wasCancelled() ? "cancelled" : null;
+        tell(ended ?? "running", answer.stopped);
+        if (ended) return;
       }
     },
     [dryRun],

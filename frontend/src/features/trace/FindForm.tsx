@@ -44,8 +44,8 @@ export function FindForm(props: Props) {
     const to = { subject, brokerGroup: group, sequence };
     void navigate({
       to: "/trace/$subject/$brokerGroup/$sequence",
-      params: to as never,
-      search: { recent: withRecent(props.recent, to) } as never,
+      params: to,
+      search: { recent: withRecent(props.recent, to) },
     });
   };
   return (
