@@ -5,7 +5,9 @@ import AnalyticsPage from "@/features/analytics/AnalyticsPage";
 import { answer, mount } from "@/test/mount";
 
 // The drawing library needs a canvas; what it is handed is looked at in series.test.ts.
-vi.mock("@/ui/chart/Drawn", () => ({ default: ({ label }: { label: string }) => <div role="img" aria-label={label} /> }));
+vi.mock("@/ui/chart/Drawn", () => ({
+  default: ({ label }: { label: string }) => <div role="img" aria-label={label} />,
+}));
 
 const LAG = "/api/v1/analytics/tables/lag/";
 const run = { id: "12", job: "lag", state: "succeeded", finished_at: null, watermark_at: null };
@@ -59,7 +61,9 @@ test("with nothing chosen, what stands out most is drawn; what was not measured 
   const from = Date.parse(series?.get("from") ?? "");
   expect(Date.parse(series?.get("to") ?? "") - from).toBe(86_400_000);
   expect(screen.getByRole("link", { name: "run #12, lag" })).toHaveAttribute("href", "/analytics?tab=runs&run=12");
-  const cell = (await screen.findAllByText("unmeasured"))[0]?.closest("tr")?.querySelector("[data-cell=lag_messages_max]");
+  const cell = (await screen.findAllByText("unmeasured"))[0]
+    ?.closest("tr")
+    ?.querySelector("[data-cell=lag_messages_max]");
   expect(cell).toHaveTextContent("—");
 });
 
