@@ -56,11 +56,13 @@ export function ChangeMessage({
       show={(plan) => (
         <Stack gap="xs">
           <Text size="sm">{t(`change.${operation}.what`)}</Text>
-          <Group gap="xs">
-            <StateBadge state={plan.state_before} />
-            <IconArrowRight size={16} aria-label={t("change.to")} />
-            <StateBadge state={plan.state} />
-          </Group>
+          {plan.state_before !== plan.state && (
+            <Group gap="xs">
+              <StateBadge state={plan.state_before} />
+              <IconArrowRight size={16} aria-label={t("change.to")} />
+              <StateBadge state={plan.state} />
+            </Group>
+          )}
           {isMove && (
             <Text size="sm">
               {t("column.due_at")}: <Instant at={message.due_at} />{" "}

@@ -90,13 +90,16 @@ export function HeatMap({ days, counts, isPartial, selected, onHour, onDay }: Pr
               const count = pending[column]?.[row] ?? 0;
               const label = labels[column]?.[row];
               return (
-                <td key={name} role="gridcell">
+                <td
+                  key={name}
+                  role="gridcell"
+                  aria-selected={selected?.begin === cell.begin && selected.end === cell.end}
+                >
                   <button
                     type="button"
                     className={classes.cell}
                     tabIndex={column === day && row === hour ? 0 : -1}
                     aria-label={label}
-                    aria-selected={selected?.begin === cell.begin && selected.end === cell.end}
                     title={label}
                     data-at={`${column}-${row}`}
                     data-level={levelOf(count, most)}

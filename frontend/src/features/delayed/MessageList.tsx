@@ -144,7 +144,7 @@ function useColumns(open: (row: Delayed) => void): Column<Delayed>[] {
             to="/subjects/$subject"
             params={{ subject: row.subject } as never}
             size="sm"
-            className="break"
+            className="nowrap"
           >
             {row.subject}
           </Anchor>
@@ -183,7 +183,10 @@ function Properties({ row: { masked, properties } }: { row: Delayed }) {
       </Text>
     );
   }
+  // The producer's own first: what the client adds says little here.
+  const isAdded = ([name]: [string, string]) => Number(name.startsWith("qmq_"));
   const text = Object.entries(properties ?? {})
+    .sort((a, b) => isAdded(a) - isAdded(b))
     .map(([name, value]) => `${name}=${value}`)
     .join(" ");
   return (

@@ -83,11 +83,11 @@ test("an error leads to its line", async () => {
     ),
   });
   await mount(ProvisioningPage, "/provisioning");
-  await write("subjects:\n  - [\n");
+  await write('{\n  "subjects": 5\n}');
   await userEvent.click(screen.getByRole("button", { name: "Show the plan" }));
   await userEvent.click(await screen.findByRole("button", { name: "Go to line 2" }));
   const field = screen.getByRole<HTMLTextAreaElement>("textbox", { name: "Document" });
-  expect(field.value.slice(field.selectionStart, field.selectionEnd)).toBe("  - [");
+  expect(field.value.slice(field.selectionStart, field.selectionEnd)).toBe('  "subjects": 5');
 });
 
 test("a file that is too large is refused before it is read", async () => {

@@ -9,9 +9,9 @@ test("JSON is told from YAML by its brace", () => {
 test.each([
   ['while parsing a block mapping\n  in "<byte string>", line 2, column 5:\ndid not find key, line 3, column 6', 3],
   ["'name' is named twice in one mapping, line 4", 4],
-  ["the YAML can't be read: line 9000", 15],
-  ["subject order.remind: allowed_groups: a list is needed", 13],
-  ["consumer group shipping of order.paid: tags: ...", 12],
+  ["the YAML can't be read: line 9000", 14],
+  ["subject order.remind: allowed_groups: a list is needed", 12],
+  ["consumer group shipping of order.paid: tags: ...", 11],
   ["subject nobody: unknown", null],
   ["the document: a mapping is needed", null],
 ])("%s", (detail, line) => {

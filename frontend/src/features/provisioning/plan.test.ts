@@ -26,5 +26,7 @@ test("only fields that differ; what is empty is not set", () => {
   const before = { tags: ["a"], retention_hours: 12, description: "" };
   const after = { tags: ["a", "b"], retention_hours: 12, description: null };
   expect(differences({ before, after })).toEqual([{ field: "tags", before: '["a"]', after: '["a","b"]' }]);
-  expect(differences({ before: null, after: { name: "x" } })).toEqual([{ field: "name", before: null, after: "x" }]);
+  expect(differences({ before: null, after: { name: "x", tags: [] } })).toEqual([
+    { field: "name", before: null, after: "x" },
+  ]);
 });

@@ -30,7 +30,8 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 }
 
 function written(value: unknown): string | null {
-  if (value === undefined || value === null || value === "") return null;
+  if (value === undefined || value === null || value === "" || (Array.isArray(value) && value.length === 0))
+    return null;
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
