@@ -10,7 +10,15 @@ export function Target({ kind, target }: { kind: AlertKind; target: string }) {
   const place = placeOf(kind, target, state);
   if (!place) return <span className="break">{target}</span>;
   return (
-    <Anchor component={LinkTo} to={place.to} params={place.params as never} size="sm" className="break" display="inline-block" miw={200}>
+    <Anchor
+      component={LinkTo}
+      to={place.to}
+      params={place.params as never}
+      size="sm"
+      className="break"
+      display="inline-block"
+      miw={200}
+    >
       {target}
     </Anchor>
   );
