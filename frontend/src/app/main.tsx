@@ -1,4 +1,4 @@
-import "@mantine/core/styles.css";
+import "@/app/componentStyles";
 import "@mantine/notifications/styles.css";
 import "@/app/styles.css";
 import { RouterProvider } from "@tanstack/react-router";
