@@ -5,7 +5,9 @@ import AnalyticsPage from "@/features/analytics/AnalyticsPage";
 import { answer, mount } from "@/test/mount";
 
 // The drawing library needs a canvas; what it is handed is looked at in series.test.ts.
-vi.mock("@/ui/chart/Drawn", () => ({ default: ({ label }: { label: string }) => <div role="img" aria-label={label} /> }));
+vi.mock("@/ui/chart/Drawn", () => ({
+  default: ({ label }: { label: string }) => <div role="img" aria-label={label} />,
+}));
 
 const LAG = "/api/v1/analytics/tables/lag/";
 const run = { id: "12", job: "lag", state: "succeeded", finished_at: null, watermark_at: null };
@@ -47,7 +49,7 @@ test("with nothing chosen, what stands out most is drawn; what was not measured 
       page(
         url.searchParams.get("ordering") === "-time_lag_seconds_max"
           ? [row("a", "unmeasured", null), row("order.paid", "billing", 90)]
-          : [row("order.paid", "billing", 90)],
+          : [row("order.paid", "billing", 90), { ...row("order.paid", "billing", 80), at: "2026-11-21T10:01:00Z" }],
       ),
   });
   await mount(AnalyticsPage, "/analytics");
@@ -59,7 +61,9 @@ test("with nothing chosen, what stands out most is drawn; what was not measured 
   const from = Date.parse(series?.get("from") ?? "");
   expect(Date.parse(series?.get("to") ?? "") - from).toBe(86_400_000);
   expect(screen.getByRole("link", { name: "run #12, lag" })).toHaveAttribute("href", "/analytics?tab=runs&run=12");
-  const cell = (await screen.findAllByText("unmeasured"))[0]?.closest("tr")?.querySelector("[data-cell=lag_messages_max]");
+  const cell = (await screen.findAllByText("unmeasured"))[0]
+    ?.closest("tr")
+    ?.querySelector("[data-cell=lag_messages_max]");
   expect(cell).toHaveTextContent("—");
 });
 
@@ -77,6 +81,13 @@ test("a chosen subject and group are asked for, in the time that the address say
     expect(query.get("subject")).toBe("order.paid");
     expect(query.get("from")).toBe("2026-11-01T00:00:00.000Z");
   }
+});
+
+test("one step is no line", async () => {
+  answer({ ...names, [`GET ${LAG}`]: page([row("order.paid", "billing", 1)]) });
+  await mount(AnalyticsPage, "/analytics?subject=order.paid&group=billing", "/analytics");
+  expect(await screen.findByText(/nothing to draw a line through/)).toBeInTheDocument();
+  expect(screen.queryByRole("img")).not.toBeInTheDocument();
 });
 
 test("a long series is read on in the range and step of its first page", async () => {
