@@ -49,7 +49,7 @@ test("with nothing chosen, what stands out most is drawn; what was not measured 
       page(
         url.searchParams.get("ordering") === "-time_lag_seconds_max"
           ? [row("a", "unmeasured", null), row("order.paid", "billing", 90)]
-          : [row("order.paid", "billing", 90)],
+          : [row("order.paid", "billing", 90), { ...row("order.paid", "billing", 80), at: "2026-11-21T10:01:00Z" }],
       ),
   });
   await mount(AnalyticsPage, "/analytics");
@@ -81,6 +81,13 @@ test("a chosen subject and group are asked for, in the time that the address say
     expect(query.get("subject")).toBe("order.paid");
     expect(query.get("from")).toBe("2026-11-01T00:00:00.000Z");
   }
+});
+
+test("one step is no line", async () => {
+  answer({ ...names, [`GET ${LAG}`]: page([row("order.paid", "billing", 1)]) });
+  await mount(AnalyticsPage, "/analytics?subject=order.paid&group=billing", "/analytics");
+  expect(await screen.findByText(/nothing to draw a line through/)).toBeInTheDocument();
+  expect(screen.queryByRole("img")).not.toBeInTheDocument();
 });
 
 test("a long series is read on in the range and step of its first page", async () => {

@@ -11,6 +11,8 @@ export function Charts({ part, rows, stepSeconds }: { part: Part; rows: readonly
   const { t } = useTranslation("analytics");
   const grid = useMemo(() => gridOf(rows, stepSeconds), [rows, stepSeconds]);
   if (grid.length === 0) return <Text c="dimmed">{t("no_rows")}</Text>;
+  // A line takes two: a first forecast, say, has no history yet.
+  if (grid.length === 1) return <Text c="dimmed">{t("one_step")}</Text>;
   return (
     <Stack gap="md">
       {part.charts?.map((chart) => (
