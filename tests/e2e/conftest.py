@@ -19,6 +19,7 @@ PEOPLE = (
     Person("vera", "viewer"),
     Person("tom", "operator", ("orders",), totp_secret=TOTP_SECRET),
     Person("ling", "viewer", language="zh"),
+    Person("faye", "viewer"),
 )
 
 expect.set_options(timeout=WAIT_SECONDS * 1000)

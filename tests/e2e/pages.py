@@ -36,9 +36,12 @@ class ConsolePage:
         self.page = visit.page
         self.language = language
 
-    def text(self, key: str) -> str:
-        """A text in the visitor's language."""
-        return text(self.language, key)
+    def text(self, key: str, **values: str) -> str:
+        """A text in the visitor's language, with values in its places."""
+        found = text(self.language, key)
+        for name, value in values.items():
+            found = found.replace(f"{{{{{name}}}}}", value)
+        return found
 
     def button(self, key: str) -> Locator:
         """A button by its text."""
@@ -48,6 +51,19 @@ class ConsolePage:
     def heading(self) -> Locator:
         """The page's name."""
         return self.page.get_by_role("heading", level=1)
+
+    def row(self, key: str) -> Locator:
+        """A line of a list."""
+        return self.page.locator(f'[data-row="{key}"]')
+
+    def cell(self, key: str, column: str) -> Locator:
+        """A cell of a list."""
+        return self.row(key).locator(f'[data-cell="{column}"]')
+
+    @property
+    def live(self) -> Locator:
+        """The badge that says the page's numbers are live."""
+        return self.page.locator("[data-live=live]")
 
     @property
     def problem(self) -> Locator:
@@ -70,12 +86,12 @@ class Inside(ConsolePage):
 
     def is_shown(self, user: str) -> None:
         """Wait until the frame is there, with this user in it."""
-        name = self.text("settings.account").replace("{{name}}", user)
+        name = self.text("settings.account", name=user)
         expect(self.page.get_by_role("button", name=name, exact=True)).to_be_visible()
 
     def sign_out(self, user: str) -> None:
         """By the menu."""
-        name = self.text("settings.account").replace("{{name}}", user)
+        name = self.text("settings.account", name=user)
         self.page.get_by_role("button", name=name, exact=True).click()
         self.page.get_by_role("menuitem", name=self.text("action.sign_out")).click()
 
@@ -100,4 +116,10 @@ class SignInPage(ConsolePage):
     def give_code(self, code: str) -> None:
         """Fill in the second factor, and send it."""
         self.page.get_by_label(self.text("sign_in:code.app")).fill(code)
+        self.button("sign_in:code.go_on").click()
+
+    def give_recovery_code(self, code: str) -> None:
+        """Fill in a recovery code in place of the app's, and send it."""
+        self.button("sign_in:code.use_recovery").click()
+        self.page.get_by_label(self.text("sign_in:code.recovery")).fill(code)
         self.button("sign_in:code.go_on").click()

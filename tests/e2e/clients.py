@@ -1,0 +1,40 @@
+"""What producers and consumers of the stories do: real clients beside the browser, blocking."""
+
+from qmq.sync import Consumer, Delivery, Producer
+from tests.support.console_system import ConsoleSystem
+from tests.support.waiting import eventually
+
+DELIVERY_SECONDS = 20.0
+
+
+def producer(console: ConsoleSystem) -> Producer:
+    """A producer of the system; not started."""
+    return Producer(console.system.meta_url, app="shop")
+
+
+def consumer(console: ConsoleSystem, subject: str, group: str, *, attempts_max: int = 32) -> Consumer:
+    """The consumer `GROUP-1` of a group that begins at the oldest message; not started."""
+    return Consumer(
+        console.system.meta_url, subject, group, app="shop", consumer_id=f"{group}-1", start="earliest",
+        attempts_max=attempts_max,
+    )  # fmt: skip
+
+
+def receive(consumer: Consumer, messages: int) -> list[Delivery]:
+    """The next deliveries, so many; not settled."""
+    found: list[Delivery] = []
+
+    def look() -> bool:
+        found.extend(consumer.pull(messages - len(found), timeout=0.2))
+        return len(found) == messages
+
+    eventually(look, DELIVERY_SECONDS, f"{messages} deliveries")
+    return found
+
+
+def receive_and_ack(consumer: Consumer, messages: int) -> list[Delivery]:
+    """The next deliveries, so many, each acked."""
+    found = receive(consumer, messages)
+    for delivery in found:
+        delivery.ack()
+    return found
