@@ -37,7 +37,7 @@ export function AlertList() {
         sort: "rule",
         isFixed: true,
         cell: (row) => (
-          <Anchor component="button" type="button" size="sm" ta="left" onClick={() => open(row.id)}>
+          <Anchor component="button" type="button" size="sm" ta="left" miw={150} onClick={() => open(row.id)}>
             {row.rule}
           </Anchor>
         ),
@@ -54,6 +54,7 @@ export function AlertList() {
         id: "resolved_at",
         header: t("column.ended"),
         sort: "resolved_at",
+        isHiddenAtFirst: true,
         cell: (row) => (row.resolved_at ? <Instant at={row.resolved_at} relative /> : "—"),
       },
       {

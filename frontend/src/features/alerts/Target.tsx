@@ -17,7 +17,7 @@ export function Target({ kind, target }: { kind: AlertKind; target: string }) {
       size="sm"
       className="break"
       display="inline-block"
-      miw={200}
+      miw={160}
     >
       {target}
     </Anchor>
