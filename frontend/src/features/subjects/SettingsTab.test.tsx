@@ -34,7 +34,7 @@ const answers = (may: boolean) => ({
   },
 });
 
-test("only what differs is planned first, then changed, at the version that was read", async () => {
+test("only what differs is planned first, then changed", async () => {
   const { asked } = answer(answers(true));
   await mount(page, "/subjects/order.paid");
   fireEvent.change(await screen.findByLabelText("Kept for"), { target: { value: "1 d" } });

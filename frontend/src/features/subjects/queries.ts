@@ -8,7 +8,6 @@ export type Subject = Schema<"SubjectRow">;
 export type ConsumerGroup = Schema<"GroupRow">;
 export type Route = Schema<"Route">;
 export type Phase = Route["phases"][string];
-export type AlertRow = Schema<"AlertRow">;
 
 /** Keys begin with `subjects`: a change of one refreshes all lists. */
 export const subjectsKey = ["subjects"] as const;
