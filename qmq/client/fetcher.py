@@ -79,6 +79,7 @@ class Fetcher:
         self._on_trouble = on_trouble
         self._ack_wake = asyncio.Event()
         self._is_ensured = source.start is None
+        self._has_pulled = False
         self._tasks: list[asyncio.Task[None]] = []
         self._last_contact = 0.0
 
@@ -163,6 +164,7 @@ class Fetcher:
             source.filters,
         )
         body = request.encode(9)
+        self._has_pulled = True
         frame = await self._call(Command.PULL_MESSAGE, body, LONG_POLL_MS / 1000 + PULL_ALLOWANCE_SECONDS)
         if frame.code == ResponseCode.NO_MESSAGE:
             return
@@ -221,7 +223,8 @@ class Fetcher:
 
     async def _leave(self) -> None:
         source = self.source
-        if self.window.last < 0 or source.broadcast:
+        # A broker counts who pulled as online, also who got nothing from it.
+        if not self._has_pulled or source.broadcast:
             return
         request = LeaveGroupRequest(source.subject, source.group, source.consumer_id)
         await self._call(Command.LEAVE_GROUP, request.encode(9), self._timeouts.ack)

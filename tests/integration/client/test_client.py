@@ -82,6 +82,24 @@ async def test_closing_a_consumer_hands_back_what_it_did_not_settle(system: Syst
     assert rest == {delivery.properties["number"] for delivery in taken[5:]}
 
 
+async def test_a_consumer_that_got_nothing_says_goodbye_too(system: System) -> None:
+    async with Consumer(system.meta_url, "orders", "billing"):
+        everywhere = {(name, subject) for name in system.brokers for subject in ("orders", "%RETRY%orders%billing")}
+        await eventually_async(lambda: _online(system) == everywhere, 20)
+    assert _online(system) == set()
+
+
+def _online(system: System) -> set[tuple[str, str]]:
+    """Brokers and subjects that know of a consumer."""
+    return {
+        (name, stats["subject"])
+        for name in system.brokers
+        for stats in system.admin(name, "/stats")["subjects"]
+        for group in stats["groups"]
+        if group["consumers"]
+    }
+
+
 async def test_pause_tags_and_broadcast(system: System) -> None:
     async with (
         Producer(system.meta_url) as producer,
