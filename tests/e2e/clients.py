@@ -1,5 +1,7 @@
 """What producers and consumers of the stories do: real clients beside the browser, blocking."""
 
+from typing import Any
+
 from qmq.sync import Consumer, Delivery, Producer
 from tests.support.console_system import ConsoleSystem
 from tests.support.waiting import eventually
@@ -17,6 +19,25 @@ def consumer(console: ConsoleSystem, subject: str, group: str, *, attempts_max: 
     return Consumer(
         console.system.meta_url, subject, group, app="shop", consumer_id=f"{group}-1", start="earliest",
         attempts_max=attempts_max,
+    )  # fmt: skip
+
+
+def group_stats(console: ConsoleSystem, subject: str, group: str) -> dict[str, dict[str, Any]]:
+    """What each broker that knows the group says of it."""
+    return {
+        name: found
+        for name in console.system.brokers
+        for stats in console.system.admin(name, f"/stats?subject={subject}")["subjects"]
+        for found in stats["groups"]
+        if found["group"] == group
+    }
+
+
+def wait_until_caught_up(console: ConsoleSystem, subject: str, group: str) -> None:
+    """Acks are sent together a moment later: wait until the brokers know of all."""
+    eventually(
+        lambda: all(found["lag"] == 0 for found in group_stats(console, subject, group).values()),
+        DELIVERY_SECONDS, f"{group} is caught up",
     )  # fmt: skip
 
 

@@ -19,9 +19,10 @@ class SubjectsPage(Inside):
         """Make a subject that a team owns; its page follows."""
         self.button("subjects:create.title").click()
         dialog = PlanDialog(self.visit, self.language)
-        dialog.dialog.get_by_label(self.text("subjects:field.name"), exact=False).first.fill(name)
+        dialog.dialog.get_by_role("textbox", name=self.text("subjects:field.name")).fill(name)
         dialog.dialog.get_by_role("combobox", name=self.text("subjects:field.owner")).click()
-        self.page.get_by_role("option", name=owner, exact=True).click()
+        owners = self.page.get_by_role("listbox", name=self.text("subjects:field.owner"))
+        owners.get_by_role("option", name=owner, exact=True).click()
         plan = dialog.preview()
         expect(plan).to_contain_text(name)
         expect(plan.get_by_role("row", name="owner")).to_contain_text(owner)

@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 from playwright.sync_api import expect
 
-from tests.e2e.clients import consumer, producer, receive, receive_and_ack
+from tests.e2e.clients import consumer, group_stats, producer, receive, receive_and_ack
 from tests.e2e.group_pages import GroupPage, GroupsPage
 from tests.e2e.subject_pages import SubjectPage, SubjectsPage
 from tests.support.browser import Visit
 from tests.support.console_system import ConsoleSystem
+from tests.support.waiting import eventually
 
 SUBJECT = "payment.made"
 GROUP = "ledger"
@@ -75,6 +76,8 @@ def test_a_paused_group_gets_nothing_until_it_is_resumed(
         expect(group.number("lag")).to_have_text("0")
         group.set_paused(GROUP, to=True)
         expect(group.state).to_have_attribute("data-state", "paused")
+        # The page says so as soon as one broker holds to it.
+        eventually(lambda: _is_paused_everywhere(console, subject), what="every broker holds to the pause")
         sending.send(subject, {"number": "2"})
         expect(group.number("backlog")).to_have_text("1")
         assert reading.pull(1, timeout=0.0) == []
@@ -83,3 +86,8 @@ def test_a_paused_group_gets_nothing_until_it_is_resumed(
         assert delivery.properties["number"] == "2"
         expect(group.state).to_have_attribute("data-state", "caught_up")
         expect(group.number("lag")).to_have_text("0")
+
+
+def _is_paused_everywhere(console: ConsoleSystem, subject: str) -> bool:
+    found = group_stats(console, subject, GROUP)
+    return found.keys() == console.system.brokers.keys() and all(stats["paused"] for stats in found.values())

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from playwright.sync_api import Route, expect
 
-from tests.e2e.clients import consumer, producer, receive_and_ack
+from tests.e2e.clients import consumer, producer, receive_and_ack, wait_until_caught_up
 from tests.e2e.subject_pages import SubjectPage
 from tests.support.browser import Visit
 from tests.support.console_system import ConsoleSystem
+from tests.support.waiting import eventually
 
 SCANNED_AT_ONCE = 2_000
 """Messages that one step of a search looks through (`api.views.messages.SCAN_DEFAULT`)."""
@@ -35,7 +36,6 @@ def test_browse_and_read_one(console: ConsoleSystem, new_visit: Callable[..., Vi
         page.text("message:body.hex"), exact=True
     ).click()
     expect(body).to_contain_text(" ".join(f"{byte:02x}" for byte in json.dumps(said).encode()[:8]))
-    page.visit.axe_clean()
     page.close_message()
     expect(ids).to_have_count(2)
 
@@ -49,15 +49,15 @@ def test_search_by_property_with_progress(console: ConsoleSystem, new_visit: Cal
         sending.flush()
     page = SubjectPage(new_visit(user="olga")).open(subject)
     held: list[Route] = []
-    # Each step but the first waits until the test has seen how far the search is.
-    page.page.route(re.compile(r"/messages/search/.*cursor="), lambda route: held.append(route))
+    # The second step waits until the test has seen how far the first came.
+    page.page.route(re.compile(r"/messages/search/.*cursor="), lambda route: held.append(route), times=1)
     found = page.search("region=eu")
     expect(found).to_have_attribute("data-search", "running")
     bar = found.get_by_role("progressbar")
     expect(bar).to_have_attribute("aria-valuenow", re.compile(r"^\d\d(\.\d+)?$"))
-    page.page.unroute_all()
-    for route in held:
-        route.continue_()
+    # Any question to the page lets playwright tell what happened meanwhile.
+    [second] = eventually(lambda: page.page.evaluate("1") and held, what="the second step is asked for")
+    second.continue_()
     expect(found).to_have_attribute("data-search", "finished")
     expect(bar).to_have_attribute("aria-valuenow", "100")
     expect(found).to_contain_text(page.text("messages:search.sums", found="5", done=f"{messages:,}"))
@@ -78,7 +78,13 @@ def test_a_message_is_seen_as_it_is_sent_and_traced(console: ConsoleSystem, new_
         expect(page.messages).to_have_count(1)
         expect(page.messages).to_contain_text(receipt.message_id)
         receive_and_ack(reading, 1)
-    place = page.messages.get_attribute("data-row") or ""
+        wait_until_caught_up(console, subject, group)
+        place = page.messages.get_attribute("data-row") or ""
+        _expect_trace(page, place, group)
+
+
+def _expect_trace(page: SubjectPage, place: str, group: str) -> None:
+    """From the open list of messages to one's trace: stored, pulled by the group's only consumer, acked."""
     page.open_message(place).get_by_role("link", name=page.text("messages:one.trace")).click()
     expect(page.heading).to_have_text(page.text("trace:of", place=place.replace(":", " · ")))
     stored = page.page.get_by_role("list", name=page.text("trace:section.beginning"))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from playwright.sync_api import expect
 
 from tests.e2e.account_page import AccountPage
-from tests.e2e.pages import Inside, SignInPage
+from tests.e2e.pages import SignInPage
 from tests.support import totp
 from tests.support.browser import Visit
 from tests.support.people import PASSWORD
@@ -31,13 +31,13 @@ def test_from_setting_it_up_to_a_lost_phone(new_visit: Callable[..., Visit]) -> 
     account.sign_out("faye")
 
     _pass_password(visit).give_code(totp.code(secret))
-    _expect_inside(visit)
+    account.is_shown("faye")
     visit.expects(401, SESSION)
-    Inside(visit).sign_out("faye")
+    account.sign_out("faye")
 
     _pass_password(visit).give_recovery_code(codes[0])
-    _expect_inside(visit)
-    expect(AccountPage(visit).open().codes_left).to_have_text(_left(account, RECOVERY_CODES - 1))
+    account.is_shown("faye")
+    expect(account.open().codes_left).to_have_text(_left(account, RECOVERY_CODES - 1))
 
     another = new_visit()
     sign_in = _pass_password(another)
@@ -57,7 +57,3 @@ def _pass_password(visit: Visit) -> SignInPage:
     sign_in.give("faye", PASSWORD)
     expect(sign_in.heading).to_have_text(sign_in.text("sign_in:code.title"))
     return sign_in
-
-
-def _expect_inside(visit: Visit) -> None:
-    Inside(visit).is_shown("faye")
