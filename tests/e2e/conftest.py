@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.e2e.furniture import Furniture, furnish
 from tests.support.browser import DESKTOP, WAIT_SECONDS, BrowserMissing, Look, Visit, chromium, visit
 from tests.support.console_system import ConsoleSystem, Person, console_system
 from tests.support.people import PASSWORD
@@ -83,6 +84,12 @@ def console(tmp_path_factory: pytest.TempPathFactory, redis_server: Server) -> I
     """A whole system with PEOPLE; a test that breaks a part puts it right."""
     with console_system(tmp_path_factory.mktemp("console"), redis_server.url, PEOPLE) as found:
         yield found
+
+
+@pytest.fixture(scope="package")
+def furniture(console: ConsoleSystem) -> Furniture:
+    """Something of each kind, for tests that only look."""
+    return furnish(console)
 
 
 @pytest.fixture

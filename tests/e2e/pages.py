@@ -70,6 +70,12 @@ class ConsolePage:
         """What the page says that went wrong."""
         return self.page.get_by_role("alert")
 
+    def settles(self) -> None:
+        """Wait until everything that the page asks for at once is there."""
+        expect(self.heading).to_be_visible()
+        self.page.wait_for_load_state("networkidle")
+        expect(self.page.locator(".mantine-Loader-root, .mantine-Skeleton-root[data-visible]")).to_have_count(0)
+
     def choose_language(self, language: str) -> None:
         """Switch; both languages have the same button."""
         self.page.locator(f"[data-language={language}]").click()

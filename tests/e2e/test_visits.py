@@ -67,6 +67,17 @@ def test_words_of_the_page_and_requests_it_gives_up_are_no_fault(visitor: Visit)
     assert _run(visitor, script) == []
 
 
+def test_what_an_absent_server_does_not_take_is_no_fault_while_that_is_meant(visitor: Visit) -> None:
+    visitor.page.route("**/away", lambda route: route.abort("connectionrefused"))
+    ask = "fetch('/away').catch(() => new Promise(done => new WebSocket('ws://site.example/ws').onclose = done))"
+    assert _run(visitor, "") == []
+    with visitor.without_server():
+        visitor.page.evaluate(ask)
+    assert visitor.problems() == []
+    visitor.page.evaluate(ask)
+    assert ["/away" in line or "WebSocket" in line for line in visitor.problems()] == [True, True]
+
+
 def test_what_was_named_is_no_fault_and_has_to_come(visitor: Visit) -> None:
     visitor.expects(404, "/api/*/orders/")
     assert visitor.problems() == ["expected 404 from /api/*/orders/, which never came"]

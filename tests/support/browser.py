@@ -23,7 +23,7 @@ from playwright.sync_api import (
 
 from tests.support.processes import PROJECT
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 20.0
 """How long an action or expectation waits at most, unless it is told otherwise."""
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -35,6 +35,9 @@ AXE_TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practi
 SIGN_IN = "/_allauth/browser/v1"
 _RESOURCE_FAILED = "Failed to load resource"
 """What Chromium's console says of each failed request; `Visit` judges the request itself."""
+_SOCKET_FAILED = "WebSocket connection to "
+"""The same of a websocket; that is told nowhere else."""
+_NOBODY_THERE = {"net::ERR_CONNECTION_REFUSED", "net::ERR_CONNECTION_RESET", "net::ERR_EMPTY_RESPONSE"}
 
 
 class BrowserMissing(Exception):
@@ -71,6 +74,7 @@ class Visit:
         self._log: list[str] = []
         self._wrong: list[str] = []
         self._expected: dict[tuple[int, str], int] = {}
+        self._is_server_away = False
         context.set_default_timeout(WAIT_SECONDS * 1000)
         context.on("console", self._on_console)
         context.on("weberror", self._on_exception)
@@ -84,6 +88,14 @@ class Visit:
     def expects(self, status: int, path: str) -> None:
         """From now on answers with this status from this path (a glob, without the query) are no fault; one has to come."""
         self._expected.setdefault((status, path), 0)
+
+    @contextmanager
+    def without_server(self) -> Iterator[None]:
+        """Inside, while the server is away on purpose, connections that it does not take are no fault."""
+        self._is_server_away = True
+        yield
+        self._hear_all()
+        self._is_server_away = False
 
     def open(self, path: str = "/") -> Page:
         """Go to a page of the console."""
@@ -119,8 +131,7 @@ class Visit:
 
     def problems(self) -> list[str]:
         """What went wrong so far; empty when nothing did."""
-        for page in self._context.pages:
-            page.evaluate("1")  # a round trip: what happened before it has been told
+        self._hear_all()
         never = [
             f"expected {status} from {path}, which never came" for (status, path), n in self._expected.items() if not n
         ]
@@ -139,11 +150,16 @@ class Visit:
         """Close all pages."""
         self._context.close()
 
+    def _hear_all(self) -> None:
+        for page in self._context.pages:
+            page.evaluate("1")  # a round trip: what happened before it has been told
+
     def _on_console(self, message: ConsoleMessage) -> None:
         place = message.location
         line = f"console {message.type}: {message.text} ({place['url']}:{place['lineNumber']})"
         self._log.append(line)
-        if message.type in ("error", "assert") and not message.text.startswith(_RESOURCE_FAILED):
+        meant = (_RESOURCE_FAILED, _SOCKET_FAILED) if self._is_server_away else (_RESOURCE_FAILED,)
+        if message.type in ("error", "assert") and not message.text.startswith(meant):
             self._wrong.append(line)
 
     def _on_exception(self, error: WebError) -> None:
@@ -164,7 +180,7 @@ class Visit:
     def _on_failure(self, request: Request) -> None:
         line = f"{request.method} {request.url} failed: {request.failure}"
         self._log.append(line)
-        if request.failure != "net::ERR_ABORTED":
+        if request.failure != "net::ERR_ABORTED" and not (self._is_server_away and request.failure in _NOBODY_THERE):
             self._wrong.append(line)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from tests.support.waiting import eventually
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 
 
 def free_port() -> int:

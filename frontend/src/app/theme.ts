@@ -1,9 +1,9 @@
 import { createTheme } from "@mantine/core";
 
-/** Shades that keep WCAG AA contrast for text on light backgrounds too. */
+/** Shades that keep WCAG AA contrast for text on them and for text of them. */
 export const theme = createTheme({
   primaryColor: "blue",
-  primaryShade: { light: 8, dark: 7 },
+  primaryShade: 8,
   autoContrast: true,
   defaultRadius: "md",
   respectReducedMotion: true,

@@ -73,7 +73,7 @@ export function TimeChart(props: TimeChartProps) {
           className="chart-switch"
           variant="subtle"
           color="gray"
-          size="sm"
+          size={24}
           aria-label={`${other}: ${props.label}`}
           onClick={() => setTable(!isTable)}
         >

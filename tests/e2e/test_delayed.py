@@ -1,0 +1,103 @@
+"""Delayed messages are moved, cancelled and delivered by hand; what became of them is asked of the brokers."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from playwright.sync_api import expect
+
+from tests.e2e.delayed_page import DelayedPage
+from tests.support.browser import DESKTOP, Visit
+from tests.support.console_system import ConsoleSystem
+from tests.support.processes import Command
+from tests.support.waiting import eventually
+
+IN_UTC = replace(DESKTOP, timezone="UTC")
+DOOMED_SECONDS = 15
+"""Long enough to cancel it by hand, short enough to wait for."""
+SOON_SECONDS = 20.0
+READ_SECONDS = 90.0
+
+
+def _send(console: ConsoleSystem, subject: str, *names: str, delay: str) -> None:
+    lines = "".join(f'{{"name": "{name}"}}\n' for name in names).encode()
+    sent = console.system.qmq("produce", subject, "--file", "-", "--delay", delay, stdin=lines)
+    assert sent.returncode == 0, sent.stderr
+
+
+def _reader(console: ConsoleSystem, subject: str, count: int) -> Command:
+    """A consumer that ends by itself, after so many messages or for want of them."""
+    return console.system.qmq_soon(
+        "consume", subject, "reader", "--from", "earliest", "--count", str(count), "--timeout", str(READ_SECONDS)
+    )
+
+
+def _names(output: str) -> list[str]:
+    return [json.loads(line)["properties"]["name"] for line in output.splitlines()]
+
+
+def test_a_message_is_moved_and_another_one_cancelled_never_comes(
+    new_visit: Callable[..., Visit], console: ConsoleSystem
+) -> None:
+    subject = "reminders"
+    _send(console, subject, "kept", "moved", "early", delay="1h")
+    page = DelayedPage(new_visit(IN_UTC, user="olga")).open(subject)
+    reader = _reader(console, subject, 2)
+    for name in ("kept", "moved", "early"):
+        expect(page.row(name)).to_contain_text(page.text("delayed:state.pending"))
+    expect(page.counted(3)).to_have_count(1)
+
+    page.look_at("early")
+    page.begin("deliver")
+    expect(page.plan).to_contain_text(page.text("delayed:change.deliver.what"))
+    page.go_on("deliver")
+    page.leave()
+    eventually(lambda: _names(reader.output()) == ["early"], SOON_SECONDS, "the early one comes at once")
+
+    doomed_at = datetime.now(UTC) + timedelta(seconds=DOOMED_SECONDS)
+    _send(console, subject, "doomed", delay=f"{DOOMED_SECONDS}s")
+    page.refresh()
+    page.look_at("doomed")
+    page.begin("cancel")
+    expect(page.plan).to_contain_text(page.text("delayed:change.cancel.what"))
+    page.go_on("cancel")
+    expect(page.drawer.locator("[data-copy=cancelled]")).to_be_visible()
+    page.leave()
+
+    page.look_at("moved")
+    page.begin("reschedule")
+    moved_to = max(doomed_at, datetime.now(UTC)) + timedelta(seconds=4)
+    page.give_due_time(moved_to)
+    expect(page.plan).to_contain_text(page.text("delayed:column.due_at"))
+    page.go_on("reschedule")
+    page.leave()
+
+    code, output = reader.finish(READ_SECONDS)
+    assert (code, _names(output)) == (0, ["early", "moved"]), "the cancelled one was due before the moved one"
+    assert datetime.now(UTC) >= moved_to.replace(microsecond=0)
+    page.refresh()
+    expect(page.row("kept")).to_contain_text(page.text("delayed:state.pending"))
+    expect(page.counted(1)).to_have_count(1)
+
+
+def test_what_is_delivered_already_is_too_late_to_cancel(
+    new_visit: Callable[..., Visit], console: ConsoleSystem
+) -> None:
+    subject = "reminders-late"
+    _send(console, subject, "gone", delay="1h")
+    visit = new_visit(IN_UTC, user="olga")
+    page = DelayedPage(visit).open(subject)
+    message_id = page.message_id("gone")
+    page.look_at("gone")
+    expect(page.drawer.locator("[data-copy=pending]")).to_be_visible()
+    console.plane.post(f"/delayed-messages/{message_id}/deliver/", {"subject": subject})
+    code, output = _reader(console, subject, 1).finish(READ_SECONDS)
+    assert (code, _names(output)) == (0, ["gone"])
+
+    visit.expects(409, f"/api/v1/delayed-messages/{message_id}/cancel/")
+    page.begin("cancel")
+    before, _, after = page.text("delayed:too_late").partition("{{said}}")
+    expect(page.dialog.get_by_role("alert")).to_contain_text(before.strip())
+    expect(page.dialog.get_by_role("alert")).to_contain_text(after.strip())
+    expect(page.drawer.locator("[data-copy=delivered]")).to_be_visible()
