@@ -1,0 +1,80 @@
+"""What one sees is in a download, and what one looks for a few keys away."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.pages import Inside
+from tests.support.browser import Visit
+from tests.support.console_system import ConsoleSystem
+
+COUNT = 55
+"""More than a page has."""
+NAMES = [f"linked.{number:02}" for number in range(COUNT)]
+ON_A_PAGE = 50
+
+
+class SubjectList(Inside):
+    """The list of subjects."""
+
+    def open(self, path: str = "/subjects") -> "SubjectList":
+        """Go there."""
+        self.visit.open(path)
+        return self
+
+    def search_for(self, part: str, found: int) -> None:
+        """Type part of a name, and wait until the list is of what was found."""
+        self.page.get_by_label(self.text("subjects:filter.search"), exact=True).fill(part)
+        self.has_rows(found)
+
+    def has_rows(self, count: int) -> None:
+        """Wait until the list has so many, and is at rest."""
+        expect(self.page.locator("[data-table]:not([data-fetching]) [data-rows]")).to_have_attribute(
+            "data-rows", str(count)
+        )
+
+    def download(self, key: str) -> str:
+        """The whole list as a file."""
+        self.button("table.download").click()
+        with self.page.expect_download() as waiting:
+            self.page.get_by_role("menuitem", name=self.text(key), exact=True).click()
+        return waiting.value.path().read_text(encoding="utf-8-sig")
+
+
+@pytest.fixture(scope="module")
+def linked(console: ConsoleSystem) -> None:
+    """Subjects to look for."""
+    document = {"subjects": [{"name": name} for name in NAMES]}
+    answer = console.plane.ask("PUT", "/apply/", document)
+    assert answer.status == 200, answer.raw
+
+
+@pytest.mark.usefixtures("linked")
+def test_keys_alone_lead_to_a_subject_by_part_of_its_name(new_visit: Callable[..., Visit]) -> None:
+    page = SubjectList(new_visit(user="vera")).open("/")
+    page.is_shown("vera")
+    page.page.keyboard.press("Control+K")
+    expect(page.page.get_by_role("combobox", name=page.text("jump.placeholder"))).to_be_focused()
+    page.page.keyboard.type("inked.07")
+    option = page.page.get_by_role("option", name=re.compile(r"linked\.07"))
+    expect(option).to_have_attribute("aria-selected", "true")
+    page.page.keyboard.press("Enter")
+    expect(page.page).to_have_url(f"{page.visit.url}/subjects/linked.07")
+    expect(page.heading).to_have_text("linked.07")
+
+
+@pytest.mark.usefixtures("linked")
+def test_downloads_hold_exactly_the_filtered_list(new_visit: Callable[..., Visit]) -> None:
+    page = SubjectList(new_visit(user="vera")).open("/subjects?ordering=-name")
+    page.search_for("linked.", ON_A_PAGE)
+    rows = list(csv.DictReader(io.StringIO(page.download("table.download_csv"))))
+    assert [row["name"] for row in rows] == NAMES[::-1], "all pages of it"
+    page.search_for("linked.1", 10)
+    found = json.loads(page.download("table.download_json"))
+    assert [row["name"] for row in found["results"]] == NAMES[10:20][::-1]
+    assert found["is_complete"]
