@@ -44,7 +44,11 @@ export function PageHeader({
         </Group>
         {actions && <Group gap="xs">{actions}</Group>}
       </Group>
-      {description && <Text c="dimmed">{description}</Text>}
+      {description && (
+        <Text c="dimmed" className="prose">
+          {description}
+        </Text>
+      )}
     </Stack>
   );
 }

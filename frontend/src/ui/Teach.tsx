@@ -39,7 +39,7 @@ export function Teach({
   return (
     <Paper withBorder p="xl" radius="md" data-teach="">
       <Stack gap="sm" maw={680}>
-        <Title order={3} size="h4">
+        <Title order={2} size="h4">
           {title}
         </Title>
         <Text c="dimmed">{children}</Text>

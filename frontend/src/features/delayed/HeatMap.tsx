@@ -144,13 +144,15 @@ function DayHead({
     <button
       type="button"
       className={`${classes.day} ${isWeekend ? classes.weekend : ""} ${isToday ? classes.today : ""}`}
-      aria-label={t("calendar.open_day", { day: format({ dateStyle: "full" }) })}
       aria-current={isToday ? "date" : undefined}
       onClick={() => onDay(day)}
     >
-      {isFirst || date === 1 ? format({ month: "short" }) : format({ weekday: "narrow" })}
-      <br />
-      {date}
+      <span aria-hidden>
+        {isFirst || date === 1 ? format({ month: "short" }) : format({ weekday: "narrow" })}
+        <br />
+        {date}
+      </span>
+      <span className="sr-only">{t("calendar.open_day", { day: format({ dateStyle: "full" }) })}</span>
     </button>
   );
 }

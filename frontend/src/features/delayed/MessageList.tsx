@@ -44,8 +44,8 @@ export function MessageList({ subject }: { subject: string }) {
   const { property = "" } = search;
   const isIgnored = property !== "" && !(subject && isProperty(property));
   return (
-    <section aria-labelledby="delayed-list">
-      <Title order={2} size="h4" id="delayed-list" mb="xs">
+    <div>
+      <Title order={2} size="h4" mb="xs">
         {subject ? t("list.of", { subject }) : t("list.all")}
       </Title>
       {isIgnored && (
@@ -113,7 +113,7 @@ export function MessageList({ subject }: { subject: string }) {
           onClose={() => setChanging(null)}
         />
       )}
-    </section>
+    </div>
   );
 }
 

@@ -53,9 +53,9 @@ export function Numbers({ name }: { name: GroupName }) {
           to="/dead-letters/$subject/$group"
           params={{ subject: name.subject, group: name.group } as never}
           inherit
-          aria-label={t("dead_letters_link")}
         >
           <Measured value={lettersReason ? null : letters.data?.open} reason={lettersReason} />
+          <span className="sr-only"> {t("dead_letters_link")}</span>
         </Anchor>
       </Tile>
     </SimpleGrid>

@@ -37,12 +37,10 @@ export function Columns<Row>({
         {columns
           .filter((column) => !column.isFixed)
           .map((column) => (
-            <Menu.Item
+            <Menu.CheckboxItem
               key={column.id}
-              role="menuitemcheckbox"
-              aria-checked={!hidden.has(column.id)}
-              leftSection={<span aria-hidden>{hidden.has(column.id) ? "☐" : "☑"}</span>}
-              onClick={() => {
+              checked={!hidden.has(column.id)}
+              onChange={() => {
                 const next = new Set(hidden);
                 if (!next.delete(column.id)) next.add(column.id);
                 next.delete("-");
@@ -50,7 +48,7 @@ export function Columns<Row>({
               }}
             >
               {column.header}
-            </Menu.Item>
+            </Menu.CheckboxItem>
           ))}
       </Menu.Dropdown>
     </Menu>
