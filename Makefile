@@ -46,7 +46,7 @@ lint: nodejs ## style, types, import rules
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.frontend run lint typecheck
 
-.PHONY: demo screenshots
+.PHONY: demo e2e screenshots
 demo: setup ## load an online shop into the system that `make up` runs: make demo ARGS="--seconds 60"
 	@$(BIN)/python manage.py demo $(ARGS)
 
@@ -56,6 +56,9 @@ screenshots: frontend ## every page as a picture, into screenshots/: make screen
 # Two rows of tests side by side (tests/support/all_tests.py); a failure in one does not hide the others.
 test: lint frontend ## lint and all tests: make test ARGS="-k word"
 	@$(BIN)/python -m tests.support.all_tests $(ARGS)
+
+e2e: frontend ## stories in a real browser, and the demo: make e2e ARGS="-k lag"
+	$(BIN)/python -m pytest tests/e2e tests/integration/demo $(ARGS)
 
 test-databases: setup ## tests of databases: make test-databases DATABASES=postgresql
 	@$(BIN)/python -m tests.support.with_database $(DATABASES) $(if $(ARGS),--may-be-empty) -- \

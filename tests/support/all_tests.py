@@ -3,6 +3,7 @@
 Most tests wait for processes more than they compute, so two rows of them take little longer than the longer one: everything
 but the control plane's systems on SQLite in the first; the front end's own tests, those systems, then the tests of databases on
 each server in the second, whose output is shown when it ends. With arguments (for pytest) the first row runs all of them.
+Whole stories in a browser, and the demo, have a run of their own: `make e2e`.
 """
 
 import os
@@ -16,12 +17,13 @@ FRONTEND = [sys.executable, "-m", "tools.frontend", "run", "test"]
 INTERRUPTED = 2
 """pytest's exit code after Ctrl-C."""
 SYSTEMS = "tests/integration/control"
+STORIES = ("tests/e2e", "tests/integration/demo")
 SECOND_ROW = "--second-row"
 
 
 def first_row(arguments: list[str]) -> int:
     """Both rows; the exit code of the first that failed."""
-    split = [] if arguments else [f"--ignore={SYSTEMS}"]
+    split = [] if arguments else [f"--ignore={folder}" for folder in (SYSTEMS, *STORIES)]
     with tempfile.TemporaryFile() as output:
         beside = subprocess.Popen(
             [sys.executable, "-m", "tests.support.all_tests", SECOND_ROW, *arguments],
