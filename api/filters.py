@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import django_filters
 from django import forms
+from django.db import connections
 from django.db.models import Q, QuerySet, TextField, Value
-from django.db.models.functions import Cast, Left, Lower, StrIndex
+from django.db.models.functions import Cast, Collate, Left, Lower, StrIndex
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.filters import OrderingFilter
@@ -75,7 +76,11 @@ class MemberFilter(django_filters.CharFilter):  # type: ignore[misc]
         for escapes in (True, False):
             name = f"place_{escapes}_in_{self.field_name}".lower()
             quoted = Value(json.dumps(value, ensure_ascii=escapes))
-            places[name] = StrIndex(Cast(self.field_name, TextField()), quoted)
+            text: Any = Cast(self.field_name, TextField())
+            if connections[queryset.db].vendor == "mysql":
+                # What is cast has the connection's collation there, which takes g1 for G1.
+                text = Collate(text, "utf8mb4_bin")
+            places[name] = StrIndex(text, quoted)
             wanted |= Q(**{f"{name}__gt": 0})
         return cast("QuerySet[Any]", queryset.alias(**places).filter(wanted))
 

@@ -179,7 +179,7 @@ def _in_order(
     """The attempts by the time they were stored, each with its end and what it changed; and what the letter changed. Pure."""
     ordered = sorted(attempts, key=lambda item: (item.message["stored_at_ms"], item.number))
     rows = [attempt.message for attempt in ordered]
-    following = [*rows[1:], letter]
+    following = [*rows, letter][1:]
     before = [None, *rows][: len(rows)]
     told = [
         replace(

@@ -12,7 +12,7 @@ from metaserver.services import broker_groups
 from qmq.clock import SystemClock
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)  # the reader asks in a thread of its own, with a connection of its own
 def test_metaservers_are_heard_silent_or_forgotten() -> None:
     now = timezone.now()
     ages = {

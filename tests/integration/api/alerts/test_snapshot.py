@@ -22,7 +22,7 @@ def stats(lag: int, dead_letters: int = 0) -> dict[str, Any]:
     group = {
         "group": "billing", "broadcast": False, "next_sequence": 0, "backlog": lag, "in_flight": 0, "lag": lag,
         "time_lag_seconds": 1.0, "pull_rate": 0.0, "ack_rate": 0.0, "drain_seconds": None, "skipped_by_retention": 0,
-        "retried": 0, "redelivered": 0, "consumers": [],
+        "retried": 0, "redelivered": 0, "paused": False, "consumers": [],
     }  # fmt: skip
     numbers = {"begin_sequence": 0, "send_rate": 0.0, "send_bytes_rate": 0.0}
     subjects: list[dict[str, Any]] = [{"subject": "orders", "end_sequence": lag, "groups": [group], **numbers}]
