@@ -39,6 +39,8 @@ NODE_SECONDS = 5.0
 NODES_AT_A_TIME = 10
 REASONS_MAX = 10
 """What a subject's move waits for, that is kept of it."""
+WAITING_MAX = 500
+"""Subjects whose reasons are kept; operators may move more by hand than MOVING_MAX."""
 
 
 def rebalance(context: Context) -> str:
@@ -97,7 +99,8 @@ def take_steps(context: Context) -> str:
                 empty.add(name)
         move = advance(route, ready=sight.ready, empty=empty)
         if move is None:
-            waiting[route.subject] = list(sight.why[:REASONS_MAX])
+            if len(waiting) < WAITING_MAX:
+                waiting[route.subject] = list(sight.why[:REASONS_MAX])
             continue
         try:
             routes.step(move.route, actor=context.actor, reason=move.reason)

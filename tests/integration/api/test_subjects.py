@@ -6,7 +6,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from console.accounts.roles import Role
-from console.tasks import loops
+from console.tasks import loops, rebalance
 from metaserver.services import groups, routes, subjects, teams
 from tests.support.metadata import ACTOR, audit_rows, broker_group, everything, route
 from tests.support.people import browser, person
@@ -160,3 +160,15 @@ def test_a_move_says_what_it_waits_for(admin: APIClient) -> None:
     assert loops.run("moves").text.startswith("1 subjects move, 0 steps taken; waiting: ")
     assert admin.get(path).json()["waiting"] == ["orders on g2: consumers hear of it before producers do"]
     assert admin.get(f"{LIST}parts/placement/").json()["waiting"] == []
+
+
+def test_reasons_are_kept_of_so_many_moves_only(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebalance, "WAITING_MAX", 1)
+    for name in ("g1", "g2"):
+        broker_group(name)
+    for name in ("orders", "parts"):
+        route(name, "g1")
+        admin.put(f"{LIST}{name}/placement/", {"broker_groups": ["g2"]})
+    loops.run("moves")
+    kept = [admin.get(f"{LIST}{name}/placement/").json()["waiting"] for name in ("orders", "parts")]
+    assert sorted(map(len, kept)) == [0, 1]
