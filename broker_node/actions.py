@@ -9,6 +9,7 @@ is an u16 length and UTF-8. Sequences are half-open ranges. Layouts are for ever
     OFFLINE   head                                          the consumer's state is dropped
     START     head · i64 next_sequence · u8 how             the group begins, or is set, here
     FORGET    head                                          the group is removed with all its state
+    SETTLE    as ACK                                        the broker acks for the consumer: it moved them to the retry subject
 
     head      str subject · str group · str consumer · i64 at_ms · u8 broadcast
 """
@@ -31,6 +32,7 @@ class RecordKind(IntEnum):
     OFFLINE = 4
     START = 5
     FORGET = 6
+    SETTLE = 7
 
 
 class Origin(IntEnum):
@@ -102,10 +104,18 @@ class Pull(Action):
 
 @dataclass(frozen=True, slots=True)
 class Ack(Action):
-    """Pull sequences [begin, end) are done."""
+    """Pull sequences [begin, end) are done: the consumer said so."""
 
     begin: int
     end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settle(Ack):
+    """Pull sequences [begin, end) are done with: the broker moved their messages to the retry subject.
+
+    The consumer left, was silent, or jumped over them. Versions before this kind wrote ACK here.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +182,8 @@ def encode_action(action: Action) -> tuple[RecordKind, bytes]:
             runs = b"".join(_RUN.pack(run.begin, run.count) for run in action.runs)
             positions = (action.pull_begin, action.from_sequence, action.next_sequence)
             return RecordKind.PULL, head + _PULL.pack(*positions, len(action.runs)) + runs
+        case Settle():
+            return RecordKind.SETTLE, head + _ACK.pack(action.begin, action.end)
         case Ack():
             return RecordKind.ACK, head + _ACK.pack(action.begin, action.end)
         case Offline():
@@ -207,6 +219,8 @@ def decode_action(kind: int, payload: memoryview) -> Action:
                 return Pull(subject, group, consumer_id, at_ms, broadcast, *positions, runs)
             case RecordKind.ACK:
                 return Ack(subject, group, consumer_id, at_ms, broadcast, *_ACK.unpack_from(payload, at))
+            case RecordKind.SETTLE:
+                return Settle(subject, group, consumer_id, at_ms, broadcast, *_ACK.unpack_from(payload, at))
             case RecordKind.OFFLINE:
                 return Offline(subject, group, consumer_id, at_ms, broadcast)
             case RecordKind.START:

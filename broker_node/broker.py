@@ -7,9 +7,11 @@ from broker_node.admin import BrokerAdmin
 from broker_node.checkpointing import BrokerCheckpoints
 from broker_node.delivery import Delivery
 from broker_node.handlers import Handlers
+from broker_node.history_retention import HistoryRetention
 from broker_node.metrics import BrokerMetrics
 from broker_node.options import BrokerOptions
 from broker_node.rates import RateTable
+from broker_node.reading import BrokerReading
 from broker_node.recovery import RecoveryReport, groups_with_orphans, open_store
 from broker_node.retry import move_to_retry
 from broker_node.stats import rate_counters
@@ -69,11 +71,18 @@ class Broker(Node):
         self.delivery = Delivery(self.store, retry_delay_ms=round(options.retry_delay_seconds * 1000))
         self.metrics = BrokerMetrics(self)
         self.handlers = Handlers(
-            self.store, self.delivery, self.committer, self.clock, self.refuse_sends, self.send_gate
+            self.store,
+            self.delivery,
+            self.committer,
+            self.clock,
+            self.refuse_sends,
+            self.send_gate,
+            BrokerReading(self.store, self.committer, self.clock, self.read_gate, options.group, self.node_id),
         )
         self.handlers.apply(self.policy)
         self.subject_retention = SubjectRetention(self.store, options.retention_hours)
         self.subject_retention.apply(self.policy)
+        self.history_retention = HistoryRetention(self.store, options.retention_hours)
         self.checkpoints = Checkpointing(
             BrokerCheckpoints(self.store),
             self.store.log,
@@ -132,6 +141,7 @@ class Broker(Node):
         self.store.touched.clear()
         self._retain()
         self.subject_retention.tick(self.checkpoints.saved)
+        self.history_retention.tick(now, self.checkpoints.saved)
         self._sweep(now)
 
     def policy_changed(self) -> None:

@@ -11,7 +11,7 @@ from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
-from qmq.log.index import DenseIndex
+from qmq.log.index import DenseIndex, IndexView
 from qmq.protocol.scan import Run
 
 ENTRY = Struct(">qIqQI")
@@ -22,6 +22,8 @@ _HEAD = Struct(">qIqQ")
 _CHECK = Struct(">I")
 ENTRY_HEAD_BYTES = _HEAD.size
 """The part of an entry that its check covers."""
+WITHHELD_LOOK = 64
+"""Entries looked at for one that tells a time, where messages are withheld."""
 
 
 class Entry(NamedTuple):
@@ -88,25 +90,14 @@ class ConsumeLog:
 
     def stored_at_ms(self, sequence: int) -> int | None:
         """When a message was stored; for a withheld one, when the next known one was."""
-        for entry in self.entries(sequence, min(sequence + 64, self.end)):
-            if not entry.is_withheld:
-                return entry.stored_at_ms
-        return None
+        return _stored_at_ms(self.index, sequence)
 
     def find_time(self, stored_at_ms: int) -> int:
         """The first sequence stored at or after a wall time; `end` when there is none.
 
         Store times may step back with the wall clock; then this finds one place where they cross the time asked for.
         """
-        low, high = self.begin, self.end
-        while low < high:
-            middle = (low + high) // 2
-            found = self.stored_at_ms(middle)
-            if found is not None and found < stored_at_ms:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return find_time(self.index, stored_at_ms)
 
     def find_offset(self, log_offset: int) -> int:
         """The first sequence whose message lies at or above a log offset; `end` when there is none."""
@@ -119,3 +110,23 @@ class ConsumeLog:
             else:
                 high = middle
         return low
+
+
+def _stored_at_ms(index: DenseIndex | IndexView, sequence: int) -> int | None:
+    for entry in map(Entry._make, ENTRY.iter_unpack(index.read(sequence, sequence + WITHHELD_LOOK))):
+        if not entry.is_withheld:
+            return entry.stored_at_ms
+    return None
+
+
+def find_time(index: DenseIndex | IndexView, stored_at_ms: int) -> int:
+    """As `ConsumeLog.find_time`; of a view from any thread."""
+    low, high = index.begin, index.end
+    while low < high:
+        middle = (low + high) // 2
+        found = _stored_at_ms(index, middle)
+        if found is not None and found < stored_at_ms:
+            low = middle + 1
+        else:
+            high = middle
+    return low

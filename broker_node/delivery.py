@@ -6,7 +6,7 @@ assignment (which messages the pull sequences stand for) is in the log before th
 
 from dataclasses import dataclass, field
 
-from broker_node.actions import Ack, Offline, Pull, StartReason, runs_of
+from broker_node.actions import Ack, Offline, Pull, Settle, StartReason, runs_of
 from broker_node.filters import TagMatch, tag_match
 from broker_node.progress import Consumer
 from broker_node.reader import read_messages
@@ -48,6 +48,8 @@ class DeliveryCounters:
     pulled: int = 0
     redelivered: int = 0
     acked: int = 0
+    settled: int = 0
+    """Messages moved to their retry subject because their consumer left, fell silent or jumped over them."""
     duplicate_acks: int = 0
     lost_acks: int = 0
     fell_behind: int = 0
@@ -255,14 +257,21 @@ class Delivery:
         if end <= consumer.log.acked:
             self.counters.duplicate_acks += 1
             return consumer.touched_at
-        begin = max(request.pull_begin, consumer.log.acked)
-        if begin > consumer.log.acked and not group.progress.broadcast:
-            skipped = list(consumer.log.between(consumer.log.acked, min(begin, end)))
-            group.retried_total += move_to_retry(store, subject, group, skipped)
-        now_ms = store.clock.wall_ms()
+        broadcast = group.progress.broadcast
+        begin = min(max(request.pull_begin, consumer.log.acked), end)
+        if begin > consumer.log.acked and not broadcast:
+            offset = self._settle(subject, group, consumer, begin)
+            if begin == end:
+                return offset
         before = consumer.log.in_flight
         action = Ack(
-            subject.name, request.group, request.consumer_id, now_ms, group.progress.broadcast, consumer.log.acked, end
+            subject.name,
+            request.group,
+            request.consumer_id,
+            store.clock.wall_ms(),
+            broadcast,
+            consumer.log.acked,
+            end,
         )
         offset = store.act(subject, group, action)
         done = before - consumer.log.in_flight
@@ -282,20 +291,23 @@ class Delivery:
     # --- leaving ---------------------------------------------------------------------------------------------------
 
     def settle(self, subject: Subject, group: Group, consumer: Consumer) -> None:
-        """A consumer fell silent: its unacked messages go to the retry subject and are acked on its behalf.
+        """A consumer fell silent: its unacked messages go to the retry subject and are settled on its behalf.
 
         Its numbering stays, so that an ack it still sends finds its own messages done, never somebody else's.
         """
-        progress, held = group.progress, consumer.log.in_flight
-        if progress.broadcast or not held:
+        if group.progress.broadcast or not consumer.log.in_flight:
             return
-        begin, end = consumer.log.acked, consumer.log.pulled
+        self._settle(subject, group, consumer, consumer.log.pulled)
+
+    def _settle(self, subject: Subject, group: Group, consumer: Consumer, end: int) -> int:
+        """Move what a consumer holds below pull sequence `end` to the retry subject; the log offset that says so."""
+        begin = consumer.log.acked
         runs = list(consumer.log.between(begin, end))
+        self.counters.settled += sum(run.count for run in runs)
         group.retried_total += move_to_retry(self._store, subject, group, runs)
         now_ms = self._store.clock.wall_ms()
-        self._store.act(
-            subject, group, Ack(subject.name, progress.group, consumer.consumer_id, now_ms, False, begin, end)
-        )
+        settle = Settle(subject.name, group.progress.group, consumer.consumer_id, now_ms, False, begin, end)
+        return self._store.act(subject, group, settle)
 
     def leave(self, subject: Subject, group: Group, consumer: Consumer) -> int:
         """A consumer said goodbye, or was silent for very long: settle, and drop its state.

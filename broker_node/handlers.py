@@ -12,6 +12,7 @@ from broker_node.delivery import Delivered, Delivery
 from broker_node.long_poll import LongPolls, ParkedPull
 from broker_node.message_log import ColdRead
 from broker_node.pull_gate import PullGate
+from broker_node.reading import BrokerReading
 from broker_node.reset import set_position
 from broker_node.store import LimitReached, MessageStore
 from broker_node.subject import Subject
@@ -81,6 +82,7 @@ class Handlers:
         clock: Clock,
         refuse_sends: Callable[[], str],
         send_gate: SendGate,
+        reading: BrokerReading,
     ) -> None:
         self._store = store
         self._delivery = delivery
@@ -102,6 +104,7 @@ class Handlers:
             Command.HEARTBEAT: self._heartbeat,
             Command.ENSURE_GROUP: self._ensure_group,
             Command.LEAVE_GROUP: self._leave_group,
+            **reading.table(),
         }
 
     def handle(self, connection: Connection, frame: Frame) -> None:

@@ -44,6 +44,7 @@ class BrokerMetrics(NodeMetrics):
         yield counter("redelivered_messages", "Messages handed out again", delivery.counters.redelivered)
         yield counter("ack_requests", "Acks (ackRequestCount)", handlers.counters.acks)
         yield counter("acked_messages", "Messages acked (consumerAckCount)", delivery.counters.acked)
+        yield counter("settled_messages", "Messages of consumers that left, retried", delivery.counters.settled)
         yield counter(
             "duplicate_acks", "Acks of what was acked (consumerDuplicateAckCount)", delivery.counters.duplicate_acks
         )
@@ -72,6 +73,9 @@ class BrokerMetrics(NodeMetrics):
         yield counter("paused_pulls", "Pulls held because a policy pauses them", handlers.counters.paused_pulls)
         yield counter(
             "expired_messages", "Messages dropped by their subject's own retention", broker.subject_retention.dropped
+        )
+        yield counter(
+            "expired_history_entries", "Entries of groups' histories that were old", broker.history_retention.dropped
         )
         yield gauge("held_pulls", "Pulls waiting for messages", handlers.polls.held)
         yield gauge("subjects", "Subjects on this node", len(store.subjects))

@@ -1,20 +1,36 @@
 """One group's history as fixed-size entries: what lag history, traces and Spark read without touching messages.
 
 48 bytes an entry: i64 at_ms, u64 consumer (`consumer_key`), i64 begin and i64 end (pull sequences, half-open), i64
-next_sequence (the group's position after the action), u8 kind (`actions.RecordKind`), 3 bytes 0, u32 CRC of the bytes
+next_sequence (the group's position after it), u8 kind (`actions.RecordKind`), u8 layout, 2 bytes 0, u32 CRC of the bytes
 before. Derived from the message log's actions, never the truth.
+
+How to read it (layout 1): a PULL says that pull sequences [begin, end) are the consume sequences
+[next_sequence - (end - begin), next_sequence), in this order; so a pull that took several runs, because a filter left some out,
+is several entries. One that moved the position past what it took ends in a PULL with begin == end and the position it came to.
+What lies between the position before an entry and the messages it names was passed: filtered out, withheld or past retention.
+This holds for broadcasts as well: there the pull sequences are the consume sequences themselves. ACK: the consumer said that
+[begin, end) are done; for a broadcast, what its filter left out is in the range too. SETTLE: the broker moved [begin, end) to
+the retry subject. OFFLINE: the consumer's state was dropped. START: the position was set. FORGET: the group was removed with all
+its consumers, and its position was none (-1); what follows is another group of its name.
+
+Layout 0 was written by versions before: there a pull is one entry whatever its runs, and an ACK may be a SETTLE.
 """
 
 from hashlib import blake2b
 from struct import Struct
 from zlib import crc32
 
-from broker_node.actions import Ack, Action, Pull, RecordKind, Start
+from broker_node.actions import Ack, Action, Forget, Pull, RecordKind, Settle, Start
 from broker_node.progress import GroupProgress
+from qmq.log.index import DenseIndex, IndexView
 
-_BODY = Struct(">qQqqqB3x")
+LAYOUT = 1
+"""How entries are read that are written now."""
+_BODY = Struct(">qQqqqBB2x")
 _CHECK = Struct(">I")
 PROGRESS_ENTRY = Struct(">qQqqqB3xI")
+"""An entry without its layout, which is the byte at LAYOUT_AT."""
+LAYOUT_AT = 41
 PROGRESS_ENTRY_BYTES = PROGRESS_ENTRY.size
 assert PROGRESS_ENTRY_BYTES == 48, "Spark and the inspector rely on the entry's size"
 
@@ -24,18 +40,55 @@ def consumer_key(consumer_id: str) -> int:
     return int.from_bytes(blake2b(consumer_id.encode(), digest_size=8).digest(), "big")
 
 
+def time_of(index: DenseIndex | IndexView, number: int) -> int:
+    """When the action of an entry was; of a view from any thread."""
+    return int.from_bytes(index.read(number, number + 1)[:8], "big", signed=True)
+
+
+def find_time(index: DenseIndex | IndexView, at_ms: int) -> int:
+    """The first entry at or after a wall time; `end` when there is none. Of a view from any thread.
+
+    Times may step back with the wall clock; then this finds one place where they cross the time asked for.
+    """
+    low, high = index.begin, index.end
+    while low < high:
+        middle = (low + high) // 2
+        if time_of(index, middle) < at_ms:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 def encode_progress(action: Action, progress: GroupProgress) -> bytes:
-    """The entry of an action that was just applied to `progress`."""
-    begin = end = 0
+    """The entries of an action that was just applied to `progress`: one, or of a pull as many as it has runs."""
+    key = consumer_key(action.consumer_id)
+    if isinstance(action, Pull):
+        return _encode_pull(action, key)
+    begin, end, position = 0, 0, progress.next_sequence
     match action:
-        case Pull():
-            kind, begin, end = RecordKind.PULL, action.pull_begin, action.pull_begin + action.count
+        case Forget():
+            kind, position = RecordKind.FORGET, -1
         case Ack():
-            kind, begin, end = RecordKind.ACK, action.begin, action.end
+            kind = RecordKind.SETTLE if isinstance(action, Settle) else RecordKind.ACK
+            begin, end = action.begin, action.end
         case Start():
             kind = RecordKind.START
         case _:
             kind = RecordKind.OFFLINE
-    key = consumer_key(action.consumer_id)
-    body = _BODY.pack(action.at_ms, key, begin, end, progress.next_sequence, kind)
+    return _entry(action.at_ms, key, begin, end, position, kind)
+
+
+def _encode_pull(pull: Pull, key: int) -> bytes:
+    entries, at, position = [], pull.pull_begin, -1
+    for run in pull.runs:
+        entries.append(_entry(pull.at_ms, key, at, at + run.count, run.end, RecordKind.PULL))
+        at, position = at + run.count, run.end
+    if position != pull.next_sequence:
+        entries.append(_entry(pull.at_ms, key, at, at, pull.next_sequence, RecordKind.PULL))
+    return b"".join(entries)
+
+
+def _entry(at_ms: int, key: int, begin: int, end: int, next_sequence: int, kind: RecordKind) -> bytes:
+    body = _BODY.pack(at_ms, key, begin, end, next_sequence, kind, LAYOUT)
     return body + _CHECK.pack(crc32(body))

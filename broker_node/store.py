@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from broker_node.actions import Action, Forget, Origin, Start, StartReason
+from broker_node.actions import Action, Forget, Offline, Origin, Start, StartReason
 from broker_node.consume_log import ENTRY_BYTES, ConsumeLog, encode_run
 from broker_node.message_log import MessageLog
 from broker_node.progress import GroupProgress
@@ -29,7 +29,7 @@ from qmq.protocol.scan import Run
 logger = logging.getLogger("qmq.broker.store")
 
 TAIL_FLUSH_BYTES = 256 * 1024
-"""A consume log's entries in memory are written to its file when they reach this; checkpoints write the rest."""
+"""An index's entries in memory are written to its file when they reach this; checkpoints write the rest."""
 
 WITHHELD_MAX = 100_000
 """Damaged messages remembered, so that they are looked for in the log once and not at every pull."""
@@ -208,11 +208,15 @@ class MessageStore:
     def apply(self, subject: Subject, group: Group, action: Action, offset: int, seen_at: float) -> None:
         """Change the group's state by an action of the log; used live and in recovery."""
         if isinstance(action, Forget):
-            self._forget(subject, group, offset)
+            self._forget(subject, group, action, offset)
             return
         if group.progress.apply(action, offset, seen_at):
             group.history.append(encode_progress(action, group.progress))
+            if isinstance(action, Offline):
+                group.left(action.consumer_id)
             self.dirty_indexes.add(group.history)
+            if group.history.tail_bytes >= TAIL_FLUSH_BYTES:
+                self.flush_index(group.history)
             self.touched.add(subject)
             subject.changed()
 
@@ -223,12 +227,14 @@ class MessageStore:
             subject, group, Forget(subject.name, progress.group, "", self.clock.wall_ms(), progress.broadcast)
         )
 
-    def _forget(self, subject: Subject, group: Group, offset: int) -> None:
+    def _forget(self, subject: Subject, group: Group, action: Forget, offset: int) -> None:
         progress = group.progress
         if offset <= progress.applied_at:
             return
         progress.applied_at = offset
         del subject.groups[progress.group]
+        # Read only if the group is made again before its files are removed.
+        group.history.append(encode_progress(action, progress))
         self.dirty_indexes.discard(group.history)
         # Its files stay until a checkpoint without the group is saved: one that counts on them may be the newest now.
         self.forgotten[subject.name, progress.group] = group.history
@@ -239,6 +245,11 @@ class MessageStore:
         if self.forgotten.get(key) is history:
             del self.forgotten[key]
             history.start_at(0)
+
+    @property
+    def unsynced_offset(self) -> int:
+        """Log offset of the last message record that is not synced yet; -1: all are."""
+        return self._unsynced[-1].record_offset if self._unsynced else -1
 
     def completed(self, synced_end: int) -> list[Subject]:
         """Make everything below `synced_end` visible; the subjects that got messages."""

@@ -10,13 +10,19 @@ from broker_node.pull_log import PullRun
 from qmq.log.index import DenseIndex
 from qmq.protocol.names import split_subject
 
+DEPARTED_MAX = 32
+"""Consumers of a group on a subject whose ids are known after they left: a rolling deployment of so many, between two looks of
+whoever reads histories."""
+
 
 class Group:
     """A consumer group's progress on a subject, and the history that is written of it."""
 
     __slots__ = (
         "acked_total",
+        "departed",
         "history",
+        "old_history",
         "progress",
         "pulled_total",
         "redelivered_total",
@@ -27,12 +33,23 @@ class Group:
     def __init__(self, progress: GroupProgress, history: DenseIndex) -> None:
         self.progress = progress
         self.history = history
+        self.old_history: tuple[int, int] | None = None
+        """Old files of it: (checkpoints saved when they were found, first entry to keep)."""
+        self.departed: dict[str, None] = {}
+        """Consumers that left last, the latest at the end: histories name them by their keys only."""
         self.pulled_total = 0
         self.acked_total = 0
         self.redelivered_total = 0
         self.retried_total = 0
         self.skipped_total = 0
         """Messages that retention removed before the group read them."""
+
+    def left(self, consumer_id: str) -> None:
+        """A consumer left: its id is known on, until DEPARTED_MAX others left."""
+        self.departed.pop(consumer_id, None)
+        self.departed[consumer_id] = None
+        if len(self.departed) > DEPARTED_MAX:
+            del self.departed[next(iter(self.departed))]
 
 
 class Subject:

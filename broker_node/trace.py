@@ -13,7 +13,7 @@ from zlib import crc32
 
 from broker_node.actions import RecordKind
 from broker_node.browse import browse
-from broker_node.progress_log import PROGRESS_ENTRY, PROGRESS_ENTRY_BYTES, consumer_key
+from broker_node.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY, PROGRESS_ENTRY_BYTES, consumer_key
 from broker_node.search import Wanted, scan
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
@@ -85,6 +85,7 @@ class _HistoryEntry(NamedTuple):
     next_sequence: int
     kind: int
     check: int
+    layout: int
 
 
 _NEXT_SEQUENCE = _HistoryEntry._fields.index("next_sequence")
@@ -103,7 +104,7 @@ class Passing:
     came_from: int | None = None
     """Where the group stood before; None when the history begins with the action found."""
     settled: list[_HistoryEntry] = field(default_factory=list)
-    """Acks and departures met on the way, newest first."""
+    """Acks, settlements and departures met on the way, newest first."""
     is_damaged: bool = False
 
     @property
@@ -117,11 +118,12 @@ class Passing:
             if not _is_whole(data, i) or (i and not _is_whole(data, i - 1)):
                 self.is_damaged = True
                 return
-            entry, came_from = _HistoryEntry(*rows[i]), rows[i - 1][_NEXT_SEQUENCE] if i else None
+            entry = _HistoryEntry._make((*rows[i], data[i * PROGRESS_ENTRY_BYTES + LAYOUT_AT]))
+            came_from = rows[i - 1][_NEXT_SEQUENCE] if i else None
             if self._is_it(entry, came_from):
                 self.found, self.came_from = entry, came_from
                 return
-            if entry.kind in (RecordKind.ACK, RecordKind.OFFLINE):
+            if entry.kind in (RecordKind.ACK, RecordKind.SETTLE, RecordKind.OFFLINE):
                 self.settled.append(entry)
 
     def _is_it(self, entry: _HistoryEntry, came_from: int | None) -> bool:
@@ -186,29 +188,27 @@ async def standing(store: MessageStore, subject: Subject, group: Group, sequence
         if passing.came_from is None and (store.log.damaged or not is_stored):
             return Standing(None, "the group's history begins behind it, and what came before is lost")
         return Standing(State.SKIPPED, f"the group was set past it, to {found.next_sequence}, at {found.at_ms}")
-    count = found.end - found.begin
-    if progress.broadcast and found.kind == RecordKind.PULL:
-        # A broadcast's pull sequences are the messages' own.
-        if not found.begin <= sequence < found.end:
-            return Standing(State.SKIPPED, "the consumer's filter left it out, or it was withheld or past retention")
-        pull_sequence = sequence
-    elif passing.came_from is None or found.kind != RecordKind.PULL:
+    if found.kind != RecordKind.PULL:
         return Standing(None, "the group's history begins with the action that passed it")
-    elif not count:
+    if found.layout != LAYOUT:
+        return Standing(None, "an older version wrote the group's history here, without saying which messages")
+    pull_sequence = found.end - (found.next_sequence - sequence)
+    if pull_sequence < found.begin:
+        if passing.came_from is None:
+            return Standing(None, "the group's history begins with the action that passed it")
         return Standing(State.SKIPPED, "the consumer's filter left it out, or it was withheld or past retention")
-    elif count != found.next_sequence - passing.came_from:
-        passed = found.next_sequence - passing.came_from
-        return Standing(
-            None, f"a filtered pull took {count} of {passed} messages here; which ones is not in the history"
-        )
-    else:
-        pull_sequence = found.begin + sequence - passing.came_from
     result = Standing(None, "", names.get(found.key), found.key, pull_sequence, found.at_ms)
     for entry in reversed(passing.settled):
         if entry.key == found.key and entry.kind == RecordKind.OFFLINE:
             result.why = "its consumer left, or was forgotten, without an ack"
             return result
         if entry.key == found.key and entry.begin <= pull_sequence < entry.end:
+            if entry.kind == RecordKind.SETTLE:
+                result.state = State.RETRIED
+                result.why = (
+                    "its consumer left, fell silent or jumped over it: the broker moved it to the retry subject"
+                )
+                return result
             result.state, result.acked_at_ms = State.ACKED, entry.at_ms
             if result.consumer_id is None:
                 result.why = "its consumer is gone: of its id only the key is kept"
@@ -267,7 +267,7 @@ async def _in_group(
 ) -> dict[str, Any]:
     result = await standing(store, subject, group, sequence)
     retries, dead, why = await _links(store, subject, group, sequence, message, result)
-    if result.state in (None, State.ACKED):
+    if result.state in (None, State.ACKED, State.RETRIED):
         # After a reset the same message may have been tried, and retried, in an earlier round.
         since = result.pulled_at_ms or 0
         if any(link["stored_at_ms"] >= since for link in dead):

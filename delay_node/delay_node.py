@@ -12,6 +12,7 @@ from delay_node.hour import Hour
 from delay_node.metrics import DelayMetrics
 from delay_node.options import DelayOptions
 from delay_node.pending import PendingMessages
+from delay_node.reading import DelayReading
 from delay_node.recovery import DelayCheckpoints, open_store
 from delay_node.trusted_clock import ClockAlarm, TrustedClock
 from qmq.client.config import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
@@ -96,6 +97,7 @@ class DelayNode(Node):
             self.send_gate,
             delay_max_ms,
             UNWRITTEN_FACTOR * options.checkpoint_bytes,
+            DelayReading(self.store, self.committer, self.read_gate, options.group, self.node_id),
         )
         self.checkpoints = Checkpointing(
             DelayCheckpoints(self.store),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delay_node.pending import BadQuery, PendingMessages
+from delay_node.reading import DelayReading
 from delay_node.schedule_log import flags_and_times
 from delay_node.store import DelayStore, LimitReached
 from delay_node.trusted_clock import TrustedClock
@@ -73,6 +74,7 @@ class Handlers:
         send_gate: SendGate,
         delay_max_ms: int,
         unwritten_bytes_max: int,
+        reading: DelayReading,
     ) -> None:
         self._store = store
         self._pending = pending
@@ -92,6 +94,7 @@ class Handlers:
             Command.CHANGE_DELAYED: lambda c, f: self._query(c, f, self._change(f)),
             Command.CANCEL_DELAYED: lambda c, f: self._query(c, f, self._cancel(f)),
             Command.DELAYED_CALENDAR: lambda c, f: self._query(c, f, self._calendar(f)),
+            **reading.table(),
         }
 
     def handle(self, connection: Connection, frame: Frame) -> None:

@@ -450,6 +450,11 @@ class DelayStore:
                 self.refused += count
                 self.pending -= count
 
+    @property
+    def undecided_offset(self) -> int:
+        """Log offset of the last record whose effects have not followed yet, because it is not synced; -1: none."""
+        return self._effects[-1][0] if self._effects else -1
+
     def completed(self, synced_end: int) -> None:
         """Everything below `synced_end` is on disk: let its effects follow."""
         effects = self._effects

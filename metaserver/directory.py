@@ -45,6 +45,8 @@ class LiveGroup:
     reported: GroupState
     """What the master said of itself."""
     is_expired: bool = False
+    was_heard: bool = False
+    """Since this metaserver started; else `heard_at` is when it was loaded."""
     reason: str = ""
     policy_version: str = ""
     """The policy that the master applies; "" when it did not say."""
@@ -202,6 +204,7 @@ class Directory:
             row = replace(live.row, state=reported, master=request.node_id, in_sync=(request.node_id,))
             live.row, live.node, live.heard_at, live.reported = row, node, now, reported
             live.is_expired = False
+        live.was_heard = True
         live.reason = reason
         if is_new_log:
             logger.warning("node %s: %s", request.node_id, reason)

@@ -20,6 +20,7 @@ from metaserver.server import MetaHandlers
 from metaserver.snapshot import Metadata, Route
 from qmq.clock import Clock, SystemClock
 from qmq.daemon.admin_http import AdminHttp, BadRequest, number
+from qmq.daemon.read_gate import ReadGate
 from qmq.net.server import FrameServer, ServerLimits
 
 logger = logging.getLogger("qmq.meta")
@@ -47,6 +48,7 @@ class Metaserver:
         self.options = options
         self.clock: Clock = clock or SystemClock()
         self.directory = Directory(self.clock, rng or random.Random(), subject_groups_min=options.subject_groups_min)
+        self.read_gate = ReadGate(self.clock, token=options.read_token, bytes_per_second=0)
         self._repository = repository
         self._route_file = os.path.join(options.data_dir, "routes.json")
         self._saved: object = None
@@ -60,7 +62,7 @@ class Metaserver:
         self._loop = asyncio.get_running_loop()
         os.makedirs(self.options.data_dir, exist_ok=True)
         self.keeper = Keeper(self._repository, lambda route: self.handlers.route_stored(route), self.clock)
-        self.handlers = MetaHandlers(self.directory, self.keeper, self.clock)
+        self.handlers = MetaHandlers(self.directory, self.keeper, self.clock, self.read_gate)
         metadata = await self.keeper.load()
         from_file = metadata is None
         if metadata is None:
@@ -119,6 +121,7 @@ class Metaserver:
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
+        await self.read_gate.close()
         await self.tcp.close(0)
         await self.http.close()
         self._stop.set()

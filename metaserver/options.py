@@ -16,6 +16,7 @@ class MetaOptions:
     data_dir: str = option("var/meta", help="folder for the route snapshot and the default database")
     database_url: str = option("", help="postgres://, mysql:// or sqlite:// URL; default: SQLite in the data folder")
     subject_groups_min: int = option(2, help="broker groups of a new subject", minimum=1, maximum=100)
+    read_token: str = option("", help="what must be carried to list all nodes (Spark); empty: everybody may")
     connections_max: int = option(20_000, help="most connections of clients and nodes", minimum=1)
     stop_seconds: float = option(3.0, help="how long a stop waits for requests under way", unit="s", minimum=0)
     log_level: str = option("info", help="what is logged", choices=("debug", "info", "warning", "error"))

@@ -14,6 +14,7 @@ from metaserver.directory import Directory, Registered, Reloaded
 from metaserver.keeper import Keeper
 from metaserver.snapshot import ClientSeen, Route
 from qmq.clock import Clock
+from qmq.daemon.read_gate import ReadGate
 from qmq.errors import IllegalName, ProtocolError
 from qmq.net.server import Connection
 from qmq.protocol.codes import VERSIONS_SERVED, BrokerRequestType, ClientType, Command, ResponseCode, Role
@@ -28,6 +29,7 @@ from qmq.protocol.commands import (
 from qmq.protocol.extensions import NodePolicyRequest, NodePolicyResponse, NodeRegisterRequest
 from qmq.protocol.frames import FLAG_RESPONSE, Frame, encode_request
 from qmq.protocol.names import check_subject, split_subject
+from qmq.protocol.reading import NODES_MAX, ListNodesRequest, NodeLine, NodesPage
 
 logger = logging.getLogger("qmq.meta")
 
@@ -69,10 +71,11 @@ class _Client:
 class MetaHandlers:
     """Answers the frames of clients and nodes."""
 
-    def __init__(self, directory: Directory, keeper: Keeper, clock: Clock) -> None:
+    def __init__(self, directory: Directory, keeper: Keeper, clock: Clock, read_gate: ReadGate) -> None:
         self._directory = directory
         self._keeper = keeper
         self._clock = clock
+        self._read_gate = read_gate
         self._clients: dict[Connection, _Client] = {}
         self._by_subject: dict[str, set[Connection]] = {}
         self._kept = 0
@@ -97,6 +100,8 @@ class MetaHandlers:
                     self._broker_register(connection, frame)
                 case Command.BROKER_ACQUIRE_META:
                     self._acquire_meta(connection, frame)
+                case Command.LIST_NODES:
+                    self._list_nodes(connection, frame)
                 case Command.HEARTBEAT:
                     connection.reply(frame, Command.HEARTBEAT)
                 case _:
@@ -272,6 +277,42 @@ class MetaHandlers:
         self.counters.policies_sent += 1 if document else 0
         connection.reply(frame, ResponseCode.SUCCESS, NodePolicyResponse(version, document).encode(frame.version))
 
+    def _list_nodes(self, connection: Connection, frame: Frame) -> None:
+        request = ListNodesRequest.decode(frame.body, frame.version)
+
+        async def work() -> list[bytes]:
+            return [NodesPage(self._clock.wall_ms(), self._node_lines()).encode(frame.version)]
+
+        self._read_gate.serve(connection, frame, request.token, work)
+
+    def _node_lines(self) -> tuple[NodeLine, ...]:
+        """Every node that is known; one that is not its group's master counts as offline."""
+        now_ms, groups = self._clock.wall_ms(), self._directory.groups
+        lines = []
+        for node in sorted(self._directory.nodes.values(), key=lambda n: (n.broker_group, n.node_id))[:NODES_MAX]:
+            live = groups.get(node.broker_group)
+            is_master = live is not None and live.node is not None and live.node.node_id == node.node_id
+            state, seen_at_ms = GroupState.OFFLINE, -1
+            if live is not None and is_master:
+                state = live.state
+                if live.was_heard:
+                    seen_at_ms = now_ms - round(self._directory.heartbeat_age(live) * 1000)
+            lines.append(
+                NodeLine(
+                    node.broker_group,
+                    node.node_id,
+                    str(live.row.kind) if live is not None else "",
+                    _role_word(node.role),
+                    node.address,
+                    node.admin_address,
+                    str(state),
+                    live.row.epoch if live is not None else 0,
+                    node.log_end,
+                    seen_at_ms,
+                )
+            )
+        return tuple(lines)
+
     def _after(self, registered: Registered) -> None:
         node = registered.node
         now = self._clock.monotonic()
@@ -350,3 +391,8 @@ def _key(request: ClientRegisterRequest) -> Key:
 
 def _told(groups: tuple[BrokerGroupRoute, ...]) -> frozenset[tuple[str, str, int]]:
     return frozenset((group.name, group.master, group.state) for group in groups)
+
+
+def _role_word(role: int) -> str:
+    """A role as a word, the same for broker and delay nodes; "" for a number that is none."""
+    return Role(role).name.lower().removeprefix("delay_") if role in set(Role) else ""

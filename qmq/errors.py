@@ -101,6 +101,12 @@ class DeliveryAlreadySettled(QmqError):
     code = "client.delivery_settled"
 
 
+class ReadRefused(QmqError):
+    """A node does not let itself be read in bulk; `code` says why (`qmq.protocol.reading`)."""
+
+    code = "reading.refused"
+
+
 # --- daemon and metaserver ------------------------------------------------------------------------------------------
 
 

@@ -143,9 +143,9 @@ class Delivery:
         """Done."""
         _run(self._inner.ack())
 
-    def retry(self) -> None:
-        """Not done: try again later."""
-        _run(self._inner.retry())
+    def retry(self, *, cause: str = "") -> None:
+        """Not done: try again later; `cause` is a short label of why."""
+        _run(self._inner.retry(cause=cause))
 
     def __enter__(self) -> "Self":
         return self

@@ -34,6 +34,7 @@ from qmq.protocol.messages import (
     KEY_GROUP,
     KEY_MAX_RETRY,
     KEY_PULL_OFFSET,
+    KEY_RETRY_CAUSE,
     Message,
 )
 from qmq.protocol.names import (
@@ -295,7 +296,7 @@ class Consumer:
             fetcher.route.name,
             fetched.pull_sequence,
             fetched.received_at_ms,
-            lambda settled, is_done: self._settle(fetcher, settled, is_done),
+            lambda settled, is_done, cause: self._settle(fetcher, settled, is_done, cause),
         )
         self._hold(1)
         if self._at_most_once:
@@ -310,16 +311,16 @@ class Consumer:
         elif self._held <= self._limits.prefetch_messages // 2:
             self._room.set()
 
-    async def _settle(self, fetcher: Fetcher, delivery: Delivery, is_done: bool) -> None:
+    async def _settle(self, fetcher: Fetcher, delivery: Delivery, is_done: bool, cause: str) -> None:
         # A delivery that could not be sent back stays held and unsettled: nothing behind it is lost, and the prefetch
         # limit stops the consumer from taking ever more.
         if not is_done and not self._at_most_once:
-            await self._send_back(delivery)
+            await self._send_back(delivery, cause)
         if not self._at_most_once:
             fetcher.done(delivery.pull_sequence)
         self._hold(-1)
 
-    async def _send_back(self, delivery: Delivery) -> None:
+    async def _send_back(self, delivery: Delivery, cause: str) -> None:
         """Store the next attempt, or the dead letter; only then is this one acked."""
         old = delivery.message
         attempts_max = _whole(old.properties.get(KEY_MAX_RETRY), self._attempts_max)
@@ -335,7 +336,11 @@ class Consumer:
             KEY_GROUP: self.group,
             KEY_MAX_RETRY: str(attempts_max),
             KEY_PULL_OFFSET: str(delivery.pull_sequence),
+            KEY_RETRY_CAUSE: cause,
         }
+        if not cause:
+            # The one before had a cause perhaps: it is not this one's.
+            del properties[KEY_RETRY_CAUSE]
         subject = target(self.subject, self.group)
         message = Message(subject, old.message_id, properties, old.tags, 0, now_ms, now_ms)
         failures = 0

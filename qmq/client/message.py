@@ -17,6 +17,7 @@ from qmq.protocol.messages import (
     KEY_ATTEMPT,
     KEY_CREATED,
     KEY_EXPIRE,
+    KEY_RETRY_CAUSE,
     KEY_SCHEDULE,
     RESERVED_KEYS,
     Message,
@@ -29,6 +30,8 @@ Body = Mapping[str, str | int | float | bool] | str
 """Properties; or a text, which becomes the property `data`."""
 
 KEY_DATA = "data"
+CAUSE_CHARS_MAX = 120
+"""Longest cause of a retry; the rest of a longer one is left out."""
 EXPIRE_AFTER_MS = 15 * 60 * 1000
 """What the official client writes; nobody acts on it."""
 
@@ -95,6 +98,11 @@ def delayed_message(message: Message, due_ms: int) -> Message:
     return replace(message, properties=properties, flag=message.flag | FLAG_DELAY, time_ms=due_ms)
 
 
+def cause_label(text: str) -> str:
+    """A cause as it is stored: one line, at most CAUSE_CHARS_MAX characters, nothing that can't be written as UTF-8."""
+    return " ".join(text.encode("utf-8", "replace").decode().split())[:CAUSE_CHARS_MAX].rstrip()
+
+
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """The proof that a message is on disk: where, and with how many attempts."""
@@ -114,7 +122,7 @@ class Delivery:
     broker_group: str
     pull_sequence: int
     received_at_ms: int
-    _settle: "Callable[[Delivery, bool], Awaitable[None]]" = field(repr=False)
+    _settle: "Callable[[Delivery, bool, str], Awaitable[None]]" = field(repr=False)
     _is_settled: bool = False
 
     @property
@@ -149,6 +157,11 @@ class Delivery:
             return 1
 
     @property
+    def retry_cause(self) -> str:
+        """Why the attempt before was given back, as far as its consumer said; "" for the first."""
+        return self.message.properties.get(KEY_RETRY_CAUSE, "")
+
+    @property
     def created_at(self) -> datetime:
         """When the message, or this attempt of it, was made; UTC."""
         try:
@@ -163,25 +176,30 @@ class Delivery:
         Raises:
             DeliveryAlreadySettled: it was settled before.
         """
-        await self._settle_once(True)
+        await self._settle_once(True, "")
 
-    async def retry(self) -> None:
+    async def retry(self, *, cause: str = "") -> None:
         """Not done: try again after the brokers' retry delay; past the last attempt it becomes a dead letter.
 
         Returns when its next attempt is stored.
+
+        Args:
+            cause: why, as a short label such as "PaymentDeclined"; the next attempt carries it (`retry_cause`), and so does the
+                dead letter. Statistics count by it: what differs from message to message does not belong there. Cut to
+                CAUSE_CHARS_MAX characters.
 
         Raises:
             DeliveryAlreadySettled: it was settled before.
             SendFailed: the brokers refuse the message, or the consumer is closing; it is not settled then.
         """
-        await self._settle_once(False)
+        await self._settle_once(False, cause_label(cause))
 
-    async def _settle_once(self, is_done: bool) -> None:
+    async def _settle_once(self, is_done: bool, cause: str) -> None:
         if self._is_settled:
             raise DeliveryAlreadySettled(f"delivery of {self.message_id} was settled before")
         self._is_settled = True
         try:
-            await self._settle(self, is_done)
+            await self._settle(self, is_done, cause)
         except BaseException:
             # Its next attempt is not stored: it can be settled again, and comes again by itself if it is not.
             self._is_settled = False
@@ -197,10 +215,10 @@ class Delivery:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ack when the block ended well; retry when it raised, and let the exception go on."""
+        """Ack when the block ended well; retry when it raised, with the exception's class as cause, and let it go on."""
         if self._is_settled:
             return
         if kind is None:
             await self.ack()
         else:
-            await self.retry()
+            await self.retry(cause=kind.__name__)

@@ -21,6 +21,7 @@ from qmq.daemon.membership import Membership
 from qmq.daemon.node_metrics import NodeMetrics
 from qmq.daemon.node_options import NodeOptions
 from qmq.daemon.policy import NO_POLICY, NodePolicy, PolicyFile, decode_policy
+from qmq.daemon.read_gate import ReadGate
 from qmq.daemon.send_gate import SendGate
 from qmq.errors import ProtocolError
 from qmq.log.commit import FlushPolicy
@@ -61,6 +62,7 @@ class Node(ABC):
         self.policy: NodePolicy = NO_POLICY
         """What is in force."""
         self.send_gate = SendGate(self.clock)
+        self.read_gate = ReadGate(self.clock, token=options.read_token, bytes_per_second=options.read_bytes_per_second)
         self.started_at_ms = 0
         self.membership: Membership | None = None
         self._started_at = 0.0
@@ -222,6 +224,7 @@ class Node(ABC):
         self._stop_membership.set()
         if self._membership_task is not None:
             await asyncio.wait([self._membership_task])
+        await self.read_gate.close()
         await self.stopping()
         cut = await self.server.close(self.options.stop_seconds if self.committer.failed is None else 0)
         if cut:
@@ -323,8 +326,10 @@ class Node(ABC):
         room = log.room_bytes
         if self.disk_free_bytes < reserve and room < 2 * log_reserve:
             return f"no space: {self.disk_free_bytes} bytes free on disk, the reserve is {reserve}"
-        if room < log_reserve and self.committer.is_out_of_space:
-            return f"no space: {room} bytes left in the log, the reserve is {log_reserve}"
+        if room < log_reserve:
+            # Until the next segment is there, nobody knows whether there is space for it: what is left is for acks.
+            why = "no space" if self.committer.is_out_of_space else "the next segment is not made yet"
+            return f"{why}: {room} bytes left in the log, the reserve is {log_reserve}"
         return self.refuse_kind()
 
     def health(self) -> str:

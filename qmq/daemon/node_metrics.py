@@ -61,6 +61,13 @@ class NodeMetrics(Collector):
         yield self.counter("handler_errors", "Requests that met an error of ours", server.handler_errors)
         yield self.counter("received_bytes", "Bytes from clients", server.bytes_in)
         yield self.counter("sent_bytes", "Bytes to clients", server.bytes_out)
+        reads = node.read_gate.counters
+        yield self.by("bulk_reads", "Reads in bulk taken on, by command", "command", dict(reads.reads))
+        yield self.by("refused_bulk_reads", "Reads in bulk refused, by reason", "reason", dict(reads.refused))
+        yield self.counter("bulk_read_bytes", "Bytes that reads in bulk were answered with", reads.bytes)
+        yield self.counter(
+            "bulk_read_wait_seconds", "Time that reads in bulk waited for their rate", reads.waited_seconds
+        )
         yield self.gauge("connections", "Client connections (brokerActiveClientCount)", server.connections)
         yield self.gauge("unsynced_bytes", "Bytes appended and not on disk", log.pending_bytes)
         yield self.gauge("log_end_bytes", "Log offset behind the last commit", log.written_end)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from qmq.daemon.options import option
 
 MIB = 1 << 20
+READ_BYTES_PER_SECOND = 16 * MIB
+"""Measured: docs/performance.md."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,13 @@ class NodeOptions:
         help="bytes of unanswered requests per connection; reading pauses above it",
         unit="bytes",
         minimum=64 * 1024,
+    )
+    read_token: str = option("", help="what reads in bulk (Spark) must carry; empty: everybody may read")
+    read_bytes_per_second: int = option(
+        READ_BYTES_PER_SECOND,
+        help="most bytes that reads in bulk get, all readers together, so that producers hardly notice; 0: no limit",
+        unit="bytes/s",
+        minimum=0,
     )
     stop_seconds: float = option(10.0, help="how long a stop waits for requests under way", unit="s", minimum=0)
     read_only: bool = option(False, help="start refusing sends")

@@ -8,6 +8,7 @@ from a cache that all indexes share.
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from qmq.errors import LogError
 from qmq.log.disk import Disk, File
@@ -53,6 +54,87 @@ class HandleCache:
             self._open.pop(path, None)
 
 
+def _read_files(
+    handles: HandleCache, folder: str, entry_bytes: int, segments: Sequence[tuple[int, int]], begin: int, stop: int
+) -> list[bytes]:
+    """Entries [begin, stop), all of them in files; `segments` are (first, end) of those, ascending.
+
+    Raises:
+        LogError: a file can't be read.
+    """
+    parts = []
+    for first, end in segments:
+        at, until = max(begin, first), min(stop, end)
+        if at >= until:
+            continue
+        wanted = (until - at) * entry_bytes
+        try:
+            data = handles.get(_path(folder, first)).pread(wanted, (at - first) * entry_bytes)
+        except OSError as error:
+            raise LogError(f"index {folder}: {error}", code="log.index_unreadable") from error
+        # A file that was cut reads as zeros: such entries fail their check and are made again from the log.
+        parts.append(data.ljust(wanted, b"\0"))
+    return parts
+
+
+def _path(folder: str, first: int) -> str:
+    return f"{folder}/{first:0{_NAME_DIGITS}d}"
+
+
+class IndexView:
+    """An index as it was at one moment, to be read from any thread while the index goes on.
+
+    Files that the index drops meanwhile can't be read any more: who reads compares with its `begin` afterwards.
+    """
+
+    __slots__ = (
+        "_entry_bytes",
+        "_flushed_end",
+        "_folder",
+        "_handles",
+        "_segments",
+        "_tail",
+        "_tail_begin",
+        "begin",
+        "end",
+    )
+
+    def __init__(
+        self,
+        handles: HandleCache,
+        folder: str,
+        entry_bytes: int,
+        segments: tuple[tuple[int, int], ...],
+        bounds: tuple[int, int, int],
+        tail_begin: int,
+        tail: bytes,
+    ) -> None:
+        self._handles = handles
+        self._folder = folder
+        self._entry_bytes = entry_bytes
+        self._segments = segments
+        self.begin, self._flushed_end, self.end = bounds
+        self._tail_begin = tail_begin
+        self._tail = tail
+
+    def read(self, begin: int, end: int) -> bytes:
+        """Entries [begin, end), clipped to what the view holds.
+
+        Raises:
+            LogError: a file can't be read, or is gone.
+        """
+        begin, end = max(begin, self.begin), min(end, self.end)
+        if begin >= end:
+            return b""
+        size, parts = self._entry_bytes, []
+        if begin < self._flushed_end:
+            parts = _read_files(self._handles, self._folder, size, self._segments, begin, min(end, self._flushed_end))
+        if end > self._flushed_end:
+            at = max(begin, self._tail_begin) - self._tail_begin
+            parts.append(self._tail[at * size : (end - self._tail_begin) * size])
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
 class DenseIndex:
     """Entries [begin, end); those from `flushed_end` on are in memory only."""
 
@@ -92,11 +174,16 @@ class DenseIndex:
             self.flushed_end = self._firsts[-1] + handles.get(self._path(self._firsts[-1])).size() // entry_bytes
 
     def _path(self, first: int) -> str:
-        return f"{self._folder}/{first:0{_NAME_DIGITS}d}"
+        return _path(self._folder, first)
 
     @property
     def end(self) -> int:
         return self.flushed_end + len(self._tail) // self._entry_bytes
+
+    @property
+    def firsts(self) -> Sequence[int]:
+        """The first sequences of its files, ascending; the first file's may be below `begin`."""
+        return self._firsts
 
     @property
     def tail_bytes(self) -> int:
@@ -126,22 +213,31 @@ class DenseIndex:
         if begin >= self.flushed_end:
             at = (begin - self.flushed_end) * size
             return bytes(self._tail[at : at + (end - begin) * size])
-        parts = []
-        at = begin
-        while at < min(end, self.flushed_end):
-            first = self._first_of(at)
-            stop = min(end, self.flushed_end, self._end_of(first))
-            wanted = (stop - at) * size
-            try:
-                data = self._handles.get(self._path(first)).pread(wanted, (at - first) * size)
-            except OSError as error:
-                raise LogError(f"index {self._folder}: {error}", code="log.index_unreadable") from error
-            # A file that was cut reads as zeros: such entries fail their check and are made again from the log.
-            parts.append(data.ljust(wanted, b"\0"))
-            at = stop
+        stop = min(end, self.flushed_end)
+        parts = _read_files(self._handles, self._folder, size, self._segments_of(begin, stop), begin, stop)
         if end > self.flushed_end:
             parts.append(bytes(self._tail[: (end - self.flushed_end) * size]))
         return b"".join(parts)
+
+    def view(self, begin: int, end: int) -> IndexView:
+        """Entries [begin, end) as they are now, clipped to what there is; only those in memory are copied."""
+        begin, end = max(begin, self.begin), min(end, self.end)
+        tail_begin, tail = max(begin, self.flushed_end), b""
+        if end > tail_begin:
+            at = (tail_begin - self.flushed_end) * self._entry_bytes
+            tail = bytes(self._tail[at : at + (end - tail_begin) * self._entry_bytes])
+        segments = tuple(self._segments_of(begin, min(end, self.flushed_end)))
+        bounds = (begin, self.flushed_end, max(begin, end))
+        return IndexView(self._handles, self._folder, self._entry_bytes, segments, bounds, tail_begin, tail)
+
+    def _segments_of(self, begin: int, end: int) -> list[tuple[int, int]]:
+        """(first, end) of the files that hold entries [begin, end)."""
+        found = []
+        while begin < end:
+            first = self._first_of(begin)
+            found.append((first, self._end_of(first)))
+            begin = found[-1][1]
+        return found
 
     def _first_of(self, sequence: int) -> int:
         return self._firsts[bisect_right(self._firsts, sequence) - 1]

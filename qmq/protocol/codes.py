@@ -31,6 +31,13 @@ class Command(IntEnum):
     CANCEL_DELAYED = 206
     DELAYED_CALENDAR = 207
     NODE_POLICY = 208
+    LIST_RANGES = 209
+    READ_INDEX = 210
+    READ_PROGRESS = 211
+    READ_MESSAGES = 212
+    LIST_HOURS = 213
+    READ_SCHEDULE = 214
+    LIST_NODES = 215
 
 
 class ResponseCode(IntEnum):

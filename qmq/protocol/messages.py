@@ -27,6 +27,8 @@ KEY_MAX_RETRY = "qmq_maxRetryNum"
 KEY_ATTEMPT = "qmq_times"
 KEY_GROUP = "qmq_consumerGroupName"
 KEY_PULL_OFFSET = "qmq_pullOffset"
+KEY_RETRY_CAUSE = "qmq_retryCause"
+"""Ours: why the attempt before was given back, a short label. Clients of QMQ hand it on unseen."""
 KEY_CORRUPT = "qmq_corruptData"
 KEY_ENV = "qmq_env"
 KEY_SUB_ENV = "qmq_subEnv"
@@ -40,6 +42,7 @@ RESERVED_KEYS = frozenset(
         KEY_ATTEMPT,
         KEY_GROUP,
         KEY_PULL_OFFSET,
+        KEY_RETRY_CAUSE,
         KEY_CORRUPT,
         KEY_ENV,
         KEY_SUB_ENV,

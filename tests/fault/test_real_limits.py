@@ -132,10 +132,16 @@ async def test_f13_a_full_file_system_refuses_sends_and_nothing_else(small_file_
         client = Client(caller)
         await client.begin()
         stored = 0
-        while not (failures := await client.send(*(message(stored + n, size=20_000) for n in range(20)))):
-            stored += 20
-        assert {failure.result for failure in failures.values()} == {6}
-        assert "no space" in next(iter(failures.values())).remark
+        remark = ""
+        while "no space" not in remark:
+            failures = await client.send(*(message(stored + n, size=20_000) for n in range(20)))
+            remarks = {failure.remark for failure in failures.values()}
+            remark = " ".join(remarks)
+            stored += 20 - len(failures)
+            assert {failure.result for failure in failures.values()} <= {6}
+            assert len(failures) in (0, 20), remark
+            # Until it is known whether there is space, sends leave the reserve alone.
+            assert all("no space" in words or "not made yet" in words for words in remarks)
         last, taken = -1, 0
         while taken < stored:
             begin, got = await client.pull(limit=50, last=last)
@@ -151,4 +157,4 @@ async def test_f13_a_full_file_system_refuses_sends_and_nothing_else(small_file_
             await asyncio.sleep(0.1)
         await caller.close()
     finally:
-        assert broker.stop() == 0
+        assert broker.stop() == 0, broker.log.read_text()

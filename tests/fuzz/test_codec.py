@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from qmq.errors import ProtocolError
-from qmq.protocol import commands, extensions
+from qmq.protocol import commands, extensions, reading
 from qmq.protocol.frames import FrameReader
 from qmq.protocol.messages import decode_entries, decode_raws
 from qmq.protocol.scan import scan_batch, walk_raws
@@ -25,7 +25,7 @@ DECODERS: list[Callable[[bytes], Any]] = [
     decode_raws,
     commands.decode_send_response,
 ]
-for module in (commands, extensions):
+for module in (commands, extensions, reading):
     for name in dir(module):
         decode = getattr(getattr(module, name), "decode", None)
         if decode is not None and name not in ("Reader", "Writer"):

@@ -5,7 +5,9 @@ And F13: a full disk refuses sends at once and nothing else.
 
 import asyncio
 import contextlib
+import errno
 import logging
+import threading
 from pathlib import Path
 
 import pytest
@@ -156,6 +158,46 @@ async def test_f13_a_full_disk_refuses_sends_at_once_while_acks_and_pulls_go_on(
             assert await client.ack(begin, last) == ResponseCode.SUCCESS
         assert broker.readiness() == ""
         disk.capacity_bytes = 64 << 20
+        await eventually_async(lambda: not broker.refuse_sends(), 5, "sends are taken again without a restart")
+        assert not await client.send(message(5000))
+
+
+async def test_f13_while_the_next_segment_is_being_made_sends_leave_the_reserve_to_acks(tmp_path: Path) -> None:
+    """A disk may turn out to be full only when it has been written to for a while."""
+    disk = MemoryDisk()
+    full, tried = threading.Event(), threading.Event()
+
+    def creates_slowly(what: str, path: str) -> OSError | None:
+        if what != "create" or "/log/" not in path or not disk.capacity_bytes:
+            return None
+        tried.set()
+        full.wait(30)
+        return OSError(errno.ENOSPC, "no space", path)
+
+    disk.fail = creates_slowly
+    async with (
+        running_broker(tmp_path, disk=disk, segment_bytes=4 << 20, disk_reserve_bytes=1 << 20) as broker,
+        connected(broker) as client,
+    ):
+        try:
+            await client.begin()
+            await eventually_async(lambda: broker.log.prepared_bytes > 0, 5, "the second segment is there")
+            disk.capacity_bytes = 64 << 20
+            stored = 0
+            while not (failures := await client.send(message(stored, size=30_000))):
+                stored += 1
+            assert tried.is_set()
+            (failure,) = failures.values()
+            assert failure.result == SendResult.STORE_ERROR
+            assert "the next segment is not made yet: " in failure.remark
+            assert broker.log.room_bytes > 800_000
+            begin, got = await client.pull(limit=stored)
+            assert len(got) == stored
+            assert await client.ack(begin, begin + stored - 1) == ResponseCode.SUCCESS
+        finally:
+            full.set()
+        await eventually_async(lambda: "no space" in broker.refuse_sends(), 5, "it is told why")
+        disk.capacity_bytes = None
         await eventually_async(lambda: not broker.refuse_sends(), 5, "sends are taken again without a restart")
         assert not await client.send(message(5000))
 

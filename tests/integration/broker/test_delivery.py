@@ -207,13 +207,14 @@ async def test_retention_deletes_whole_segments_and_a_group_left_behind_is_told(
         connected(broker) as client,
     ):
         await client.begin()
-        for n in range(60):
-            await client.send(message(n, size=30_000), message(1000 + n, size=30_000))
+        sent = 0
+        # The log is kept from the older of two checkpoints on, and how far apart these are is the disk's affair.
+        while broker.checkpoints.floor < 2 << 20:
+            assert sent < 240, f"no two checkpoints behind 2 MiB: {broker.checkpoints.floor}"
+            await client.send(message(sent, size=30_000), message(1000 + sent, size=30_000))
+            sent += 1
         clock.advance(2 * 3600)
         await client.send(message(7777))
-        await eventually_async(
-            lambda: broker.checkpoints.saved > 0 and broker.checkpoints.last_position.offset > 2 << 20
-        )
         broker._tick()
         assert broker.store.log.begin >= 2 << 20
         begin, got = await client.pull(limit=500)

@@ -10,6 +10,7 @@ import pytest
 from qmq import Consumer, Producer, Timeouts
 from qmq.errors import QmqError
 from tests.support.processes import System
+from tests.support.waiting import eventually_async
 
 KILLS = 20
 
@@ -68,6 +69,8 @@ async def test_twenty_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -
             broker.kill()
             broker.start(wait=False)
             await asyncio.to_thread(broker.wait_ready)
+        # On a busy machine little gets through between kills.
+        await eventually_async(lambda: len(acknowledged) > 1000, 60, "enough was sent to mean something")
         stop.set()
         await producing
         deadline = asyncio.get_running_loop().time() + 60
@@ -78,7 +81,6 @@ async def test_twenty_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -
         await asyncio.gather(*consuming)
         missing = acknowledged - set(received)
         assert not missing, f"seed {seed}: {len(missing)} of {len(acknowledged)} acknowledged messages were lost"
-        assert len(acknowledged) > 1000, f"only {len(acknowledged)} sends succeeded: not much of a test"
         repeated = sum(count - 1 for count in received.values())
         # A message comes again only when its ack, or the answer to its send, was lost with a kill.
         assert repeated < len(received) / 2, f"{repeated} repetitions of {len(received)}"

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,7 @@ async def test_failing_handlers_see_the_next_attempt_and_then_a_dead_letter(syst
     @app.consumer("orders", group="billing", start="earliest", attempts_max=2, consumer_id="c@@1")
     async def charge(delivery: Delivery) -> None:
         seen.append((delivery.properties["kind"], delivery.attempt))
+        assert delivery.retry_cause == ("" if delivery.attempt == 1 else "RuntimeError")
         if delivery.properties["kind"] == "poison" or delivery.attempt == 1:
             raise RuntimeError("told to fail")
 
@@ -40,12 +42,32 @@ async def test_failing_handlers_see_the_next_attempt_and_then_a_dead_letter(syst
     async with Consumer(system.meta_url, "%DEAD_RETRY%orders%billing", "ops", start="earliest") as dead:
         (letter,) = await dead.pull(1, timeout=10)
         assert letter.properties == {"kind": "poison"}
-        assert letter.attempt == 3
+        assert (letter.attempt, letter.retry_cause) == (3, "RuntimeError")
         await letter.ack()
     assert Counter(seen) == Counter({("poison", 1): 1, ("poison", 2): 1, ("good", 1): 1, ("good", 2): 1})
     await charge(letter) if letter.properties["kind"] == "never" else None
     app.stop()
     await asyncio.wait_for(running, 20)
+
+
+async def test_a_retry_says_why_and_the_next_one_does_not_repeat_it(system: System) -> None:
+    options: dict[str, Any] = {"start": "earliest", "attempts_max": 3}
+    async with (
+        Producer(system.meta_url, app="test") as producer,
+        Consumer(system.meta_url, "orders", "billing", **options) as consumer,
+    ):
+        with pytest.raises(LocalProtocolError, match="belongs to the protocol"):
+            await producer.send("orders", {"qmq_retryCause": "mine"})
+        await producer.send("orders", {"number": 1})
+        causes = []
+        for cause in ("  Payment\ndeclined\ud800 ", "", "x" * 200):
+            (delivery,) = await consumer.pull(1, timeout=20)
+            causes.append(delivery.retry_cause)
+            assert delivery.properties == {"number": "1"}
+            await delivery.retry(cause=cause)
+        async with Consumer(system.meta_url, "%DEAD_RETRY%orders%billing", "ops", start="earliest") as dead:
+            (letter,) = await dead.pull(1, timeout=20)
+        assert [*causes, letter.retry_cause] == ["", "Payment declined?", "", "x" * 120]
 
 
 async def test_a_dead_broker_group_is_left_for_the_other_and_everything_arrives(system: System) -> None:
@@ -164,5 +186,12 @@ def test_the_blocking_face_has_the_same_names(system: System) -> None:
                 found.append(delivery.properties["number"])
             if len(found) == 2:
                 break
+        with blocking.Producer(system.meta_url, app="test") as producer:
+            producer.send("orders", {"number": 3})
+        (failed,) = consumer.pull(1, timeout=20)
+        failed.retry(cause="TooBusy")
+        (again,) = consumer.pull(1, timeout=20)
+        assert (again.attempt, again.retry_cause) == (2, "TooBusy")
+        again.ack()
     assert sorted(found) == ["1", "2"]
     assert sum(thread.name == "qmq-sync" for thread in threading.enumerate()) == 1

@@ -48,6 +48,7 @@ async def client_of(port: int) -> AsyncIterator[Client]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 async def test_twenty_kills_lose_nothing_deliver_nothing_early_and_nothing_cancelled(tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
@@ -66,6 +67,10 @@ async def test_twenty_kills_lose_nothing_deliver_nothing_early_and_nothing_cance
         process, port = delay_process(system)
         await start(process)
 
+        def gone() -> set[str]:
+            """They were said never to come."""
+            return {m for m, outcome in cancelled.items() if outcome in (Outcome.DONE, Outcome.UNCHANGED)}
+
         async def produce() -> None:
             number = 0
             while not stop.is_set():
@@ -73,7 +78,9 @@ async def test_twenty_kills_lose_nothing_deliver_nothing_early_and_nothing_cance
                     async with client_of(port) as client:
                         while not stop.is_set():
                             now = now_ms()
-                            batch = [delayed(number + i, now + rng.randrange(1_500)) for i in range(40)]
+                            # Every fourth is due late enough to be cancelled where a commit takes a second.
+                            dues_in = [rng.randrange(1_500 if i % 4 else 6_000) for i in range(40)]
+                            batch = [delayed(number + i, now + due_in) for i, due_in in enumerate(dues_in)]
                             number += 40
                             dues.update((item.message_id, item.time_ms) for item in batch)
                             assert await client.send(*batch) == {}
@@ -88,7 +95,11 @@ async def test_twenty_kills_lose_nothing_deliver_nothing_early_and_nothing_cance
                     async with client_of(port) as client:
                         while not stop.is_set():
                             known = list(acknowledged - asked)
-                            chosen = rng.sample(known, min(5, len(known)))
+                            # Those due last, most of them still to come, and any.
+                            last = sorted(known, key=dues.__getitem__)[-20:]
+                            chosen = list(
+                                {*rng.sample(last, min(3, len(last))), *rng.sample(known, min(2, len(known)))}
+                            )
                             asked.update(chosen)
                             targets = [DelayedTarget(m, "orders", dues[m]) for m in chosen]
                             for change in await client.change(Operation.CANCEL, *targets):
@@ -124,10 +135,12 @@ async def test_twenty_kills_lose_nothing_deliver_nothing_early_and_nothing_cance
                 await asyncio.sleep(rng.uniform(0.05, 0.6))
                 process.kill()
                 await start(process)
+            await eventually_async(lambda: len(acknowledged) > 1_000, 120, "enough acknowledged to mean something")
+            await eventually_async(lambda: len(gone()) > 50, 60, "enough cancelled to mean something")
+            await eventually_async(lambda: len(recorded) > 20, 60, "enough recorded as delivered to mean something")
             stop.set()
             await asyncio.gather(*tasks)
-            gone = {m for m, outcome in cancelled.items() if outcome in (Outcome.DONE, Outcome.UNCHANGED)}
-            expected = acknowledged - gone - (asked - cancelled.keys())
+            expected = acknowledged - gone() - (asked - cancelled.keys())
             await eventually_async(lambda: expected <= set(system.counts("orders")), 30, "everything acknowledged came")
             async with client_of(port) as client:
                 left = [m for m in expected if "pending" in [i.state for i in (await client.find(m)).items]][:5]
@@ -137,15 +150,12 @@ async def test_twenty_kills_lose_nothing_deliver_nothing_early_and_nothing_cance
             process.stop()
         counts = system.counts("orders")
         assert not early, f"seed {seed}: {len(early)} messages came early"
-        assert len(acknowledged) > 1_000, "too little happened to mean something"
-        assert len(gone) > 50, "too little was cancelled to mean something"
-        wrong = sorted(m for m in gone if counts[m])
+        wrong = sorted(m for m in gone() if counts[m])
         assert not wrong, f"seed {seed}: cancelled and delivered: {wrong[:5]}"
-        assert len(recorded) > 20
         again = {m: (n, counts[m]) for m, n in recorded.items() if counts[m] != n}
         assert not again, f"seed {seed}: recorded as delivered, and sent again: {list(again.items())[:5]}"
         doubled = sum(count > 1 for count in counts.values())
-        print(f"{len(acknowledged)} acknowledged, {len(gone)} cancelled, {doubled} delivered more than once")
+        print(f"{len(acknowledged)} acknowledged, {len(gone())} cancelled, {doubled} delivered more than once")
 
 
 async def test_f33_a_kill_around_a_burst_in_one_second(tmp_path: Path) -> None:

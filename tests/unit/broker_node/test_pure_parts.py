@@ -15,6 +15,7 @@ from broker_node.actions import (
     Pull,
     RecordKind,
     SequenceRun,
+    Settle,
     Start,
     decode_action,
     decode_messages_head,
@@ -33,6 +34,7 @@ numbers = st.integers(0, 2**62)
 heads = (names, names, names, numbers, st.booleans())
 actions = st.one_of(
     st.builds(Ack, *heads, numbers, numbers),
+    st.builds(Settle, *heads, numbers, numbers),
     st.builds(Offline, *heads),
     st.builds(Forget, *heads),
     st.builds(Start, *heads, numbers, st.integers(0, 255)),
@@ -122,6 +124,7 @@ def test_record_kinds_are_for_ever() -> None:
         "OFFLINE": 4,
         "START": 5,
         "FORGET": 6,
+        "SETTLE": 7,
     }
 
 

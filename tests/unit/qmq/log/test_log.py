@@ -247,3 +247,29 @@ def test_segments_go_by_age_or_size_but_never_above_what_is_needed() -> None:
     assert cut(keep_ms=100) == 40
     assert cut(keep_ms=100_000, keep_bytes=30) == 20
     assert cut(keep_ms=100_000) == 0
+
+
+def test_a_view_reads_an_index_as_it_was_while_the_index_goes_on() -> None:
+    disk = MemoryDisk()
+    index = DenseIndex(disk, "index", 4, handles=HandleCache(disk, 2), segment_entries=10)
+
+    def entries(begin: int, end: int) -> bytes:
+        return b"".join(n.to_bytes(4, "big") for n in range(begin, end))
+
+    index.append(entries(0, 25))
+    index.flush()
+    index.append(entries(25, 33))
+    for begin in (0, 5, 12, 25, 28, 33, 40):
+        for end in (0, 5, 20, 25, 30, 33, 50):
+            view = index.view(begin, end)
+            assert view.read(0, 99) == entries(begin, min(end, 33)), (begin, end)
+            assert view.read(begin + 2, end - 2) == entries(begin + 2, min(end - 2, 33)), (begin, end)
+    whole = index.view(0, 99)
+    index.flush()
+    index.append(entries(33, 50))
+    index.flush()
+    assert (whole.begin, whole.end, whole.read(0, 99)) == (0, 33, entries(0, 33))
+    index.drop_before(15)
+    assert whole.read(15, 99) == entries(15, 33)
+    with pytest.raises(LogError, match="index"):
+        whole.read(0, 99)

@@ -10,6 +10,8 @@ from qmq.errors import LocalProtocolError, ProtocolError
 from qmq.protocol import commands as c
 from qmq.protocol import extensions as e
 from qmq.protocol.messages import (
+    KEY_RETRY_CAUSE,
+    RESERVED_KEYS,
     Message,
     decode_entries,
     decode_raws,
@@ -173,3 +175,9 @@ def test_large_strings_come_back_whole(piece: str, times: int) -> None:
     assert get_large_string(properties, "big") == text
     assert all(len(value.encode("utf-16-be")) // 2 <= 8192 for value in properties.values())
     assert get_large_string(properties, "other") is None
+
+
+def test_our_own_property_is_reserved_and_in_no_frame_of_the_official_client() -> None:
+    assert KEY_RETRY_CAUSE in RESERVED_KEYS
+    assert [name for name, frame in FRAMES.items() if b"qmq_createTime" in frame], "frames show their properties"
+    assert not [name for name, frame in FRAMES.items() if KEY_RETRY_CAUSE.encode() in frame]

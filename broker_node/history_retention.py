@@ -1,0 +1,71 @@
+"""Retention of groups' histories (progress logs): as long as messages are kept, in whole files.
+
+A file goes when all its entries are too old, so of each history at most one file's worth (48 MiB) is kept beyond that. A group's
+position and what it holds are not in there.
+"""
+
+import logging
+from collections import deque
+
+from broker_node.progress_log import time_of
+from broker_node.store import MessageStore
+from broker_node.subject import Group
+from broker_node.subject_retention import CHECKPOINTS_BEFORE_REMOVAL
+from qmq.errors import LogError
+from qmq.log.index import DenseIndex
+
+logger = logging.getLogger("qmq.broker.retention")
+
+LOOK_SECONDS = 600.0
+"""How often all histories are looked at."""
+TICK_SUBJECTS_MAX = 200
+"""Subjects looked at in one tick. A history of one file costs nothing, another one a read of one entry."""
+
+
+class HistoryRetention:
+    """Drops files of histories that are too old."""
+
+    def __init__(self, store: MessageStore, keep_hours: float) -> None:
+        self._store = store
+        self._keep_ms = round(keep_hours * 3_600_000)
+        self._turn: deque[str] = deque()
+        self._look_at: float | None = None
+        self.dropped = 0
+
+    def tick(self, now: float, checkpoints_saved: int) -> None:
+        """Look at some subjects' groups; `now` is monotonic, in seconds."""
+        if not self._turn and (self._look_at is None or now >= self._look_at):
+            self._look_at = now + LOOK_SECONDS
+            self._turn.extend(self._store.subjects)
+        for _ in range(min(len(self._turn), TICK_SUBJECTS_MAX)):
+            subject = self._store.subjects.get(self._turn.popleft())
+            for group in subject.groups.values() if subject is not None else ():
+                self._look(group, checkpoints_saved)
+
+    def _look(self, group: Group, checkpoints_saved: int) -> None:
+        history = group.history
+        try:
+            if group.old_history is None:
+                first_kept = self._first_kept(history)
+                if first_kept > history.begin:
+                    group.old_history = checkpoints_saved, first_kept
+                return
+            # As with index files: a crash must not find that an older checkpoint counts on more than there is.
+            saved, first_kept = group.old_history
+            if checkpoints_saved >= saved + CHECKPOINTS_BEFORE_REMOVAL:
+                group.old_history = None
+                self.dropped += first_kept - history.begin
+                history.drop_before(first_kept)
+        except (LogError, OSError) as error:
+            logger.error("group %s of %s: its history stays: %s", group.progress.group, group.progress.subject, error)
+
+    def _first_kept(self, history: DenseIndex) -> int:
+        """The first entry of the oldest file that holds a young one."""
+        before_ms = self._store.clock.wall_ms() - self._keep_ms
+        kept = history.begin
+        for first in history.firsts[1:]:
+            # Times may step back with the wall clock, by less than it matters here: the last entry stands for its file.
+            if time_of(history, first - 1) >= before_ms:
+                break
+            kept = first
+        return kept

@@ -1,0 +1,286 @@
+"""Reads in bulk (LIST_RANGES, READ_INDEX, READ_PROGRESS, READ_MESSAGES): what Spark reads, as it lies on disk.
+
+The event loop looks up where things are and copies what is in memory only; files are read in the gate's thread. Only synced
+entries leave: a consume log holds no others, and an answer with progress entries waits for the commit of the newest action.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct
+from zlib import crc32
+
+from broker_node import consume_log, progress_log
+from broker_node.consume_log import ENTRY_BYTES
+from broker_node.message_log import MessageLog
+from broker_node.progress_log import PROGRESS_ENTRY_BYTES, consumer_key
+from broker_node.store import MessageStore
+from broker_node.subject import Group, Subject
+from qmq.clock import Clock
+from qmq.daemon.committer import Committer
+from qmq.daemon.read_gate import ReadGate
+from qmq.errors import LogError, ReadRefused
+from qmq.log.index import DenseIndex, IndexView
+from qmq.net.server import Connection
+from qmq.protocol.codes import Command
+from qmq.protocol.frames import Frame
+from qmq.protocol.reading import (
+    GROUP_CURSOR,
+    RANGES_PAGE_MAX,
+    UNBOUNDED_MS,
+    UNKNOWN_GROUP,
+    UNKNOWN_SUBJECT,
+    WRONG_RANGE,
+    EntriesPage,
+    GroupRange,
+    ListRangesRequest,
+    RangesPage,
+    ReadRequest,
+    SubjectRange,
+)
+
+PAGE_BYTES = 1 << 20
+"""About how large a page of LIST_RANGES gets: the next group begins another page."""
+SLICE_SUBJECTS = 50
+"""Subjects looked at before the event loop serves clients again."""
+MESSAGE_BYTES_GUESSED = 256
+"""How many index entries are read for a page of messages; fewer leave when messages are larger."""
+_SUBJECT_BYTES = 150
+_GROUP_BYTES = 200
+_CHECK = Struct(">I")
+_CHECK_BYTES = _CHECK.size
+_SIZE_AT = 8
+_SIZE_BYTES = 4
+
+
+@dataclass(slots=True)
+class _Bounds:
+    """A range before it is cut to the time asked for; `view` None: it is not cut."""
+
+    begin: int
+    end: int
+    view: IndexView | None = None
+
+    def cut(self, find: Callable[[IndexView, int], int], from_ms: int, to_ms: int) -> tuple[int, int]:
+        """The range of [from, to); from any thread."""
+        if self.view is None:
+            return self.begin, self.end
+        begin = self.begin if from_ms == UNBOUNDED_MS else find(self.view, from_ms)
+        end = self.end if to_ms == UNBOUNDED_MS else find(self.view, to_ms)
+        return begin, max(begin, end)
+
+
+@dataclass(slots=True)
+class _Found:
+    """A subject, or a part of its groups, as it was on the event loop."""
+
+    name: str
+    bounds: _Bounds
+    groups: list[tuple[str, bool, int, _Bounds, tuple[tuple[int, str], ...], IndexView]]
+
+
+class BrokerReading:
+    """Answers reads in bulk over a broker's store."""
+
+    def __init__(
+        self, store: MessageStore, committer: Committer, clock: Clock, gate: ReadGate, broker_group: str, node_id: str
+    ) -> None:
+        self._store = store
+        self._committer = committer
+        self._clock = clock
+        self._gate = gate
+        self._broker_group = broker_group
+        self._node_id = node_id
+        self._names: list[str] = []
+        """All subjects, sorted; made anew when one came."""
+
+    def table(self) -> dict[int, Callable[[Connection, Frame], None]]:
+        """The commands and their handlers."""
+        return {
+            Command.LIST_RANGES: self._list_ranges,
+            Command.READ_INDEX: self._read_index,
+            Command.READ_PROGRESS: self._read_progress,
+            Command.READ_MESSAGES: self._read_messages,
+        }
+
+    def _list_ranges(self, connection: Connection, frame: Frame) -> None:
+        request = ListRangesRequest.decode(frame.body, frame.version)
+        self._gate.serve(connection, frame, request.token, lambda: self._ranges(request, frame.version))
+
+    def _read_index(self, connection: Connection, frame: Frame) -> None:
+        request = ReadRequest.decode(frame.body, frame.version)
+        self._gate.serve(connection, frame, request.token, lambda: self._index(request))
+
+    def _read_progress(self, connection: Connection, frame: Frame) -> None:
+        request = ReadRequest.decode(frame.body, frame.version)
+        self._gate.serve(connection, frame, request.token, lambda: self._progress(request))
+
+    def _read_messages(self, connection: Connection, frame: Frame) -> None:
+        request = ReadRequest.decode(frame.body, frame.version)
+        self._gate.serve(connection, frame, request.token, lambda: self._messages(request))
+
+    # --- ranges ----------------------------------------------------------------------------------------------------
+
+    async def _ranges(self, request: ListRangesRequest, version: int) -> list[bytes]:
+        now_ms = self._clock.wall_ms()
+        # What was stored, or done, before now is in the answer: that makes `read_at_ms` a watermark.
+        await self._synced(self._store.unsynced_offset)
+        limit = max(1, min(request.limit, RANGES_PAGE_MAX))
+        found, next_after, newest = await self._look(request, limit)
+        await self._synced(newest)
+        subjects = await self._gate.in_thread(_cut, found, request.from_ms, request.to_ms)
+        page = RangesPage(self._broker_group, self._node_id, now_ms, subjects, next_after)
+        return [page.encode(version)]
+
+    async def _look(self, request: ListRangesRequest, limit: int) -> tuple[list[_Found], str, int]:
+        """What is there from `after` on, the cursor behind it, and the log offset of the newest action in it."""
+        store = self._store
+        if len(self._names) != len(store.subjects):
+            self._names = sorted(store.subjects)
+        names = self._names
+        subject_after, is_within, group_after = request.after.partition(GROUP_CURSOR)
+        at = bisect_right(names, subject_after)
+        if is_within and subject_after in store.subjects:
+            at -= 1
+        else:
+            group_after = ""
+        is_timed = (request.from_ms, request.to_ms) != (UNBOUNDED_MS, UNBOUNDED_MS)
+        found: list[_Found] = []
+        size, newest = 0, -1
+        while at < len(names):
+            if len(found) >= limit or size >= PAGE_BYTES:
+                return found, names[at - 1], newest
+            if len(found) % SLICE_SUBJECTS == SLICE_SUBJECTS - 1:
+                await asyncio.sleep(0)
+            subject = store.subjects[names[at]]
+            store.adjust_begin(subject)
+            item = _Found(subject.name, _bounds(subject.consume_log.index, is_timed), [])
+            found.append(item)
+            size += _SUBJECT_BYTES + len(subject.name)
+            for name in sorted(name for name in subject.groups if name > group_after):
+                if size >= PAGE_BYTES and item.groups:
+                    return found, f"{subject.name}{GROUP_CURSOR}{item.groups[-1][0]}", newest
+                group = subject.groups[name]
+                progress = group.progress
+                newest = max(newest, progress.applied_at)
+                consumers = tuple((consumer_key(c), c) for c in {**group.departed, **progress.consumers})
+                size += _GROUP_BYTES + len(name) + sum(10 + len(c) for _, c in consumers)
+                bounds = _bounds(group.history, is_timed)
+                oldest = group.history.view(bounds.begin, bounds.begin + 1)
+                item.groups.append((name, progress.broadcast, progress.next_sequence, bounds, consumers, oldest))
+            group_after = ""
+            at += 1
+        return found, "", newest
+
+    async def _synced(self, offset: int) -> None:
+        """Wait until the record at a log offset is on disk."""
+        if offset < 0:
+            return
+        done = asyncio.Event()
+        self._committer.when_synced(offset, done.set)
+        await done.wait()
+
+    # --- entries ---------------------------------------------------------------------------------------------------
+
+    def _subject(self, request: ReadRequest) -> Subject:
+        if not 0 <= request.begin <= request.end:
+            raise ReadRefused(f"[{request.begin}, {request.end}) is no range", code=WRONG_RANGE)
+        subject = self._store.subjects.get(request.subject)
+        if subject is None:
+            raise ReadRefused(f"subject {request.subject[:120]!r} is not on this node", code=UNKNOWN_SUBJECT)
+        self._store.adjust_begin(subject)
+        return subject
+
+    def _group(self, subject: Subject, name: str) -> Group:
+        group = subject.groups.get(name)
+        if group is None:
+            raise ReadRefused(
+                f"group {name[:120]!r} of subject {subject.name!r} is not on this node", code=UNKNOWN_GROUP
+            )
+        return group
+
+    async def _index(self, request: ReadRequest) -> list[bytes]:
+        index = self._subject(request).consume_log.index
+        count = max(1, self._gate.piece_bytes(request.bytes_max) // ENTRY_BYTES)
+        first, data = await self._entries(index, request.begin, request.end, count, ENTRY_BYTES)
+        return _page(index.begin, index.end, first, data)
+
+    async def _progress(self, request: ReadRequest) -> list[bytes]:
+        subject = self._subject(request)
+        group = self._group(subject, request.group)
+        count = max(1, self._gate.piece_bytes(request.bytes_max) // PROGRESS_ENTRY_BYTES)
+        history, end = group.history, group.history.end
+        await self._synced(group.progress.applied_at)
+        last = max(request.begin, min(request.end, end))
+        first, data = await self._entries(history, request.begin, last, count, PROGRESS_ENTRY_BYTES)
+        if self._group(subject, request.group) is not group:
+            raise ReadRefused("the group was forgotten meanwhile and is another one now", code=UNKNOWN_GROUP)
+        return _page(history.begin, end, first, data)
+
+    async def _entries(
+        self, index: DenseIndex, begin: int, end: int, count: int, entry_bytes: int
+    ) -> tuple[int, bytes]:
+        """Up to `count` entries of [begin, end), and the number of the first: above `begin` where retention took some."""
+        while True:
+            first = max(begin, min(index.begin, end))
+            view = index.view(first, min(end, first + count))
+            try:
+                data = await self._gate.in_thread(view.read, view.begin, view.end)
+            except LogError:
+                if min(index.begin, end) <= first:
+                    raise
+                continue
+            if min(index.begin, end) <= first:
+                return first, data
+            # Retention came in between: what it took is not handed out, be it still in the file or not.
+
+    async def _messages(self, request: ReadRequest) -> list[bytes]:
+        index = self._subject(request).consume_log.index
+        bytes_max = self._gate.piece_bytes(request.bytes_max)
+        count = max(1, bytes_max // (ENTRY_BYTES + MESSAGE_BYTES_GUESSED))
+        first, entries = await self._entries(index, request.begin, request.end, count, ENTRY_BYTES)
+        entries, raws = await self._gate.in_thread(_with_raws, self._store.message_log, entries, bytes_max)
+        return [*_page(index.begin, index.end, first, entries), len(raws).to_bytes(4, "big"), raws]
+
+
+def _page(begin: int, end: int, first: int, data: bytes) -> list[bytes]:
+    head = EntriesPage(begin, end, first, data).head()
+    return [head, len(data).to_bytes(4, "big"), data]
+
+
+def _bounds(index: DenseIndex, is_timed: bool) -> _Bounds:
+    begin, end = index.begin, index.end
+    return _Bounds(begin, end, index.view(begin, end) if is_timed and begin < end else None)
+
+
+def _cut(found: list[_Found], from_ms: int, to_ms: int) -> tuple[SubjectRange, ...]:
+    """The ranges of what was found; from any thread. Raises LogError."""
+    subjects = []
+    for item in found:
+        groups = []
+        for name, broadcast, next_sequence, bounds, consumers, oldest in item.groups:
+            cut = bounds.cut(progress_log.find_time, from_ms, to_ms)
+            began_at_ms = progress_log.time_of(oldest, bounds.begin) if bounds.end > bounds.begin else -1
+            groups.append(
+                GroupRange(name, broadcast, next_sequence, bounds.begin, bounds.end, *cut, consumers, began_at_ms)
+            )
+        cut = item.bounds.cut(consume_log.find_time, from_ms, to_ms)
+        subjects.append(SubjectRange(item.name, item.bounds.begin, item.bounds.end, *cut, tuple(groups)))
+    return tuple(subjects)
+
+
+def _with_raws(log: MessageLog, index_bytes: bytes, bytes_max: int) -> tuple[bytes, bytes]:
+    """Entries with the messages they point at, up to `bytes_max` of them; from any thread.
+
+    A message that fails its check is withheld: its entry gets size 0. Repairing is for pulls.
+    """
+    raws = log.read_raws(index_bytes, cached_only=False, bytes_max=bytes_max)
+    entries = bytearray(index_bytes[: len(raws) * ENTRY_BYTES])
+    for i, raw in enumerate(raws):
+        if raw is None:
+            begin = i * ENTRY_BYTES
+            entries[begin + _SIZE_AT : begin + _SIZE_AT + _SIZE_BYTES] = bytes(_SIZE_BYTES)
+            check_at = begin + ENTRY_BYTES - _CHECK_BYTES
+            _CHECK.pack_into(entries, check_at, crc32(entries[begin:check_at]))
+    return bytes(entries), b"".join(raw for raw in raws if raw is not None)

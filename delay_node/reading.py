@@ -1,0 +1,148 @@
+"""Reads in bulk (LIST_HOURS, READ_SCHEDULE): the schedule by hour of due time, entries as they lie on disk.
+
+An hour that is read is opened like one that somebody asks about: what became of each of its messages is a byte in memory. Only
+synced messages have numbers, and an answer waits until the decisions it tells of are synced.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Callable
+
+import numpy as np
+
+from delay_node.schedule_log import INDEX_BYTES, ScheduleLog, checks_of, is_whole
+from delay_node.store import DelayStore
+from qmq.daemon.committer import Committer
+from qmq.daemon.read_gate import ReadGate
+from qmq.errors import ReadRefused
+from qmq.net.server import Connection
+from qmq.protocol.codes import Command
+from qmq.protocol.frames import Frame
+from qmq.protocol.reading import (
+    HOURS_PAGE_MAX,
+    UNKNOWN_HOUR,
+    WRONG_RANGE,
+    HourCounts,
+    HoursPage,
+    ListHoursRequest,
+    ReadScheduleRequest,
+    SchedulePage,
+)
+from qmq.protocol.scan import CRC_BYTES
+
+NAMES_BYTES = 1 << 20
+"""About how many bytes of subject names one answer holds."""
+ENTRY_BYTES = INDEX_BYTES + 1
+"""What a message takes in an answer without its body."""
+MESSAGE_BYTES_GUESSED = 256
+"""How many entries are read for a page with bodies; fewer leave when messages are larger."""
+
+
+class DelayReading:
+    """Answers reads in bulk over a delay node's store."""
+
+    def __init__(
+        self, store: DelayStore, committer: Committer, gate: ReadGate, broker_group: str, node_id: str
+    ) -> None:
+        self._store = store
+        self._committer = committer
+        self._gate = gate
+        self._broker_group = broker_group
+        self._node_id = node_id
+
+    def table(self) -> dict[int, Callable[[Connection, Frame], None]]:
+        """The commands and their handlers."""
+        return {Command.LIST_HOURS: self._list_hours, Command.READ_SCHEDULE: self._read_schedule}
+
+    def _list_hours(self, connection: Connection, frame: Frame) -> None:
+        request = ListHoursRequest.decode(frame.body, frame.version)
+        self._gate.serve(connection, frame, request.token, lambda: self._hours(request, frame.version))
+
+    def _read_schedule(self, connection: Connection, frame: Frame) -> None:
+        request = ReadScheduleRequest.decode(frame.body, frame.version)
+        self._gate.serve(connection, frame, request.token, lambda: self._schedule(request, frame.version))
+
+    async def _hours(self, request: ListHoursRequest, version: int) -> list[bytes]:
+        store = self._store
+        at = bisect_right(store.order, request.after)
+        numbers = store.order[at : at + max(1, min(request.limit, HOURS_PAGE_MAX))]
+        hours = []
+        for number in numbers:
+            hour = store.hours[number]
+            data_bytes = hour.schedule.data.end
+            hours.append(HourCounts(number, hour.schedule.count, hour.pending, hour.refused, data_bytes))
+        next_after = numbers[-1] if at + len(numbers) < len(store.order) else -1
+        names, first = store.subject_names, max(0, request.subjects_from)
+        last, room = first, NAMES_BYTES
+        while last < len(names) and room > 0:
+            room -= 2 + len(names[last].encode())
+            last += 1
+        page = HoursPage(
+            self._broker_group, self._node_id, tuple(hours), first, tuple(names[first:last]), len(names), next_after
+        )
+        return [page.encode(version)]
+
+    async def _schedule(self, request: ReadScheduleRequest, version: int) -> list[bytes]:
+        if not 0 <= request.begin <= request.end:
+            raise ReadRefused(f"[{request.begin}, {request.end}) is no range", code=WRONG_RANGE)
+        hour = self._store.hours.get(request.hour)
+        if hour is None:
+            raise ReadRefused(f"hour {request.hour} has no messages on this node", code=UNKNOWN_HOUR)
+        bytes_max = self._gate.piece_bytes(request.bytes_max)
+        each = ENTRY_BYTES + (MESSAGE_BYTES_GUESSED if request.with_data else 0)
+        await self._store.open(hour)
+        end = hour.schedule.count
+        first = request.begin
+        last = max(first, min(request.end, end, first + max(1, bytes_max // each)))
+        assert hour.states is not None
+        states = bytes(hour.states[first:last])
+        await self._decided()
+        if request.with_data:
+            entries, sizes, raws = await self._gate.in_thread(_with_raws, hour.schedule, first, last, bytes_max)
+        else:
+            entries, sizes, raws = await self._gate.in_thread(_entries, hour.schedule, first, last), b"", b""
+        if self._store.hours.get(request.hour) is not hour:
+            raise ReadRefused(f"hour {request.hour} was finished meanwhile", code=UNKNOWN_HOUR)
+        page = SchedulePage(end, first, entries, states[: len(entries) // INDEX_BYTES], sizes, raws)
+        return [page.encode(version)]
+
+    async def _decided(self) -> None:
+        """Wait until every decision so far is on disk."""
+        offset = self._store.undecided_offset
+        if offset >= 0:
+            done = asyncio.Event()
+            self._committer.when_synced(offset, done.set)
+            await done.wait()
+
+
+def _entries(schedule: ScheduleLog, first: int, last: int) -> bytes:
+    return schedule.index.read(first * INDEX_BYTES, last * INDEX_BYTES)
+
+
+def _with_raws(schedule: ScheduleLog, first: int, last: int, bytes_max: int) -> tuple[bytes, bytes, bytes]:
+    """Entries, the sizes of their raw messages and the messages, up to `bytes_max` of them; from any thread.
+
+    A message whose entry or body fails its check has size 0.
+    """
+    index = schedule.read_index(first, last)
+    stored = np.where(index["check"] == checks_of(index), index["size"], 0).astype(np.int64)
+    totals = np.cumsum(stored)
+    count = min(len(index), max(1, int(np.searchsorted(totals, bytes_max, "right"))))
+    places, stored = index["place"][:count].astype(np.int64), stored[:count]
+    known = np.flatnonzero(stored)
+    raws: list[bytes | memoryview] = []
+    sizes = np.zeros(count, dtype=">u4")
+    # Bodies lie in the order they came: neighbours are read with one call.
+    breaks = np.flatnonzero(places[known][1:] != (places[known] + stored[known])[:-1]) + 1
+    for stretch in np.split(known, breaks):
+        if not len(stretch):
+            continue
+        begin = int(places[stretch[0]])
+        data = memoryview(schedule.data.read(begin, int(places[stretch[-1]] + stored[stretch[-1]])))
+        for i in stretch.tolist():
+            at = int(places[i]) - begin
+            entry = data[at : at + int(stored[i])]
+            if is_whole(entry):
+                sizes[i] = len(entry) - CRC_BYTES
+                raws.append(entry[CRC_BYTES:])
+    return index[:count].tobytes(), sizes.tobytes(), b"".join(raws)

@@ -1,0 +1,413 @@
+"""A blocking client for reading nodes in bulk: for executors, which have no event loop. Standard library only.
+
+One connection, one request ahead of the decoding: while the caller works on a page, the node makes the next. Reads change
+nothing, so whatever was lost on the way is asked for again, from where the last whole answer ended.
+"""
+
+import http.client
+import random
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import TracebackType
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, QmqError, ReadRefused
+from qmq.net.discovery import meta_url
+from qmq.protocol.codes import Command, ResponseCode
+from qmq.protocol.extensions import Fields
+from qmq.protocol.frames import FRAME_BYTES_MAX, Frame, FrameReader, encode_request
+from qmq.protocol.reading import (
+    GROUP_CURSOR,
+    INDEX_ENTRY_BYTES,
+    PROGRESS_ENTRY_BYTES,
+    READ_BYTES_MAX,
+    RETRIABLE,
+    SCHEDULE_ENTRY_BYTES,
+    UNBOUNDED_MS,
+    EntriesPage,
+    GroupRange,
+    HourCounts,
+    HoursPage,
+    ListHoursRequest,
+    ListNodesRequest,
+    ListRangesRequest,
+    MessagesPage,
+    NodesPage,
+    RangesPage,
+    ReadRequest,
+    ReadScheduleRequest,
+    SchedulePage,
+    SubjectRange,
+)
+
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 60.0
+"""How long one answer may take; a node that is asked for more than its rate lets readers wait for some seconds."""
+ATTEMPTS_MAX = 6
+"""How often in a row one request is asked before its last error is raised."""
+BUSY_ATTEMPTS_MAX = 60
+"""How often in a row a node may say that it is busy: for some two minutes, then that is raised."""
+BACKOFF_SECONDS_FIRST = 0.1
+BACKOFF_SECONDS_MAX = 3.0
+STRAY_ANSWERS_MAX = 100
+"""Answers to nothing that was asked, in a row, after which the connection is given up."""
+ADDRESS_BYTES_MAX = 1_000
+ANSWER_BYTES_MAX = 4 * FRAME_BYTES_MAX
+"""Largest answer taken: a node may be set to take larger messages than our default."""
+
+Page = TypeVar("Page", EntriesPage, MessagesPage, SchedulePage)
+
+
+class _Connection:
+    """A socket and what was sent on it. Errors leave it closed."""
+
+    def __init__(self, host: str, port: int, connect_seconds: float) -> None:
+        self.address = f"{host}:{port}"
+        try:
+            self._socket = socket.create_connection((host, port), timeout=connect_seconds)
+        except OSError as error:
+            reason = str(error) or f"no answer in {connect_seconds:g} s"
+            raise ConnectionLost(f"{self.address} can't be reached: {reason}", code="net.unreachable") from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._frames = FrameReader(ANSWER_BYTES_MAX)
+        self._ready: deque[Frame] = deque()
+        self._opaque = 0
+        self.unanswered: set[int] = set()
+
+    def send(self, command: Command, body: bytes, seconds: float) -> int:
+        """Send a request; the number its answer carries. Raises ConnectionLost."""
+        self._opaque = (self._opaque + 1) & 0x7FFFFFFF
+        self._socket.settimeout(seconds)
+        try:
+            self._socket.sendall(encode_request(command, self._opaque, body))
+        except OSError as error:
+            raise ConnectionLost(f"the connection to {self.address} ended: {error}") from error
+        self.unanswered.add(self._opaque)
+        return self._opaque
+
+    def receive(self, opaque: int, seconds: float) -> Frame:
+        """The answer with this number; others are left over from what nobody waits for any more.
+
+        Raises:
+            CallTimeout: it is not there in time.
+            ConnectionLost: the connection ended first.
+            ProtocolError: what came is not QMQ's protocol.
+        """
+        deadline = time.monotonic() + seconds
+        for _ in range(STRAY_ANSWERS_MAX):
+            while not self._ready:
+                self._fill(deadline, seconds)
+            frame = self._ready.popleft()
+            self.unanswered.discard(frame.opaque)
+            if frame.is_response and frame.opaque == opaque:
+                return frame
+        raise ProtocolError(f"{self.address} answers what was not asked")
+
+    def _fill(self, deadline: float, seconds: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise CallTimeout(f"{self.address} did not answer in {seconds:g} s")
+        self._socket.settimeout(left)
+        try:
+            size = self._socket.recv_into(self._frames.get_buffer())
+        except TimeoutError as error:
+            raise CallTimeout(f"{self.address} did not answer in {seconds:g} s") from error
+        except OSError as error:
+            raise ConnectionLost(f"the connection to {self.address} ended: {error}") from error
+        if not size:
+            raise ConnectionLost(f"{self.address} closed the connection")
+        self._ready.extend(self._frames.buffer_updated(size))
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class NodeReader:
+    """Reads one node. Not for several threads at a time; connects when it is first asked something.
+
+    Args:
+        address: the node's `host:port`.
+        token: its `read_token`.
+        answer_seconds: how long one answer may take.
+        bytes_max: most bytes of entries and messages of one answer.
+        attempts_max: how often in a row one request is asked.
+        wait: lets time pass between attempts.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        token: str = "",
+        connect_seconds: float = CONNECT_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
+        bytes_max: int = READ_BYTES_MAX,
+        attempts_max: int = ATTEMPTS_MAX,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.address = address
+        self._host, self._port = _host_and_port(address)
+        self._token = token
+        self._connect_seconds = connect_seconds
+        self._answer_seconds = answer_seconds
+        self._bytes_max = bytes_max
+        self._attempts_max = attempts_max
+        self._wait = wait
+        self._connection: _Connection | None = None
+
+    def __enter__(self) -> "NodeReader":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connection; a later question opens another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    # --- questions -------------------------------------------------------------------------------------------------
+
+    def range_pages(self, from_ms: int = UNBOUNDED_MS, to_ms: int = UNBOUNDED_MS) -> Iterator[RangesPage]:
+        """What a broker node holds, page by page; `read_at_ms` of the first holds for all.
+
+        Raises:
+            ReadRefused: the node refuses, for a reason that asking again does not change.
+            QmqError: the node can't be reached, or does not answer, in `attempts_max` attempts.
+        """
+        yield from self._range_pages(ListRangesRequest(self._token, from_ms=from_ms, to_ms=to_ms))
+
+    def _range_pages(self, request: ListRangesRequest) -> Iterator[RangesPage]:
+        while True:
+            page = RangesPage.decode(self.call(Command.LIST_RANGES, request.encode(9)).body, 9)
+            yield page
+            if not page.next_after:
+                return
+            request = replace(request, after=page.next_after)
+
+    def ranges(self, from_ms: int = UNBOUNDED_MS, to_ms: int = UNBOUNDED_MS) -> Iterator[SubjectRange]:
+        """The subjects of `range_pages`, each once with all its groups."""
+        held: SubjectRange | None = None
+        for page in self.range_pages(from_ms, to_ms):
+            for subject in page.subjects:
+                if held is not None and held.name == subject.name:
+                    held = replace(held, groups=held.groups + subject.groups)
+                    continue
+                if held is not None:
+                    yield held
+                held = subject
+        if held is not None:
+            yield held
+
+    def groups(self, subject: str, from_ms: int = UNBOUNDED_MS, to_ms: int = UNBOUNDED_MS) -> Iterator[GroupRange]:
+        """The groups of one subject, by name; none when the node has no such subject. Raises: as `range_pages`."""
+        request = ListRangesRequest(
+            self._token, after=f"{subject}{GROUP_CURSOR}", limit=1, from_ms=from_ms, to_ms=to_ms
+        )
+        for page in self._range_pages(request):
+            for found in page.subjects:
+                if found.name == subject:
+                    yield from found.groups
+            if not page.next_after.startswith(request.after):
+                return
+
+    def index(self, subject: str, begin: int, end: int) -> Iterator[EntriesPage]:
+        """Index entries of consume sequences [begin, end), 32 bytes each.
+
+        Pages follow each other without holes but for what retention took: a page's `first` is then above the end of the page
+        before (of `begin`, for the first), and the last page may be empty. What is not stored yet is left out at the end.
+
+        Raises: as `range_pages`.
+        """
+        return self._pages(
+            Command.READ_INDEX,
+            lambda at: ReadRequest(subject, at, end, "", self._token, self._bytes_max).encode(9),
+            lambda frame: EntriesPage.decode(frame.body, 9, INDEX_ENTRY_BYTES),
+            lambda page: len(page.data) // INDEX_ENTRY_BYTES,
+            begin,
+            end,
+        )
+
+    def progress(self, subject: str, group: str, begin: int, end: int) -> Iterator[EntriesPage]:
+        """Entries [begin, end) of a group's history, 48 bytes each; otherwise as `index`."""
+        return self._pages(
+            Command.READ_PROGRESS,
+            lambda at: ReadRequest(subject, at, end, group, self._token, self._bytes_max).encode(9),
+            lambda frame: EntriesPage.decode(frame.body, 9, PROGRESS_ENTRY_BYTES),
+            lambda page: len(page.data) // PROGRESS_ENTRY_BYTES,
+            begin,
+            end,
+        )
+
+    def messages(self, subject: str, begin: int, end: int) -> Iterator[MessagesPage]:
+        """Index entries of [begin, end) with their raw messages; otherwise as `index`."""
+        return self._pages(
+            Command.READ_MESSAGES,
+            lambda at: ReadRequest(subject, at, end, "", self._token, self._bytes_max).encode(9),
+            lambda frame: MessagesPage.decode(frame.body, 9),
+            lambda page: len(page.entries) // INDEX_ENTRY_BYTES,
+            begin,
+            end,
+        )
+
+    def hours(self) -> tuple[list[HourCounts], list[str]]:
+        """A delay node's hours of due time, and the names of its subjects by their numbers. Raises: as `range_pages`."""
+        hours: list[HourCounts] = []
+        names: list[str] = []
+        after = -1
+        while True:
+            request = ListHoursRequest(self._token, after, subjects_from=len(names))
+            page = HoursPage.decode(self.call(Command.LIST_HOURS, request.encode(9)).body, 9)
+            fresh = [hour for hour in page.hours if hour.hour > after]
+            hours += fresh
+            names += page.subjects
+            if fresh:
+                after = fresh[-1].hour
+            if page.next_after < 0 and (len(names) >= page.subjects_count or not page.subjects):
+                return hours, names
+
+    def schedule(self, hour: int, begin: int, end: int, *, with_data: bool = False) -> Iterator[SchedulePage]:
+        """Messages [begin, end) of one hour by number; raw messages only `with_data`. Raises: as `range_pages`."""
+        return self._pages(
+            Command.READ_SCHEDULE,
+            lambda at: ReadScheduleRequest(hour, at, end, with_data, self._token, self._bytes_max).encode(9),
+            lambda frame: SchedulePage.decode(frame.body, 9),
+            lambda page: len(page.entries) // SCHEDULE_ENTRY_BYTES,
+            begin,
+            end,
+        )
+
+    def nodes(self) -> NodesPage:
+        """Every node that a metaserver knows of. Raises: as `range_pages`."""
+        return NodesPage.decode(self.call(Command.LIST_NODES, ListNodesRequest(self._token).encode(9)).body, 9)
+
+    def call(self, command: Command, body: bytes) -> Frame:
+        """One request and its answer. Raises: as `range_pages`."""
+        return self._answer(command, body, None)
+
+    # --- inside ----------------------------------------------------------------------------------------------------
+
+    def _pages(
+        self,
+        command: Command,
+        body_from: Callable[[int], bytes],
+        decode: Callable[[Frame], Page],
+        count_of: Callable[[Page], int],
+        begin: int,
+        end: int,
+    ) -> Iterator[Page]:
+        at = begin
+        ahead: tuple[_Connection, int] | None = None
+        while at < end:
+            page = decode(self._answer(command, body_from(at), ahead))
+            count, expected = count_of(page), at
+            if page.first < expected or page.first + count > end:
+                self.close()
+                raise ProtocolError(
+                    f"{self.address} answered entries [{page.first}, {page.first + count}) when asked for"
+                    f" [{expected}, {end})"
+                )
+            at = page.first + count
+            if not count:
+                if page.first > expected:
+                    yield page
+                return
+            # The node makes the next answer while the caller decodes this one.
+            ahead = self._ask_ahead(command, body_from(at)) if at < end else None
+            yield page
+
+    def _ask_ahead(self, command: Command, body: bytes) -> tuple[_Connection, int] | None:
+        """Where, and under which number, a request was sent now; None when it could not be: `_answer` tries again."""
+        connection = self._connection
+        assert connection is not None
+        try:
+            return connection, connection.send(command, body, self._answer_seconds)
+        except ConnectionLost:
+            self.close()
+            return None
+
+    def _answer(self, command: Command, body: bytes, ahead: tuple[_Connection, int] | None) -> Frame:
+        """The answer to a request, which was sent `ahead`, or is sent now.
+
+        What was sent ahead counts only while its answer can still come: the connection may be another one since, and an
+        answer that came while something else was waited for is gone.
+        """
+        failures = busy = 0
+        while True:
+            try:
+                if self._connection is None:
+                    self._connection = _Connection(self._host, self._port, self._connect_seconds)
+                connection = self._connection
+                if ahead is not None and ahead[0] is connection and ahead[1] in connection.unanswered:
+                    number = ahead[1]
+                else:
+                    number = connection.send(command, body, self._answer_seconds)
+                return self._checked(command, connection.receive(number, self._answer_seconds))
+            except QmqError as error:
+                if isinstance(error, ReadRefused):
+                    busy += 1
+                else:
+                    self.close()
+                    failures += 1
+                if not error.retriable or failures >= self._attempts_max or busy >= BUSY_ATTEMPTS_MAX:
+                    raise
+            # Spread, so that the executors a node sent away do not come back together.
+            longest = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_FIRST * 2 ** min(failures + busy, 10))
+            self._wait(longest * random.uniform(0.5, 1.0))
+
+    def _checked(self, command: Command, frame: Frame) -> Frame:
+        if frame.code == ResponseCode.SUCCESS:
+            return frame
+        if frame.code == ResponseCode.PARAM_ERROR:
+            fields = Fields(frame.body)
+            code = fields.text("code", ReadRefused.code)
+            raise ReadRefused(f"{self.address}: {fields.text('message')}", code=code, retriable=code in RETRIABLE)
+        if frame.code == ResponseCode.UNKNOWN_CODE:
+            raise ReadRefused(
+                f"{self.address} does not know {command.name}: it is another kind of node, or of an older version",
+                code="reading.unsupported",
+            )
+        raise ReadRefused(f"{self.address} answered {command.name} with code {frame.code}; its log says why")
+
+
+def metaserver_address(meta: str, *, timeout_s: float = CONNECT_SECONDS) -> str:
+    """The metaserver's `host:port` from its address page; `meta` is `host:port` or a URL as everywhere.
+
+    Raises:
+        SettingError: `meta` is none of these.
+        ConnectionLost: the page can't be had, or does not say `host:port`.
+    """
+    url = meta_url(meta)
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=timeout_s)
+    try:
+        connection.request("GET", parts.path + (f"?{parts.query}" if parts.query else ""))
+        answer = connection.getresponse()
+        text = answer.read(ADDRESS_BYTES_MAX).decode("latin-1").strip()
+    except (OSError, http.client.HTTPException) as error:
+        reason = str(error) or f"no answer in {timeout_s:g} s"
+        raise ConnectionLost(f"{url} can't be reached: {reason}", code="net.unreachable") from error
+    finally:
+        connection.close()
+    host, colon, port = text.rpartition(":")
+    if answer.status != 200 or not host or not colon or not port.isdigit():
+        raise ConnectionLost(f"{url} answered {answer.status} {text[:80]!r}; a metaserver answers host:port")
+    return f"{host}:{port}"
+
+
+def find_nodes(meta: str, *, token: str = "") -> NodesPage:
+    """Every node of a system, by its metaserver. Raises: as `metaserver_address` and `NodeReader.nodes`."""
+    with NodeReader(metaserver_address(meta), token=token) as reader:
+        return reader.nodes()
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise ReadRefused(f"{address!r} is no address of a node; one looks like 10.0.0.7:20881", code="reading.address")
+    return host.strip("[]"), int(port)

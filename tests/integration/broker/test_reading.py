@@ -1,0 +1,477 @@
+"""Reads in bulk from a broker: what they give is what is stored, acked and synced, no more and no less."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from shutil import rmtree
+from typing import TypeVar
+
+import pytest
+
+from broker_node.actions import Ack, RecordKind
+from broker_node.broker import Broker
+from broker_node.consume_log import ENTRY, Entry
+from broker_node.history_retention import LOOK_SECONDS
+from broker_node.progress_log import PROGRESS_ENTRY, consumer_key
+from qmq.client.reading import NodeReader
+from qmq.clock import ManualClock
+from qmq.errors import ReadRefused
+from qmq.log.index import DenseIndex
+from qmq.protocol import reading
+from qmq.protocol.codes import Command, ResponseCode
+from qmq.protocol.commands import TagFilter
+from qmq.protocol.extensions import Fields, LeaveGroupRequest
+from qmq.protocol.messages import decode_raw
+from qmq.protocol.reading import ListRangesRequest, RangesPage, ReadRequest, SubjectRange
+from tests.support.in_process import connected, message, running_broker
+from tests.support.waiting import eventually_async
+
+T = TypeVar("T")
+
+
+async def read(broker: Broker, ask: Callable[[NodeReader], T], **settings: object) -> T:
+    """What a reader is answered, asked in a thread as executors ask."""
+
+    def work() -> T:
+        with NodeReader("{}:{}".format(*broker.server.address), **settings) as reader:  # type: ignore[arg-type]
+            return ask(reader)
+
+    return await asyncio.to_thread(work)
+
+
+async def ranges(broker: Broker, from_ms: int = -1, to_ms: int = -1) -> dict[str, SubjectRange]:
+    return {found.name: found for found in await read(broker, lambda r: list(r.ranges(from_ms, to_ms)))}
+
+
+async def index(broker: Broker, subject: str, begin: int, end: int, **settings: object) -> list[Entry]:
+    pages = await read(broker, lambda r: list(r.index(subject, begin, end)), **settings)
+    return [Entry(*entry) for page in pages for entry in ENTRY.iter_unpack(page.data)]
+
+
+async def progress(broker: Broker, group: str = "g", subject: str = "orders") -> list[tuple[int, ...]]:
+    """(kind, pull begin, pull end, next sequence) of a whole history."""
+    pages = await read(broker, lambda r: list(r.progress(subject, group, 0, 1 << 40)))
+    rows = [row for page in pages for row in PROGRESS_ENTRY.iter_unpack(page.data)]
+    return [(kind, begin, end, next_sequence) for _, _, begin, end, next_sequence, kind, _ in rows]
+
+
+def _spoil(path: Path, place: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(place)
+        file.write(b"\xff\xfe")
+
+
+async def test_index_and_messages_are_what_was_sent(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        for n in range(0, 300, 3):
+            await client.send(message(n, tags=("a",)), message(n + 1, "other"), message(n + 2, size=1000))
+        stored = broker.store.subjects["orders"].consume_log
+        whole = await index(broker, "orders", 0, 10_000, bytes_max=32 * 7)
+        assert whole == list(stored.entries(0, 200))
+        assert await index(broker, "orders", 11, 13) == whole[11:13]
+        assert await index(broker, "orders", 200, 300) == []
+        pages = await read(broker, lambda r: list(r.messages("orders", 3, 10_000)), bytes_max=10_000)
+        assert len(pages) > 10
+        assert [page.first for page in pages[:1]] == [3]
+        found = []
+        for page in pages:
+            at = 0
+            for entry in map(Entry._make, ENTRY.iter_unpack(page.entries)):
+                found.append(decode_raw(page.raws[at : at + entry.size])[0].message_id)
+                at += entry.size
+            assert at == len(page.raws)
+        assert found == [f"m{n}" for n in range(300) if n % 3 != 1][3:]
+        assert broker.read_gate.counters.reads["read_index"] > 28
+
+
+async def test_ranges_tell_what_is_there_and_what_lies_in_a_time(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running_broker(tmp_path, clock=clock, read_bytes_per_second=0) as broker, connected(broker) as client:
+        times = []
+        for n in range(6):
+            times.append(clock.wall_ms())
+            await client.send(message(n), message(100 + n, "other"))
+            if n == 0:
+                await client.begin()
+            await client.pull(limit=1, last=n - 1)
+            clock.advance(10)
+        await client.ack(0, 3)
+        found = await ranges(broker)
+        assert list(found) == ["orders", "other"]
+        orders = found["orders"]
+        assert (orders.begin, orders.end, orders.range_begin, orders.range_end) == (0, 6, 0, 6)
+        (group,) = orders.groups
+        assert (group.name, group.broadcast, group.next_sequence, group.begin, group.end) == ("g", False, 6, 0, 8)
+        assert group.consumers == ((consumer_key("c1"), "c1"),)
+        some = (await ranges(broker, times[2], times[4]))["orders"]
+        assert (some.begin, some.end, some.range_begin, some.range_end) == (0, 6, 2, 4)
+        assert (some.groups[0].range_begin, some.groups[0].range_end) == (3, 5)
+        later = (await ranges(broker, times[5] + 1))["orders"]
+        assert (later.range_begin, later.range_end) == (6, 6)
+        assert (later.groups[0].range_begin, later.groups[0].range_end) == (7, 8)
+        earlier = (await ranges(broker, -1, times[0]))["other"]
+        assert (earlier.range_begin, earlier.range_end, earlier.groups) == (0, 0, ())
+
+
+async def test_ranges_come_in_pages_that_split_subjects_with_many_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker_node.reading.PAGE_BYTES", 1500)
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        for n in range(9):
+            await client.send(message(n, f"s{n}"))
+        for group in range(20):
+            await client.begin("s4", f"g{group:02}")
+        pages = await read(broker, lambda r: list(r.range_pages()))
+        assert len(pages) == 4
+        assert all(len(page.encode(9)) < 4000 for page in pages)
+        assert "s4/g" in "".join(page.next_after for page in pages)
+        found = await read(broker, lambda r: list(r.ranges()))
+        assert [subject.name for subject in found] == [f"s{n}" for n in range(9)]
+        assert [group.name for group in found[4].groups] == [f"g{n:02}" for n in range(20)]
+        one = (await client.raw(Command.LIST_RANGES, ListRangesRequest(limit=1, after="s2").encode(9))).body
+        page = RangesPage.decode(one, 9)
+        assert ([subject.name for subject in page.subjects], page.next_after) == (["s3"], "s3")
+
+
+async def test_a_hole_that_retention_made_is_seen(tmp_path: Path) -> None:
+    clock = ManualClock()
+    settings = {
+        "segment_bytes": 1 << 20,
+        "retention_hours": 1.0,
+        "checkpoint_bytes": 1 << 20,
+        "read_bytes_per_second": 0,
+    }
+    async with running_broker(tmp_path, clock=clock, **settings) as broker, connected(broker) as client:
+        for n in range(60):
+            await client.send(message(n, size=30_000), message(1000 + n, size=30_000))
+        clock.advance(2 * 3600)
+        await client.send(message(7777))
+        await eventually_async(
+            lambda: broker.checkpoints.saved > 0 and broker.checkpoints.last_position.offset > 2 << 20
+        )
+        broker._tick()
+        page = (await read(broker, lambda r: list(r.index("orders", 0, 121))))[0]
+        subject = broker.store.subjects["orders"]
+        assert page.first == page.begin == subject.begin > 30
+        assert page.end == 121
+        assert len(page.data) == 32 * (121 - page.first)
+        (gone,) = await read(broker, lambda r: list(r.index("orders", 0, 10)))
+        assert (gone.first, gone.begin, len(gone.data)) == (10, subject.begin, 0)
+        assert (await ranges(broker))["orders"].begin == subject.begin
+
+
+async def test_retention_in_the_middle_of_a_read_hands_nothing_out_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.send(*(message(n) for n in range(50)))
+        subject = broker.store.subjects["orders"].consume_log.index
+        in_thread, calls = broker.read_gate.in_thread, 0
+
+        async def slow(work: Callable[..., bytes], *args: int) -> bytes:
+            nonlocal calls
+            calls += 1
+            found = await in_thread(work, *args)
+            if calls == 1:
+                subject.hide_before(20)
+            return found
+
+        monkeypatch.setattr(broker.read_gate, "in_thread", slow)
+        (page,) = await read(broker, lambda r: list(r.index("orders", 10, 40)))
+        assert (page.first, len(page.data), calls) == (20, 32 * 20, 2)
+
+
+async def test_nothing_is_read_that_is_not_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client, connected(broker) as other:
+        await client.begin()
+        await client.send(message(0))
+        monkeypatch.setattr(broker.committer, "kick", lambda: None)
+        monkeypatch.setattr(broker.committer, "_begin", lambda: None)
+        await asyncio.sleep(0)
+        pulled = asyncio.create_task(client.pull())
+        await eventually_async(lambda: broker.store.subjects["orders"].groups["g"].history.end == 2)
+        asked = asyncio.create_task(other.raw(Command.READ_PROGRESS, ReadRequest("orders", 0, 10, "g").encode(9)))
+        await eventually_async(lambda: broker.committer.waiting >= 2)
+        assert not asked.done()
+        monkeypatch.undo()
+        broker.committer.kick()
+        page = reading.EntriesPage.decode((await asked).body, 9, 48)
+        assert (page.end, len(page.data)) == (2, 96)
+        assert await pulled == (0, ["m0"])
+
+
+async def test_a_range_holds_all_that_was_done_before_its_time(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client, connected(broker) as other:
+        for n in range(50):
+            sent = asyncio.create_task(client.send(message(n)))
+            await asyncio.sleep(0)
+            page = RangesPage.decode((await other.raw(Command.LIST_RANGES, ListRangesRequest().encode(9))).body, 9)
+            await sent
+            if page.subjects:
+                entries = await index(broker, "orders", page.subjects[0].end, 1000)
+                assert all(entry.stored_at_ms >= page.read_at_ms for entry in entries)
+
+
+async def test_a_damaged_message_is_withheld_and_the_others_come(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.send(*(message(n, size=50) for n in range(5)))
+        entry = broker.store.subjects["orders"].consume_log.entry(2)
+        assert entry is not None
+        segment = next((tmp_path / "broker" / "log").iterdir())
+    _spoil(segment, entry.log_offset + 40)
+    async with running_broker(tmp_path) as broker:
+        (page,) = await read(broker, lambda r: list(r.messages("orders", 0, 5)))
+        sizes = [Entry(*row).size for row in ENTRY.iter_unpack(page.entries)]
+        assert sizes[2] == 0
+        assert sum(sizes) == len(page.raws) > 0
+        assert all(sizes[n] for n in (0, 1, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("ask", "code"),
+    [
+        (lambda r: list(r.index("nothing", 0, 1)), reading.UNKNOWN_SUBJECT),
+        (lambda r: list(r.messages("nothing", 0, 1)), reading.UNKNOWN_SUBJECT),
+        (lambda r: list(r.progress("orders", "nobody", 0, 1)), reading.UNKNOWN_GROUP),
+        (lambda r: list(r.index("orders", -1, 1)), reading.WRONG_RANGE),
+        (lambda r: r.call(Command.READ_INDEX, ReadRequest("orders", 5, 4).encode(9)), reading.WRONG_RANGE),
+    ],
+)
+async def test_what_is_not_there_is_said(tmp_path: Path, ask: Callable[[NodeReader], object], code: str) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.send(message(0))
+        with pytest.raises(ReadRefused) as refused:
+            await read(broker, ask)
+        assert refused.value.code == code
+        assert broker.read_gate.counters.refused[code] == 1
+
+
+async def test_a_token_is_asked_of_every_read(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, read_token="secret") as broker, connected(broker) as client:
+        await client.begin()
+        await client.send(message(0))
+        for ask in (
+            lambda r: list(r.ranges()), lambda r: list(r.index("orders", 0, 1)),
+            lambda r: list(r.progress("orders", "g", 0, 1)), lambda r: list(r.messages("orders", 0, 1)),
+        ):  # fmt: skip
+            with pytest.raises(ReadRefused) as refused:
+                await read(broker, ask, token="guess")
+            assert refused.value.code == reading.FORBIDDEN
+            assert await read(broker, ask, token="secret")
+        frame = await client.raw(Command.LIST_RANGES, b"")
+        assert frame.code == ResponseCode.BROKER_ERROR
+        assert Fields((await client.raw(Command.LIST_RANGES, b"\0\0")).body).text("code") == reading.FORBIDDEN
+
+
+async def test_reads_go_on_while_the_index_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that follows producers gets each message once, over memory, file and the change between them."""
+    monkeypatch.setattr("broker_node.store.TAIL_FLUSH_BYTES", 32 * 50)
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.send(message(0))
+
+        def follow(reader: NodeReader) -> list[int]:
+            found: list[int] = []
+            while len(found) < 2001:
+                for page in reader.index("orders", len(found), 2001):
+                    assert page.first == len(found)
+                    found += [row[0] for row in ENTRY.iter_unpack(page.data)]
+            return found
+
+        following = asyncio.create_task(read(broker, follow, bytes_max=32 * 64))
+        for n in range(100):
+            await client.send(*(message(1 + n * 20 + m) for m in range(20)))
+        offsets = await following
+        assert offsets == [entry.log_offset for entry in broker.store.subjects["orders"].consume_log.entries(0, 2001)]
+
+
+async def test_a_history_tells_who_took_which_messages_and_who_said_they_are_done(tmp_path: Path) -> None:
+    tags = dict.fromkeys((1, 2, 5), ("t",))
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.begin()
+        await client.send(*(message(n, tags=tags.get(n, ())) for n in range(8)))
+        assert await client.pull(filters=(TagFilter(1, ("t",)),)) == (0, ["m1", "m2", "m5"])
+        await client.send(*(message(n) for n in range(8, 12)))
+        assert await client.pull(last=2) == (3, [f"m{n}" for n in range(8, 12)])
+        await client.ack(0, 0)
+        await client.ack(3, 4)
+        await client.raw(Command.LEAVE_GROUP, LeaveGroupRequest("orders", "g", "c1").encode(9))
+        expected = [
+            (RecordKind.START, 0, 0, 0),
+            (RecordKind.PULL, 0, 2, 3),
+            (RecordKind.PULL, 2, 3, 6),
+            (RecordKind.PULL, 3, 3, 8),
+            (RecordKind.PULL, 3, 7, 12),
+            (RecordKind.ACK, 0, 1, 12),
+            (RecordKind.SETTLE, 1, 3, 12),
+            (RecordKind.ACK, 3, 5, 12),
+            (RecordKind.SETTLE, 5, 7, 12),
+            (RecordKind.OFFLINE, 0, 0, 12),
+        ]
+        assert await progress(broker) == expected
+        assert (broker.delivery.counters.acked, broker.delivery.counters.settled) == (3, 4)
+        assert await client.pull("%RETRY%orders%g") == (0, ["m2", "m5", "m10", "m11"])
+    for made_again in (False, True):
+        if made_again:
+            rmtree(tmp_path / "broker" / "checkpoint")
+        async with running_broker(tmp_path) as broker:
+            assert broker.recovery.rebuilt is made_again
+            assert await progress(broker) == expected
+
+
+async def test_an_ack_beyond_all_that_was_pulled_settles_and_acks_nothing(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.begin()
+        await client.send(message(0), message(1))
+        await client.pull()
+        await client.ack(7, 9)
+        assert [row[:3] for row in await progress(broker)][2:] == [(RecordKind.SETTLE, 0, 2)]
+        assert await client.pull("%RETRY%orders%g") == (0, ["m0", "m1"])
+        assert broker.delivery.counters.acked == 0
+
+
+async def test_a_log_of_before_settlements_is_read_as_acks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker_node.delivery.Settle", Ack)
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.begin()
+        await client.send(*(message(n) for n in range(4)))
+        await client.pull()
+        await client.ack(2, 2)
+    rmtree(tmp_path / "broker" / "checkpoint")
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        assert broker.recovery.rebuilt
+        assert [row[:3] for row in await progress(broker)][2:] == [(RecordKind.ACK, 0, 2), (RecordKind.ACK, 2, 3)]
+        assert await client.pull() == (3, ["m3"])
+        assert await client.pull("%RETRY%orders%g") == (0, ["m0", "m1"])
+
+
+async def test_long_histories_leave_memory_before_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker_node.store.TAIL_FLUSH_BYTES", 48 * 10)
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.begin()
+        await client.send(*(message(n) for n in range(30)))
+        for n in range(30):
+            await client.pull(limit=1, last=n - 1)
+        history = broker.store.subjects["orders"].groups["g"].history
+        assert (history.end, history.flushed_end) == (31, 30)
+        assert [row[3] for row in await progress(broker)] == list(range(31))
+
+
+async def test_old_files_of_a_history_go_when_no_checkpoint_counts_on_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker_node.store.TAIL_FLUSH_BYTES", 48)
+    monkeypatch.setattr("broker_node.store.DenseIndex", partial(DenseIndex, segment_entries=10), raising=True)
+    clock = ManualClock()
+
+    async with (
+        running_broker(tmp_path, clock=clock, retention_hours=1.0, read_bytes_per_second=0) as broker,
+        connected(broker) as client,
+    ):
+
+        def look() -> None:
+            nonlocal now
+            now += LOOK_SECONDS
+            broker.history_retention.tick(now, broker.checkpoints.saved)
+
+        now = clock.monotonic()
+        await client.begin()
+        await client.send(*(message(n) for n in range(40)))
+        for n in range(24):
+            await client.pull(limit=1, last=n - 1)
+        clock.advance(2 * 3600)
+        await client.pull(limit=1, last=23)
+        history = broker.store.subjects["orders"].groups["g"].history
+        seen_at, n = broker.checkpoints.saved, 24
+        look()
+        while broker.checkpoints.saved < seen_at + 3:
+            assert n < 30
+            assert history.begin == 0, "two files of ten are old, and a crash may need them"
+            await client.pull(limit=1, last=n)
+            await broker.checkpoints.finish()
+            n += 1
+            look()
+        assert (history.begin, broker.history_retention.dropped) == (20, 20)
+        left = list(range(20, n + 2))
+        assert [row[3] for row in await progress(broker)] == left
+        (group,) = (await ranges(broker))["orders"].groups
+        assert (group.begin, group.end) == (20, n + 2)
+    async with running_broker(tmp_path, clock=clock, read_bytes_per_second=0) as broker, connected(broker) as client:
+        assert not broker.recovery.rebuilt
+        assert [row[3] for row in await progress(broker)] == left
+        assert await client.pull(limit=1, last=n) == (n + 1, [f"m{n + 1}"])
+
+
+async def test_a_group_that_is_made_again_soon_has_its_end_in_its_history(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.begin()
+        await client.send(message(0), message(1))
+        await client.pull(limit=1)
+        subject = broker.store.subjects["orders"]
+        broker.store.forget_group(subject, subject.groups["g"])
+        broker.committer.kick()
+        await client.begin()
+        expected = [
+            (RecordKind.START, 0, 0, 0),
+            (RecordKind.PULL, 0, 1, 1),
+            (RecordKind.FORGET, 0, 0, -1),
+            (RecordKind.START, 0, 0, 0),
+        ]
+        assert (await progress(broker))[:4] == expected
+    rmtree(tmp_path / "broker" / "checkpoint")
+    async with running_broker(tmp_path) as broker:
+        assert broker.recovery.rebuilt
+        assert (await progress(broker))[:4] == expected
+
+
+async def test_consumers_that_left_last_are_still_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker_node.subject.DEPARTED_MAX", 2)
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.begin()
+        await client.send(message(0))
+        for consumer in ("c1", "c2", "c3", "c2", "c4"):
+            await client.pull(consumer=consumer)
+            await client.raw(Command.LEAVE_GROUP, LeaveGroupRequest("orders", "g", consumer).encode(9))
+            await client.send(message(0))
+        await client.pull(consumer="c5")
+        (group,) = (await ranges(broker))["orders"].groups
+        assert group.consumers == tuple((consumer_key(name), name) for name in ("c2", "c4", "c5"))
+
+
+async def test_the_groups_of_one_subject_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker_node.reading.PAGE_BYTES", 1)
+    clock = ManualClock()
+    async with running_broker(tmp_path, clock=clock, read_bytes_per_second=0) as broker, connected(broker) as client:
+        for subject in ("a", "orders", "orders2"):
+            for group in ("g", "h"):
+                await client.begin(subject, group)
+        clock.advance(5)
+        await client.begin("orders", "i")
+        late = clock.wall_ms()
+        groups = await read(broker, lambda reader: list(reader.groups("orders", from_ms=late)))
+        assert [(group.name, group.range_begin, group.end) for group in groups] == [
+            ("g", 1, 1),
+            ("h", 1, 1),
+            ("i", 0, 1),
+        ]
+        assert await read(broker, lambda reader: list(reader.groups("order"))) == []
+
+
+async def test_a_history_that_is_another_one_can_be_told(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running_broker(tmp_path, clock=clock, read_bytes_per_second=0) as broker, connected(broker) as client:
+        begun = clock.wall_ms()
+        await client.begin()
+        await client.send(message(0))
+        clock.advance(5)
+        await client.pull()
+        (group,) = (await ranges(broker))["orders"].groups
+        assert (group.begin, group.end, group.began_at_ms) == (0, 2, begun)
+        subject = broker.store.subjects["orders"]
+        broker.store.forget_group(subject, subject.groups["g"])
+        broker.committer.kick()
+        await broker.checkpoints.finish()
+        await client.begin()
+        (group,) = (await ranges(broker))["orders"].groups
+        assert (group.begin, group.end, group.began_at_ms) == (0, 1, begun + 5000)
