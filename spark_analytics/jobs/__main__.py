@@ -1,0 +1,221 @@
+"""`python -m spark_analytics.jobs [JOB]`, which `manage.py analytics` runs. The console never imports Spark: it starts this."""
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qmq.errors import QmqError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_analytics.class_archive import ClassArchive
+
+EXIT_FAILED = 1
+"""A job failed; the others were run."""
+EXIT_USAGE = 2
+EXIT_UNAVAILABLE = 3
+"""Something is missing: PySpark, Java, the database, the lake."""
+EXIT_BUSY = 4
+"""Another run writes to the lake."""
+EXIT_INTERRUPTED = 130
+MASTER = "local[2]"
+LOCAL_PREFIX = "local"
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""In the environment of what spark-submit starts."""
+MEMORY = "1g"
+CACHE = "cache"
+"""The folder in the data folder for what can be made again."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run; the exit code."""
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    if asked.data_dir:
+        os.environ["QMQ_DATA_DIR"] = os.path.abspath(asked.data_dir)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
+    if asked.package:
+        from spark_analytics.jobs.package import write_package
+
+        print(write_package(Path(asked.package)))
+        return 0
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        return _complain("PySpark is not installed: pip install 'pyqmq[analytics]'", EXIT_UNAVAILABLE)
+    import django
+
+    django.setup()
+    from spark_analytics.jobs.catalog import JOBS, ORDER, UPKEEP
+
+    if asked.list:
+        _list(JOBS, UPKEEP, ORDER)
+        return 0
+    if asked.job != "all" and asked.job not in ORDER:
+        parser.error(f"there is no job {asked.job!r}; there are all, {', '.join(ORDER)}")
+    if asked.from_ms is not None and asked.to_ms is not None and asked.from_ms >= asked.to_ms:
+        parser.error("--to has to be later than --from")
+    return _run(asked, list(ORDER) if asked.job == "all" else [asked.job])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="manage.py analytics",
+        description="Read what nodes have into the lake, compute what is due, publish it for the console's analytics pages.",
+    )
+    parser.add_argument("job", nargs="?", default="all", metavar="JOB", help="one of --list; all of them when left out")
+    parser.add_argument("--list", action="store_true", help="say which jobs there are, and end")
+    parser.add_argument(
+        "--from", dest="from_ms", type=_moment, metavar="TIME", help="compute anew from this time on (ISO, UTC)"
+    )
+    parser.add_argument(
+        "--to", dest="to_ms", type=_moment, metavar="TIME", help="up to this time; the watermark when left out"
+    )
+    parser.add_argument(
+        "--master", default="", metavar="URL", help="Spark's master (local[2]; under spark-submit what that was given)"
+    )
+    parser.add_argument("--lake", default="", metavar="URI", help="folder or Hadoop URI (QMQ_ANALYTICS_LAKE)")
+    parser.add_argument("--memory", default=MEMORY, metavar="SIZE", help="the driver's heap (1g)")
+    parser.add_argument("--metaserver", default="", metavar="URL", help="the metaserver's address page (QMQ_META)")
+    parser.add_argument("--data-dir", default="", metavar="DIR", help="where everything is kept (QMQ_DATA_DIR)")
+    parser.add_argument(
+        "--package", default="", metavar="DIR", help="write the zip for spark-submit --py-files, and end"
+    )
+    parser.add_argument("--scheduled", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def _run(asked: argparse.Namespace, names: list[str]) -> int:
+    from django.conf import settings
+    from django.db import Error as DatabaseError
+
+    from spark_analytics.jobs.progress import Progress
+    from spark_analytics.jobs.runner import Asked, Runner
+    from spark_analytics.jobs.scratch import scratch_folder
+    from spark_analytics.lake import Lake, LakeBusy, LakeError
+
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, _interrupt)
+    progress = Progress()
+    source = {"metaserver": asked.metaserver or settings.META_URL}
+    if settings.ANALYTICS_TOKEN:
+        source["token"] = settings.ANALYTICS_TOKEN
+    plan = Asked(source, asked.from_ms, asked.to_ms, asked.scheduled, settings.ANALYTICS_LAKE_DAYS)
+    is_kept = False
+    try:
+        _check_database()
+        with scratch_folder() as scratch:
+            with progress.doing("starting Spark"):
+                master = asked.master or _given_master()
+                # What all jobs need is worth keeping.
+                archive = _class_archive(master, settings.DATA_DIR / CACHE, may_write=asked.job == "all")
+                spark = _session(master, asked.memory, scratch, archive)
+            try:
+                late = settings.ANALYTICS_WATERMARK_SECONDS
+                lake = Lake(spark, asked.lake or settings.ANALYTICS_LAKE, watermark_seconds=late)
+                progress.watch(lambda: _tasks(spark))
+                report = Runner(lake, plan, say=progress.say, doing=progress.doing).run(names)
+                is_kept = not report.failed
+            finally:
+                spark.stop()
+                if archive is not None and archive.is_written:
+                    with progress.doing("keeping what makes the next start quick"):
+                        archive.keep() if is_kept else archive.give_up()
+    except LakeBusy as error:
+        return _complain(str(error), EXIT_BUSY)
+    except (LakeError, QmqError) as error:
+        return _complain(str(error), EXIT_UNAVAILABLE)
+    except DatabaseError as error:
+        return _complain(f"the database can't be used: {error}", EXIT_UNAVAILABLE)
+    except KeyboardInterrupt:
+        return _complain("interrupted: what was published stays, the rest is due again", EXIT_INTERRUPTED)
+    for name, why in report.failed.items():
+        print(f"{name} failed: {why}", file=sys.stderr)
+    progress.say(str(report))
+    return EXIT_FAILED if report.failed else 0
+
+
+def _class_archive(master: str, folder: Path, *, may_write: bool) -> "ClassArchive | None":
+    """None where we don't start the JVM, or it does no work."""
+    if not master.startswith(LOCAL_PREFIX) or SUBMITTED in os.environ:
+        return None
+    from spark_analytics.class_archive import ClassArchive
+    from spark_analytics.java import java_home
+
+    return ClassArchive(folder, java_home(), may_write=may_write)
+
+
+def _session(master: str, memory: str, scratch: Path, archive: "ClassArchive | None") -> "SparkSession":
+    from spark_analytics.jobs.package import write_package
+    from spark_analytics.session import register, spark_session
+
+    spark = spark_session(app="pyqmq analytics", master=master, memory=memory, scratch=scratch, class_archive=archive)
+    if not master.startswith(LOCAL_PREFIX) and SUBMITTED not in os.environ:
+        # Executors elsewhere have none of our code; spark-submit is given it.
+        spark.sparkContext.addPyFile(str(write_package(scratch)))
+        # A data source takes along what was there to be sent when it was registered.
+        register(spark)
+    return spark
+
+
+def _given_master() -> str:
+    """What spark-submit was told, under which the JVM is there before us; else this machine."""
+    if SUBMITTED not in os.environ:
+        return MASTER
+    from pyspark import SparkConf, SparkContext
+
+    # Without the JVM that spark-submit has started a configuration knows nothing of what that was told.
+    SparkContext._ensure_initialized()
+    return str(SparkConf().get("spark.master", MASTER))
+
+
+def _tasks(spark: "SparkSession") -> tuple[int, int]:
+    """How many tasks of the active stages are done, and how many there are."""
+    tracker = spark.sparkContext.statusTracker()
+    found = [info for stage in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage)) is not None]
+    return sum(info.numCompletedTasks for info in found), sum(info.numTasks for info in found)
+
+
+def _check_database() -> None:
+    """Raises a DatabaseError where summaries can't be written, before anything is started for them."""
+    from console.analytics import queries
+
+    queries.states()
+
+
+def _list(jobs: object, upkeep: dict[str, str], order: tuple[str, ...]) -> None:
+    from spark_analytics.jobs.catalog import JOBS
+
+    for name in order:
+        job = JOBS.get(name)
+        steps = f" ({', '.join(job.tables)}; {', '.join(step.replace('_', ' ') for step in job.steps)})" if job else ""
+        print(f"{name:<10} {job.text if job else upkeep[name]}{steps}")
+
+
+def _moment(text: str) -> int:
+    """An ISO time as ms since the epoch; UTC when it names no zone."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no ISO time, like 2026-11-21 or 2026-11-21T14:00") from error
+    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _interrupt(*_: object) -> None:
+    logging.disable()  # what is cut off complains, and there is nothing to do about it
+    raise KeyboardInterrupt
+
+
+def _complain(text: str, code: int) -> int:
+    print(f"analytics: {text}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,340 @@
+"""Runs jobs: what is due, computed window by window and published, each day of a job a run of its own.
+
+A run that is killed leaves what it had published, each table and step whole or as it was before; it is due again then, and the next
+run publishes the same. What of the lake is complete (the watermark) is asked once at the beginning, so that all jobs of one
+call go equally far.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from console.analytics import queries, services
+from console.analytics.models import DEMO_JOB
+from console.analytics.steps import Step
+from spark_analytics.jobs.catalog import JOBS, ORDER, Job
+from spark_analytics.jobs.inputs import Inputs
+from spark_analytics.jobs.planning import HOUR_MS, Chunk, due
+from spark_analytics.jobs.publishing import publish
+from spark_analytics.jobs.reasons import reason
+from spark_analytics.jobs.sampling import BROKER, sample_nodes, sample_ranges, schema_of
+from spark_analytics.jobs.states import SAMPLED_RANGES, States
+from spark_analytics.lake import Lake
+from spark_analytics.lake.ingestion import ingest
+from spark_analytics.lake.tables import TABLES
+from spark_analytics.local_rows import local_frame
+from spark_analytics.transforms.windows import Window
+
+logger = logging.getLogger("qmq.analytics")
+
+
+HOLES_FOLDER = "_holes"
+"""Where the lake keeps what nodes had forgotten before it was read; table `holes` of the data source."""
+HOLES_TOLD_MAX = 20
+"""Holes that are told one by one."""
+
+
+class NothingKnown(Exception):
+    """The lake does not have what a job needs yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for."""
+
+    source: Mapping[str, str]
+    """Options of the data source, without `table`."""
+    from_ms: int | None = None
+    to_ms: int | None = None
+    is_scheduled: bool = False
+    """Nobody waits for it: tables with made-up rows are left alone."""
+    keep_days: Mapping[str, int] = field(default_factory=dict)
+    """Lake table -> days, where it is not the table's own figure."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What came of it."""
+
+    jobs: int = 0
+    rows_read: int = 0
+    rows_written: int = 0
+    watermark_ms: int | None = None
+    holes: int = 0
+    """Stretches that nodes had forgotten before they were read."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Job -> why."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Job -> why it had nothing to do."""
+
+    def __str__(self) -> str:
+        until = f", up to {moment(self.watermark_ms)}" if self.watermark_ms is not None else ""
+        holes = f", {self.holes} holes" if self.holes else ""
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        return f"{self.jobs} jobs: {self.rows_read:,} rows read, {self.rows_written:,} written{until}{holes}{failed}"
+
+
+class Runner:
+    """Runs jobs on one lake."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        asked: Asked,
+        *,
+        say: Callable[[str], None] = lambda text: None,
+        doing: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        """`say` is told of each step, `doing` surrounds what takes long."""
+        self._lake, self._asked = lake, asked
+        self._say, self._doing, self._now_ms = say, doing, now_ms
+        self._states = States(lake)
+        self._inputs: dict[Window, Inputs] = {}
+        self.report = Report()
+
+    def run(self, names: Iterable[str]) -> Report:
+        """Run these jobs in their order. One that fails is in the report, and the others run.
+
+        Raises:
+            LakeBusy: somebody else writes to the lake.
+        """
+        wanted = set(names)
+        chosen = [name for name in ORDER if name in wanted]
+        self._lake.files.lock()
+        try:
+            for name, work in (("ingest", self._ingest), ("state", self._advance)):
+                if name in chosen:
+                    self._guarded(name, work)
+            self._run_summaries([JOBS[name] for name in chosen if name in JOBS])
+            for name, work in (("compact", self._compact), ("retain", self._retain)):
+                if name in chosen:
+                    self._guarded(name, work)
+        finally:
+            self._close_inputs()
+            self._lake.files.unlock()
+        return self.report
+
+    # --- upkeep of the lake ---
+
+    def _guarded(self, name: str, work: Callable[[], str]) -> None:
+        began = time.monotonic()
+        try:
+            with self._doing(name):
+                text = work()
+        except NothingKnown as why:
+            self._left_out(name, why)
+            return
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and other jobs run
+            self._failed(name, error)
+            return
+        self.report.jobs += 1
+        self._say(f"{name}: {text} ({time.monotonic() - began:.1f} s)")
+
+    def _ingest(self) -> str:
+        run = services.start_run("ingest", inputs={"lake": self._lake.root})
+        try:
+            text = self._read_nodes()
+        except BaseException as error:
+            services.fail_run(run, f"{type(error).__name__}: {reason(error)}")
+            raise
+        known = self._lake.watermark_ms()
+        services.finish_run(
+            run, watermark_at=_at(known) if known is not None else None, rows_read=self.report.rows_read
+        )
+        return text
+
+    def _read_nodes(self) -> str:
+        now_ms, spark = self._now_ms(), self._lake.spark
+        frame, nodes = sample_nodes(spark, self._asked.source)
+        groups = {node["broker_group"] for node in nodes if node["kind"] == BROKER}
+        self._lake.append("nodes", frame.coalesce(1))
+        if not self._lake.files_of("ranges", now_ms, now_ms + 1):
+            # Once an hour: these are as many rows as there are subjects.
+            ranges = list(sample_ranges(nodes, self._asked.source.get("token", ""), _at(now_ms)))
+            self._lake.append("ranges", local_frame(spark, ranges, SAMPLED_RANGES).coalesce(1))
+        holes = f"{self._lake.root}/{HOLES_FOLDER}"
+        source = {**self._asked.source, "on_gap": "record", "holes": holes}
+        found = ingest(self._lake, source, groups, now_ms=now_ms, say=lambda text: self._say(f"ingest: {text}"))
+        lost = self._holes(holes, now_ms)
+        self.report.rows_read += sum(found.rows.values())
+        self.report.holes = lost
+        return f"{sum(found.rows.values()):,} rows of {len(groups)} broker groups" + (f"; {lost} holes" if lost else "")
+
+    def _holes(self, folder: str, since_ms: int) -> int:
+        """How many stretches this ingestion could not have: each is told, and stays in the table `holes`."""
+        source = {**self._asked.source, "holes": folder}
+        holes = self._lake.spark.read.format("qmq").options(**source).option("table", "holes").load()
+        found = holes.where(holes["found_at"] >= _at(since_ms)).collect()
+        for hole in found[:HOLES_TOLD_MAX]:
+            place = "/".join(filter(None, (hole["broker_group"], hole["subject"], hole["group"])))
+            self._say(
+                f"ingest: {hole['table']} of {place}: {hole['begin']} to {hole['end']} are gone ({hole['reason']})"
+            )
+        return len(found)
+
+    def _advance(self) -> str:
+        if self._asked.from_ms is not None:
+            self._states.forget_after(self._asked.from_ms - self._asked.from_ms % HOUR_MS)
+        watermark = self._watermark(("index", "progress"))
+        made = self._states.advance(watermark, lambda text: self._say(f"state: {text}"))
+        return f"{made} states"
+
+    def _compact(self) -> str:
+        hours = 0
+        for name in TABLES:
+            for partition in self._lake.compact(name, schema_of(name)):
+                self._say(f"compact: {name}/{partition}")
+                hours += 1
+        return f"{hours} hours"
+
+    def _retain(self) -> str:
+        days = {name: self._asked.keep_days.get(name, table.keep_days) for name, table in TABLES.items()}
+        return f"{sum(self._lake.retain(name, kept) for name, kept in days.items())} files went"
+
+    # --- summaries ---
+
+    def _run_summaries(self, jobs: list[Job]) -> None:
+        work: list[tuple[Job, Chunk]] = []
+        for job in jobs:
+            try:
+                work += [(job, chunk) for chunk in self._due(job)]
+            except NothingKnown as why:
+                self._left_out(job.name, why)
+        order = {job.name: number for number, job in enumerate(jobs)}
+        day = -1
+        # Day by day, all jobs of a day: what several of them need is made once.
+        for job, chunk in sorted(work, key=lambda item: (item[1].window.from_ms // Step.DAY.ms, order[item[0].name])):
+            if chunk.window.from_ms // Step.DAY.ms != day:
+                self._close_inputs()
+                day = chunk.window.from_ms // Step.DAY.ms
+            if job.name not in self.report.failed:
+                self._run_chunk(job, chunk)
+
+    def _due(self, job: Job) -> list[Chunk]:
+        """What a job has to do.
+
+        Raises:
+            NothingKnown: why it has nothing to do.
+        """
+        states = queries.states()
+        made_up = [name for name in job.tables if name in states and states[name].run.job == DEMO_JOB]
+        if made_up and self._asked.is_scheduled:
+            raise NothingKnown(
+                f"{made_up[0]} holds made-up rows of the demo; run `manage.py analytics` once to replace them"
+            )
+        end = self._watermark(job.inputs) if not job.is_ahead else self._now_ms()
+        self.report.watermark_ms = min(end, self.report.watermark_ms or end)
+        begin = self._begin_ms(job, end)
+        if self._asked.to_ms is not None:
+            end = min(end, self._asked.to_ms)
+        chunks = due(begin, end, job.steps)
+        if not chunks:
+            raise NothingKnown("nothing is due")
+        return chunks[-1:] if job.is_ahead else chunks
+
+    def _begin_ms(self, job: Job, end_ms: int) -> int:
+        """From when on a job computes: what was asked for, else where its tables end; never before what the lake has."""
+        if job.is_ahead:
+            # Once an hour, or when it is asked for: delay nodes may hold millions.
+            done = None if self._asked.from_ms is not None else self._done_ms(job)
+            return max(end_ms - HOUR_MS, done or 0)
+        first, done = self._states.begin_ms(), self._done_ms(job)
+        if first is None:
+            raise NothingKnown("the lake has no rows yet")
+        begin = self._asked.from_ms if self._asked.from_ms is not None else done
+        if begin is None:
+            return first
+        if begin < first and done is not None:
+            # Retention took a part of the first day: what was published of it was made from all of it.
+            first += -first % Step.DAY.ms
+            self._say(f"{job.name}: from {moment(first)} on, the lake does not have all of what was before")
+        return max(begin, first)
+
+    def _done_ms(self, job: Job) -> int | None:
+        """Up to when a job's tables are complete; None: one was never filled, or with made-up rows."""
+        states = queries.states()
+        done: list[int] = []
+        for name in job.tables:
+            state = states.get(name)
+            if state is None or state.watermark_at is None or state.run.job == DEMO_JOB:
+                return None
+            done.append(int(state.watermark_at.timestamp() * 1000))
+        return min(done)
+
+    def _watermark(self, tables: Iterable[str]) -> int:
+        found = self._lake.watermark_ms(tables)
+        if found is None:
+            raise NothingKnown("nothing was read from the nodes yet: `manage.py analytics ingest` does it")
+        return found
+
+    def _run_chunk(self, job: Job, chunk: Chunk) -> None:
+        """One run: a day's windows of a job."""
+        began = time.monotonic()
+        done = self._done_ms(job)
+        window = chunk.window
+        run = services.start_run(
+            job.name,
+            from_at=_at(window.from_ms),
+            to_at=_at(window.to_ms),
+            inputs={"lake": self._lake.root, "tables": list(job.inputs)},
+        )
+        files: dict[str, int] = {}
+        written = 0
+        try:
+            with self._doing(f"{job.name} {moment(window.from_ms)} - {moment(window.to_ms)}"):
+                for piece in chunk.pieces[-1:] if job.is_ahead else chunk.pieces:
+                    steps = tuple((step, window) for step in job.steps) if job.is_ahead else piece.publications
+                    given = self._inputs_of(Window(piece.window.from_ms, piece.window.to_ms), job)
+                    for table, rows in job.compute(given).items():
+                        written += publish(run, table, rows, steps, is_ahead=job.is_ahead)
+                    files |= given.read_files
+            # What a run says is complete is so only when nothing is left out between it and the run before it.
+            is_gapless = self._asked.from_ms is None or (done is not None and self._asked.from_ms <= done)
+            watermark = _at(window.to_ms) if is_gapless else None
+            services.finish_run(run, watermark_at=watermark, rows_read=sum(files.values()))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run says it, and other jobs run
+            services.fail_run(run, f"{type(error).__name__}: {reason(error)}")
+            self._failed(job.name, error)
+            return
+        except BaseException:
+            services.fail_run(run, "it was interrupted")
+            raise
+        self.report.jobs += 1
+        self.report.rows_read += sum(files.values())
+        self.report.rows_written += written
+        span = f"{moment(window.from_ms)} to {moment(window.to_ms)}"
+        self._say(f"{job.name}: {written:,} rows, {span}, run {run.pk} ({time.monotonic() - began:.1f} s)")
+
+    def _inputs_of(self, window: Window, job: Job) -> Inputs:
+        if window not in self._inputs:
+            if not job.is_ahead:
+                self._states.ensure(window.from_ms)
+            self._inputs[window] = Inputs(self._lake, self._states, window, self._asked.source)
+        return self._inputs[window]
+
+    def _close_inputs(self) -> None:
+        for given in self._inputs.values():
+            given.close()
+        self._inputs.clear()
+
+    def _left_out(self, name: str, why: NothingKnown) -> None:
+        self.report.left_out[name] = str(why)
+        self._say(f"{name}: {why}")
+
+    def _failed(self, name: str, error: Exception) -> None:
+        logger.debug("%s failed", name, exc_info=error)
+        self.report.failed[name] = f"{type(error).__name__}: {reason(error)}"
+        self._say(f"{name}: FAILED: {reason(error)}")
+
+
+def moment(at_ms: int) -> str:
+    """A moment for people."""
+    return f"{_at(at_ms):%Y-%m-%d %H:%M}"
+
+
+def _at(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)

@@ -1,0 +1,87 @@
+"""The one place that builds a SparkSession."""
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from spark_analytics.class_archive import ClassArchive
+from spark_analytics.java import java_home
+from spark_analytics.source.datasource import QmqDataSource
+
+MASTER = "local[2]"
+MEMORY = "1g"
+"""The driver's heap; with a local master all work is done in it."""
+SHUFFLE_PARTITIONS = 8
+LOCAL_PREFIX = "local"
+ARROW_ROWS = 65_536
+"""Rows of a batch between the JVM and Python."""
+
+
+def spark_session(
+    *,
+    app: str = "pyqmq",
+    master: str = MASTER,
+    memory: str = MEMORY,
+    shuffle_partitions: int = SHUFFLE_PARTITIONS,
+    settings: Mapping[str, str] | None = None,
+    scratch: Path | None = None,
+    class_archive: ClassArchive | None = None,
+) -> SparkSession:
+    """A session in UTC with the data source `qmq`, Arrow and filter pushdown on; the running one, as it is, when there is one.
+
+    `memory` is the driver's heap as Spark writes it ("1g"); `scratch` a folder for shuffles and the warehouse, by default the
+    system's temporary one; `settings` are Spark's own, and win over ours; `class_archive` makes the JVM start sooner.
+
+    Raises:
+        JavaMissing: there is no Java that Spark can use.
+    """
+    home = java_home()
+    if home is not None:
+        os.environ["JAVA_HOME"] = str(home)
+    is_local = master.startswith(LOCAL_PREFIX)
+    if is_local:
+        # Workers take the first `python3` of the PATH otherwise, which need not have pyarrow.
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    ours = {
+        "spark.driver.memory": memory,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(shuffle_partitions),
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # Until a Python worker has to have called back; the default, 15 s, is short for a busy machine.
+        "spark.python.authenticate.socketTimeout": "120s",
+        # Serial collection: the heap is small, and the Python workers need the cores.
+        "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC {class_archive.java_options() if class_archive else ''}".strip(),
+    }
+    if is_local:
+        ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if scratch is not None:
+        ours |= {
+            "spark.local.dir": str(scratch / "spark"),
+            "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        }
+    builder = SparkSession.Builder().appName(app).master(master)
+    for key, value in (ours | dict(settings or {})).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    # It tells of each of its connections, and of their ends when the streams are closed already.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    register(session)
+    return session
+
+
+def register(session: SparkSession) -> None:
+    """Make `format("qmq")` known to a session that was built elsewhere.
+
+    Filters are pushed down only where `spark.sql.python.filterPushdown.enabled` is set: without it Spark refuses the source.
+    """
+    session.dataSource.register(QmqDataSource)

@@ -1,0 +1,311 @@
+"""`spark.read.format("qmq")` and `spark.readStream.format("qmq")`.
+
+    spark.read.format("qmq").options(metaserver="localhost:8080", table="index", subjects="order.*").load()
+
+Tables and their columns are in `spark_analytics.schemas`, options in `spark_analytics.source.options.OPTIONS`. Options say what
+is read of nodes: names, times, and columns (a schema given by hand does too), as Spark tells a Python data source nothing of what a
+query selects.
+
+Filters of a query are pushed down only with option `push_filters`. Spark (4.3, SPARK's `PythonDataSourceV2`) keeps the reader
+that filters were pushed into with the DataFrame: another query of the same DataFrame then silently reads what the first one's
+filters left. So with the option every `load()` serves one query; without it a DataFrame is as good as any.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+    StringStartsWith,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from qmq.errors import SettingError
+from spark_analytics.schemas import SCHEMAS
+from spark_analytics.source.holes import Hole, Reason, record, recorded_batch
+from spark_analytics.source.offsets import Key, Observed, Offset, Place, StreamError, advance, between
+from spark_analytics.source.options import NUMBER_COLUMNS, STREAMED, TIME_COLUMNS, ReadOptions, parse_options
+from spark_analytics.source.partitions import Bundle, Forgotten, Range, plan
+from spark_analytics.source.planning import entry_at, observe, plan_ranges
+from spark_analytics.source.reading import Task, forgotten_batch, nodes_batch, read_bundle
+from spark_analytics.source.selection import HIGHEST, LOWEST, Names, Selection, Span, microseconds
+
+NAME = "qmq"
+_NAME_COLUMNS = ("broker_group", "subject", "group")
+
+
+class QmqDataSource(DataSource):
+    """The data source `qmq`; see the module."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        """The table's columns, or those that option `columns` names. Raises SettingError."""
+        options = parse_options(self.options)
+        schema = SCHEMAS[options.table]
+        return StructType([schema[name] for name in options.columns])
+
+    def reader(self, schema: StructType) -> "QmqReader":
+        """Raises SettingError."""
+        options = parse_options(self.options)
+        return (QmqPushingReader if options.push_filters else QmqReader)(options, schema)
+
+    def streamReader(self, schema: StructType) -> "QmqStreamReader":
+        """Raises SettingError: the table is none of STREAMED."""
+        return QmqStreamReader(parse_options(self.options), schema)
+
+
+def arrow_schema(table: str, wanted: StructType) -> pa.Schema:
+    """The Arrow schema of these columns.
+
+    Raises:
+        SettingError: the table has no such column, has it with another type, or it may be null and shall not.
+    """
+    known = SCHEMAS[table]
+    for field in wanted:
+        if field.name not in known.names:
+            raise SettingError(f"table {table} has no column {field.name}; it has {', '.join(known.names)}")
+        ours = known[field.name]
+        if field.dataType.simpleString() != ours.dataType.simpleString():
+            raise SettingError(
+                f"column {field.name} of table {table} is {ours.dataType.simpleString()}, the schema says"
+                f" {field.dataType.simpleString()}"
+            )
+        if ours.nullable and not field.nullable:
+            raise SettingError(f"column {field.name} of table {table} may be null, the schema says NOT NULL")
+    return to_arrow_schema(wanted, timezone="UTC")
+
+
+def _task(options: ReadOptions, schema: pa.Schema, selection: Selection) -> Task:
+    return Task(options.table, schema, selection, options.token, options.on_gap, options.holes)
+
+
+# --- batch ----------------------------------------------------------------------------------------------------------
+
+
+class QmqReader(DataSourceReader):
+    """A table as it is when it is planned."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = arrow_schema(options.table, schema)
+        self._selection = options.selection
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each range, or bundle of small ones. Raises: as `plan_ranges`."""
+        if self._options.table in ("nodes", "holes"):
+            return [InputPartition(self._options.table)]
+        ranges = plan_ranges(self._options, self._selection)
+        return [InputPartition(bundle) for bundle in plan(ranges, self._options.rows_per_partition)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition. Raises: as `read_bundle`."""
+        task = _task(self._options, self._schema, self._selection)
+        match partition.value:
+            case "nodes":
+                yield nodes_batch(task, self._options.metaserver)
+            case "holes":
+                yield recorded_batch(self._options.holes, self._schema)
+            case Bundle() as bundle:
+                yield from read_bundle(task, bundle)
+
+
+class QmqPushingReader(QmqReader):
+    """The same, with the filters of the one query that it is for."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Narrow what is read; given back is what Spark has to compare itself."""
+        for one in filters:
+            self._selection, is_done = narrow(self._options.table, self._selection, one)
+            if not is_done:
+                yield one
+
+
+def narrow(table: str, selection: Selection, one: Filter) -> tuple[Selection, bool]:
+    """A selection narrowed by a filter, and whether it now says all that the filter says."""
+    column = getattr(one, "attribute", ("",))
+    name = column[0] if len(column) == 1 else ""
+    if table not in TIME_COLUMNS:
+        return selection, False
+    if isinstance(one, IsNotNull):
+        return selection, name in SCHEMAS[table].names and not SCHEMAS[table][name].nullable
+    if name in _NAME_COLUMNS and name in SCHEMAS[table].names:
+        return _narrow_names(selection, name, one)
+    if name == NUMBER_COLUMNS[table]:
+        span, is_done = _narrow_span(one, _whole)
+        return replace(selection, numbers=selection.numbers & span), is_done
+    if name == TIME_COLUMNS[table]:
+        span, is_done = _narrow_span(one, _moment)
+        return replace(selection, times=selection.times & span), is_done
+    return selection, False
+
+
+def _narrow_names(selection: Selection, column: str, one: Filter) -> tuple[Selection, bool]:
+    match column:
+        case "broker_group":
+            names, is_done = _names_left(selection.broker_groups, one)
+            return replace(selection, broker_groups=names), is_done
+        case "subject":
+            names, is_done = _names_left(selection.subjects, one)
+            return replace(selection, subjects=names), is_done
+        case _:
+            names, is_done = _names_left(selection.groups, one)
+            return replace(selection, groups=names), is_done
+
+
+def _names_left(names: Names, one: Filter) -> tuple[Names, bool]:
+    match one:
+        case EqualTo(value=str(text)) | EqualNullSafe(value=str(text)):
+            return names.only([text]), True
+        case In(value=values) if all(isinstance(text, str) for text in values):
+            return names.only(values), True
+        case StringStartsWith(value=prefix):
+            return names.beginning(prefix), True
+    return names, False
+
+
+def _narrow_span(one: Filter, place_of: Callable[[object], int | None]) -> tuple[Span, bool]:
+    """The whole numbers, or microseconds, that a filter leaves, and whether exactly those."""
+    if isinstance(one, In):
+        places = [place_of(value) for value in one.value]
+        known = [place for place in places if place is not None]
+        return (Span(min(known), max(known) + 1), False) if known and len(known) == len(places) else (Span(), False)
+    place = place_of(getattr(one, "value", None))
+    if place is None:
+        return Span(), False
+    match one:
+        case EqualTo() | EqualNullSafe():
+            return Span(place, place + 1), True
+        case GreaterThan():
+            return Span(place + 1, HIGHEST), True
+        case GreaterThanOrEqual():
+            return Span(place, HIGHEST), True
+        case LessThan():
+            return Span(LOWEST, place), True
+        case LessThanOrEqual():
+            return Span(LOWEST, place + 1), True
+    return Span(), False
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _moment(value: object) -> int | None:
+    return microseconds(value) if isinstance(value, datetime) and value.tzinfo is not None else None
+
+
+# --- stream ---------------------------------------------------------------------------------------------------------
+
+
+class QmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A table as it grows. Subjects and groups that come are read from their beginning, without being named."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        if options.table not in STREAMED:
+            raise SettingError(f"table {options.table} can't be a stream; {', '.join(STREAMED)} can")
+        if options.selection.times.end < HIGHEST:
+            raise SettingError("a stream has no option to: it goes on with what comes")
+        self._options = options
+        self._schema = arrow_schema(options.table, schema)
+        self._target: Observed | None = None
+        self._places: dict[Key, Range] = {}
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Nothing was read yet."""
+        return Offset().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self._options.rows_per_batch)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What is there now is the query's end."""
+        self._target = self._observe()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Raises StreamError, and as `observe`."""
+        rows_max = (
+            None if isinstance(limit, ReadAllAvailable) else getattr(limit, "max_rows", self._options.rows_per_batch)
+        )
+        seen = self._target or self._observe()
+        begun = Offset.of_json(start)
+        end = advance(
+            begun,
+            seen,
+            rows_max,
+            may_only_complete=self._target is not None,
+            lost=self if self._options.on_gap == "record" else None,
+        )
+        return start if end is begun else end.to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """What lies between two offsets. Raises StreamError, and as `observe`."""
+        reached = Offset.of_json(end)
+        wanted = list(between(Offset.of_json(start), reached))
+        forgotten = tuple(
+            Forgotten(*key, at.base + begin, at.forgotten_at_ms)
+            for key, begin, _ in wanted
+            if (at := reached.ranges[key]).forgotten_at_ms
+        )
+        wanted = [one for one in wanted if not reached.ranges[one[0]].forgotten_at_ms]
+        if any(key not in self._places for key, _, _ in wanted):
+            self._observe()
+        ranges: list[Range] = []
+        for key, begin, after in wanted:
+            place = self._places.get(key)
+            if place is None:
+                broker_group, subject, group = key
+                raise StreamError(
+                    f"subject {subject}{f', group {group},' if group else ''} is not on broker group {broker_group} any more, or"
+                    f" the options leave it out, but the checkpoint has a batch with it that is not finished: put the options back"
+                )
+            ranges.append(replace(place, begin=begin, end=after, base=reached.ranges[key].base))
+        bundles = [InputPartition(bundle) for bundle in plan(ranges, self._options.rows_per_partition)]
+        return [InputPartition(forgotten), *bundles] if forgotten else bundles
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition. Raises: as `read_bundle`."""
+        match partition.value:
+            case Bundle() as bundle:
+                yield from read_bundle(_task(self._options, self._schema, self._options.selection), bundle)
+            case forgotten:
+                yield forgotten_batch(self._schema, forgotten)
+
+    # --- what `advance` tells of histories that end ---
+
+    def forgotten(self, key: Key, place: Place) -> None:
+        """Write down that what the group did last is not known."""
+        self._record(key, place, "forgotten")
+
+    def rebuilt(self, key: Key, place: Place, done_ms: int) -> int:
+        """Write down that the history is another one, and find where it goes on. Raises NodeUnreadable."""
+        found = entry_at(self._options, self._places[key], done_ms)
+        self._record(key, place, "rebuilt")
+        return found
+
+    def _record(self, key: Key, place: Place, reason: Reason) -> None:
+        at = place.base + place.next
+        record(self._options.holes, Hole(self._options.table, *key, at, at, reason))
+
+    def _observe(self) -> Observed:
+        seen, self._places = observe(self._options)
+        return seen

@@ -1,0 +1,120 @@
+"""What could not be read, written down: one small JSON file for each hole, in a folder that driver and executors reach.
+
+A file is named after where its hole begins, so a task that runs again writes the same file again, larger if retention went on.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.fs
+
+from qmq.errors import QmqError, SettingError
+
+SUFFIX = ".hole.json"
+HOLE_BYTES_MAX = 64 << 10
+
+Reason = Literal["retention", "damage", "forgotten", "rebuilt"]
+"""`forgotten`: a group was forgotten, and its history with it; `rebuilt`: a node made a history anew from its log. Both are
+[begin, begin), as nobody knows how many entries were not read."""
+
+
+class GapFound(QmqError):
+    """Rows that were asked for can't be had any more."""
+
+    code = "reading.gap"
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Rows [begin, end) that could not be had. `subject` is the hour, YYYYMMDDHH, of a delay node's."""
+
+    table: str
+    broker_group: str
+    subject: str
+    group: str
+    begin: int
+    end: int
+    reason: Reason
+
+    def __str__(self) -> str:
+        of_group = f", group {self.group}" if self.group else ""
+        return f"{self.table} of {self.broker_group}, subject {self.subject}{of_group}: [{self.begin}, {self.end})"
+
+
+def refuse(hole: Hole) -> GapFound:
+    """The error for a hole."""
+    why = (
+        "retention took them before they were read: read more often, or keep messages longer"
+        if hole.reason == "retention"
+        else "their bytes are damaged on the node's disk: `qmq log inspect` says more"
+    )
+    return GapFound(
+        f"{hole} can't be read: {why}. To go on without them and keep a record of it, set options on_gap=record and holes",
+        code=f"reading.{hole.reason}",
+    )
+
+
+def record(folder: str, hole: Hole) -> None:
+    """Write a hole down; it is there whole, or not at all.
+
+    Raises:
+        OSError: the folder can't be written.
+    """
+    system, path = _open(folder)
+    key = json.dumps([hole.table, hole.broker_group, hole.subject, hole.group, hole.begin])
+    name = blake2b(key.encode(), digest_size=12).hexdigest()
+    body = json.dumps({**asdict(hole), "found_at_ms": time.time_ns() // 1_000_000}).encode()
+    system.create_dir(path, recursive=True)
+    unseen = f"{path}/.{name}.{uuid4().hex}"
+    with system.open_output_stream(unseen) as stream:
+        stream.write(body)
+    system.move(unseen, f"{path}/{name}{SUFFIX}")
+
+
+def recorded(folder: str) -> Iterator[tuple[Hole, int]]:
+    """Every hole written down there, and when it was found (ms); none when the folder does not exist yet.
+
+    Raises:
+        OSError: the folder can't be read.
+    """
+    system, path = _open(folder)
+    files = system.get_file_info(pyarrow.fs.FileSelector(path, allow_not_found=True))
+    for info in sorted(files, key=lambda found: str(found.path)):
+        if info.is_file and info.path.endswith(SUFFIX):
+            with system.open_input_stream(info.path) as stream:
+                found: dict[str, Any] = json.loads(stream.read(HOLE_BYTES_MAX))
+            found_at_ms = int(found.pop("found_at_ms"))
+            yield Hole(**found), found_at_ms
+
+
+def recorded_batch(folder: str, schema: pa.Schema) -> pa.RecordBatch:
+    """All holes as rows of table `holes`."""
+    rows = [
+        {**asdict(hole), "found_at": pa.scalar(at_ms * 1000, pa.timestamp("us", tz="UTC"))}
+        for hole, at_ms in recorded(folder)
+    ]
+    arrays = [pa.array([row[field.name] for row in rows], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _open(folder: str) -> tuple[pyarrow.fs.FileSystem, str]:
+    """A file system and a path in it, from a path or URI as Spark takes them. Raises SettingError."""
+    scheme, colon, rest = folder.partition(":")
+    if not colon or len(scheme) < 2 or "/" in scheme:
+        return pyarrow.fs.LocalFileSystem(), str(Path(folder).absolute())
+    if scheme == "file":
+        return pyarrow.fs.LocalFileSystem(), unquote(urlsplit(folder).path)
+    try:
+        # Hadoop has names of its own for S3.
+        system, path = pyarrow.fs.FileSystem.from_uri(f"s3:{rest}" if scheme in ("s3a", "s3n") else folder)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise SettingError(f"option holes is {folder[:200]!r}, which can't be opened: {error}") from error
+    return system, path.rstrip("/")

@@ -1,0 +1,263 @@
+"""Where a stream stands: the next position of every range, as JSON. Pure.
+
+    {"ranges": {BROKER_GROUP: {SUBJECT: [first, next]}},            tables index, messages, retries, dead_letters
+     "complete_ms": {BROKER_GROUP: ms}}
+    {"ranges": {BROKER_GROUP: {SUBJECT: {GROUP: [first, next, begin, began_at_ms, history, base, forgotten_at_ms]}}},
+     "complete_ms": ...}                                            table progress
+
+`first` is where the stream began to read a range: a batch that begins with a range which the batch before did not know reads from
+there, also when it is run again and retention has gone on. `complete_ms`: everything stored, or done, on this broker group
+before that time lies before this offset.
+
+A group's history can be followed by another one, whose entries have numbers of their own: the group was forgotten, and perhaps made
+again, or the node made its files anew from its log. It shows by lower numbers, or by another time `began_at_ms` of the entry
+`begin`; one that began before `complete_ms` is the same group's. `history` counts how often that happened, and positions in
+the stream are an entry's number and `base`, so that they go on. That a group was forgotten is a row of the stream, at the next
+position; then `forgotten_at_ms` is when that was noticed.
+
+Bounded by RANGES_MAX: a range takes some 40 bytes of each of the hundred offsets that a checkpoint keeps.
+"""
+
+import heapq
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from qmq.errors import QmqError
+
+RANGES_MAX = 200_000
+"""Most ranges of one stream: 10,000 subjects with 20 groups each. Above it, several streams have to share the subjects."""
+
+Key = tuple[str, str, str]
+"""Broker group, subject, consumer group ("" where there is none)."""
+
+
+class StreamError(QmqError):
+    """A stream can't go on from where it stands; the message says what to do."""
+
+    code = "analytics.stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a node holds of a range: [begin, end); `start` is where a stream that begins now would.
+
+    `began_at_ms` is the time of a history's entry `begin`; -1: there is none.
+    """
+
+    begin: int
+    end: int
+    start: int
+    began_at_ms: int = -1
+
+
+class Place(NamedTuple):
+    """Where a stream stands in a range; see the module. `forgotten_at_ms` 0: the group is there."""
+
+    first: int
+    next: int
+    begin: int = -1
+    began_at_ms: int = -1
+    history: int = 0
+    base: int = 0
+    forgotten_at_ms: int = 0
+
+    def followed(self, begin: int) -> "Place":
+        """The place at entry `begin` of the history that follows this one."""
+        return Place(begin, begin, history=self.history + 1, base=self.base + self.next - begin)
+
+    def forgotten(self, at_ms: int) -> "Place":
+        """The place behind the row that says that the group was forgotten."""
+        return self._replace(first=self.next, next=self.next + 1, history=self.history + 1, forgotten_at_ms=at_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What all broker groups held when they were asked.
+
+    `read_at_ms`: all that happened on a broker group before it is in there. `is_wanted`: whether a range would be there if
+    the node had it; not so what options leave out.
+    """
+
+    ranges: Mapping[Key, Held]
+    read_at_ms: Mapping[str, int]
+    is_wanted: Callable[[Key], bool] = lambda key: True
+
+
+class Lost(Protocol):
+    """Hears of histories that end, and of what may have been in them behind what was read."""
+
+    def forgotten(self, key: Key, place: Place) -> None:
+        """The group was forgotten."""
+
+    def rebuilt(self, key: Key, place: Place, done_ms: int) -> int:
+        """The node made the history anew: the entry to go on with, the first that is not before `done_ms`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """A stream's place: that in each range, and up to when each broker group has been read completely."""
+
+    ranges: Mapping[Key, Place] = field(default_factory=dict)
+    complete_ms: Mapping[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As Spark keeps it."""
+        tree: dict[str, Any] = {}
+        for (broker_group, subject, group), place in sorted(self.ranges.items()):
+            of_subjects = tree.setdefault(broker_group, {})
+            if group:
+                of_subjects.setdefault(subject, {})[group] = list(place)
+            else:
+                of_subjects[subject] = [place.first, place.next]
+        return {"ranges": tree, "complete_ms": dict(sorted(self.complete_ms.items()))}
+
+    @classmethod
+    def of_json(cls, found: Mapping[str, Any]) -> "Offset":
+        """Raises StreamError when it is none of ours."""
+        try:
+            ranges: dict[Key, Place] = {}
+            for broker_group, of_subjects in found.get("ranges", {}).items():
+                for subject, places in of_subjects.items():
+                    if isinstance(places, dict):
+                        for group, numbers in places.items():
+                            ranges[broker_group, subject, group] = Place(*map(int, numbers))
+                    else:
+                        ranges[broker_group, subject, ""] = Place(*map(int, places))
+            complete = {str(name): int(at) for name, at in found.get("complete_ms", {}).items()}
+        except (AttributeError, TypeError, ValueError) as error:
+            raise StreamError(f"the checkpoint's offset is none of the data source qmq: {error}") from error
+        return cls(ranges, complete)
+
+
+def complete_ms(offset_json: str) -> dict[str, int]:
+    """Up to when each broker group was read completely, from an offset of a checkpoint or of a query's progress."""
+    return dict(Offset.of_json(json.loads(offset_json)).complete_ms)
+
+
+def advance(
+    start: Offset,
+    seen: Observed,
+    rows_max: int | None,
+    *,
+    may_only_complete: bool = False,
+    lost: Lost | None = None,
+) -> Offset:
+    """The offset after `start` with at most `rows_max` rows more (None: all), shared evenly between the ranges.
+
+    With nothing new the answer is `start` itself: no row, and no range to know of. With `may_only_complete` the times still go on,
+    which a stream without end must not do by itself, as it would make batches of nothing. That a group is forgotten, or its
+    history made anew, is an error, or `lost` hears of it.
+
+    Raises:
+        StreamError: a node holds less than was read of it already, or there are more than RANGES_MAX ranges.
+    """
+    known = {key[0] for key in start.ranges} | set(start.complete_ms)
+    places: dict[Key, Place] = dict(start.ranges)
+    left: dict[Key, int] = {}
+    behind: set[str] = set()
+    is_changed = False
+    for key, held in seen.ranges.items():
+        place = places.get(key)
+        if place is None:
+            # Whatever a broker group that is known already got since is new from its very beginning.
+            first = 0 if key[0] in known else held.start
+            place = Place(first, first)
+        elif place.forgotten_at_ms:
+            # Made again soon after, a group goes on with the history that it had.
+            is_same = held.end >= place.first and not _is_another(place, held)
+            place, is_changed = place.followed(place.first if is_same else held.begin), True
+        elif held.end < place.next or _is_another(place, held):
+            if not key[2] or lost is None:
+                raise _went_back(key, place, held)
+            is_changed, done_ms = True, start.complete_ms.get(key[0], 0)
+            if not 0 <= held.began_at_ms < done_ms:
+                lost.forgotten(key, place)
+                # The new history comes with the next call, behind the word that the old one has ended.
+                at_ms = held.began_at_ms if held.began_at_ms >= 0 else seen.read_at_ms[key[0]]
+                places[key] = place.forgotten(at_ms)
+                behind.add(key[0])
+                continue
+            place = place.followed(lost.rebuilt(key, place, done_ms))
+        if key[2]:
+            place = place._replace(begin=held.begin, began_at_ms=held.began_at_ms)
+        places[key] = place
+        if held.end > place.next:
+            left[key] = held.end - place.next
+    for key, place in start.ranges.items():
+        is_gone = bool(key[2]) and key not in seen.ranges and not place.forgotten_at_ms
+        if is_gone and key[0] in seen.read_at_ms and seen.is_wanted(key):
+            if lost is None:
+                raise _was_forgotten(key, place)
+            lost.forgotten(key, place)
+            places[key], is_changed = place.forgotten(seen.read_at_ms[key[0]]), True
+    if len(places) > RANGES_MAX:
+        raise StreamError(
+            f"{len(places)} ranges, one stream keeps {RANGES_MAX}: share the subjects between several (option subjects)",
+            code="analytics.too_many_ranges",
+        )
+    taken = left if rows_max is None else share(left, rows_max)
+    for key, count in taken.items():
+        places[key] = places[key]._replace(next=places[key].next + count)
+    behind |= {key[0] for key, count in left.items() if taken.get(key, 0) < count}
+    complete = dict(start.complete_ms)
+    for broker_group, at_ms in seen.read_at_ms.items():
+        if broker_group not in behind:
+            complete[broker_group] = max(at_ms, complete.get(broker_group, 0))
+    has_moved = bool(taken) or is_changed or len(places) > len(start.ranges)
+    if not has_moved and not (may_only_complete and complete != dict(start.complete_ms)):
+        return start
+    return Offset(places, complete)
+
+
+def _is_another(place: Place, held: Held) -> bool:
+    """Whether a history is not the one that was read: its numbers begin lower, or with an entry of another time."""
+    if place.began_at_ms < 0:
+        return False
+    return held.begin < place.begin or (held.begin == place.begin and held.began_at_ms != place.began_at_ms)
+
+
+def _went_back(key: Key, place: Place, held: Held) -> StreamError:
+    if key[2]:
+        return _was_forgotten(key, place)
+    broker_group, subject, _ = key
+    return StreamError(
+        f"broker group {broker_group} holds subject {subject} up to {held.end}, but it was read up to {place.next} before: its"
+        f" data was put back to an older state. Begin again with a new checkpoint",
+        code="analytics.went_back",
+    )
+
+
+def _was_forgotten(key: Key, place: Place) -> StreamError:
+    broker_group, subject, group = key
+    return StreamError(
+        f"the history of group {group} of subject {subject} on broker group {broker_group}, read up to entry {place.next}, is not"
+        f" there any more: the group was forgotten, or the node made its files anew. To go on, and keep a record of it, set options"
+        f" on_gap=record and holes",
+        code="analytics.history_replaced",
+    )
+
+
+def share(left: Mapping[Key, int], rows_max: int) -> dict[Key, int]:
+    """How many rows of each range to take: as even as can be, so that a busy subject does not hold up the others."""
+    queue = [(count, key) for key, count in left.items()]
+    heapq.heapify(queue)
+    taken: dict[Key, int] = {}
+    room = rows_max
+    while queue and room > 0:
+        count, key = heapq.heappop(queue)
+        # Rounded up: where there are fewer rows than ranges, some get one.
+        taken[key] = min(count, -(-room // (len(queue) + 1)))
+        room -= taken[key]
+    return taken
+
+
+def between(start: Offset, end: Offset) -> Iterable[tuple[Key, int, int]]:
+    """The rows [begin, after) of each range that lie between two offsets; where `end` has the group forgotten, the row that says
+    so."""
+    for key, place in end.ranges.items():
+        old = start.ranges.get(key)
+        begin = old.next if old is not None and old.history == place.history else place.first
+        if begin < place.next:
+            yield key, begin, place.next

@@ -1,0 +1,142 @@
+"""The options of `spark.read.format("qmq")`, checked once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from qmq.errors import SettingError
+from qmq.net.discovery import meta_url
+from spark_analytics.schemas import SCHEMAS
+from spark_analytics.source.partitions import ROWS_PER_PARTITION, ROWS_PER_PARTITION_OF_MESSAGES
+from spark_analytics.source.selection import HIGHEST, LOWEST, Names, Selection, Span, parse_names, parse_time
+
+ROWS_PER_BATCH = 5_000_000
+"""Rows of one batch of a stream by default."""
+ROWS_MAX = 1 << 40
+
+OPTIONS = {
+    "metaserver": "host:port or URL of a metaserver; needed",
+    "token": "the read_token of nodes and metaserver, where they have one",
+    "table": f"one of {', '.join(SCHEMAS)}; needed",
+    "columns": "comma list of the columns wanted; all by default. A schema given by hand does the same",
+    "broker_groups": "comma list of names, * and ? as wildcards",
+    "subjects": "the same of subjects; of `retries` and `dead_letters`, of the original ones",
+    "groups": "the same of consumer groups",
+    "from": "ISO time of the earliest row; without a zone it is UTC",
+    "to": "ISO time that all rows lie before",
+    "push_filters": "true: filters on names, on the time and on the number of a row are pushed down; each load() is good for one"
+    " query then, whose filters all others of the same DataFrame would get too (Spark 4.3)",
+    "on_gap": "error, or record: what can't be had any more is written to the folder of option `holes`",
+    "holes": "folder or URI that driver and executors reach; table `holes` reads it",
+    "rows_per_partition": "about how many rows a task reads",
+    "rows_per_batch": "at most how many rows a batch of a stream has",
+}
+STREAMED = ("index", "progress", "messages", "retries", "dead_letters")
+"""Tables that can be streams."""
+OF_MESSAGES = ("messages", "retries", "dead_letters")
+
+TIME_COLUMNS = {
+    "index": "stored_at",
+    "progress": "at",
+    "messages": "stored_at",
+    "retries": "stored_at",
+    "dead_letters": "stored_at",
+    "delayed": "due_at",
+}
+NUMBER_COLUMNS = {
+    "index": "sequence",
+    "progress": "position",
+    "messages": "sequence",
+    "retries": "sequence",
+    "dead_letters": "sequence",
+    "delayed": "number",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What a read was asked for. `selection` is what the options say, before filters narrow it."""
+
+    table: str
+    metaserver: str
+    token: str
+    columns: tuple[str, ...]
+    selection: Selection
+    on_gap: Literal["error", "record"]
+    holes: str
+    push_filters: bool
+    rows_per_partition: int
+    rows_per_batch: int
+
+
+def parse_options(given: Mapping[str, str]) -> ReadOptions:
+    """The options as values.
+
+    Raises:
+        SettingError: one is missing, unknown or wrong.
+    """
+    options = {name.lower(): value for name, value in given.items()}
+    unknown = sorted(set(options) - set(OPTIONS))
+    if unknown:
+        raise SettingError(f"format qmq has no option {', '.join(unknown)}; there are {', '.join(OPTIONS)}")
+    table = options.get("table", "")
+    if table not in SCHEMAS:
+        raise SettingError(f"option table is {table!r}: one of {', '.join(SCHEMAS)} is needed")
+    metaserver = options.get("metaserver", "")
+    if table != "holes":
+        if not metaserver:
+            raise SettingError("option metaserver is missing: host:port or URL of a metaserver is needed")
+        metaserver = meta_url(metaserver)
+    on_gap = options.get("on_gap", "error")
+    if on_gap not in ("error", "record"):
+        raise SettingError(f"option on_gap is {on_gap!r}: error or record is needed")
+    push_filters = options.get("push_filters", "false").lower()
+    if push_filters not in ("true", "false"):
+        raise SettingError(f"option push_filters is {push_filters!r}: true or false is needed")
+    holes = options.get("holes", "")
+    if not holes and (table == "holes" or on_gap == "record"):
+        raise SettingError("option holes is missing: a folder or URI where gaps are recorded is needed")
+    by_default = ROWS_PER_PARTITION_OF_MESSAGES if table in OF_MESSAGES else ROWS_PER_PARTITION
+    return ReadOptions(
+        table=table,
+        metaserver=metaserver,
+        token=options.get("token", ""),
+        columns=_columns(table, options.get("columns", "")),
+        selection=_selection(options),
+        on_gap="record" if on_gap == "record" else "error",
+        holes=holes,
+        push_filters=push_filters == "true",
+        rows_per_partition=_count(options, "rows_per_partition", by_default),
+        rows_per_batch=_count(options, "rows_per_batch", ROWS_PER_BATCH),
+    )
+
+
+def _selection(options: Mapping[str, str]) -> Selection:
+    times = Span(
+        parse_time(options["from"], "option from") if options.get("from") else LOWEST,
+        parse_time(options["to"], "option to") if options.get("to") else HIGHEST,
+    )
+    if times.is_empty:
+        raise SettingError(f"option from ({options['from']}) is not before option to ({options['to']})")
+    names: dict[str, Names] = {
+        name: parse_names(options.get(name, "")) for name in ("broker_groups", "subjects", "groups")
+    }
+    return Selection(names["broker_groups"], names["subjects"], names["groups"], times)
+
+
+def _columns(table: str, text: str) -> tuple[str, ...]:
+    known = SCHEMAS[table].names
+    wanted = [part for part in (piece.strip() for piece in text.split(",")) if part]
+    unknown = sorted(set(wanted) - set(known))
+    if unknown:
+        raise SettingError(f"table {table} has no column {', '.join(unknown)}; it has {', '.join(known)}")
+    return tuple(name for name in known if name in wanted) if wanted else tuple(known)
+
+
+def _count(options: Mapping[str, str], name: str, default: int) -> int:
+    text = options.get(name, "")
+    if not text:
+        return default
+    if not text.isdecimal() or not 1 <= int(text) <= ROWS_MAX:
+        raise SettingError(f"option {name} is {text[:40]!r}: a whole number from 1 on is needed")
+    return int(text)

@@ -1,0 +1,85 @@
+"""What each team's subjects take."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_analytics.transforms.frames import at_steps, is_in, original_subject, selected
+from spark_analytics.transforms.outputs import TEAM_CAPACITY
+from spark_analytics.transforms.rates import sent_minutes, spread
+from spark_analytics.transforms.windows import LONG_STEPS, Window, check_steps
+
+_PLACE = ("broker_group", "subject")
+
+
+def team_capacity(
+    stored: DataFrame, owners: DataFrame, ranges: DataFrame, *, window: Window, steps: Sequence[int] = LONG_STEPS
+) -> DataFrame:
+    """What teams' subjects take by step, with owners as they are when the run is made: `outputs.TEAM_CAPACITY`.
+
+    A row for each team and step, zeros included. A subject's retry and dead-letter subjects count to it, for their messages
+    take room as well, but not as subjects of their own. Subjects that `owners` does not know are nobody's (an empty team), and
+    counted in the steps in which they got messages or were sampled. Rates are as in `rates.subject_rates`, the busiest minute
+    being the team's. `stored_*_last` is what its subjects keep by the last sample of each in the step, over broker groups; null
+    when a step has no sample.
+
+    Args:
+        stored: STORED_SECONDS; those outside of the window are left out.
+        owners: OWNERS, each subject once.
+        ranges: RANGES.
+        window: whole steps, not beyond the watermark.
+    """
+    check_steps(window, steps)
+    inside = stored.where(is_in(F.col("second") * 1000, window)).withColumn(
+        "subject", original_subject(F.col("subject"))
+    )
+    samples = at_steps(
+        ranges.where(is_in(F.col("at_ms"), window)).withColumnRenamed("at_ms", "sample_ms"), steps, "sample_ms"
+    ).withColumn("original", original_subject(F.col("subject")))
+    of_seconds = at_steps(inside.withColumn("second_ms", F.col("second") * 1000), steps, "second_ms")
+    named = of_seconds.select("step_ms", "at_ms", "subject").union(samples.select("step_ms", "at_ms", "original"))
+    nobodys = (
+        named.distinct()
+        .join(owners, ["subject"], "left_anti")
+        .select(F.lit("").alias("team"), F.lit(1).cast("long").alias("subjects_count"), "step_ms", "at_ms")
+    )
+    step_rows = F.explode(
+        F.array(
+            *(
+                F.struct(
+                    F.lit(step).cast("long").alias("step_ms"),
+                    F.sequence(F.lit(window.from_ms), F.lit(window.to_ms - step), F.lit(step)).alias("moments"),
+                )
+                for step in steps
+            )
+        )
+    )
+    owned_rows = (
+        owners.groupBy("team")
+        .agg(F.count("*").alias("subjects_count"))
+        .withColumn("step", step_rows)
+        .select("team", "subjects_count", "step.step_ms", F.explode("step.moments").alias("at_ms"))
+    )
+    key = ["step_ms", "at_ms", "team"]
+    rows = owned_rows.unionByName(nobodys).groupBy(*key).agg(F.sum("subjects_count").alias("subjects_count"))
+    teams = owners.select("subject", "team")
+    owned = inside.join(teams, ["subject"], "left").withColumn("team", F.coalesce("team", F.lit("")))
+    of_step = at_steps(sent_minutes(owned, "team", window), steps, "minute_ms")
+    sent = of_step.groupBy("step_ms", "at_ms", "team").agg(*spread("sent_messages"), *spread("sent_bytes"))
+    last = (
+        samples.groupBy("step_ms", "at_ms", *_PLACE, "original")
+        .agg(
+            F.max_by(F.struct((F.col("end") - F.col("begin")).alias("messages"), "stored_bytes"), "sample_ms").alias(
+                "last"
+            )
+        )
+        .join(teams.withColumnRenamed("subject", "original"), ["original"], "left")
+        .groupBy("step_ms", "at_ms", F.coalesce("team", F.lit("")).alias("team"))
+        .agg(
+            F.sum("last.messages").alias("stored_messages_last"), F.sum("last.stored_bytes").alias("stored_bytes_last")
+        )
+    )
+    found = rows.join(sent, key, "left").join(last, key, "left")
+    zeros: dict[str, bool | float | int | str] = {name: 0 for name in sent.columns if name not in key}
+    return selected(found.na.fill(zeros), TEAM_CAPACITY)

@@ -1,0 +1,285 @@
+"""Backlog, messages in flight, lag and time lag of consumer groups, second by second, summed up by step."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from qmq.protocol.names import RETRY_PREFIX
+from spark_analytics.transforms import seconds as by_second
+from spark_analytics.transforms.frames import arrow_schema, bucket, original_subject, retrying_group, selected
+from spark_analytics.transforms.outputs import LAG
+from spark_analytics.transforms.runs import positions
+from spark_analytics.transforms.windows import SECOND_MS, SHORT_STEPS, Window, check_steps
+
+Flags = NDArray[np.bool_]
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def lag(
+    stored: DataFrame,
+    progress: DataFrame,
+    state: DataFrame,
+    runs: DataFrame,
+    *,
+    window: Window,
+    steps: Sequence[int] = SHORT_STEPS,
+    ranges: DataFrame | None = None,
+) -> DataFrame:
+    """Lag of each consumer group on each subject by step: `outputs.LAG`, as `qmq/lag.py` defines it.
+
+    The state at a second is what holds after all events before its end; a second without events has the state of the one before.
+
+    - **backlog**: messages stored less the group's position (messages), never below 0; what retention removed does not count.
+    - **in flight**: handed out, and neither acked nor settled by the broker (messages).
+    - **lag**: both. What waits in the group's retry subject, and what it holds of that, belongs to the original subject's group; so
+      does what a group that pulls a dead-letter subject has there. Counts are summed over broker groups.
+    - **time lag**: the second's end less the store time, to the second, of the oldest message not acked (seconds); the greatest of
+      the broker groups'; 0 when all are acked; null when that store time is not among `stored`.
+
+    `_max`, `_min` and `_mean` are over the states of the step's seconds in which the group existed, `_last` is the last of these.
+    A group that did not exist in a step has no row there; one that was forgotten exists until then.
+
+    Args:
+        stored: STORED_SECONDS up to the window's end: the window's, and those before it back to the oldest message that a group
+            has not acked (`state.stored_tail` keeps these).
+        progress: entries of the window.
+        state: GROUP_STATE at the window's beginning.
+        runs: RUNS of the same progress, state and window.
+        window: whole steps, not beyond the watermark.
+        ranges: RANGES, where retention's doing is sampled; without them what retention removes counts until the group moves.
+    """
+    check_steps(window, steps)
+    before = window.from_ms // SECOND_MS - 1
+    known = state.where(F.col("next_sequence").isNotNull())
+    moved = _event(positions(progress, window=window), _MOVED, a="second", b="next_sequence")
+    carried = _event(known.withColumn("second", F.lit(before)), _MOVED, a="second", b="next_sequence")
+    pulled, ended = F.floor(F.col("pulled_ms") / SECOND_MS), F.floor(F.col("ended_ms") / SECOND_MS)
+    end = F.coalesce(ended, F.lit(window.to_ms // SECOND_MS))
+    # What was handed out and done within a second is seen at no second's end.
+    seen = runs.withColumn("pulled", pulled).withColumn("ended", end).where(F.col("pulled") < F.col("ended"))
+    held = _event(seen, _HELD, a="begin", b="messages", c="pulled", d="ended")
+    events = moved.unionByName(carried).unionByName(held)
+    facts = _fact(
+        stored.where(F.col("second") < window.to_ms // SECOND_MS), _STORED, "second", "first_sequence", "end_sequence"
+    )
+    if ranges is not None:
+        inside = ranges.where(F.col("at_ms") < window.to_ms).withColumn("second", F.floor(F.col("at_ms") / SECOND_MS))
+        facts = facts.unionByName(_fact(inside, _RANGE, "second", "begin", "end"))
+    found = (
+        facts.groupBy("bucket")
+        .cogroup(events.groupBy("bucket"))
+        .applyInArrow(partial(_of_bucket, window, tuple(steps)), LAG)
+    )
+    return selected(found, LAG)
+
+
+# Rows of the two sides that meet in a worker: what kind of row it is, and numbers that mean what is said above.
+_MOVED, _HELD, _STORED, _RANGE = "moved", "held", "stored", "range"
+_FORGOTTEN, _UNKNOWN = -1, -2
+"""In place of a group's position: it was forgotten, and nothing is known of it."""
+
+
+def _event(frame: DataFrame, kind: str, **numbers: str) -> DataFrame:
+    columns = [
+        F.col(numbers[name]).cast("long").alias(name) if name in numbers else F.lit(None).cast("long").alias(name)
+        for name in "abcd"
+    ]
+    placed = frame.withColumn("original", original_subject(F.col("subject")))
+    return placed.select(
+        bucket("original").alias("bucket"),
+        "original",
+        "broker_group",
+        "subject",
+        "group",
+        F.lit(kind).alias("kind"),
+        *columns,
+    )
+
+
+def _fact(frame: DataFrame, kind: str, *numbers: str) -> DataFrame:
+    columns = [F.col(number).cast("long").alias(name) for name, number in zip("abc", numbers, strict=True)]
+    placed = frame.withColumn("original", original_subject(F.col("subject")))
+    group = retrying_group(F.col("subject")).alias("group")
+    return placed.select(
+        bucket("original").alias("bucket"),
+        "original",
+        "broker_group",
+        "subject",
+        group,
+        F.lit(kind).alias("kind"),
+        *columns,
+    )
+
+
+@dataclass(slots=True)
+class _Part:
+    """What is known of a group on one subject of one broker group."""
+
+    is_retry: bool = False
+    moved: pa.Table | None = None
+    held: pa.Table | None = None
+
+
+@dataclass(slots=True)
+class _Stored:
+    """What is known of one subject of one broker group."""
+
+    seconds: Longs = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    first_sequences: Longs = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    end_sequences: Longs = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    range_seconds: Longs = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    range_begins: Longs = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+
+def _of_bucket(window: Window, steps: tuple[int, ...], facts: pa.Table, events: pa.Table) -> pa.Table:
+    """The rows of all groups of the subjects in a bucket."""
+    stored: dict[tuple[str, str], _Stored] = {}
+    groups: dict[tuple[str, str], dict[tuple[str, str], _Part]] = {}
+    for (original, broker_group, subject, group, kind), rows in _parts(facts):
+        here = stored.setdefault((broker_group, subject), _Stored())
+        if kind == _STORED:
+            here.seconds, here.first_sequences, here.end_sequences = (_longs(rows, name) for name in "abc")
+            if group is not None:
+                # A group begins with all that is in its retry subject, also when it has not pulled there yet.
+                groups.setdefault((original, group), {}).setdefault((broker_group, subject), _Part()).is_retry = True
+        else:
+            here.range_seconds, here.range_begins = _longs(rows, "a"), _longs(rows, "b")
+    for (original, broker_group, subject, group, kind), rows in _parts(events):
+        part = groups.setdefault((original, group), {}).setdefault((broker_group, subject), _Part())
+        if kind == _MOVED:
+            part.moved = rows
+        else:
+            part.held = rows
+    tables = []
+    for (original, group), parts in sorted(groups.items()):
+        states = _States(window)
+        forgotten: dict[str, Flags] = {}
+        # The original subject first: what waits in the retry subject of a group that was forgotten there is nobody's.
+        for place, part in sorted(parts.items(), key=lambda item: (item[0][1] != original, item[0])):
+            broker_group, subject = place
+            hidden = forgotten.get(broker_group) if subject.startswith(RETRY_PREFIX) else None
+            is_forgotten = states.add(stored.get(place, _Stored()), part, hidden)
+            if subject == original:
+                forgotten[broker_group] = is_forgotten
+        if states.exists.any():
+            tables += [_rows(original, group, states, window, step_ms) for step_ms in steps]
+    return pa.concat_tables(tables) if tables else _SCHEMA.empty_table()
+
+
+class _States:
+    """A group's states at the ends of a window's seconds, summed over the places where it is."""
+
+    def __init__(self, window: Window) -> None:
+        self.first, self.count = window.from_ms // SECOND_MS, window.seconds
+        self.exists = np.zeros(self.count, dtype=np.bool_)
+        self.backlog = np.zeros(self.count, dtype=np.int64)
+        self.in_flight = np.zeros(self.count, dtype=np.int64)
+        self.time_lag = np.zeros(self.count)
+
+    def add(self, stored: _Stored, part: _Part, hidden: Flags | None) -> Flags:
+        """Add a place but for its `hidden` seconds; the seconds at whose end the group was forgotten there."""
+        first, count = self.first, self.count
+        end = by_second.held_until(stored.seconds, np.maximum.accumulate(stored.end_sequences), first, count, 0)
+        begin = by_second.held_until(stored.range_seconds, np.maximum.accumulate(stored.range_begins), first, count, 0)
+        none = np.zeros(0, dtype=np.int64)
+        moved_at, moved_to = (none, none) if part.moved is None else (_longs(part.moved, "a"), _longs(part.moved, "b"))
+        if part.is_retry and len(stored.seconds) and (not len(moved_at) or stored.seconds[0] < moved_at[0]):
+            moved_at, moved_to = np.append(stored.seconds[0], moved_at), np.append(stored.first_sequences[0], moved_to)
+        # A history with a hole: runs are known, and nothing else.
+        moved = by_second.held_until(moved_at, moved_to, first, count, _UNKNOWN)
+        is_forgotten: Flags = moved == _FORGOTTEN
+        exists = moved >= 0 if hidden is None else (moved >= 0) & ~hidden
+        if not exists.any():
+            return is_forgotten
+        position = np.maximum(moved, begin)
+        backlog = np.where(exists, np.maximum(0, end - position), 0)
+        oldest = np.where(backlog > 0, position, by_second.NOTHING)
+        if part.held is not None:
+            sequences, messages, pulled, ended = (_longs(part.held, name) for name in "abcd")
+            in_flight = by_second.in_flight(pulled - first, ended - first, messages, count)
+            lowest = by_second.lowest_held(pulled - first, ended - first, sequences, count)
+            if hidden is not None:
+                in_flight[hidden], lowest[hidden] = 0, by_second.NOTHING
+            self.in_flight += in_flight
+            oldest = np.minimum(oldest, lowest)
+        self.exists |= exists
+        self.backlog += backlog
+        is_behind = oldest != by_second.NOTHING
+        since = by_second.stored_second(
+            np.maximum(oldest[is_behind], begin[is_behind]),
+            stored.first_sequences,
+            stored.end_sequences,
+            stored.seconds,
+        )
+        late = np.zeros(count)
+        late[is_behind] = np.maximum(0.0, first + np.flatnonzero(is_behind) + 1 - since)
+        # An unknown one (NaN) makes the sum unknown.
+        self.time_lag = np.maximum(self.time_lag, late)
+        return is_forgotten
+
+
+_SCHEMA = arrow_schema(LAG)
+
+
+def _rows(subject: str, group: str, states: _States, window: Window, step_ms: int) -> pa.Table:
+    """A group's rows of one step: of the steps in which it existed."""
+    length = step_ms // SECOND_MS
+    whole = states.count // length * length
+    exists = states.exists[:whole].reshape(-1, length)
+    n = exists.sum(axis=1)
+    of_steps = np.flatnonzero(n)
+    exists, n = exists[of_steps], n[of_steps]
+    # The last second of each step in which the group was there.
+    lasts = (np.arange(len(of_steps)), length - 1 - np.argmax(exists[:, ::-1], axis=1))
+
+    columns: dict[str, Any] = {
+        "step_ms": np.full(len(of_steps), step_ms),
+        "at_ms": window.from_ms + of_steps * step_ms,
+        "subject": pa.array([subject] * len(of_steps), pa.string()),
+        "group": pa.array([group] * len(of_steps), pa.string()),
+    }
+    lag = states.backlog + states.in_flight
+    for name, seconds in (("backlog", states.backlog), ("in_flight", states.in_flight), ("lag", lag)):
+        # All are 0 where the group was not there.
+        values = seconds[:whole].reshape(-1, length)[of_steps]
+        if name == "lag":
+            columns["lag_messages_min"] = np.where(exists, values, by_second.NOTHING).min(axis=1)
+        columns[f"{name}_messages_max"] = values.max(axis=1)
+        columns[f"{name}_messages_mean"] = values.sum(axis=1) / n
+        columns[f"{name}_messages_last"] = values[lasts]
+    late = states.time_lag[:whole].reshape(-1, length)[of_steps]
+    for name, times in (("max", late.max(axis=1)), ("mean", late.sum(axis=1) / n), ("last", late[lasts])):
+        columns[f"time_lag_seconds_{name}"] = pa.array(times, mask=np.isnan(times))
+    return pa.table(columns, schema=_SCHEMA)
+
+
+def _parts(table: pa.Table) -> Iterator[tuple[tuple[str, ...], pa.Table]]:
+    """A table's rows by original subject, broker group, subject, group and kind; within each by the first number."""
+    names = ("original", "broker_group", "subject", "group", "kind")
+    table = table.sort_by([(name, "ascending") for name in (*names, "a")])
+    if not table.num_rows:
+        return
+    changes = np.zeros(table.num_rows, dtype=np.bool_)
+    changes[0] = True
+    for name in names:
+        codes = np.asarray(pc.fill_null(table.column(name).combine_chunks().dictionary_encode().indices, -1))
+        changes[1:] |= codes[1:] != codes[:-1]
+    begins = np.flatnonzero(changes)
+    ends = np.append(begins[1:], table.num_rows)
+    keys = table.select(list(names)).take(pa.array(begins)).to_pylist()
+    for key, begin, end in zip(keys, begins.tolist(), ends.tolist(), strict=True):
+        yield tuple(key[name] for name in names), table.slice(begin, end - begin)
+
+
+def _longs(table: pa.Table, name: str) -> Longs:
+    values: Longs = table.column(name).to_numpy()
+    return values

@@ -1,0 +1,133 @@
+"""From real nodes to summary tables: what was sent, acked, given up and delayed is what pages show."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from console.analytics.models import AnalyticsRun, RunState
+from console.analytics.tables import TABLES
+from qmq.sync import Consumer, Producer
+from spark_analytics.jobs.catalog import ORDER
+from spark_analytics.jobs.runner import Asked, Report, Runner
+from spark_analytics.lake import Lake
+from tests.support.processes import System
+from tests.support.whole import in_whole_spark_runs
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LATER_MS = 2 * 3_600_000
+"""So far ahead the jobs' clock is: the hour is over for them, and complete."""
+SENT = 300
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[System]:
+    """Two broker groups and a delay group with some traffic on them."""
+    found = System(tmp_path)
+    found.add_delay("d1")
+    try:
+        found.start()
+        yield found
+    finally:
+        found.stop()
+
+
+def sums(table: str, column: str, **wanted: Any) -> Any:
+    rows = TABLES[table].model._default_manager.filter(step_seconds=3600, **wanted)
+    return sum(getattr(row, column) for row in rows)
+
+
+def run(lake: Lake, nodes: System, jobs: tuple[str, ...]) -> Report:
+    report = Runner(
+        lake, Asked({"metaserver": nodes.meta_url}), say=print, now_ms=lambda: int(time.time() * 1000) + LATER_MS
+    ).run(jobs)
+    assert not report.failed, report.failed
+    return report
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a consumer did, in messages."""
+
+    acked: int
+    given_up: int
+
+    @property
+    def settled(self) -> int:
+        """Who gives a message up acks it too: it goes on as another one, in the dead-letter subject."""
+        return self.acked + self.given_up
+
+
+def traffic(nodes: System) -> Done:
+    """SENT messages of which most were consumed, some given up, and one that is due in two days."""
+    with Consumer(nodes.meta_url, "orders", "billing", consumer_id="b1", start="earliest", attempts_max=1) as consumer:
+        with Producer(nodes.meta_url) as producer:
+            for number in range(SENT):
+                producer.send_soon("orders", {"order": number})
+            producer.flush()
+            producer.send("orders", {"late": True}, delay=timedelta(days=2))
+        acked, given_up = 0, 0
+        while acked + given_up < SENT - 50:
+            for delivery in consumer.pull(10, timeout=5):
+                if given_up < 3:
+                    delivery.retry()
+                    given_up += 1
+                else:
+                    delivery.ack()
+                    acked += 1
+    return Done(acked, given_up)
+
+
+def assert_counted(done: Done) -> None:
+    assert sums("subject_rates", "sent_messages", subject="orders") == SENT
+    assert sums("group_rates", "acked_messages", subject="orders", group="billing") == done.settled
+    assert sums("failures", "messages", subject="orders", kind="dead_letter") == done.given_up
+
+
+@in_whole_spark_runs
+def test_what_happened_on_the_nodes_is_counted(spark: SparkSession, nodes: System, tmp_path: Path) -> None:
+    done = traffic(nodes)
+    lake = Lake(spark, str(tmp_path / "lake"))
+    report = run(lake, nodes, ("ingest", "rates", "failures"))
+    assert report.watermark_ms is not None
+    assert_counted(done)
+    assert {run.state for run in AnalyticsRun.objects.all()} == {RunState.SUCCEEDED}
+    read = AnalyticsRun.objects.get(job="ingest")
+    assert (read.rows_read or 0) > SENT
+    assert read.watermark_at is not None
+    first = report.rows_read
+
+    with Producer(nodes.meta_url) as producer:
+        for number in range(40):
+            producer.send_soon("orders", {"order": number})
+        producer.flush()
+    again = run(lake, nodes, ("ingest", "rates"))
+    assert again.rows_read < first, "what was read is not read again"
+    rows = lake.snapshot("index").files.values()
+    assert sum(item.rows for item in rows) >= SENT + 40
+
+    known = lake.watermark_ms()
+    nodes.brokers["g2"].kill()
+    failed = Runner(lake, Asked({"metaserver": nodes.meta_url})).run(["ingest", "lag"])
+    assert "g2" in failed.failed["ingest"], "a node that is down is named"
+    assert lake.watermark_ms() == known, "and nothing is said to be complete"
+    told = AnalyticsRun.objects.filter(job="ingest").latest("pk")
+    assert (told.state, "g2" in told.error) == (RunState.FAILED, True)
+
+
+@in_whole_spark_runs
+def test_every_job_in_the_products_own_session(product_spark: SparkSession, nodes: System, tmp_path: Path) -> None:
+    done = traffic(nodes)
+    run(Lake(product_spark, str(tmp_path / "lake")), nodes, ORDER)
+    assert_counted(done)
+    assert sums("latencies", "messages", subject="orders", kind="handling") == done.settled
+    assert sums("consumer_shares", "acked_messages", subject="orders", consumer_id="b1") == done.settled, "it has left"
+    pending = TABLES["delayed_load"].model._default_manager.filter(step_seconds=86400)
+    assert sum(row.pending_messages for row in pending) == 1
+    assert {run.state for run in AnalyticsRun.objects.all()} == {RunState.SUCCEEDED}

@@ -1,0 +1,38 @@
+"""The session that everything runs in."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from spark_analytics.jobs.states import SAMPLED_RANGES
+from spark_analytics.local_rows import local_frame
+from spark_analytics.schemas import SCHEMAS, ddl
+
+
+def test_times_are_utc_whatever_zone_the_machine_has(spark: SparkSession) -> None:
+    found = spark.sql("select timestamp_millis(0) as at, date_format(timestamp_millis(0), 'HH') as hour").collect()[0]
+    assert (found["at"].astimezone(UTC), found["hour"]) == (datetime(1970, 1, 1, tzinfo=UTC), "00")
+
+
+def test_python_workers_run_what_the_driver_runs(spark: SparkSession) -> None:
+    found = spark.range(4, numPartitions=2).toArrow()
+    assert sorted(found["id"].to_pylist()) == [0, 1, 2, 3]
+    assert spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("pyarrow").__name__).collect() == ["pyarrow"]
+
+
+def test_rows_of_the_driver_keep_their_moments_and_types_whatever_zone_they_are_in(spark: SparkSession) -> None:
+    at = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=timezone(timedelta(hours=5)))
+    rows = [(at, "broker-1", "orders", 2, 1 << 40), (at, "broker-2", "stock", 0, 0)]
+    frame = local_frame(spark, rows, SAMPLED_RANGES)
+    assert [(f.name, f.dataType) for f in frame.schema] == [(f.name, f.dataType) for f in SAMPLED_RANGES]
+    assert [tuple(row.values()) for row in frame.toArrow().to_pylist()] == rows
+    empty = local_frame(spark, [], SAMPLED_RANGES)
+    assert (empty.columns, empty.count()) == (SAMPLED_RANGES.names, 0)
+
+
+def test_every_schema_is_the_same_as_ddl_and_in_arrow(spark: SparkSession) -> None:
+    for name, schema in SCHEMAS.items():
+        made = spark.createDataFrame([], ddl(schema)).schema
+        assert [(f.name, f.dataType) for f in made] == [(f.name, f.dataType) for f in schema], name
+        assert to_arrow_schema(schema, timezone="UTC").names == schema.names

@@ -1,0 +1,624 @@
+"""Corners of the transforms, in small tables; what a whole day says is in test_truth."""
+
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from qmq.protocol.names import split_subject
+from spark_analytics.schemas import DELAYED, INDEX, NODES, PROGRESS, RETRIES
+from spark_analytics.transforms import frames, outputs
+from spark_analytics.transforms.anomalies import COUNTED, LAG, SENT, VALUES, anomalies, metric_values
+from spark_analytics.transforms.capacity import team_capacity
+from spark_analytics.transforms.delayed_load import delayed_load
+from spark_analytics.transforms.failures import CAUSE_CHARS_MAX, failures
+from spark_analytics.transforms.forecasts import disk_forecasts, drain_forecasts
+from spark_analytics.transforms.lag import lag
+from spark_analytics.transforms.latency import latencies, oldest_acked
+from spark_analytics.transforms.runs import runs
+from spark_analytics.transforms.skew import consumer_shares, group_skew
+from spark_analytics.transforms.state import group_state, set_below, stored_tail
+from spark_analytics.transforms.stored import merged_seconds, stored_seconds
+from spark_analytics.transforms.windows import DAY_MS, HOUR_MS, MINUTE_MS, Window
+from tests.support import naive_analytics as naive
+from tests.support.analytics_frames import frame, rows, table
+
+SERIES = ("step_ms", "at_ms", "subject", "group")
+MINUTE = Window(0, MINUTE_MS)
+NOBODY = "broker_group subject group next_sequence"
+
+
+def lag_row(
+    spark: SparkSession,
+    stored: str,
+    progress: str,
+    state: str = NOBODY,
+    ranges: str | None = None,
+    window: Window = MINUTE,
+) -> dict[tuple[Any, ...], dict[str, Any]]:
+    stored_frame = table(spark, stored, frames.STORED_SECONDS)
+    progress_frame, state_frame = table(spark, progress, PROGRESS), table(spark, state, frames.GROUP_STATE)
+    followed = runs(progress_frame, state_frame, window=window)
+    sampled = None if ranges is None else table(spark, ranges, frames.RANGES)
+    steps = (window.to_ms - window.from_ms,)
+    found = lag(stored_frame, progress_frame, state_frame, followed, window=window, steps=steps, ranges=sampled)
+    return {key[2:]: row for key, row in rows(found, *SERIES).items()}
+
+
+STORED = """
+    broker_group subject second first_sequence end_sequence
+    b            s       0      0              4
+    b            s       30     4              10
+"""
+STARTED = """
+    broker_group subject group position at    kind  begin end next_sequence consumer_key
+"""
+
+
+def test_a_group_counts_from_the_second_it_began_in(spark: SparkSession) -> None:
+    row = lag_row(spark, STORED, STARTED + "b s g 0 20500 start 0 0 2 0")["s", "g"]
+    assert row["backlog_messages_mean"] == (10 * 2 + 30 * 8) / 40
+    assert (row["lag_messages_min"], row["lag_messages_max"], row["lag_messages_last"]) == (2, 8, 8)
+    assert row["time_lag_seconds_last"] == 60
+
+
+def test_an_empty_history_has_no_rows(spark: SparkSession) -> None:
+    assert lag_row(spark, STORED, STARTED.strip()) == {}
+
+
+def test_what_waits_in_a_retry_subject_that_nobody_pulled_is_lag(spark: SparkSession) -> None:
+    stored = STORED + "b %RETRY%s%g 40 0 3"
+    row = lag_row(spark, stored, STARTED + "b s g 0 35000 start 0 0 10 0")["s", "g"]
+    assert (row["backlog_messages_last"], row["backlog_messages_max"], row["lag_messages_min"]) == (3, 3, 0)
+    assert row["time_lag_seconds_last"] == 20
+
+
+def test_the_broker_groups_are_summed_and_the_longest_time_counts(spark: SparkSession) -> None:
+    stored = STORED + "c s 50 0 5"
+    row = lag_row(spark, stored, STARTED + "b s g 0 0 start 0 0 9 0\n c s g 0 0 start 0 0 0 0")["s", "g"]
+    assert (row["backlog_messages_last"], row["time_lag_seconds_last"]) == (1 + 5, 30)
+
+
+def test_what_retention_removed_is_no_backlog(spark: SparkSession) -> None:
+    ranges = """
+        broker_group subject at_ms begin end
+        b            s       45000 7     10
+    """
+    row = lag_row(spark, STORED, STARTED + "b s g 0 0 start 0 0 0 0", ranges=ranges)["s", "g"]
+    assert (row["backlog_messages_max"], row["backlog_messages_last"], row["time_lag_seconds_last"]) == (10, 3, 30)
+
+
+def test_a_position_beyond_the_end_is_no_backlog(spark: SparkSession) -> None:
+    row = lag_row(spark, STORED, STARTED + "b s g 0 0 start 0 0 7 0")["s", "g"]
+    assert (row["backlog_messages_max"], row["lag_messages_min"], row["backlog_messages_last"]) == (3, 0, 3)
+
+
+def test_a_store_time_that_is_not_known_is_null_and_not_zero(spark: SparkSession) -> None:
+    stored = """
+        broker_group subject second first_sequence end_sequence
+        b            s       30     4              10
+    """
+    state = NOBODY + "\n b s g 2"
+    row = lag_row(spark, stored, STARTED + "b s g 5 45000 start 0 0 8 0", state)["s", "g"]
+    assert (row["time_lag_seconds_max"], row["time_lag_seconds_mean"], row["time_lag_seconds_last"]) == (None, None, 30)
+
+
+def test_state_is_what_a_window_begins_with(spark: SparkSession) -> None:
+    state = """
+        broker_group subject group next_sequence consumer_key pull_begin begin messages pulled_ms
+        b            s       g     4             -            -          -     -        -
+        b            s       g     -             7            20         1     3        -5000
+    """
+    progress = STARTED + "b s g 9 30000 ack 20 22 4 7"
+    stored = STORED.replace("0      0              4", "-9     0              4")
+    row = lag_row(spark, stored, progress, state)["s", "g"]
+    assert (row["in_flight_messages_max"], row["in_flight_messages_last"]) == (3, 1)
+    assert row["in_flight_messages_mean"] == (30 * 3 + 30 * 1) / 60
+    # Second 29 ends 39 s after second -9 began; then sequence 3 of the same second is the oldest.
+    assert (row["time_lag_seconds_max"], row["time_lag_seconds_last"]) == (69, 69)
+
+
+FORGOTTEN = """
+    broker_group subject    group position at    kind   begin end next_sequence consumer_key
+    b            s          g     0        0     start  0     0   0             0
+    b            s          g     1        5000  pull   0     2   2             7
+    b            s          g     2        6000  pull   0     1   3             8
+    b            s          g     3        20500 forget 0     0   -1            0
+"""
+
+
+def test_a_forgotten_group_exists_until_then_and_holds_nothing(spark: SparkSession) -> None:
+    row = lag_row(spark, STORED, FORGOTTEN)["s", "g"]
+    assert (row["lag_messages_last"], row["in_flight_messages_last"]) == (4, 3), "of second 19"
+    assert row["backlog_messages_mean"] == (5 * 4 + 1 * 2 + 14 * 1) / 20
+    assert row["time_lag_seconds_last"] == 20
+    before, entries = table(spark, NOBODY, frames.GROUP_STATE), table(spark, FORGOTTEN, PROGRESS)
+    followed = runs(entries, before, window=MINUTE)
+    assert sorted((r["consumer_key"], r["messages"], r["ended_ms"], r["ended_by"]) for r in followed.collect()) == [
+        (7, 2, 20500, "forget"),
+        (8, 1, 20500, "forget"),
+    ]
+    after = group_state(entries, before, followed, window=MINUTE)
+    assert [(r["group"], r["next_sequence"], r["consumer_key"]) for r in after.collect()] == [("g", -1, None)]
+    second = Window(MINUTE_MS, 2 * MINUTE_MS)
+    assert lag_row(spark, STORED, STARTED, NOBODY + "\n b s g -1", window=second) == {}
+    tail = stored_tail(table(spark, STORED, frames.STORED_SECONDS), after, window=MINUTE)
+    assert [r["second"] for r in tail.collect()] == [30], "nothing is kept for it"
+
+
+def test_a_forgotten_group_of_the_name_made_again_is_another(spark: SparkSession) -> None:
+    again = FORGOTTEN + "b s g 4 40000 start 0 0 8 0\n b s g 5 41000 pull 0 1 9 7\n b s g 6 42000 ack 0 1 9 7"
+    row = lag_row(spark, STORED, again)["s", "g"]
+    assert row["backlog_messages_mean"] == (5 * 4 + 1 * 2 + 14 * 1 + 1 * 2 + 19 * 1) / 40
+    assert (row["backlog_messages_last"], row["in_flight_messages_last"]) == (1, 0)
+    before, entries = table(spark, NOBODY, frames.GROUP_STATE), table(spark, again, PROGRESS)
+    followed = runs(entries, before, window=MINUTE)
+    assert sorted((r["begin"], r["messages"], r["ended_by"]) for r in followed.collect()) == [
+        (0, 2, "forget"),
+        (2, 1, "forget"),
+        (8, 1, "ack"),
+    ]
+    (state,) = group_state(entries, before, followed, window=MINUTE).collect()
+    assert state["next_sequence"] == 9
+
+
+def test_what_a_forgotten_group_had_to_retry_is_nobodys(spark: SparkSession) -> None:
+    stored = STORED + "b %RETRY%s%g 4 0 3\n c %RETRY%s%g 4 0 5"
+    pulled = "b %RETRY%s%g g 0 7000 pull 0 1 1 7\n"
+    row = lag_row(spark, stored, FORGOTTEN + pulled)["s", "g"]
+    assert (row["backlog_messages_last"], row["in_flight_messages_last"]) == (5, 0), (
+        "on the other broker group it goes on"
+    )
+    row = lag_row(spark, stored.replace("c %RETRY%s%g 4 0 5", ""), FORGOTTEN + pulled)["s", "g"]
+    assert (row["backlog_messages_last"], row["in_flight_messages_last"]) == (1 + 2, 2 + 1 + 1), "of second 19"
+    state = NOBODY + "\n b s g -1\n b %RETRY%s%g g 1"
+    assert lag_row(spark, stored.replace("c %RETRY%s%g 4 0 5", ""), STARTED, state) == {}
+
+
+TAIL = """
+    broker_group subject      second first_sequence end_sequence
+    b            s            1      0              4
+    b            s            2      4              8
+    b            s            3      8              9
+    b            done         1      0              5
+    b            done         2      5              6
+    b            %RETRY%s%g   1      0              3
+    b            %RETRY%s%g   2      3              4
+    b            %RETRY%s%old 1      0              3
+    b            %RETRY%s%old 2      3              4
+    b            s            70     9              11
+"""
+HELD = """
+    broker_group subject      group next_sequence consumer_key begin messages
+    b            s            g     9             -            -     -
+    b            s            g     -             7            5     2
+    b            s            h     9             -            -     -
+    b            done         g     6             -            -     -
+    b            %RETRY%s%old old   4             -            -     -
+"""
+
+
+def test_the_tail_is_what_groups_have_not_done_and_the_last_second(spark: SparkSession) -> None:
+    stored, state = table(spark, TAIL, frames.STORED_SECONDS), table(spark, HELD, frames.GROUP_STATE)
+    found = stored_tail(stored, state, window=MINUTE)
+    assert sorted((row["subject"], row["second"]) for row in found.collect()) == [
+        ("%RETRY%s%g", 1),
+        ("%RETRY%s%g", 2),
+        ("%RETRY%s%old", 2),
+        ("done", 2),
+        ("s", 2),
+        ("s", 3),
+    ]
+    ranges = """
+        broker_group subject    at_ms begin end
+        b            s          1000  0     9
+        b            s          59999 7     9
+        b            s          60000 9     11
+        b            %RETRY%s%g 1000  3     4
+    """
+    found = stored_tail(stored, state, window=MINUTE, ranges=table(spark, ranges, frames.RANGES))
+    assert sorted((row["subject"], row["second"]) for row in found.collect() if row["subject"] not in ("done",)) == [
+        ("%RETRY%s%g", 2),
+        ("%RETRY%s%old", 2),
+        ("s", 2),
+        ("s", 3),
+    ]
+
+
+def test_a_group_that_is_set_behind_what_is_known_is_told(spark: SparkSession) -> None:
+    progress = """
+        broker_group subject group position at    kind  next_sequence
+        b            s       g     0        1000  start 7
+        b            s       h     0        2000  start 4
+        b            s       h     1        2500  pull  3
+        b            t       g     0        1000  start 8
+        b            s       i     0        60000 start 1
+    """
+    known = """
+        broker_group subject second first_sequence end_sequence
+        b            s       -9     6              9
+        b            s       -5     9              10
+        b            t       -9     8              10
+    """
+    found = set_below(table(spark, progress, PROGRESS), table(spark, known, frames.STORED_SECONDS), window=MINUTE)
+    assert [tuple(row) for row in found.collect()] == [("b", "s", 4)]
+
+
+def test_state_holds_positions_and_what_is_held(spark: SparkSession) -> None:
+    state = """
+        broker_group subject group next_sequence consumer_key pull_begin begin messages pulled_ms
+        b            s       g     4             -            -          -     -        -
+        b            s       g     -             7            20         1     3        -5000
+        b            s       idle  2             -            -          -     -        -
+    """
+    progress = """
+        broker_group subject group position at    kind  begin end next_sequence consumer_key
+        b            s       g     9        30000 ack   20    22  4             7
+        b            s       g     10       31000 pull  0     2   6             8
+        b            s       g     11       60000 ack   22    23  9             7
+        b            s       back  3        40000 start 0     0   5             0
+        b            s       back  4        41000 start 0     0   3             0
+    """
+    before, entries = table(spark, state, frames.GROUP_STATE), table(spark, progress, PROGRESS)
+    found = group_state(entries, before, runs(entries, before, window=MINUTE), window=MINUTE).collect()
+    assert sorted((row["group"], row["next_sequence"]) for row in found if row["consumer_key"] is None) == [
+        ("back", 3),
+        ("g", 6),
+        ("idle", 2),
+    ]
+    held = ("consumer_key", "pull_begin", "begin", "messages", "pulled_ms")
+    assert sorted(tuple(row[name] for name in held) for row in found if row["consumer_key"] is not None) == [
+        (7, 22, 3, 1, -5000),
+        (8, 0, 4, 2, 31000),
+    ]
+
+
+def test_a_broadcasts_pull_sequences_are_the_messages_own(spark: SparkSession) -> None:
+    progress = """
+        broker_group subject group position at   kind begin end next_sequence consumer_key is_broadcast
+        b            s       g     0        1000 pull 3     5   9             7            true
+        b            s       h     0        1000 pull 3     5   9             7            false
+    """
+    before = table(spark, NOBODY, frames.GROUP_STATE)
+    found = runs(table(spark, progress, PROGRESS), before, window=MINUTE).collect()
+    # Histories of older nodes have pulls whose filter left out what lies behind the messages.
+    assert sorted((row["group"], row["pull_begin"], row["begin"]) for row in found) == [("g", 3, 3), ("h", 3, 7)]
+
+
+def test_withheld_messages_are_in_no_second(spark: SparkSession) -> None:
+    index = """
+        broker_group subject sequence stored_at size is_withheld
+        b            s       0        1500      10   false
+        b            s       1        -         0    true
+        b            s       2        1999      30   false
+    """
+    found = stored_seconds(table(spark, index, INDEX)).collect()
+    assert [tuple(row) for row in found] == [("b", "s", 1, 2, 40, 0, 3)]
+    assert [
+        tuple(row) for row in merged_seconds(spark.createDataFrame(found, frames.STORED_SECONDS)).collect()
+    ] == found
+
+
+def test_a_second_that_a_tail_and_a_window_have_is_both(spark: SparkSession) -> None:
+    head = "broker_group subject second messages bytes first_sequence end_sequence"
+    tail = table(spark, f"{head}\n b s 7 2 20 3 5\n b s 6 1 9 2 3", frames.STORED_SECONDS)
+    own = table(spark, f"{head}\n b s 7 3 30 5 8", frames.STORED_SECONDS)
+    assert sorted(map(tuple, merged_seconds(own, tail).collect())) == [
+        ("b", "s", 6, 1, 9, 2, 3),
+        ("b", "s", 7, 5, 50, 3, 8),
+    ]
+
+
+def test_latency_of_messages_whose_store_time_is_gone_is_handling_only(spark: SparkSession) -> None:
+    index = """
+        broker_group subject sequence stored_at size is_withheld
+        b            s       5        1000      10   false
+    """
+    progress = STARTED + "b s g 0 2000 pull 0 2 6 7\n b s g 1 5000 ack 0 2 6 7"
+    followed = runs(table(spark, progress, PROGRESS), table(spark, NOBODY, frames.GROUP_STATE), window=MINUTE)
+    found = rows(latencies(table(spark, index, INDEX), followed, window=MINUTE, steps=(MINUTE_MS,)), "kind")
+    assert {key[0]: (row["messages"], row["mean_ms"], row["p50_ms"]) for key, row in found.items()} == {
+        "handling": (2, 3000.0, pytest.approx(3000, rel=0.01)),
+        "end_to_end": (1, 4000.0, pytest.approx(4000, rel=0.01)),
+    }
+
+
+def test_a_store_time_behind_the_ack_is_no_time_and_the_oldest_lies_anywhere_in_its_second(spark: SparkSession) -> None:
+    index = """
+        broker_group subject sequence stored_at size is_withheld
+        b            s       5        9000      10   false
+    """
+    progress = STARTED + "b s g 0 2000 pull 0 1 6 7\n b s g 1 5000 ack 0 1 6 7"
+    followed = runs(table(spark, progress, PROGRESS), table(spark, NOBODY, frames.GROUP_STATE), window=MINUTE)
+    found = rows(latencies(table(spark, index, INDEX), followed, window=MINUTE, steps=(MINUTE_MS,)), "kind")
+    assert {key[0]: row["mean_ms"] for key, row in found.items()} == {"handling": 3000.0, "end_to_end": 0.0}
+    oldest = oldest_acked(table(spark, STORED, frames.STORED_SECONDS), followed, window=MINUTE)
+    assert [row["second"] for row in oldest.collect()] == [30]
+
+
+def test_who_was_handed_nothing_is_not_among_those_compared_but_has_its_share(spark: SparkSession) -> None:
+    followed = table(
+        spark,
+        """
+        subject group consumer_key consumer_id messages pulled_ms ended_ms ended_by
+        s       g     7            early       3        -1        1000     ack
+        s       g     8            -           2        500       1000     ack
+        s       g     9            lazy        1        500       -        -
+        s       g     9            lazy        4        500       2000     settle
+        s       idle  5            idler       4        500       -        -
+        """,
+        frames.RUNS,
+    )
+    hour = Window(0, HOUR_MS)
+    skew = rows(group_skew(followed, window=hour, steps=(HOUR_MS,)), "group")
+    assert {
+        key[0]: (row["consumers_count"], row["acked_messages"], row["gini_ratio"]) for key, row in skew.items()
+    } == {
+        "g": (2, 2, 0.5),
+        "idle": (1, 0, None),
+    }
+    shares = rows(consumer_shares(followed, window=hour, steps=(HOUR_MS,)), "consumer_id")
+    assert {key[0]: (row["acked_messages"], row["share_ratio"]) for key, row in shares.items()} == {
+        "early": (3, 0.6),
+        "0000000000000008": (2, 0.4),
+        "lazy": (0, 0.0),
+        "idler": (0, None),
+    }
+
+
+def test_a_consumer_whose_id_is_known_of_one_run_is_one_consumer(spark: SparkSession) -> None:
+    followed = table(
+        spark,
+        f"""
+        subject group consumer_key consumer_id messages pulled_ms         ended_ms          ended_by
+        s       g     7            -           3        {HOUR_MS - 1}     {HOUR_MS}         ack
+        s       g     7            named       1        {HOUR_MS + 1_000} {HOUR_MS + 2_000} ack
+        """,
+        frames.RUNS,
+    )
+    found = rows(consumer_shares(followed, window=Window(0, 2 * HOUR_MS), steps=(HOUR_MS,)), "at_ms", "consumer_id")
+    assert {key: row["acked_messages"] for key, row in found.items()} == {(0, "named"): 0, (HOUR_MS, "named"): 4}
+
+
+def test_failures_without_an_attempt_or_a_time_or_with_a_long_cause(spark: SparkSession) -> None:
+    retries = f"""
+        broker_group subject group stored_at attempt cause
+        b            s       g     1000      -       unknown
+        b            s       g     2000      3       unknown
+        b            s       g     -         9       unknown
+        b            s       g     3000      2       {"x" * CAUSE_CHARS_MAX}yz
+    """
+    empty = table(spark, "subject", RETRIES)
+    found = rows(failures(table(spark, retries, RETRIES), empty, window=Window(0, HOUR_MS), steps=(HOUR_MS,)), "cause")
+    assert {cause: (row["messages"], row["attempts_mean"], row["attempts_max"]) for (cause,), row in found.items()} == {
+        "unknown": (2, 1.0, 2),
+        "x" * CAUSE_CHARS_MAX: (1, 1.0, 1),
+    }
+
+
+def test_delayed_messages_of_a_subject_without_a_name_are_left_out(spark: SparkSession) -> None:
+    delayed = """
+        subject due_at  size state
+        s       3599999 5    pending
+        s       3600000 6    pending
+        s       3600001 7    delivering
+        -       3600002 8    pending
+    """
+    found = rows(delayed_load(table(spark, delayed, DELAYED), steps=(HOUR_MS,)), "at_ms", "subject")
+    assert {key: row["pending_bytes"] for key, row in found.items()} == {(0, "s"): 5, (HOUR_MS, "s"): 6}
+
+
+@pytest.mark.parametrize(
+    ("lags", "outlook", "mid"),
+    [
+        ([0] * 60, "expected", 0.0),
+        ([0] * 9, "expected", 0.0),
+        ([660, 600], "unknown", None),
+        ([600 + 60 * n for n in range(10)][::-1], "unknown", None),
+        ([600 + 60 * n for n in range(11)][::-1], "expected", 600.0),
+        ([600] * 60, "never", None),
+        # Set far back in its minute 20, which says nothing of its speed.
+        ([3_600 - 60 * n for n in range(20)] + [9_000 - 60 * n for n in range(40)], "expected", 6_660.0),
+    ],
+)
+def test_how_long_a_lag_takes(spark: SparkSession, lags: list[int], outlook: str, mid: float | None) -> None:
+    lag_text = "step_ms at_ms subject group lag_messages_last\n" + f"{HOUR_MS} 0 s g {lags[-1]}\n"
+    first = 60 - len(lags)
+    lag_text += "\n".join(f"{MINUTE_MS} {(first + n) * MINUTE_MS} s g {lag}" for n, lag in enumerate(lags))
+    progress = "subject group at kind\n" + f"%RETRY%s%g g {20 * MINUTE_MS + 5} start\n s g {HOUR_MS + 5} start"
+    found = drain_forecasts(
+        table(spark, lag_text, outputs.LAG),
+        table(spark, progress, PROGRESS),
+        window=Window(0, HOUR_MS),
+        steps=(HOUR_MS,),
+    )
+    [row] = rows(found, *SERIES).values()
+    assert (row["outlook"], row["drain_seconds_mid"], row["interval_ratio"]) == (outlook, mid, 0.8)
+
+
+@pytest.mark.parametrize(
+    ("samples", "outlook", "high"),
+    [
+        ([(0, 10), (600, 20)], "unknown", None),
+        ([(0, 10), (300, 20), (599, 30)], "unknown", None),
+        ([(0, 10), (300, 20), (600, 30)], "expected", 70 * 30.0),
+        ([(0, 30), (300, 20), (600, 10)], "never", None),
+        ([(0, 98), (300, 99), (600, 100)], "expected", 0.0),
+    ],
+)
+def test_when_a_disk_is_full(
+    spark: SparkSession, samples: list[tuple[int, int]], outlook: str, high: float | None
+) -> None:
+    text = "broker_group node_id measured_at disk_used_bytes disk_total_bytes\n b n 50 - -\n"
+    text += "\n".join(f"b n {at * 1000} {used} 100" for at, used in samples)
+    found = disk_forecasts(table(spark, text, NODES), window=Window(0, HOUR_MS), steps=(HOUR_MS,))
+    [row] = rows(found, "node_id").values()
+    assert row["outlook"] == outlook
+    assert row["full_seconds_high"] == (None if high is None else pytest.approx(high))
+
+
+def test_growth_is_that_of_the_24_hours_before_the_steps_end(spark: SparkSession) -> None:
+    text = "broker_group node_id measured_at disk_used_bytes disk_total_bytes\n"
+    text += "\n".join(
+        f"b n {at * 1000} {used} 100" for at, used in [(1800, 90), (3600, 10), (45_000, 15), (86_400, 20)]
+    )
+    window = Window(DAY_MS, DAY_MS + HOUR_MS)
+    [row] = rows(disk_forecasts(table(spark, text, NODES), window=window, steps=(HOUR_MS,)), "node_id").values()
+    assert row["growth_bytes_per_second"] == pytest.approx(5 / 41_400)
+
+
+def test_no_samples_of_disks_is_no_forecast(spark: SparkSession) -> None:
+    nothing = table(spark, "node_id", NODES)
+    assert rows(disk_forecasts(nothing, window=Window(0, HOUR_MS), steps=(HOUR_MS,)), "node_id") == {}
+
+
+# --- anomalies ---------------------------------------------------------------------------------------------------------------
+
+NOW = 40 * DAY_MS
+TODAY = Window(NOW + 5 * HOUR_MS, NOW + 6 * HOUR_MS)
+
+
+def values(spark: SparkSession, metric: str, by_days_ago: dict[int, float]) -> DataFrame:
+    text = "step_ms at_ms subject group metric value\n"
+    text += "\n".join(
+        f"{HOUR_MS} {TODAY.from_ms - days * DAY_MS} s g {metric} {value}" for days, value in by_days_ago.items()
+    )
+    return table(spark, text, VALUES)
+
+
+@pytest.mark.parametrize(
+    ("metric", "by_days_ago", "compared"),
+    [
+        (LAG, {0: 900.0, 1: 100.0, 2: 140.0, 3: 120.0}, [100.0, 140.0, 120.0]),
+        (LAG, {0: 130.0, 1: 100.0, 2: 140.0, 3: 120.0, 9: 400.0}, [100.0, 140.0, 120.0, 400.0]),
+        (LAG, {0: 1.0, 1: 5.0, 2: 5.0, 3: 5.0}, [5.0, 5.0, 5.0]),
+        (LAG, {0: 20.0, 1: 5.0, 28: 7.0, 29: 9.0, 3: 5.0}, [5.0, 7.0, 5.0]),
+        (SENT, {1: 50.0, 2: 51.0, 3: 52.0}, [50.0, 51.0, 52.0]),
+        (SENT, {0: 1.0, 1: 50.0, 4: 52.0}, [50.0, 0.0, 0.0, 52.0]),
+    ],
+)
+def test_a_metric_against_earlier_days(
+    spark: SparkSession, metric: str, by_days_ago: dict[int, float], compared: list[float]
+) -> None:
+    found = anomalies(values(spark, metric, by_days_ago), window=TODAY, steps=(HOUR_MS,))
+    [row] = rows(found, *SERIES, "metric").values()
+    floor = {LAG: 10.0, SENT: 0.1}[metric]
+    assert row == pytest.approx(naive.anomaly(by_days_ago.get(0, 0.0), compared, floor))
+
+
+def test_an_hour_is_compared_with_the_same_hour_only(spark: SparkSession) -> None:
+    text = "step_ms at_ms subject group metric value\n"
+    text += "\n".join(
+        f"{HOUR_MS} {TODAY.from_ms + hour * HOUR_MS - days * DAY_MS} s g {LAG} {value}"
+        for days in range(4)
+        for hour, value in enumerate((50.0, 700.0))
+    )
+    window = Window(TODAY.from_ms, TODAY.to_ms + HOUR_MS)
+    found = rows(anomalies(table(spark, text, VALUES), window=window, steps=(HOUR_MS,)), "at_ms")
+    assert [(row["expected"], row["compared_days_count"], row["score"]) for _, row in sorted(found.items())] == [
+        (50.0, 3, 0.0),
+        (700.0, 3, 0.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    "by_days_ago", [{0: 9.0, 1: 5.0, 2: 5.0}, {1: 5.0, 2: 5.0, 3: 5.0}, {0: 5.0, 29: 1.0, 30: 1.0, 31: 1.0}]
+)
+def test_too_few_days_or_no_value_is_no_row(spark: SparkSession, by_days_ago: dict[int, float]) -> None:
+    assert LAG not in COUNTED
+    assert rows(anomalies(values(spark, LAG, by_days_ago), window=TODAY, steps=(HOUR_MS,)), "at_ms") == {}
+
+
+def test_metrics_come_from_the_tables_rows(spark: SparkSession) -> None:
+    head = "step_ms at_ms subject group"
+    found = metric_values(
+        table(spark, f"{head} lag_messages_mean time_lag_seconds_max\n 1 0 s g 2.5 -", outputs.LAG),
+        table(spark, "step_ms at_ms subject sent_messages_per_second_mean\n 1 0 s 4.0", outputs.SUBJECT_RATES),
+        table(spark, f"{head} acked_messages_per_second_mean\n 1 0 s g 3.0", outputs.GROUP_RATES),
+        table(spark, f"{head} kind p99_ms\n 1 0 s g handling 1.0\n 1 0 s g end_to_end 9.0", outputs.LATENCIES),
+        table(spark, f"{head} kind cause messages\n 1 0 s g retry A 2\n 1 0 s g dead_letter B 3", outputs.FAILURES),
+    )
+    assert {key: row["value"] for key, row in rows(found, "subject", "group", "metric").items()} == {
+        ("s", "", "sent_messages_per_second"): 4.0,
+        ("s", "g", "acked_messages_per_second"): 3.0,
+        ("s", "g", "lag_messages"): 2.5,
+        ("s", "g", "end_to_end_p99_ms"): 9.0,
+        ("s", "g", "failures_messages"): 5.0,
+    }
+
+
+# --- expressions -----------------------------------------------------------------------------------------------------------------
+
+
+def test_subjects_that_nobody_owns_count_in_the_steps_they_were_there(spark: SparkSession) -> None:
+    stored = """
+        broker_group subject    second messages bytes
+        b            mine       10     1        100
+        b            new        3700   2        200
+        b            %RETRY%new%g 3710 1        50
+        b            other      7300   4        400
+    """
+    sampled = """
+        broker_group subject at_ms   begin end stored_bytes
+        b            new     7300000 0     2   200
+    """
+    owners = """
+        subject team
+        mine    a
+        idle    a
+    """
+    found = team_capacity(
+        table(spark, stored, frames.STORED_SECONDS),
+        table(spark, owners, frames.OWNERS),
+        table(spark, sampled, frames.RANGES),
+        window=Window(0, 3 * HOUR_MS),
+        steps=(HOUR_MS,),
+    )
+    assert {
+        (row["at_ms"] // HOUR_MS, row["team"]): (
+            row["subjects_count"],
+            row["sent_messages"],
+            row["stored_messages_last"],
+        )
+        for row in found.collect()
+    } == {
+        (0, "a"): (2, 1, None),
+        (1, "a"): (2, 0, None),
+        (2, "a"): (2, 0, None),
+        (1, ""): (1, 3, None),
+        (2, ""): (2, 4, 2),
+    }
+
+
+def test_names_of_retry_subjects_are_taken_apart_as_the_protocol_does(spark: SparkSession) -> None:
+    names = [
+        "orders",
+        "%RETRY%orders%g",
+        "%DEAD_RETRY%orders%g",
+        "%RETRY%orders",
+        "%RETRY%a%b%c",
+        "a%RETRY%b",
+        "%RETRYorders%g%h",
+        "%",
+    ]
+    named = frame(spark, {"subject": names, "team": names}, frames.OWNERS)
+    found = named.select(
+        "subject",
+        frames.original_subject(F.col("subject")),
+        frames.retrying_group(F.col("subject")),
+        frames.is_special(F.col("subject")),
+    ).collect()
+    for name, original, group, is_special in found:
+        split = split_subject(name)
+        assert (original, is_special) == (split.subject, split.kind != "real"), name
+        assert group == (split.group if split.kind == "retry" and split.group else None), name
+
+
+def test_a_consumer_without_an_id_is_named_by_its_key(spark: SparkSession) -> None:
+    found = spark.range(1).select(
+        frames.consumer_name(F.lit(None).cast("string"), F.lit(-2).cast("long")),
+        frames.consumer_name(F.lit(None).cast("string"), F.lit(255).cast("long")),
+        frames.consumer_name(F.lit("me"), F.lit(1).cast("long")),
+    )
+    assert tuple(found.collect()[0]) == ("fffffffffffffffe", "00000000000000ff", "me")

@@ -1,0 +1,271 @@
+"""Each transform over a simulated day says what a naive computation from the simulator's own record says."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_analytics import schemas
+from spark_analytics.sketch import Sketch
+from spark_analytics.transforms import frames
+from spark_analytics.transforms.capacity import team_capacity
+from spark_analytics.transforms.delayed_load import delayed_load
+from spark_analytics.transforms.failures import failures
+from spark_analytics.transforms.forecasts import disk_forecasts, drain_forecasts
+from spark_analytics.transforms.lag import lag
+from spark_analytics.transforms.latency import latencies, oldest_acked
+from spark_analytics.transforms.rates import group_rates, subject_rates
+from spark_analytics.transforms.runs import runs
+from spark_analytics.transforms.skew import consumer_shares, group_skew
+from spark_analytics.transforms.state import group_state, set_below, stored_tail
+from spark_analytics.transforms.stored import stored_seconds
+from spark_analytics.transforms.windows import DAY_MS, HOUR_MS, LONG_STEPS, MINUTE_MS, SHORT_STEPS, Window
+from tests.support import naive_analytics as naive
+from tests.support.analytics_frames import differences, frame, rows
+from tests.support.simulated_day import FIRST_MS, Day, consumer_key, gone_consumers, rows_of, simulate
+
+SERIES = ("step_ms", "at_ms", "subject", "group")
+DAY = Window(FIRST_MS, FIRST_MS + DAY_MS)
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The day, its input tables, and what several transforms start from."""
+
+    day: Day
+    index: DataFrame
+    progress: DataFrame
+    retries: DataFrame
+    dead_letters: DataFrame
+    delayed: DataFrame
+    nodes: DataFrame
+    ranges: DataFrame
+    no_state: DataFrame
+    stored: DataFrame
+    runs: DataFrame
+
+
+@pytest.fixture(scope="module")
+def inputs(spark: SparkSession) -> Inputs:
+    day = simulate(SEED)
+    columns = rows_of(day)
+    made = {name: frame(spark, columns[name], schemas.SCHEMAS[name]) for name in columns if name in schemas.SCHEMAS}
+    made["ranges"] = frame(spark, columns["ranges"], frames.RANGES)
+    for name in ("index", "progress"):
+        made[name] = made[name].cache()  # read again and again
+    no_state = spark.createDataFrame([], frames.GROUP_STATE)
+    stored = stored_seconds(made["index"]).cache()
+    followed = runs(made["progress"], no_state, window=DAY).cache()
+    return Inputs(day, **made, no_state=no_state, stored=stored, runs=followed)
+
+
+def same(expected: naive.Rows, found: naive.Rows, relative: float = 1e-12) -> None:
+    assert expected, "the simulated day has none of it"
+    told = differences(expected, found, relative)
+    assert not told, f"{len(told)} differences (seed {SEED}): " + "; ".join(told[:10])
+
+
+@pytest.fixture(scope="module")
+def lag_rows(inputs: Inputs) -> DataFrame:
+    i = inputs
+    found = lag(i.stored, i.progress, i.no_state, i.runs, window=DAY, steps=SHORT_STEPS, ranges=i.ranges)
+    return found.cache()
+
+
+@pytest.fixture(scope="module")
+def true_lag(inputs: Inputs) -> naive.Rows:
+    return naive.lag(inputs.day, SHORT_STEPS)
+
+
+def test_the_day_has_what_the_jobs_are_about(inputs: Inputs) -> None:
+    record = inputs.day.record
+    assert len(record.messages) > 100_000
+    assert {d.how for d in record.deliveries} >= {"ack", "settle", "dropped", None}
+    assert {m.cause for m in record.messages} >= {"", "consumer_left", "TimeoutError"}
+    assert {e.kind for e in inputs.day.events} == set(schemas.PROGRESS_KINDS)
+    assert gone_consumers(inputs.day)
+
+
+def test_lag(lag_rows: DataFrame, true_lag: naive.Rows) -> None:
+    same(true_lag, rows(lag_rows, *SERIES))
+
+
+def test_subject_rates(inputs: Inputs) -> None:
+    found = subject_rates(inputs.stored, window=DAY)
+    same(naive.subject_rates(inputs.day, SHORT_STEPS), rows(found, "step_ms", "at_ms", "subject"))
+
+
+def test_group_rates(inputs: Inputs) -> None:
+    same(naive.group_rates(inputs.day, SHORT_STEPS), rows(group_rates(inputs.runs, window=DAY), *SERIES))
+
+
+def check_latencies(expected: dict[naive.Key, list[int]], found: naive.Rows) -> None:
+    """Counts, means and maxima are exact, percentiles within 1 %, sketches those that all the values make at once."""
+    exact: naive.Rows = {}
+    for key, values in expected.items():
+        exact[key] = {"messages": len(values), "mean_ms": sum(values) / len(values), "max_ms": float(values[-1])}
+    same(exact, {key: {name: row[name] for name in ("messages", "mean_ms", "max_ms")} for key, row in found.items()})
+    for key, values in expected.items():
+        row = found[key]
+        assert Sketch.decode(row["sketch"]) == Sketch.of(values), key
+        for name, ratio in (("p50_ms", 0.5), ("p90_ms", 0.9), ("p99_ms", 0.99), ("p999_ms", 0.999)):
+            want = naive.percentile(values, ratio)
+            assert abs(row[name] - want) <= (0.01 + 1e-9) * want, (key, name, row[name], want)
+            assert row[name] <= row["max_ms"], (key, name)
+
+
+def test_latencies(inputs: Inputs) -> None:
+    found = rows(latencies(inputs.index, inputs.runs, window=DAY), *SERIES, "kind")
+    check_latencies(naive.latencies(inputs.day, SHORT_STEPS), found)
+
+
+def name_in(day: Day) -> Callable[[str], str]:
+    gone = gone_consumers(day)
+    return lambda name: f"{consumer_key(name) % (1 << 64):016x}" if name in gone else name
+
+
+def test_group_skew(inputs: Inputs) -> None:
+    found = rows(group_skew(inputs.runs, window=DAY), *SERIES)
+    same(naive.group_skew(inputs.day, LONG_STEPS, name_in(inputs.day)), found)
+
+
+def test_consumer_shares(inputs: Inputs) -> None:
+    found = rows(consumer_shares(inputs.runs, window=DAY), *SERIES, "consumer_id")
+    same(naive.consumer_shares(inputs.day, LONG_STEPS, name_in(inputs.day)), found)
+
+
+def test_failures(inputs: Inputs) -> None:
+    found = rows(failures(inputs.retries, inputs.dead_letters, window=DAY), *SERIES, "kind", "cause")
+    same(naive.failures(inputs.day, LONG_STEPS), found)
+    assert {key[4] for key in found} == {"retry", "dead_letter"}
+
+
+def test_delayed_load(inputs: Inputs) -> None:
+    found = rows(delayed_load(inputs.delayed), "step_ms", "at_ms", "subject")
+    same(naive.delayed_load(inputs.day, LONG_STEPS), found)
+
+
+def test_team_capacity(spark: SparkSession, inputs: Inputs) -> None:
+    owners = {"orders": "shop", "payments": "money", "idle": "idlers"}
+    columns = {"subject": list(owners), "team": list(owners.values())}
+    found = team_capacity(inputs.stored, frame(spark, columns, frames.OWNERS), inputs.ranges, window=DAY)
+    same(naive.team_capacity(inputs.day, owners, LONG_STEPS), rows(found, "step_ms", "at_ms", "team"))
+
+
+def test_drain_forecasts(inputs: Inputs, lag_rows: DataFrame, true_lag: naive.Rows) -> None:
+    found = rows(drain_forecasts(lag_rows, inputs.progress, window=DAY), *SERIES)
+    was_set = {
+        (naive.original(row["subject"]), row["group"], int(row["at_ms"]) // HOUR_MS * HOUR_MS)
+        for row in inputs.progress.where("kind = 'start'")
+        .selectExpr("subject", "`group`", "unix_millis(at) AS at_ms")
+        .collect()
+    }
+    expected: dict[str, set[str]] = {}
+    compared = 0
+    assert found.keys() == {key for key in true_lag if key[0] in LONG_STEPS}
+    for (step_ms, at_ms, subject, group), row in found.items():
+        end = at_ms + step_ms
+        minutes = [at for at in range(end - HOUR_MS, end, MINUTE_MS) if (MINUTE_MS, at, subject, group) in true_lag]
+        left = true_lag[step_ms, at_ms, subject, group]["lag_messages_last"]
+        assert row["lag_messages_last"] == left
+        expected.setdefault(row["outlook"], set()).add(subject)
+        if len(minutes) != 60 or (subject, group, end - HOUR_MS) in was_set:
+            continue  # the hour in which a group began, or was set elsewhere: the table's own test has these
+        lags = [true_lag[MINUTE_MS, at, subject, group]["lag_messages_last"] for at in minutes]
+        nets = [before - after for before, after in pairwise(lags)]
+        want = naive.drain_forecast(left, nets, naive.T_80[58])
+        got = {case: row[f"drain_seconds_{case}"] for case in ("low", "mid", "high")} | {"outlook": row["outlook"]}
+        same({(at_ms, subject, group): want}, {(at_ms, subject, group): got}, relative=1e-9)
+        compared += 1
+    assert compared > 100
+    assert expected.keys() >= {"expected", "possible", "never"}, "the simulated day has too few outlooks"
+
+
+def test_disk_forecasts(inputs: Inputs) -> None:
+    found = rows(disk_forecasts(inputs.nodes, window=DAY), "step_ms", "at_ms", "broker_group", "node_id")
+    samples: dict[tuple[str, str], list[Any]] = {}
+    for disk in inputs.day.record.disks:
+        samples.setdefault((disk.broker_group, disk.node_id), []).append(disk)
+    expected: naive.Rows = {}
+    for (broker_group, node_id), of_node in samples.items():
+        for step_ms in LONG_STEPS:
+            for at_ms in range(FIRST_MS, FIRST_MS + DAY_MS, step_ms):
+                before = [disk for disk in of_node if disk.at_ms < at_ms + step_ms]
+                if not before or before[-1].at_ms < at_ms:
+                    continue
+                slope, error = naive.line(
+                    [disk.at_ms / 1000 for disk in before], [float(disk.used_bytes) for disk in before]
+                )
+                free = before[-1].total_bytes - before[-1].used_bytes
+                row: dict[str, Any] = {"growth_bytes_per_second": slope}
+                half = half_width(len(before) - 2) * error
+                for case, speed in (("low", slope + half), ("mid", slope), ("high", slope - half)):
+                    row[f"full_seconds_{case}"] = free / speed if speed > 0 else None
+                row["outlook"] = naive.outlook(row["full_seconds_low"], row["full_seconds_high"])
+                row["disk_used_bytes_last"] = before[-1].used_bytes
+                expected[step_ms, at_ms, broker_group, node_id] = row
+    names = list(next(iter(expected.values())))
+    same(expected, {key: {name: row[name] for name in names} for key, row in found.items()}, relative=1e-6)
+    assert {row["outlook"] for row in expected.values()} == {"expected", "possible", "never"}
+
+
+def half_width(degrees: int) -> float:
+    """80 % points of Student's t, from a printed table; in between the next lower line."""
+    printed = {
+        4: 1.5332,
+        5: 1.4759,
+        9: 1.3830,
+        10: 1.3722,
+        20: 1.3253,
+        25: 1.3163,
+        30: 1.3104,
+        40: 1.3031,
+        58: 1.2963,
+        120: 1.2886,
+    }
+    return printed[max(least for least in printed if least <= degrees)]
+
+
+def test_windows_in_a_row_say_the_same_as_one(spark: SparkSession, inputs: Inputs, true_lag: naive.Rows) -> None:
+    """State carried from window to window loses nothing: position, what is held, and when what is held was stored."""
+    state, tail = inputs.no_state, spark.createDataFrame([], frames.STORED_SECONDS)
+    steps = (HOUR_MS,)
+    found: dict[str, naive.Rows] = {"lag": {}, "group_rates": {}, "latencies": {}}
+    looked_back = 0
+    cuts = [FIRST_MS, FIRST_MS + 17 * HOUR_MS, FIRST_MS + DAY_MS]
+    for begin, end in pairwise(cuts):
+        window = Window(begin, end)
+        second_ms = inputs.stored["second"] * 1000
+        own = inputs.stored.where((second_ms >= begin) & (second_ms < end))
+        # Some groups begin, or are set, where nobody was behind any more: their subjects' earlier seconds are looked up.
+        below = set_below(inputs.progress, tail, window=window).localCheckpoint()
+        looked_back += below.count()
+        older = inputs.stored.where(second_ms < begin).join(below, ["broker_group", "subject"], "left_semi")
+        kept = tail.join(below, ["broker_group", "subject"], "left_anti")
+        stored = kept.unionByName(older).unionByName(own).localCheckpoint()
+        followed = runs(inputs.progress, state, window=window).localCheckpoint()
+        found["lag"] |= rows(
+            lag(stored, inputs.progress, state, followed, window=window, steps=steps, ranges=inputs.ranges), *SERIES
+        )
+        found["group_rates"] |= rows(group_rates(followed, window=window, steps=steps), *SERIES)
+        since = oldest_acked(stored, followed, window=window).collect()[0]["second"]
+        index = inputs.index.where(
+            (inputs.index["stored_at"] >= timestamp(since)) & (inputs.index["stored_at"] < timestamp(end // 1000))
+        )
+        found["latencies"] |= rows(latencies(index, followed, window=window, steps=steps), *SERIES, "kind")
+        state = group_state(inputs.progress, state, followed, window=window).localCheckpoint()
+        tail = stored_tail(stored, state, window=window, ranges=inputs.ranges).localCheckpoint()
+    same({key: row for key, row in true_lag.items() if key[0] == HOUR_MS}, found["lag"])
+    same(naive.group_rates(inputs.day, steps), found["group_rates"])
+    check_latencies(naive.latencies(inputs.day, steps), found["latencies"])
+    assert looked_back
+    assert tail.count() < 0.7 * inputs.stored.count(), "the tail keeps what nobody needs"
+
+
+def timestamp(second: int) -> Column:
+    return F.timestamp_seconds(F.lit(second))

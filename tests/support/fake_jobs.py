@@ -1,0 +1,29 @@
+"""In place of the analytics jobs: says and does what the environment tells it to."""
+
+import os
+import signal
+import sys
+import time
+
+
+def main() -> int:
+    """FAKE_JOBS: ok, fail, unavailable, busy, wait, or hang (whatever it is told); FAKE_JOBS_PID: a file for the process id."""
+    what = os.environ.get("FAKE_JOBS", "ok")
+    if what == "hang":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    path = os.environ.get("FAKE_JOBS_PID")
+    if path:
+        with open(path, "w") as file:
+            file.write(str(os.getpid()))
+    print("lag: 12 rows", flush=True)
+    print(" ".join(sys.argv[1:]), flush=True)
+    if what in ("hang", "wait"):
+        time.sleep(600)
+    if what != "ok":
+        print("WARN NativeCodeLoader: " + 60 * "no library ", file=sys.stderr)
+        print("analytics: no luck", file=sys.stderr)
+    return {"ok": 0, "fail": 1, "unavailable": 3, "busy": 4}[what]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

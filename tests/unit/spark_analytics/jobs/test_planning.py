@@ -1,0 +1,112 @@
+"""What is due: whole steps only, each once, in windows that begin with an hour."""
+
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from console.analytics.rows import Window
+from console.analytics.steps import DAY_MS, Step
+from spark_analytics.jobs.planning import HOUR_MS, Chunk, Piece, due, portions, states_due
+
+DAY = int(datetime(2026, 11, 21, tzinfo=UTC).timestamp() * 1000)
+MINUTE_MS = Step.MINUTE.ms
+SHORT, LONG = tuple(Step), (Step.HOUR, Step.DAY)
+
+
+def at(hour: int, minute: int = 0) -> int:
+    return DAY + hour * HOUR_MS + minute * MINUTE_MS
+
+
+def window(begin: int, end: int) -> Window:
+    return Window(begin, end)
+
+
+def test_after_a_few_minutes_only_minutes_are_due() -> None:
+    minutes = window(at(10, 3), at(10, 8))
+    piece = Piece(window(at(10), at(10, 8)), ((Step.MINUTE, minutes),))
+    assert due(at(10, 3), at(10, 8) + 20_000, SHORT) == [Chunk(piece.window, (piece,))]
+    assert due(at(10, 3), at(10, 3) + 59_999, SHORT) == []
+
+
+def test_an_hour_is_due_when_it_is_over_and_then_its_shorter_steps_come_with_it() -> None:
+    (chunk,) = due(at(9, 57), at(10, 12), SHORT)
+    assert chunk.pieces == (
+        Piece(
+            window(at(9), at(10)),
+            (
+                (Step.MINUTE, window(at(9, 57), at(10))),
+                (Step.TEN_MINUTES, window(at(9, 50), at(10))),
+                (Step.HOUR, window(at(9), at(10))),
+            ),
+        ),
+        Piece(
+            window(at(10), at(10, 10)),
+            ((Step.MINUTE, window(at(10), at(10, 10))), (Step.TEN_MINUTES, window(at(10), at(10, 10)))),
+        ),
+        Piece(window(at(10), at(10, 12)), ((Step.MINUTE, window(at(10, 10), at(10, 12))),)),
+    )
+
+
+def test_a_day_that_is_over_is_computed_whole_and_the_next_is_another_run() -> None:
+    first, second = due(at(22, 30), DAY + DAY_MS + 90 * MINUTE_MS, LONG)
+    assert first.pieces == (
+        Piece(
+            window(DAY, DAY + DAY_MS),
+            ((Step.HOUR, window(at(22), DAY + DAY_MS)), (Step.DAY, window(DAY, DAY + DAY_MS))),
+        ),
+    )
+    hour = window(DAY + DAY_MS, DAY + DAY_MS + HOUR_MS)
+    assert second == Chunk(hour, (Piece(hour, ((Step.HOUR, hour),)),))
+
+
+@given(
+    done=st.integers(0, 4 * DAY_MS),
+    spans=st.lists(st.integers(1, 3 * DAY_MS), min_size=1, max_size=6),
+    steps=st.sampled_from([SHORT, LONG, (Step.MINUTE,), (Step.DAY,)]),
+)
+def test_whatever_runs_came_before_each_whole_step_is_published_once_it_is_over(
+    done: int, spans: list[int], steps: tuple[Step, ...]
+) -> None:
+    begin = done
+    ends: dict[Step, int] = {step: done - done % step.ms for step in steps}
+    for span in spans:
+        to = done + span
+        for chunk in due(done, to, steps):
+            for piece in chunk.pieces:
+                assert chunk.window.from_ms <= piece.window.from_ms < piece.window.to_ms <= chunk.window.to_ms
+                assert piece.window.from_ms % HOUR_MS == 0
+                assert piece.window.from_ms // DAY_MS == (piece.window.to_ms - 1) // DAY_MS, "one day at a time"
+                for step, part in piece.publications:
+                    assert piece.window.from_ms % step.ms == piece.window.to_ms % step.ms == 0
+                    assert part.from_ms % step.ms == part.to_ms % step.ms == 0
+                    assert piece.window.from_ms <= part.from_ms < part.to_ms <= piece.window.to_ms
+                    assert part.from_ms <= ends[step], "no step is left out"
+                    assert part.to_ms > ends[step], "and none comes for nothing"
+                    ends[step] = part.to_ms
+        done = to
+    assert ends == {step: max(done - done % step.ms, begin - begin % step.ms) for step in steps}
+
+
+def test_states_are_kept_at_the_ends_of_days_and_of_the_last_hour() -> None:
+    assert states_due(at(9), at(10, 30)) == [window(at(9), at(10))]
+    assert states_due(at(9), at(9, 59)) == []
+    caught_up = states_due(at(22), at(10, 15) + 2 * DAY_MS)
+    assert [found.to_ms for found in caught_up] == [DAY + DAY_MS, DAY + 2 * DAY_MS, at(10) + 2 * DAY_MS]
+    assert caught_up[0].from_ms == at(22)
+    for before, after in pairwise(caught_up):
+        assert before.to_ms == after.from_ms
+
+
+def test_portions_have_no_more_rows_than_may_be_published_at_once() -> None:
+    whole = window(0, 600)
+    assert portions([], whole, 10) == [whole]
+    assert portions([(0, 5), (60, 5), (120, 1), (300, 9), (360, 1)], whole, 10) == [
+        window(0, 120),
+        window(120, 360),
+        window(360, 600),
+    ]
+    with pytest.raises(ValueError, match="11 rows begin at 60"):
+        portions([(0, 1), (60, 11)], whole, 10)
