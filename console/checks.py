@@ -11,6 +11,8 @@ from django.conf import settings
 from django.core import checks
 from django.db import Error, connections
 
+ANALYTICS_EVERY_SECONDS_MIN = 60
+ANALYTICS_LAKE_DAYS_MIN = 3
 SECRET_CHARS_MIN = 32
 MFA_WORDS = ("off", "admins", "all")
 ROLE_WORDS = ("viewer", "operator", "admin")
@@ -118,10 +120,26 @@ def accounts(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
 
 
 def analytics(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
-    """E007: summaries that would be forgotten at once, or their roll-ups before them."""
+    """E007: summaries that would be forgotten at once, or their roll-ups before them. E008: jobs too often, or a lake that forgets
+    what a job looks back on."""
+    found: list[checks.CheckMessage] = []
     days = list(settings.ANALYTICS_KEEP_DAYS.values())
-    if min(days) >= 1 and days == sorted(days):
-        return []
-    names = ", ".join(f"{step} {kept}" for step, kept in settings.ANALYTICS_KEEP_DAYS.items())
-    hint = "Each has to be 1 or more, and none shorter than that of the step before it."
-    return [checks.Error(f"QMQ_ANALYTICS_..._ROWS_DAYS can't be: {names}", hint=hint, id="console.E007")]
+    if min(days) < 1 or days != sorted(days):
+        names = ", ".join(f"{step} {kept}" for step, kept in settings.ANALYTICS_KEEP_DAYS.items())
+        hint = "Each has to be 1 or more, and none shorter than that of the step before it."
+        found.append(checks.Error(f"QMQ_ANALYTICS_..._ROWS_DAYS can't be: {names}", hint=hint, id="console.E007"))
+    every = settings.ANALYTICS_EVERY_SECONDS
+    if every and every < ANALYTICS_EVERY_SECONDS_MIN:
+        hint = (
+            f"0 switches the jobs off; {ANALYTICS_EVERY_SECONDS_MIN} or more is needed: starting Spark alone takes ten."
+        )
+        found.append(checks.Error(f"QMQ_ANALYTICS_EVERY_SECONDS is {every}", hint=hint, id="console.E008"))
+    if settings.ANALYTICS_WATERMARK_SECONDS < 0:
+        text = f"QMQ_ANALYTICS_WATERMARK_SECONDS is {settings.ANALYTICS_WATERMARK_SECONDS}"
+        found.append(checks.Error(text, hint="0 or more is needed: rows are late, never early.", id="console.E008"))
+    short = [name for name, kept in settings.ANALYTICS_LAKE_DAYS.items() if kept < ANALYTICS_LAKE_DAYS_MIN]
+    if short:
+        hint = f"Each has to be {ANALYTICS_LAKE_DAYS_MIN} or more: a day is computed when it is over."
+        text = f"the lake's days are too few for {', '.join(short)} (QMQ_ANALYTICS_LAKE_..._DAYS)"
+        found.append(checks.Error(text, hint=hint, id="console.E008"))
+    return found

@@ -60,6 +60,7 @@ from qmq.protocol.messages import (
     KEY_GROUP,
     KEY_MAX_RETRY,
     KEY_PULL_OFFSET,
+    KEY_RETRY_CAUSE,
     Message,
 )
 from qmq.protocol.names import DEAD_PREFIX, dead_letter_subject, retry_subject, split_subject
@@ -676,7 +677,7 @@ def copy_of(letter: Row, decision: DeadLetterDecision, *, by: str, now_ms: int) 
     the subject it names neither: other groups have their own.
     """
     to_group = decision.replayed_to == "group"
-    dropped = {KEY_ATTEMPT, KEY_PULL_OFFSET, KEY_GROUP} | (set() if to_group else {KEY_MAX_RETRY})
+    dropped = {KEY_ATTEMPT, KEY_PULL_OFFSET, KEY_GROUP, KEY_RETRY_CAUSE} | (set() if to_group else {KEY_MAX_RETRY})
     properties = {key: value for key, value in letter["properties"].items() if key not in dropped}
     properties.setdefault(KEY_REPLAY_OF, letter["message_id"])
     properties |= {KEY_CREATED: str(now_ms), KEY_USER: by}

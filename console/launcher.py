@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from django.conf import settings
+
 from qmq.errors import ConnectionLost, SettingError
 from qmq.net.discovery import http_get
 
@@ -36,7 +38,7 @@ LINE_BYTES_MAX = 1 << 16
 REDIS_MEMORY = "256mb"
 """Of the Redis that `up` starts; it holds live numbers, rate limits and words to run, nothing that must not be lost."""
 WORKERS = "2"
-"""Control loops that run at a time."""
+"""Control loops that run at a time, without the one for analytics."""
 PROJECT_DIR = str(Path(__file__).resolve().parent.parent)
 _PR_SET_PDEATHSIG = 1
 _COLOURS = (36, 32, 33, 35, 34, 31)
@@ -146,25 +148,23 @@ def programs(data_dir: str, ports: Ports) -> list[Program]:
         )
     )  # fmt: skip
     celery = (python, "-m", "celery", "-A", "console.celery", "--quiet")
+    worker = (*celery, "worker", "--loglevel", "warning", "--without-mingle", "--without-gossip")
     found += [
         Program("collector", (python, "-m", "console.manage", "collect"), "", shared),
         Program(
             "worker",
-            (
-                *celery,
-                "worker",
-                "--concurrency",
-                WORKERS,
-                "--loglevel",
-                "warning",
-                "--without-mingle",
-                "--without-gossip",
-            ),
+            (*worker, "--queues", settings.CELERY_TASK_DEFAULT_QUEUE, "--concurrency", WORKERS),
             "",
             shared,
         ),
         Program("beat", (*celery, "beat", "--loglevel", "warning", "--pidfile", ""), "", shared),
     ]
+    if settings.ANALYTICS_EVERY_SECONDS:
+        # One process, not two: a pool would be a second copy of the console in memory, which waits for the jobs' process.
+        alone = (
+            "--queues", settings.ANALYTICS_QUEUE, "--pool", "solo", "--hostname", "analytics@%h", "--without-heartbeat",
+        )  # fmt: skip
+        found.insert(-1, Program("analytics", (*worker, *alone), "", shared))
     return found
 
 

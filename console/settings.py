@@ -271,6 +271,26 @@ ANALYTICS_KEEP_DAYS = {
     "day": int(os.environ.get("QMQ_ANALYTICS_DAY_ROWS_DAYS", "1000")),
 }
 """Days that summaries of each step are kept."""
+ANALYTICS_LAKE = os.environ.get("QMQ_ANALYTICS_LAKE", str(DATA_DIR / "lake"))
+"""Where jobs keep what they read from nodes: a folder, or a URI of any Hadoop file system."""
+ANALYTICS_LAKE_DAYS = {
+    "index": int(os.environ.get("QMQ_ANALYTICS_LAKE_INDEX_DAYS", "15")),
+    "progress": int(os.environ.get("QMQ_ANALYTICS_LAKE_PROGRESS_DAYS", "15")),
+    "retries": int(os.environ.get("QMQ_ANALYTICS_LAKE_RETRIES_DAYS", "35")),
+    "dead_letters": int(os.environ.get("QMQ_ANALYTICS_LAKE_DEAD_LETTERS_DAYS", "35")),
+    "nodes": int(os.environ.get("QMQ_ANALYTICS_LAKE_NODES_DAYS", "35")),
+}
+"""Days that tables of the lake are kept, by their hours."""
+ANALYTICS_TOKEN = os.environ.get("QMQ_READ_TOKEN", "")
+"""What nodes ask for before they are read (their option read_token)."""
+ANALYTICS_WATERMARK_SECONDS = int(os.environ.get("QMQ_ANALYTICS_WATERMARK_SECONDS", "120"))
+"""How late rows may be seen, and how far clocks may be apart, for a time to count as complete."""
+ANALYTICS_EVERY_SECONDS = int(os.environ.get("QMQ_ANALYTICS_EVERY_SECONDS", "600"))
+"""How often workers run the jobs; 0: they don't."""
+ANALYTICS_MEMORY = os.environ.get("QMQ_ANALYTICS_MEMORY", "1g")
+"""The heap of the jobs that workers run, as Java writes it."""
+ANALYTICS_MASTER = os.environ.get("QMQ_ANALYTICS_MASTER", "local[2]")
+"""The Spark master of the jobs that workers run."""
 
 # --- Redis, Channels, Celery ------------------------------------------------------------------------------------------
 
@@ -303,6 +323,10 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_TASK_PUBLISH_RETRY = False
 """Beat does not wait for Redis: the word it could not send is late then, and the next one comes."""
 CELERY_TASK_DEFAULT_QUEUE = "qmq"
+ANALYTICS_QUEUE = "analytics"
+"""Of the loop that may take half an hour: a worker of its own keeps it from the others' places."""
+CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {CELERY_TASK_DEFAULT_QUEUE: {}, ANALYTICS_QUEUE: {}}
+"""What a worker takes words from that is not told otherwise (`-Q`): so none is left out by who knows of one queue only."""
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"
 """In memory: what ran when is in the database, and there is no file to break."""

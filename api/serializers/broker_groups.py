@@ -105,6 +105,9 @@ class TaskRow(serializers.Serializer):  # type: ignore[type-arg]
     is_late = serializers.BooleanField(help_text="it has not succeeded for three intervals")
     is_running = serializers.BooleanField()
     holder = serializers.CharField(allow_blank=True, help_text="the worker that acts, or acted last")
+    queue = serializers.CharField(
+        help_text="where the words to run it go: a loop is late when no worker serves its queue"
+    )
     started_at = serializers.DateTimeField(allow_null=True)
     finished_at = serializers.DateTimeField(allow_null=True)
     succeeded_at = serializers.DateTimeField(allow_null=True)

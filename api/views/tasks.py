@@ -29,6 +29,7 @@ def row(state: loops.LoopState) -> dict[str, Any]:
         "is_late": state.is_late,
         "is_running": stored is not None and stored.held_until is not None and stored.held_until > now,
         "holder": stored.holder if stored is not None else "",
+        "queue": state.loop.queue,
         "started_at": stored.started_at if stored is not None else None,
         "finished_at": stored.finished_at if stored is not None else None,
         "succeeded_at": stored.succeeded_at if stored is not None else None,

@@ -2,9 +2,9 @@
 
 from celery import shared_task
 
-from console.tasks import alerts, cleanups, heartbeats, loops, rebalance
+from console.tasks import alerts, analytics, cleanups, heartbeats, loops, rebalance
 
-__all__ = ["alerts", "cleanups", "heartbeats", "loops", "rebalance", "run_loop"]
+__all__ = ["alerts", "analytics", "cleanups", "heartbeats", "loops", "rebalance", "run_loop"]
 
 
 @shared_task(name="console.run_loop")

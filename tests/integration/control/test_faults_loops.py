@@ -16,6 +16,7 @@ import pytest
 from tests.support.faults import FULL, figure, kill_family, live, load, running_plane, until
 from tests.support.services import RedisServer
 from tests.support.waiting import eventually_async
+from tests.support.whole import in_whole_fault_runs
 
 ALARM_SECONDS = 30.0
 SUBJECTS = [f"spread{number}" for number in range(8)]
@@ -47,6 +48,7 @@ def pager() -> Iterator[tuple[str, list[tuple[float, dict[str, Any]]]]]:
         thread.join()
 
 
+@in_whole_fault_runs
 async def test_f31_somebody_is_told_within_30_s_that_worker_and_beat_are_dead(
     tmp_path: Path, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +100,7 @@ async def test_f31_somebody_is_told_within_30_s_that_worker_and_beat_are_dead(
         assert max(firing.values()) == 1, firing
 
 
+@in_whole_fault_runs
 async def test_f31_two_beats_and_many_workers_decide_everything_once(tmp_path: Path, redis_server: RedisServer) -> None:
     with running_plane(tmp_path, redis_server.url, workers=8 if FULL else 3, beats=2) as plane:
         async with load(plane, *SUBJECTS, per_second=5):

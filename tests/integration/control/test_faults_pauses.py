@@ -23,6 +23,7 @@ from tests.support.faults import (
 )
 from tests.support.processes import Process
 from tests.support.services import RedisServer
+from tests.support.whole import in_whole_fault_runs
 
 PAUSE_SECONDS = 12.0
 NO_METASERVER_SECONDS = 30.0 if FULL else 12.0
@@ -36,6 +37,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory, redis_server: RedisServer) -
         yield found
 
 
+@in_whole_fault_runs
 async def test_f24_a_metaserver_that_stood_still_takes_nobody_for_dead_before_a_full_expiry(
     plane: ControlPlane,
 ) -> None:
@@ -57,6 +59,7 @@ async def test_f24_a_metaserver_that_stood_still_takes_nobody_for_dead_before_a_
         await until(lambda: plane.group("d1")["state"] == "read_write", 15, "it is back")
 
 
+@in_whole_fault_runs
 async def test_f24_a_worker_a_delay_node_and_a_consumer_that_stood_still_go_on(plane: ControlPlane) -> None:
     system = plane.system
     count = 100
@@ -96,6 +99,7 @@ async def test_f24_a_worker_a_delay_node_and_a_consumer_that_stood_still_go_on(p
     assert int(plane.loop("heartbeats")["runs"]) > runs
 
 
+@in_whole_fault_runs
 async def test_f32_running_clients_do_not_notice_that_no_metaserver_is_there(plane: ControlPlane) -> None:
     """A start without the database as well is in test_faults_database.py."""
     states, api = States(plane), Api(plane)

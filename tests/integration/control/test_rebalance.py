@@ -8,6 +8,9 @@ from typing import Any
 from tests.support.control import ControlPlane
 from tests.support.traffic import Traffic
 from tests.support.waiting import eventually_async
+from tests.support.whole import in_whole_fault_runs
+
+pytestmark = in_whole_fault_runs
 
 SUBJECTS = [f"subject{number:02}" for number in range(20)]
 

@@ -2,16 +2,19 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from django.db import connection
 from django.utils import timezone
 
+from console.celery import app
 from console.models import ControlLoop
 from console.tasks import loops
 from console.tasks.loops import Context, Loop
 from metaserver.services.changes import Actor, NotFound
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ACTOR = Actor("tests")
@@ -100,6 +103,28 @@ def test_a_holder_that_died_is_replaced_when_its_time_is_over(ran: list[str]) ->
     assert loops.run("probe").ran
 
 
+def test_a_run_keeps_its_turn_as_long_as_it_says_so(ran: list[str]) -> None:
+    others: list[bool] = []
+
+    def long(context: Context) -> str:
+        taken_until = row().held_until
+        assert taken_until is not None
+        assert taken_until <= timezone.now() + timedelta(seconds=0.5), "a turn, not the whole limit"
+        eventually(lambda: context.keep_turn() or timezone.now() > taken_until, 20, "its first turn is over")
+        others.append(loops.run("probe", holder="other").ran)
+        kept_until = row().held_until
+        eventually(lambda: kept_until is not None and timezone.now() > kept_until, 20, "its last turn is over")
+        loops.LOOPS["probe"] = replace(loops.LOOPS["probe"], run=lambda context: "replaced")
+        others.append(loops.run("probe", holder="other").ran)
+        context.keep_turn()
+        return "too late"
+
+    loops.LOOPS["probe"] = Loop("probe", 0.0, 30.0, "for tests", long, turn_seconds=0.5)
+    assert loops.run("probe").ran
+    assert others == [False, True]
+    assert (row().result, row().held_until) == ("replaced", None), "a turn that is lost is not taken back"
+
+
 def test_a_turn_taken_by_a_clock_that_ran_ahead_blocks_nobody(ran: list[str]) -> None:
     ahead = timezone.now() + timedelta(hours=1)
     ControlLoop.objects.create(name="probe", holder="ahead", held_until=ahead, started_at=ahead)
@@ -174,3 +199,13 @@ def test_every_loop_is_scheduled_and_a_word_nobody_took_is_thrown_away(ran: list
         assert entry["args"] == [name]
         assert entry["options"]["expires"] >= 2
         assert entry["options"]["soft_time_limit"] <= entry["options"]["time_limit"]
+
+
+def test_the_loop_that_may_take_half_an_hour_has_a_queue_of_its_own() -> None:
+    queues = {name: entry["options"]["queue"] for name, entry in loops.schedule().items()}
+    assert {name for name, queue in queues.items() if queue == "analytics"} == {"analytics"}
+    assert set(queues.values()) == {"qmq", "analytics"}
+
+
+def test_a_worker_that_is_told_of_no_queue_serves_all() -> None:
+    assert {loop.queue for loop in loops.LOOPS.values()} <= set(app.amqp.queues.consume_from)

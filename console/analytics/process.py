@@ -1,0 +1,151 @@
+"""Analytics jobs as a process of their own: the console never imports Spark, and a job that runs out of memory takes nothing with
+it."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from django.conf import settings
+
+MODULE = "spark_analytics.jobs"
+EXIT_UNAVAILABLE = 3
+EXIT_BUSY = 4
+"""As spark_analytics.jobs.__main__ says them."""
+STOP_GRACE_SECONDS = 20.0
+TOLD_GRACE_SECONDS = 10.0
+"""For what runs when its worker is told to end: less than whoever told it gives the worker, as `manage.py up` does with 15 s."""
+LOOK_SECONDS = 0.5
+LAST_LINES = 5
+LAST_BYTES = 16 << 10
+NICENESS = 10
+"""Brokers and consumers on the same machine come first."""
+AUTOGROUP = Path("/proc/self/autogroup")
+"""The niceness of our session, where the kernel has such."""
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a process ended: its exit code (None: it was stopped because its time was over) and its last lines."""
+
+    code: int | None
+    said: tuple[str, ...]
+    complained: tuple[str, ...]
+    was_told: bool = False
+    """`stop` has ended it."""
+
+
+_running: "set[subprocess.Popen[bytes]]" = set()
+_is_stopping = threading.Event()
+
+
+def command(arguments: Sequence[str]) -> list[str]:
+    """The process's command line."""
+    return [sys.executable, "-m", MODULE, *arguments]
+
+
+def environment() -> dict[str, str]:
+    """Its environment: ours, and where the code is, whatever folder we are in; Spark's workers need it as well."""
+    path = [str(settings.BASE_DIR), *filter(None, [os.environ.get("PYTHONPATH", "")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+
+
+def run(arguments: Sequence[str], *, seconds: float, meanwhile: Callable[[], None] = lambda: None) -> Ended:
+    """Run it with low priority and wait, at most so long. It ends with us, however we end; so does its Java, which ends with it.
+
+    `meanwhile` is called every LOOK_SECONDS.
+    """
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            command(arguments),
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=errors,
+            start_new_session=True,
+            preexec_fn=_before_exec(os.getpid()),
+        )
+        _running.add(process)
+        if _is_stopping.is_set():  # told before it was among those that are
+            process.terminate()
+        try:
+            code = _wait(process, seconds, meanwhile)
+        finally:
+            _running.discard(process)
+            _stop(process, 0.0 if _is_stopping.is_set() else STOP_GRACE_SECONDS)
+        return Ended(code, _last_lines(out), _last_lines(errors), was_told=_is_stopping.is_set() and code != 0)
+
+
+def stop() -> None:
+    """This process ends: tell what it runs, now and from now on, to end too. Waits for nothing; for handlers of signals."""
+    _is_stopping.set()
+    for process in tuple(_running):
+        process.terminate()
+
+
+def memory_available_bytes(path: Path = Path("/proc/meminfo")) -> int | None:
+    """How much memory processes can have without anybody being pushed out; None: the system does not say."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        name, _, rest = line.partition(":")
+        if name == "MemAvailable":
+            return int(rest.split()[0]) * 1024
+    return None
+
+
+def _before_exec(parent: int) -> Callable[[], None]:
+    library = ctypes.CDLL(None)
+
+    def before_exec() -> None:
+        os.nice(NICENESS)
+        # Where the kernel shares the cores between sessions first, a process's niceness counts inside of its own session only.
+        with contextlib.suppress(OSError):
+            AUTOGROUP.write_text(str(NICENESS))
+        library.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return before_exec
+
+
+def _wait(process: "subprocess.Popen[bytes]", seconds: float, meanwhile: Callable[[], None]) -> int | None:
+    """Its exit code; None when it was not over in time, of which little is left once we are told to end."""
+    deadline, was_told = time.monotonic() + seconds, False
+    while (left := deadline - time.monotonic()) > 0:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(min(left, LOOK_SECONDS))
+        meanwhile()
+        if _is_stopping.is_set() and not was_told:
+            deadline, was_told = min(deadline, time.monotonic() + TOLD_GRACE_SECONDS), True
+    return None
+
+
+def _stop(process: "subprocess.Popen[bytes]", grace_seconds: float) -> None:
+    """SIGTERM, a grace, SIGKILL to it and to whatever it started."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(grace_seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _last_lines(file: IO[bytes]) -> tuple[str, ...]:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - LAST_BYTES))
+    lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
+    return tuple(line for line in lines if line)[-LAST_LINES:]

@@ -1,0 +1,36 @@
+"""Words to run a loop, on queues of Redis: who serves them, and what becomes of old ones."""
+
+from collections.abc import Callable
+
+import redis
+from celery import Celery
+
+from tests.support.control import ControlPlane
+from tests.support.waiting import eventually
+
+OLD = 5
+WORD_BYTES_MAX = 1_500
+"""docs/analytics.md says 1 KB of a word that nobody takes."""
+
+
+def test_a_worker_of_all_queues_that_comes_late_throws_old_words_away_and_takes_the_last(
+    make_plane: Callable[..., ControlPlane],
+) -> None:
+    plane = make_plane(groups=0)
+    url = plane.environment["QMQ_REDIS_URL"]
+    with Celery("tests", broker=url) as beat, redis.Redis.from_url(url) as stored:
+        for number in range(OLD + 1):
+            beat.send_task(
+                "console.run_loop", ["cleanups"], queue="analytics", expires=0.001 if number < OLD else 600.0
+            )
+        words = stored.lrange("analytics", 0, -1)
+        assert len(words) == OLD + 1
+        assert max(map(len, words)) < WORD_BYTES_MAX
+        plane.console.start()
+        (worker,) = plane.workers
+        worker.start(wait=False)
+        eventually(lambda: plane.loop("cleanups")["succeeded_at"], 40, "the last word is heard")
+        assert stored.llen("analytics") == 0
+    eventually(lambda: worker.log().count("succeeded in"), 10, "it is told")
+    assert worker.log().count("Discarding revoked task") == OLD
+    assert worker.log().count("succeeded in") == 1

@@ -1,0 +1,178 @@
+"""The control loop that runs the analytics jobs: what it says of each end, and that nothing is left behind."""
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+from console import checks
+from console.analytics import process
+from console.models import ControlLoop
+from console.tasks import analytics, loops
+from console.tasks.analytics import analyse
+from console.tasks.loops import Context
+from metaserver.services.changes import Actor
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+NICENESS_MAX = 19
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A process that is quick to start stands for the jobs."""
+    monkeypatch.setattr(process, "MODULE", "tests.support.fake_jobs")
+    monkeypatch.setattr(analytics, "memory_available_bytes", lambda: None)
+    return monkeypatch
+
+
+def context(seconds: float = 60.0) -> Context:
+
+    return Context(Actor("tests"), time.monotonic() + seconds)
+
+
+def test_the_last_line_is_the_result_and_the_loop_is_known() -> None:
+    assert loops.run("analytics").text == "all --scheduled --memory 1g --master local[2]"
+    row = ControlLoop.objects.get(name="analytics")
+    assert (row.error, row.result) == ("", "all --scheduled --memory 1g --master local[2]")
+    assert not loops.run("analytics").ran, "its turn comes again later"
+    assert "analytics" in loops.schedule()
+
+
+@pytest.mark.parametrize(
+    ("what", "problem"), [("fail", "exit code 1: analytics: no luck"), ("unavailable", "can't be run")]
+)
+def test_a_failure_is_the_loops_failure(fake: pytest.MonkeyPatch, what: str, problem: str) -> None:
+    fake.setenv("FAKE_JOBS", what)
+    assert problem in loops.run("analytics").text
+    assert problem in ControlLoop.objects.get(name="analytics").error
+
+
+def test_somebody_who_runs_them_by_hand_is_no_failure(fake: pytest.MonkeyPatch) -> None:
+    fake.setenv("FAKE_JOBS", "busy")
+    assert analyse(context()).startswith("not run: analytics: no luck")
+
+
+def test_nothing_is_started_where_memory_is_short_or_spark_is_not_there(fake: pytest.MonkeyPatch) -> None:
+    fake.setattr(analytics, "memory_available_bytes", lambda: 100 << 20)
+    assert analyse(context()) == "not run: 100 MiB of memory are available, 2048 are needed"
+    fake.setattr(analytics, "find_spec", lambda name: None)
+    assert "PySpark is not installed" in analyse(context())
+
+
+def test_one_that_hangs_is_stopped_when_its_time_is_over_with_all_it_started(
+    fake: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake.setenv("FAKE_JOBS", "hang")
+    fake.setenv("FAKE_JOBS_PID", str(tmp_path / "pid"))
+    fake.setattr(process, "STOP_GRACE_SECONDS", 0.2)
+    fake.setattr(analytics, "RESERVE_SECONDS", 57.0)
+    with pytest.raises(RuntimeError, match="stopped after"):
+        analyse(context())
+    pid = int((tmp_path / "pid").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_brokers_come_first_whatever_the_kernel_goes_by(fake: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake.setattr(process, "_is_stopping", threading.Event())
+    fake.setenv("FAKE_JOBS", "wait")
+    fake.setenv("FAKE_JOBS_PID", str(tmp_path / "pid"))
+    with ThreadPoolExecutor(1) as pool:
+        calling = pool.submit(process.run, [], seconds=60.0)
+        pid = int(eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), 20, "it runs"))
+        niceness, session = os.getpriority(os.PRIO_PROCESS, pid), Path(f"/proc/{pid}/autogroup")
+        of_session = session.read_text() if session.exists() else ""
+        process.stop()
+        assert calling.result().was_told
+    assert niceness == min(NICENESS_MAX, os.getpriority(os.PRIO_PROCESS, 0) + process.NICENESS)
+    # A kernel that goes by processes alone has nothing to say of sessions.
+    assert not of_session or of_session.strip().endswith(f"nice {process.NICENESS}")
+
+
+@pytest.mark.parametrize(("what", "is_before"), [("wait", False), ("wait", True), ("hang", False)])
+def test_one_whose_worker_ends_is_told_to_end_and_that_is_no_failure(
+    fake: pytest.MonkeyPatch, tmp_path: Path, what: str, is_before: bool
+) -> None:
+    fake.setattr(process, "_is_stopping", threading.Event())
+    fake.setattr(process, "TOLD_GRACE_SECONDS", 0.2)
+    fake.setenv("FAKE_JOBS", what)
+    fake.setenv("FAKE_JOBS_PID", str(tmp_path / "pid"))
+    if is_before:
+        process.stop()
+
+    def tell() -> None:
+        eventually((tmp_path / "pid").exists, 20, "it runs")
+        process.stop()
+
+    with ThreadPoolExecutor(1) as pool:
+        telling = pool.submit(lambda: None if is_before else tell())
+        assert analyse(context()).startswith("stopped with its worker: what was published stays")
+        telling.result()
+
+
+def test_its_turn_is_kept_while_they_run_and_soon_over_when_nobody_keeps_it(
+    fake: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake.setattr(process, "_is_stopping", threading.Event())
+    fake.setattr(process, "LOOK_SECONDS", 0.05)
+    fake.setitem(loops.LOOPS, "analytics", replace(loops.LOOPS["analytics"], turn_seconds=0.5))
+    fake.setenv("FAKE_JOBS", "wait")
+
+    def call() -> str:
+        try:
+            return loops.run("analytics").text
+        finally:
+            connection.close()
+
+    def held_until() -> datetime | None:
+        return ControlLoop.objects.filter(name="analytics").values_list("held_until", flat=True).first()
+
+    assert analytics.TURN_SECONDS < analytics.LIMIT_SECONDS / 10
+    with ThreadPoolExecutor(1) as pool:
+        calling = pool.submit(call)
+        try:
+            first = eventually(held_until, 20, "it runs")
+            kept = eventually(lambda: (until := held_until()) and until > first and until, 20, "the turn is kept")
+            assert kept - first < timedelta(seconds=30), "not for the whole limit"
+        finally:
+            process.stop()
+        assert calling.result().startswith("stopped with its worker")
+
+
+def test_the_command_hands_on_what_it_is_given() -> None:
+    call_command("analytics", "lag")
+
+
+def test_the_command_says_how_the_jobs_ended(fake: pytest.MonkeyPatch) -> None:
+    fake.setenv("FAKE_JOBS", "busy")
+    with pytest.raises(CommandError, match="exit code 4") as found:
+        call_command("analytics")
+    assert found.value.returncode == 4
+
+
+def test_memory_is_read_where_the_system_says_it(tmp_path: Path) -> None:
+    path = tmp_path / "meminfo"
+    assert process.memory_available_bytes(path) is None
+    path.write_text("MemTotal: 100 kB\nMemAvailable:    2048 kB\n")
+    assert process.memory_available_bytes(path) == 2 << 20
+    path.write_text("MemTotal: 100 kB\n")
+    assert process.memory_available_bytes(path) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ANALYTICS_EVERY_SECONDS", 30), ("ANALYTICS_LAKE_DAYS", {"index": 1}), ("ANALYTICS_WATERMARK_SECONDS", -1)],
+)
+def test_settings_that_can_not_be_are_told(settings: Any, name: str, value: Any) -> None:
+    assert checks.analytics(None) == []
+    setattr(settings, name, value)
+    assert [found.id for found in checks.analytics(None)] == ["console.E008"]
