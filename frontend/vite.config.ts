@@ -1,6 +1,14 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
+/** Functions that use what browsers have. */
+const IN_A_BROWSER = [
+  "src/app/jump/recent.test.ts",
+  "src/app/newBuild.test.ts",
+  "src/features/dead_letters/work.test.ts",
+  "src/features/subjects/bulk.test.ts",
+  "src/live/feed.test.ts",
+];
 const BACKEND = process.env.QMQ_CONSOLE ?? "http://127.0.0.1:8000";
 
 export default defineConfig(({ command }) => ({
@@ -23,11 +31,25 @@ export default defineConfig(({ command }) => ({
     },
   },
   test: {
-    environment: "jsdom",
-    setupFiles: ["src/test/setup.ts"],
     // A page in jsdom on a busy machine takes seconds.
     testTimeout: 60_000,
     restoreMocks: true,
     css: false,
+    // What draws nothing needs no browser: an environment for each file costs more than its tests.
+    projects: [
+      {
+        extends: true,
+        test: { name: "functions", environment: "node", include: ["src/**/*.test.ts"], exclude: IN_A_BROWSER },
+      },
+      {
+        extends: true,
+        test: {
+          name: "pages",
+          environment: "jsdom",
+          include: ["src/**/*.test.tsx", ...IN_A_BROWSER],
+          setupFiles: ["src/test/setup.ts"],
+        },
+      },
+    ],
   },
 }));

@@ -2,7 +2,8 @@
 
 Outside the console on purpose: whoever runs a wheel has the built files and needs no Node.js, and whoever builds needs neither
 settings nor a secret key. A build is made only when what it is made of has changed. It grows in a folder of its own and takes
-its place by a rename, the digest of its sources in it: whatever ends a build in the middle leaves no half of one.
+its place by a rename, the digest of its sources in it, once all of it is on disk: whatever ends a build in the middle, a power
+cut included, leaves no half of one under a good digest.
 """
 
 import argparse
@@ -148,10 +149,13 @@ class Frontend:
             compress(new)
             (new / STAMP).write_text(digest)
             new.chmod(0o755)
+            for path in (*new.rglob("*"), new):
+                _sync(path)
             old = Path(tempfile.mkdtemp(prefix=".dist-", dir=self.target.parent))
             with contextlib.suppress(FileNotFoundError):
                 self.target.rename(old)
             new.rename(self.target)
+            _sync(self.target.parent)
             shutil.rmtree(old, ignore_errors=True)
         finally:
             shutil.rmtree(new, ignore_errors=True)
@@ -196,6 +200,15 @@ def _digest(paths: Mapping[str, Path]) -> str:
         found.update(f"{name}\0{len(content)}\0".encode())
         found.update(content)
     return found.hexdigest()
+
+
+def _sync(path: Path) -> None:
+    """Make a file, or what a folder lists, durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _read(path: Path) -> str:

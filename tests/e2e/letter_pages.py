@@ -60,5 +60,5 @@ class LettersPage(Inside):
         expect(dialog.locator("[data-work=finished]")).to_contain_text(
             self.text("dead_letters:sum.replay_one", shown="1")
         )
-        dialog.get_by_role("button", name=self.text("action.close"), exact=True).click()
+        dialog.get_by_role("button", name=self.text("action.close"), exact=True).last.click()
         expect(dialog).to_have_count(0)

@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from tests.e2e.furniture import Furniture
 from tests.e2e.pages import TEXTS, Inside
 from tests.support.browser import DESKTOP, PHONE, Visit
+from tests.support.whole import in_whole_story_runs
 
 CHINESE_PHONE = replace(PHONE, locale="zh-CN")
 PAGES = {
@@ -57,6 +58,15 @@ PAGES = {
     ),
 }
 """By area, as the tests go through them. A new page is added here."""
+DARK_PAGES = (
+    "/",
+    "/subjects",
+    "/groups/{subject}/{group}",
+    "/brokers",
+    "/delayed",
+    "/trace/{subject}/{broker_group}/{sequence}",
+    "/alerts",
+)
 NAMESPACES = sorted(path.stem for path in (TEXTS / "en").glob("*.json"))
 KEY = re.compile(rf"\b(?:{'|'.join(NAMESPACES)}):[a-z_]+(?:\.[a-z_]+)*\b")
 CHINESE_LETTER = re.compile("[\u4e00-\u9fff]")
@@ -104,6 +114,19 @@ def _is_well(inside: Inside) -> None:
     assert not left, f"texts that are not there: {left}"
 
 
+def _is_accessible(inside: Inside) -> None:
+    inside.visit.axe_clean()
+
+
+def _is_accessible_in_the_dark(inside: Inside) -> None:
+    inside.page.emulate_media(color_scheme="dark")
+    try:
+        expect(inside.page.locator("html[data-mantine-color-scheme=dark]")).to_be_attached()
+        inside.visit.axe_clean()
+    finally:
+        inside.page.emulate_media(color_scheme="light")
+
+
 def _fits(inside: Inside) -> None:
     inside.fits_its_width()
 
@@ -127,10 +150,12 @@ def _is_chinese(inside: Inside) -> None:
 def test_in_english(new_visit: Callable[..., Visit], furniture: Furniture, area: str) -> None:
     walk = Walk(new_visit(user="ada"), "en")
     for pattern in PAGES[area]:
-        walk.look_at(furniture.address(pattern), _fits_a_phone)
+        dark = (_is_accessible_in_the_dark,) if pattern in DARK_PAGES else ()
+        walk.look_at(furniture.address(pattern), _is_accessible, *dark, _fits_a_phone)
     walk.end()
 
 
+@in_whole_story_runs
 @pytest.mark.parametrize("area", PAGES)
 def test_in_chinese_on_a_phone(new_visit: Callable[..., Visit], furniture: Furniture, area: str) -> None:
     walk = Walk(new_visit(CHINESE_PHONE, user="ada"), "zh")

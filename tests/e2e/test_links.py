@@ -1,4 +1,4 @@
-"""What one sees is in a download, and what one looks for a few keys away."""
+"""What one sees is in the address, in a download, and a few keys away."""
 
 import csv
 import io
@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from tests.e2e.pages import Inside
 from tests.support.browser import Visit
@@ -30,6 +30,8 @@ class SubjectList(Inside):
     def search_for(self, part: str, found: int) -> None:
         """Type part of a name, and wait until the list is of what was found."""
         self.page.get_by_label(self.text("subjects:filter.search"), exact=True).fill(part)
+        # What is typed takes effect a moment later, and until then the list may have as many rows by chance.
+        expect(self.page.locator("tr[data-row]").filter(has_not_text=part)).to_have_count(0)
         self.has_rows(found)
 
     def has_rows(self, count: int) -> None:
@@ -37,6 +39,21 @@ class SubjectList(Inside):
         expect(self.page.locator("[data-table]:not([data-fetching]) [data-rows]")).to_have_attribute(
             "data-rows", str(count)
         )
+
+    def header(self, name: str) -> Locator:
+        """The head of a column."""
+        return self.page.get_by_role("columnheader", name=self.text(f"subjects:column.{name}"), exact=True)
+
+    def hide(self, column: str) -> None:
+        """By the menu of columns."""
+        self.button("table.columns").click()
+        self.page.get_by_role("menuitemcheckbox", name=self.text(f"subjects:column.{column}"), exact=True).click()
+        self.page.keyboard.press("Escape")
+
+    def shows(self, names: list[str]) -> None:
+        """Wait until these are the rows."""
+        self.has_rows(len(names))
+        expect(self.page.locator("tr[data-row]")).to_contain_text(names)
 
     def download(self, key: str) -> str:
         """The whole list as a file."""
@@ -52,6 +69,31 @@ def linked(console: ConsoleSystem) -> None:
     document = {"subjects": [{"name": name} for name in NAMES]}
     answer = console.plane.ask("PUT", "/apply/", document)
     assert answer.status == 200, answer.raw
+
+
+@pytest.mark.usefixtures("linked")
+def test_a_reload_and_a_copied_link_show_what_one_saw(new_visit: Callable[..., Visit]) -> None:
+    mine = SubjectList(new_visit(user="ada")).open()
+    mine.search_for("linked.", ON_A_PAGE)
+    mine.page.locator("[data-sort=name]").click()
+    expect(mine.header("name")).to_have_attribute("aria-sort", "descending")
+    mine.hide("tags")
+    expect(mine.header("tags")).to_have_count(0)
+    mine.has_rows(ON_A_PAGE)
+    mine.button("table.next").click()
+    last = NAMES[: COUNT - ON_A_PAGE][::-1]
+    mine.shows(last)
+
+    mine.page.reload()
+    mine.shows(last)
+    theirs = SubjectList(new_visit(user="vera")).open(mine.page.url.removeprefix(mine.visit.url))
+    for each in (mine, theirs):
+        each.shows(last)
+        expect(each.page.get_by_label(each.text("subjects:filter.search"), exact=True)).to_have_value("linked.")
+        expect(each.header("name")).to_have_attribute("aria-sort", "descending")
+        expect(each.header("tags")).to_have_count(0)
+    mine.button("table.previous").click()
+    mine.has_rows(ON_A_PAGE)
 
 
 @pytest.mark.usefixtures("linked")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Route
 
-from tests.support.browser import Visit, visit
+from tests.support.browser import TRACE_VARIABLE, Visit, visit
 
 PAGE = (
     "<!doctype html><html lang=en><meta charset=utf-8><title>A page</title><link rel=icon href='data:,'><h1>A page</h1>"
@@ -94,5 +94,14 @@ def test_a_visit_leaves_what_is_needed_to_look_into_it(visitor: Visit, tmp_path:
     folder = tmp_path / "kept"
     _run(visitor, "console.error('it broke')")
     visitor.save(folder)
-    assert sorted(path.name for path in folder.iterdir()) == ["console.log", "page0.html", "page0.png", "trace.zip"]
+    assert sorted(path.name for path in folder.iterdir()) == ["console.log", "page0.html", "page0.png"]
     assert "it broke" in (folder / "console.log").read_text()
+
+
+def test_a_trace_is_kept_where_it_was_asked_for(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TRACE_VARIABLE, "1")
+    with closing(visit(browser, "http://site.example")) as traced:
+        traced.save(tmp_path)
+    assert (tmp_path / "trace.zip").stat().st_size > 0

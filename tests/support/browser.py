@@ -1,5 +1,6 @@
 """A real browser: Debian's Chromium without a window, and visits that let nothing go wrong unseen."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,8 @@ from tests.support.processes import PROJECT
 
 WAIT_SECONDS = 20.0
 """How long an action or expectation waits at most, unless it is told otherwise."""
+TRACE_VARIABLE = "QMQ_BROWSER_TRACE"
+"""1: playwright's trace is kept of each visit, a snapshot for every step: a third more work for the machine."""
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -80,7 +83,9 @@ class Visit:
         context.on("weberror", self._on_exception)
         context.on("response", self._on_response)
         context.on("requestfailed", self._on_failure)
-        context.tracing.start(snapshots=True)
+        self._is_traced = os.environ.get(TRACE_VARIABLE, "") == "1"
+        if self._is_traced:
+            context.tracing.start(snapshots=True)
         self.page: Page = context.new_page()
 
     # --- what a test does ------------------------------------------------------------------------------------------------
@@ -88,6 +93,10 @@ class Visit:
     def expects(self, status: int, path: str) -> None:
         """From now on answers with this status from this path (a glob, without the query) are no fault; one has to come."""
         self._expected.setdefault((status, path), 0)
+
+    def allows(self, status: int, path: str) -> None:
+        """As `expects`, where none may come: the page may be left before its answer is there."""
+        self._expected.setdefault((status, path), 1)
 
     @contextmanager
     def without_server(self) -> Iterator[None]:
@@ -138,13 +147,14 @@ class Visit:
         return [*self._wrong, *never]
 
     def save(self, folder: Path) -> None:
-        """Write screenshot, HTML, console and trace of all pages into a folder."""
+        """Write screenshot, HTML and console of all pages into a folder, and the trace when one is kept."""
         folder.mkdir(parents=True, exist_ok=True)
         for number, page in enumerate(self._context.pages):
             page.screenshot(path=folder / f"page{number}.png", full_page=True)
             (folder / f"page{number}.html").write_text(page.content())
         (folder / "console.log").write_text("\n".join((*self._log, "", *self._wrong, "")))
-        self._context.tracing.stop(path=folder / "trace.zip")
+        if self._is_traced:
+            self._context.tracing.stop(path=folder / "trace.zip")
 
     def close(self) -> None:
         """Close all pages."""

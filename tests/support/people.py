@@ -17,8 +17,8 @@ from console.accounts import services, tokens
 from console.accounts.models import User
 from console.accounts.roles import Role, Scope
 from metaserver.services.changes import Actor
+from tests.support.password import PASSWORD
 
-PASSWORD = "seven-green-bottles"
 SIGN_IN = "/_allauth/browser/v1"
 TESTER = Actor("tester", "192.0.2.1", "request-of-a-test")
 

@@ -3196,6 +3196,8 @@ export interface components {
             is_running: boolean;
             /** @description the worker that acts, or acted last */
             holder: string;
+            /** @description where the words to run it go: a loop is late when no worker serves its queue */
+            queue: string;
             /** Format: date-time */
             started_at: string | null;
             /** Format: date-time */

@@ -1,4 +1,4 @@
-import { Button, Group, Modal, PasswordInput, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Group, PasswordInput, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -7,6 +7,7 @@ import { Problem } from "@/api/problem";
 import { onProofNeeded } from "@/api/proof";
 import { allauth } from "@/api/session";
 import { ProblemAlert } from "@/ui/ProblemAlert";
+import { Dialog } from "@/ui/Dialog";
 
 /** Asks for password or code again when the API wants a proof that the right person still sits here. */
 export function Proof() {
@@ -43,12 +44,7 @@ export function Proof() {
     onSuccess: () => finish(true),
   });
   return (
-    <Modal
-      opened={isOpen}
-      onClose={() => finish(false)}
-      title={t("proof.title")}
-      closeButtonProps={{ "aria-label": t("action.close") }}
-    >
+    <Dialog opened={isOpen} onClose={() => finish(false)} title={t("proof.title")}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -87,6 +83,6 @@ export function Proof() {
           </Group>
         </Stack>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,10 +1,11 @@
-import { Alert, Badge, Button, Code, Group, List, Loader, Modal, Stack, Table, Text, TextInput } from "@mantine/core";
+import { Alert, Badge, Button, Code, Group, List, Loader, Stack, Table, Text, TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import type { Change } from "@/api/client";
 import { ProblemAlert } from "@/ui/ProblemAlert";
+import { Dialog } from "@/ui/Dialog";
 
 export interface Attempt {
   /** True: say what would happen, change nothing. */
@@ -44,15 +45,9 @@ interface Props<Plan> {
  */
 export function PlanDialog<Plan>(props: Props<Plan>) {
   return (
-    <Modal
-      opened={props.opened}
-      onClose={props.onClose}
-      title={props.title}
-      size="lg"
-      closeButtonProps={{ "aria-label": "×" }}
-    >
+    <Dialog opened={props.opened} onClose={props.onClose} title={props.title} size="lg">
       {props.opened && <Steps {...props} />}
-    </Modal>
+    </Dialog>
   );
 }
 

@@ -1,7 +1,8 @@
-import { Alert, Button, Modal, Stack, Text } from "@mantine/core";
+import { Alert, Button, Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { Snippet } from "@/ui/Teach";
+import { Dialog } from "@/ui/Dialog";
 
 /** A secret that was made and is shown this once. It closes by the button only: a stray click would lose it. */
 export function ShownOnce({
@@ -21,7 +22,7 @@ export function ShownOnce({
 }) {
   const { t } = useTranslation();
   return (
-    <Modal
+    <Dialog
       opened={secret !== null}
       onClose={onClose}
       title={title}
@@ -43,6 +44,6 @@ export function ShownOnce({
           {t("once.kept")}
         </Button>
       </Stack>
-    </Modal>
+    </Dialog>
   );
 }

@@ -13,6 +13,9 @@ from tests.support.console_system import ConsoleSystem, console_system
 from tests.support.processes import PROJECT, free_port
 from tests.support.services import Server
 from tests.support.waiting import eventually
+from tests.support.whole import in_whole_story_runs
+
+pytestmark = in_whole_story_runs
 
 RUN_SECONDS = 200.0
 

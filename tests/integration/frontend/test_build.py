@@ -1,6 +1,7 @@
 """A build is made when something changed, once, whole, and never by half; npm is played by a script."""
 
 import gzip
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +102,29 @@ def test_a_build_is_made_once(project: Project) -> None:
     assert len(project.said) == 3
     assert project.built.stat().st_mode & 0o777 == 0o755, "other users than the one who builds may serve it"
     assert project.rests() == []
+
+
+def test_a_build_takes_its_place_when_all_of_it_is_on_disk(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    sync, rename = os.fsync, Path.rename
+
+    def synced(descriptor: int) -> None:
+        sync(descriptor)
+        steps.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    def renamed(path: Path, target: Path) -> Path:
+        steps.append("rename")
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "rename", renamed)
+    assert project.frontend.build()
+    before, after = steps[: steps.index("rename")], steps[-1]
+    folder = before[-1]
+    assert {Path(path).relative_to(folder) for path in before} == {
+        path.relative_to(project.built) for path in (*project.built.rglob("*"), project.built)
+    }
+    assert after == str(project.built.parent)
 
 
 @pytest.mark.parametrize(

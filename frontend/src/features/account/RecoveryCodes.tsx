@@ -1,7 +1,8 @@
-import { Alert, Button, Code, CopyButton, Group, Modal, SimpleGrid, Stack } from "@mantine/core";
+import { Alert, Button, Code, CopyButton, Group, SimpleGrid, Stack } from "@mantine/core";
 import { useEffect, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { useMe } from "@/api/me";
+import { Dialog } from "@/ui/Dialog";
 
 /** Recovery codes, shown this once: to be copied or kept as a file. Closing takes a click on "kept", not a stray one beside. */
 export function RecoveryCodes({ codes, onClose }: { codes: readonly string[] | null; onClose: () => void }) {
@@ -18,7 +19,7 @@ export function RecoveryCodes({ codes, onClose }: { codes: readonly string[] | n
   );
   useEffect(() => () => URL.revokeObjectURL(file), [file]);
   return (
-    <Modal
+    <Dialog
       opened={codes !== null && codes.length > 0}
       onClose={onClose}
       title={t("codes.title")}
@@ -51,6 +52,6 @@ export function RecoveryCodes({ codes, onClose }: { codes: readonly string[] | n
           {t("codes.kept")}
         </Button>
       </Stack>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,10 +1,11 @@
-import { Alert, Button, Group, Modal, Stack, TextInput } from "@mantine/core";
+import { Alert, Button, Group, Stack, TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMe } from "@/api/me";
 import { ProblemAlert } from "@/ui/ProblemAlert";
+import { Dialog } from "@/ui/Dialog";
 
 /** Turning the second factor off leaves the password alone: the own name is to be typed. */
 export function RemoveDialog({
@@ -35,12 +36,7 @@ export function RemoveDialog({
     },
   });
   return (
-    <Modal
-      opened={opened}
-      onClose={close}
-      title={t("factor.remove")}
-      closeButtonProps={{ "aria-label": common("action.close") }}
-    >
+    <Dialog opened={opened} onClose={close} title={t("factor.remove")}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -70,6 +66,6 @@ export function RemoveDialog({
           </Group>
         </Stack>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,8 +1,9 @@
-import { Alert, Button, Group, Modal, Stack, Text } from "@mantine/core";
+import { Alert, Button, Group, Stack, Text } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { alertsKey, tryChannel, type Channel } from "@/features/alerts/queries";
 import { ProblemAlert } from "@/ui/ProblemAlert";
+import { Dialog } from "@/ui/Dialog";
 
 /** Send a test notification, and say what came of it. */
 export function TestDialog({ channel, onClose }: { channel: Channel; onClose: () => void }) {
@@ -14,12 +15,7 @@ export function TestDialog({ channel, onClose }: { channel: Channel; onClose: ()
   });
   const where = channel.origin ?? channel.addresses?.join(", ");
   return (
-    <Modal
-      opened
-      onClose={onClose}
-      title={t("channel.test_title", { name: channel.name })}
-      closeButtonProps={{ "aria-label": t("common:action.close") }}
-    >
+    <Dialog opened onClose={onClose} title={t("channel.test_title", { name: channel.name })}>
       <Stack>
         <Text size="sm">{where ? t("channel.test_about", { where }) : t("channel.test_about_hidden")}</Text>
         <div aria-live="polite">
@@ -50,6 +46,6 @@ export function TestDialog({ channel, onClose }: { channel: Channel; onClose: ()
           </Button>
         </Group>
       </Stack>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,4 +1,4 @@
-import { Code, Loader, Modal, Stack, Table } from "@mantine/core";
+import { Code, Loader, Stack, Table } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
@@ -7,6 +7,7 @@ import { RunState, secondsOfRun } from "@/features/analytics/RunState";
 import { Instant } from "@/ui/Instant";
 import { Measured } from "@/ui/Measured";
 import { ProblemAlert } from "@/ui/ProblemAlert";
+import { Dialog } from "@/ui/Dialog";
 
 /** One run, with what went in. */
 export function RunDetails({ id, onClose }: { id: string | undefined; onClose: () => void }) {
@@ -14,17 +15,11 @@ export function RunDetails({ id, onClose }: { id: string | undefined; onClose: (
   const { t: common } = useTranslation();
   const found = useQuery({ ...runOptions(id ?? ""), enabled: id !== undefined });
   return (
-    <Modal
-      opened={id !== undefined}
-      onClose={onClose}
-      size="lg"
-      title={t("run.title", { id })}
-      closeButtonProps={{ "aria-label": common("action.close") }}
-    >
+    <Dialog opened={id !== undefined} onClose={onClose} size="lg" title={t("run.title", { id })}>
       {found.isError && <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />}
       {found.isLoading && <Loader aria-label={common("state.loading")} />}
       {found.data && <Facts run={found.data} />}
-    </Modal>
+    </Dialog>
   );
 }
 

@@ -19,14 +19,9 @@ export default function AuditPage() {
         header: t("column.at"),
         isFixed: true,
         cell: (row) => (
-          <Anchor
-            component="button"
-            type="button"
-            size="sm"
-            onClick={() => setOpen(row)}
-            aria-label={t("open", { id: row.id })}
-          >
+          <Anchor component="button" type="button" size="sm" onClick={() => setOpen(row)}>
             <Instant at={row.at} />
+            <span className="sr-only">{t("open", { id: row.id })}</span>
           </Anchor>
         ),
       },

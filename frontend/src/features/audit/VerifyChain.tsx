@@ -1,4 +1,4 @@
-import { Alert, Button, Group, Modal, Stack, Text } from "@mantine/core";
+import { Alert, Button, Group, Stack, Text } from "@mantine/core";
 import { IconShieldCheck } from "@tabler/icons-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -7,6 +7,7 @@ import { verifyStretch } from "@/features/audit/queries";
 import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { useSteps } from "@/ui/useSteps";
+import { Dialog } from "@/ui/Dialog";
 
 /** Follows the chain of digests from the first entry to the newest, stretch by stretch, and says where it breaks. */
 export function VerifyChain() {
@@ -32,7 +33,7 @@ export function VerifyChain() {
       >
         {t("verify.start")}
       </Button>
-      <Modal opened={isOpen} onClose={close} title={t("verify.title")} closeButtonProps={{ "aria-label": t("close") }}>
+      <Dialog opened={isOpen} onClose={close} title={t("verify.title")}>
         <Stack aria-live="polite" data-verify={broken ? "broken" : state}>
           {state === "running" && <Text>{t("verify.running", { checked })}</Text>}
           {state === "cancelled" && <Text>{t("verify.cancelled", { checked })}</Text>}
@@ -59,7 +60,7 @@ export function VerifyChain() {
             </Button>
           </Group>
         </Stack>
-      </Modal>
+      </Dialog>
     </>
   );
 }

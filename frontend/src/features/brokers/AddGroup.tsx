@@ -1,4 +1,4 @@
-import { Modal, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+import { NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -6,6 +6,7 @@ import { announce, refresh, type Kind } from "@/features/brokers/queries";
 import { firstNode } from "@/features/brokers/startCommand";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Snippet } from "@/ui/Teach";
+import { Dialog } from "@/ui/Dialog";
 
 const NEW = { name: "", kind: "broker" as Kind, description: "" };
 
@@ -58,15 +59,14 @@ export function AddGroup({ opened, onClose }: { opened: boolean; onClose: () => 
           onChange={(event) => setAsked({ ...asked, description: event.currentTarget.value })}
         />
       </ChangeDialog>
-      <Modal
+      <Dialog
         opened={added !== null}
         onClose={() => setAdded(null)}
         title={t("add.next", { name: added?.name })}
         size="xl"
-        closeButtonProps={{ "aria-label": t("close") }}
       >
         {added && <StartHelp kind={added.kind} name={added.name} />}
-      </Modal>
+      </Dialog>
     </>
   );
 }

@@ -66,7 +66,7 @@ export function PlacedSubjects({ name, isMoving }: { name: string; isMoving: boo
   );
   const filters = useMemo<Filter[]>(() => [{ kind: "search", name: "search", label: t("placed.search") }], [t]);
   return (
-    <section aria-label={t("column.subjects")}>
+    <section>
       <Title order={2} size="h4" mb="xs">
         {t("column.subjects")}
       </Title>

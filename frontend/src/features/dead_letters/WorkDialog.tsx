@@ -1,10 +1,11 @@
-import { Button, Checkbox, Group, Modal, Radio, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Checkbox, Group, Radio, Stack, Text, TextInput } from "@mantine/core";
 import type { TFunction } from "i18next";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useWork, type Work } from "@/features/dead_letters/useWork";
 import type { Action, Chosen, Order } from "@/features/dead_letters/work";
 import { Outcome, Running } from "@/features/dead_letters/WorkView";
+import { Dialog } from "@/ui/Dialog";
 
 interface Props {
   subject: string;
@@ -29,7 +30,7 @@ export function WorkDialog(props: Props) {
     onClose(isDone);
   };
   return (
-    <Modal
+    <Dialog
       opened={wanted !== null}
       onClose={close}
       size="lg"
@@ -37,10 +38,9 @@ export function WorkDialog(props: Props) {
       closeOnClickOutside={!isBusy}
       closeOnEscape={!isBusy}
       withCloseButton={!isBusy}
-      closeButtonProps={{ "aria-label": "×" }}
     >
       {wanted && <Steps {...props} wanted={wanted} plan={plan} work={work} close={close} />}
-    </Modal>
+    </Dialog>
   );
 }
 

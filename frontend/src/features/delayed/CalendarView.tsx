@@ -95,7 +95,8 @@ export function CalendarView(props: CalendarProps) {
         </Center>
       )}
       {counts && (
-        <div style={{ overflowX: "auto", padding: 2 }}>
+        // Its own frame for what stands absolutely in it (texts for screen readers), else they widen the page.
+        <div style={{ position: "relative", overflowX: "auto", padding: 2 }}>
           {day ? (
             <DayHours day={day} counts={counts} isPartial={isPartial} selected={selected} onHour={onHour} />
           ) : (

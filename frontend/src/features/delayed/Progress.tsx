@@ -1,10 +1,11 @@
-import { Button, Group, Modal, Progress as Bar, Stack, Text } from "@mantine/core";
+import { Button, Group, Progress as Bar, Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { count } from "@/format/numbers";
 import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import type { Steps } from "@/ui/useSteps";
+import { Dialog } from "@/ui/Dialog";
 
 /** Long work under way: how far it is, a way to stop it and to go on, and what it came to. */
 export function Progress<Found>({
@@ -25,14 +26,13 @@ export function Progress<Found>({
   const language = useLanguage();
   const { state, done, error, cancel, resume } = steps;
   return (
-    <Modal
+    <Dialog
       opened={state !== "idle"}
       onClose={onClose}
       title={title}
       size="lg"
       // Closing by a slip would stop it.
       closeOnClickOutside={state !== "running"}
-      closeButtonProps={{ "aria-label": common("action.close") }}
     >
       <Stack data-progress={state}>
         <Bar value={total === 0 ? 100 : (done / total) * 100} aria-label={title} />
@@ -57,6 +57,6 @@ export function Progress<Found>({
           </Button>
         </Group>
       </Stack>
-    </Modal>
+    </Dialog>
   );
 }

@@ -17,7 +17,7 @@ export function Alerts({ subject }: { subject: string }) {
     <Stack gap="xs">
       {data.map((alert) => (
         <Group key={alert.id} gap="xs" data-alert={alert.state}>
-          <Badge color={alert.severity === "critical" ? "red" : "orange"} tt="none">
+          <Badge variant="light" color={alert.severity === "critical" ? "red" : "orange"} tt="none">
             {t(`alerts.${alert.severity}`)}
           </Badge>
           <Anchor component={LinkTo} to="/alerts" search={{ target: alert.target } as never} size="sm">

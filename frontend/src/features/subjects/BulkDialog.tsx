@@ -1,17 +1,4 @@
-import {
-  Alert,
-  Badge,
-  Button,
-  Group,
-  Modal,
-  Progress,
-  Select,
-  Stack,
-  Table,
-  TagsInput,
-  Text,
-  TextInput,
-} from "@mantine/core";
+import { Alert, Badge, Button, Group, Progress, Select, Stack, Table, TagsInput, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { applyStep, planStep, type BulkChange, type Outcome } from "@/features/subjects/bulk";
@@ -19,6 +6,7 @@ import { useOwners } from "@/features/subjects/SubjectFields";
 import { TAGS_MAX } from "@/features/subjects/values";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { useSteps, type Steps } from "@/ui/useSteps";
+import { Dialog } from "@/ui/Dialog";
 
 /** The same change for several subjects: the plan of each, then one after the other, with progress and a way to stop. */
 export function BulkDialog({
@@ -53,7 +41,7 @@ export function BulkDialog({
     };
   const close = () => onClose(work.found.some(({ change }) => change?.is_change));
   return (
-    <Modal opened onClose={close} size="lg" title={t(`bulk.${kind}`)} closeButtonProps={{ "aria-label": "×" }}>
+    <Dialog opened onClose={close} size="lg" title={t(`bulk.${kind}`)}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -127,7 +115,7 @@ export function BulkDialog({
           </Group>
         </Stack>
       </form>
-    </Modal>
+    </Dialog>
   );
 }
 

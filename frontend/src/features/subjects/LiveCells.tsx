@@ -48,7 +48,7 @@ export function LiveDrainTime({ subject, group }: { subject: string; group: stri
     <Measured
       {...measured(entry, "drain_seconds")}
       as="duration"
-      unknown={entry?.is_draining === false ? t("unknown.never") : undefined}
+      unknown={entry?.is_draining === false ? t("unknown.not_at_these_rates") : undefined}
     />
   );
 }

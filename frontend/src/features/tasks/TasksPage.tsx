@@ -90,7 +90,14 @@ function Loops({ tasks, onSwitch }: { tasks: readonly Task[]; onSwitch: (task: T
                 </Table.Td>
                 <Table.Td ta="right">{sequence(task.runs)}</Table.Td>
                 <Table.Td ta="right">{sequence(task.failures)}</Table.Td>
-                <Table.Td className="nowrap">{task.holder || "—"}</Table.Td>
+                <Table.Td className="nowrap">
+                  <Stack gap={0}>
+                    {task.holder || "—"}
+                    <Text size="xs" c="dimmed">
+                      {t("queue", { name: task.queue })}
+                    </Text>
+                  </Stack>
+                </Table.Td>
                 {may("change_cluster") && (
                   <Table.Td>
                     <Button size="compact-sm" variant="default" onClick={() => onSwitch(task)}>

@@ -55,13 +55,15 @@ function TextFilter({
   );
 }
 
-/** The filters of a list; what they hold is in the address. */
+/** The filters of the list `label`; what they hold is in the address. */
 export function FilterBar({
+  label,
   filters,
   values,
   onChange,
   onClear,
 }: {
+  label: string;
   filters: readonly Filter[];
   values: Search;
   onChange: (name: string, value: string | undefined) => void;
@@ -70,7 +72,7 @@ export function FilterBar({
   const { t } = useTranslation();
   const zone = useZone();
   return (
-    <Group gap="xs" role="search">
+    <Group gap="xs" role="search" aria-label={t("table.filters_of", { name: label })}>
       {filters.map((filter) => {
         const value = values[filter.name] ?? "";
         switch (filter.kind) {

@@ -1,7 +1,7 @@
 import { Center, Table, Text } from "@mantine/core";
 import { createColumnHelper, useTable } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useMemo, useRef } from "react";
+import { useCallback, useEffect, useMemo, useRef, type KeyboardEvent } from "react";
 import { useTranslation } from "react-i18next";
 import { features } from "@/ui/table/features";
 import { Header, SelectAll } from "@/ui/table/Header";
@@ -66,8 +66,16 @@ export function TableView<Row extends object>(props: TableViewProps<Row>) {
   const width = shown.length + (selection ? 1 : 0);
   return (
     // A scrolled region has to be reachable by keyboard.
-    // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
-    <div ref={scroller} className="table-scroll" tabIndex={0} role="region" aria-label={label}>
+    // eslint-disable-next-line jsx-a11y/no-noninteractive-element-interactions
+    <div
+      ref={scroller}
+      className="table-scroll"
+      // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
+      tabIndex={0}
+      role="region"
+      aria-label={label}
+      onKeyDown={onEdgeKey}
+    >
       <Table stickyHeader highlightOnHover aria-rowcount={hasMore ? -1 : rows.length + 1}>
         <Table.Thead>
           <Table.Tr>
@@ -112,6 +120,14 @@ export function TableView<Row extends object>(props: TableViewProps<Row>) {
       )}
     </div>
   );
+}
+
+/** Home and End at once: the browser's smooth way there ends where rows on it turn out higher than was thought. */
+function onEdgeKey(event: KeyboardEvent<HTMLElement>) {
+  const region = event.currentTarget;
+  if (event.target !== region || (event.key !== "Home" && event.key !== "End")) return;
+  event.preventDefault();
+  region.scrollTo({ top: event.key === "Home" ? 0 : region.scrollHeight, behavior: "instant" });
 }
 
 function useModel<Row extends object>(

@@ -1,0 +1,25 @@
+import { Modal, type ModalProps } from "@mantine/core";
+import { useEffect, useState } from "react";
+import { useTranslation } from "react-i18next";
+
+/** The library's dialog with a close button that has a name, and which gives the focus back also when it is only there while open. */
+export function Dialog(props: ModalProps) {
+  const { t } = useTranslation();
+  useFocusBack(props.opened);
+  return <Modal closeButtonProps={{ "aria-label": t("action.close") }} {...props} />;
+}
+
+/** Whoever had the focus when this was first drawn has it again when this is gone; the library does so only for what closes first. */
+function useFocusBack(isOpen: boolean) {
+  const [before] = useState(() => (isOpen ? document.activeElement : null));
+  useEffect(
+    () => () => {
+      // After the focus trap has gone as well.
+      setTimeout(() => {
+        const isNowhere = document.activeElement === null || document.activeElement === document.body;
+        if (isNowhere && before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true });
+      });
+    },
+    [before],
+  );
+}
