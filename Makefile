@@ -46,19 +46,19 @@ lint: nodejs ## style, types, import rules
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.frontend run lint typecheck
 
-.PHONY: demo e2e screenshots
+.PHONY: demo e2e screenshots spark
 demo: setup ## load an online shop into the system that `make up` runs: make demo ARGS="--seconds 60"
 	@$(BIN)/python manage.py demo $(ARGS)
 
 screenshots: frontend ## every page as a picture, into screenshots/: make screenshots ARGS="overview groups"
 	@$(BIN)/python -m tests.support.screenshots $(ARGS)
 
-# Two rows of tests side by side (tests/support/all_tests.py); a failure in one does not hide the others.
-test: lint frontend ## lint and all tests: make test ARGS="-k word"
+# Some commands at a time (tests/support/all_tests.py); a failure in one does not hide the others.
+test: frontend ## lint and all tests: make test ARGS="-k word"
 	@$(BIN)/python -m tests.support.all_tests $(ARGS)
 
 e2e: frontend ## stories in a real browser, and the demo: make e2e ARGS="-k lag"
-	$(BIN)/python -m pytest tests/e2e tests/integration/demo $(ARGS)
+	QMQ_STORIES=full $(BIN)/python -m pytest tests/e2e tests/integration/demo $(ARGS)
 
 test-databases: setup ## tests of databases: make test-databases DATABASES=postgresql
 	@$(BIN)/python -m tests.support.with_database $(DATABASES) $(if $(ARGS),--may-be-empty) -- \
@@ -74,7 +74,10 @@ bench-delay: setup ## measure the delay node: lateness, ten million pending
 	$(BIN)/python -m benchmarks.delay $(ARGS)
 
 faults: setup ## the whole fault suite
-	QMQ_FAULTS=full $(BIN)/python -m pytest tests/fault tests/integration/delay tests/integration/control $(ARGS)
+	QMQ_FAULTS=full $(BIN)/python -m pytest tests/fault tests/integration/delay tests/integration/control tests/conformance $(ARGS)
+
+spark: setup ## all tests of analytics, with a cluster of two workers
+	QMQ_SPARK=full $(BIN)/python -m pytest tests/integration/spark tests/unit/spark_analytics $(ARGS)
 
 fuzz: setup ## the codec, for long
 	FUZZ_CASES=1000000 $(BIN)/python -m pytest tests/fuzz $(ARGS)

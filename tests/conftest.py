@@ -23,6 +23,13 @@ os.environ.setdefault("QMQ_SECRET_KEY", "a key for tests only")
 
 DATABASE_FOLDERS = tuple(PROJECT / "tests/integration" / name for name in ("metaserver", "api", "services"))
 """Every test in these runs on each database."""
+NO_DATABASES_BUSINESS = PROJECT / "tests/integration/api/test_openapi.py"
+"""But this: whether answers are as the file says is the same on each."""
+MOSTLY_NODES = tuple(
+    PROJECT / "tests/integration" / name
+    for name in ("api/nodes", "api/test_query_counts.py", "api/test_rights.py", "metaserver/test_node_policy.py")
+)
+"""What these hold to rests little on which database it is: on each of them in whole runs only (`make test-databases`)."""
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_reset_sequences", "database_url"}
 
 
@@ -30,12 +37,16 @@ DATABASE_FIXTURES = {"db", "transactional_db", "django_db_reset_sequences", "dat
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what has to hold on each database: whole folders, and every test elsewhere that asks for a database."""
     for item in items:
+        if item.path == NO_DATABASES_BUSINESS:
+            continue
         if (
             item.get_closest_marker("django_db")
             or not DATABASE_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
             or any(folder in item.path.parents for folder in DATABASE_FOLDERS)
         ):
             item.add_marker("database")
+            if any(path == item.path or path in item.path.parents for path in MOSTLY_NODES):
+                item.add_marker("database_in_whole_runs")
 
 
 @pytest.fixture

@@ -3,10 +3,8 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,67 +15,11 @@ from delay_node.options import DelayOptions
 from metaserver.options import MetaOptions
 from qmq.daemon.options import options_markdown
 from tests.support.processes import PROJECT, answers
+from tests.support.up import Up, port_base
 from tests.support.waiting import eventually
 
 README = (PROJECT / "README.md").read_text()
-PORTS = 10
 BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.S)
-
-
-def port_base() -> int:
-    """The first of so many free ports in a row as a system takes."""
-    for base in range(24000, 30000, 10):
-        try:
-            for port in range(base, base + PORTS):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return base
-    raise AssertionError(f"no {PORTS} free ports in a row")
-
-
-class Up:
-    """`manage.py up` as `make up` starts it."""
-
-    def __init__(self, folder: Path, base: int) -> None:
-        self.base = base
-        self.data_dir = folder / "data"
-        self._log = folder / "up.log"
-        self._command = [
-            sys.executable,
-            "manage.py",
-            "up",
-            "--data-dir",
-            str(self.data_dir),
-            "--port-base",
-            str(base),
-        ]
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> float:
-        """Start; seconds until it says ready."""
-        began = time.monotonic()
-        with open(self._log, "wb") as log:
-            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, cwd=PROJECT)
-
-        def is_ready() -> bool:
-            assert self.process is not None
-            assert self.process.poll() is None, self.text()
-            return "\nready\n" in self.text()
-
-        eventually(is_ready, 60, "ready")
-        return time.monotonic() - began
-
-    def text(self) -> str:
-        return self._log.read_text(errors="replace")
-
-    def stop(self) -> int:
-        """Ctrl-C; the exit code."""
-        assert self.process is not None
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
-        return self.process.wait(40)
 
 
 @pytest.fixture
@@ -98,7 +40,7 @@ def test_the_readmes_commands_work_as_written(up: Up) -> None:
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "QMQ_META": f"127.0.0.1:{up.base + 1}",
+        "QMQ_META": up.meta,
         "QMQ_CONSOLE": console,
         "QMQ_DATA_DIR": str(up.data_dir),
     }
@@ -127,10 +69,10 @@ def test_up_restarts_what_crashes_refuses_a_second_start_and_leaves_nothing(up: 
     os.kill(broker, signal.SIGKILL)
     eventually(lambda: "starting it again" in up.text(), 10)
     eventually(lambda: answers(f"http://127.0.0.1:{up.base + 4}/readyz"), 20, "the broker serves again")
-    second = subprocess.run(up._command, capture_output=True, text=True, timeout=60, cwd=PROJECT, check=False)
+    second = subprocess.run(up.command, capture_output=True, text=True, timeout=60, cwd=PROJECT, check=False)
     assert second.returncode == 2
     assert "another system runs in" in second.stderr
-    elsewhere = [*up._command[:4], str(tmp_path / "other"), *up._command[5:]]
+    elsewhere = [*up.command[:4], str(tmp_path / "other"), *up.command[5:]]
     third = subprocess.run(elsewhere, capture_output=True, text=True, timeout=60, cwd=PROJECT, check=False)
     assert third.returncode == 2
     assert f"port {up.base} (console) is taken" in third.stderr

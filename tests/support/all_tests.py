@@ -1,71 +1,137 @@
-"""Run all tests, as `make test` does: what computes beside what waits.
+"""Lint and all tests, as `make test` does: several commands at a time, as most tests wait for processes more than they compute.
 
-Most tests wait for processes more than they compute, so two rows of them take little longer than the longer one: everything
-but the control plane's systems on SQLite in the first; the front end's own tests, those systems, then the tests of databases on
-each server in the second, whose output is shown when it ends. With arguments (for pytest) the first row runs all of them.
-Whole stories in a browser, and the demo, have a run of their own: `make e2e`.
+The first command is shown as it goes, of the others the output when they end; a failure of one hides nothing of the others. With
+arguments (for pytest) the tests are what these choose, on SQLite and on each database server.
 """
 
 import os
+import resource
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import IO
 
-PYTEST = [sys.executable, "-m", "pytest"]
+Command = list[str]
+AT_ONCE = 3
+"""Commands at a time, on two cores."""
+# pytest remembers what failed in a file of the folder: one command at a time may.
+PYTEST = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+LINT = ["make", "--no-print-directory", "lint"]
 FRONTEND = [sys.executable, "-m", "tools.frontend", "run", "test"]
+ON_DATABASE = [sys.executable, "-m", "tests.support.with_database"]
+POLITELY = ["nice", "-n", "5"]
+"""For what computes: tests beside it wait for processes, and these come first."""
 INTERRUPTED = 2
 """pytest's exit code after Ctrl-C."""
-SYSTEMS = "tests/integration/control"
-STORIES = ("tests/e2e", "tests/integration/demo")
-SECOND_ROW = "--second-row"
+
+STORIES = ("tests/e2e",)
+SPARK = ("tests/integration/spark",)
+SYSTEMS = ("tests/integration/control",)
+PROCESSES = ("tests/conformance", "tests/docs", "tests/integration/cli", "tests/integration/live")
+NODES = ("tests/fault", "tests/integration/broker", "tests/integration/client", "tests/integration/delay")
+"""These and those above start processes of their own, and wait for them."""
 
 
-def first_row(arguments: list[str]) -> int:
-    """Both rows; the exit code of the first that failed."""
-    split = [] if arguments else [f"--ignore={folder}" for folder in (SYSTEMS, *STORIES)]
-    with tempfile.TemporaryFile() as output:
-        beside = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.all_tests", SECOND_ROW, *arguments],
-            stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
-        try:
-            code = subprocess.run([*PYTEST, *split, *arguments], check=False).returncode
-            if code == INTERRUPTED:
-                return code
-            print("waiting for the tests beside: front end, systems, databases", flush=True)
-            code_beside = beside.wait()
-        except KeyboardInterrupt:
-            return INTERRUPTED
-        finally:
-            if beside.poll() is None:
-                # As Ctrl-C: pytest and whoever it started clean up.
-                os.killpg(beside.pid, signal.SIGINT)
-                beside.wait()
-            output.seek(0)
+def commands(arguments: Sequence[str] = ()) -> list[Command]:
+    """What has to pass, in the order of starting: what takes long first, so that none is left alone at the end."""
+    if arguments:
+        databases = [*ON_DATABASE, "--may-be-empty", "--", *PYTEST, *arguments, "-m", "database"]
+        return [[sys.executable, "-m", "pytest", *arguments], databases, LINT]
+    apart = (*STORIES, *SPARK, *SYSTEMS, *PROCESSES, *NODES)
+    return [
+        [*PYTEST, *SYSTEMS],
+        [*PYTEST, *STORIES],
+        [*POLITELY, *PYTEST, *SPARK],
+        [*PYTEST, *PROCESSES],
+        [*PYTEST, *NODES],
+        [*PYTEST, *(f"--ignore={folder}" for folder in apart)],
+        [*ON_DATABASE, "--", *PYTEST, "-m", "database and not database_in_whole_runs"],
+        [*POLITELY, *LINT],
+        [*POLITELY, *FRONTEND],
+    ]
+
+
+@dataclass(slots=True)
+class Running:
+    """A command that runs in a session of its own, and what it says; None: that is shown as it goes."""
+
+    command: Command
+    process: "subprocess.Popen[bytes]"
+    output: IO[bytes] | None
+    began: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def start(cls, command: Command, *, is_shown: bool) -> "Running":
+        """Start it."""
+        output = None if is_shown else tempfile.TemporaryFile()  # noqa: SIM115 -- closed by `show`
+        errors = None if is_shown else subprocess.STDOUT
+        process = subprocess.Popen(command, stdout=output, stderr=errors, start_new_session=True)
+        return cls(command, process, output)
+
+    def end(self) -> str:
+        """Wait for it; its time and what it and its processes computed, but for processes that nobody waited for, as a line."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        code = self.process.wait()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        computed = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        took = time.monotonic() - self.began
+        return f"== {'passed' if code == 0 else 'FAILED'} in {took:.0f} s, computed {computed:.0f} s: {self}"
+
+    def interrupt(self) -> None:
+        """As by Ctrl-C: pytest and whoever it started clean up."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGINT)
+
+    def show(self) -> None:
+        """Show what it said."""
+        if self.output is not None:
+            self.output.seek(0)
             sys.stdout.flush()
-            os.write(1, output.read())
-    return code or code_beside
+            shutil.copyfileobj(self.output, sys.stdout.buffer)
+            sys.stdout.flush()
+            self.output.close()
+
+    def __str__(self) -> str:
+        return " ".join("python" if word == sys.executable else word for word in self.command)
 
 
-def second_row(arguments: list[str]) -> int:
-    """The front end's tests and the control plane's systems, unless arguments choose among pytest's and the first row has
-    the systems, then databases; a failure of one hides not the others."""
-    without_cache = [*PYTEST, "-p", "no:cacheprovider"]
-    interrupts: list[int] = []
-    # It reaches those we run as well, who clean up; we wait for them, and begin nothing else.
-    signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
-    code = 0
-    for command in [] if arguments else [FRONTEND, [*without_cache, SYSTEMS]]:
-        code = subprocess.run(command, check=False).returncode or code
-        if interrupts:
-            return INTERRUPTED
-    may_be_empty = ["--may-be-empty"] if arguments else []
-    wrapper = [sys.executable, "-m", "tests.support.with_database", *may_be_empty, "--"]
-    databases = subprocess.run([*wrapper, *without_cache, *arguments, "-m", "database"], check=False).returncode
-    return code or databases
+def run(commands: Sequence[Command], at_once: int = AT_ONCE) -> int:
+    """Run them; the exit code of one that failed, or 0."""
+    waiting = deque(commands)
+    running: list[Running] = []
+    untold: list[Running] = []
+    """They have ended while the first was still shown as it goes."""
+    codes = []
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                running.append(Running.start(waiting.popleft(), is_shown=len(waiting) == len(commands) - 1))
+            # Tells of one that has ended, and leaves it to be waited for.
+            child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+            one = next(found for found in running if child is not None and found.process.pid == child.si_pid)
+            print(one.end(), flush=True)
+            codes.append(one.process.returncode)
+            running.remove(one)
+            untold.append(one)
+            if all(found.output is not None for found in running):
+                for one in untold:
+                    one.show()
+                untold.clear()
+    except KeyboardInterrupt:
+        for one in running:
+            one.interrupt()
+        for one in [*untold, *running]:
+            one.process.wait()
+            one.show()
+        return INTERRUPTED
+    return next(filter(None, codes), 0)
 
 
 if __name__ == "__main__":
-    is_second = sys.argv[1:2] == [SECOND_ROW]
-    sys.exit(second_row(sys.argv[2:]) if is_second else first_row(sys.argv[1:]))
+    sys.exit(run(commands(sys.argv[1:])))

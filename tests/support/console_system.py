@@ -31,7 +31,7 @@ for one in people:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who signs in with `tests.support.people.PASSWORD`."""
+    """Somebody who signs in with `tests.support.password.PASSWORD`."""
 
     name: str
     role: str
@@ -57,10 +57,14 @@ class ConsoleSystem:
 
     def start(self, people: tuple[Person, ...] = ()) -> None:
         """Make the tables, these people and their teams; start everything."""
-        self.plane.migrate()
-        self.python("-c", _MAKE_PEOPLE, json.dumps([asdict(one) for one in people]))
+        self.make_tables(people)
         self.system.start()
         self.plane.start()
+
+    def make_tables(self, people: tuple[Person, ...]) -> None:
+        """The database, with these people and their teams."""
+        self.plane.migrate()
+        self.python("-c", _MAKE_PEOPLE, json.dumps([asdict(one) for one in people]))
 
     def stop(self) -> None:
         """Stop everything."""

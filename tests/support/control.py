@@ -56,6 +56,7 @@ class ControlPlane:
             "QMQ_META": system.meta_url,
             "QMQ_REDIS_URL": redis_url,
             "DJANGO_SETTINGS_MODULE": "console.settings",
+            "QMQ_ANALYTICS_EVERY_SECONDS": "0",  # a JVM every ten minutes: tests of analytics start their own
             "PYTHONPATH": str(PROJECT),
         }
         celery = [sys.executable, "-m", "celery", "-A", "console.celery", "--quiet"]

@@ -56,6 +56,7 @@ class LiveSystem:
             "QMQ_SECRET_KEY": "a key for tests only",
             "QMQ_TRUSTED_ORIGINS": "https://console.example",
             "DJANGO_SETTINGS_MODULE": "console.settings",
+            "QMQ_ANALYTICS_EVERY_SECONDS": "0",  # a JVM every ten minutes: tests of analytics start their own
         }
         self.credentials: dict[str, dict[str, str]] = {}
         self.port = free_port()

@@ -90,7 +90,7 @@ class Process:
         assert self._process is not None
         self._process.send_signal(number)
 
-    def wait(self, timeout: float = 20.0) -> int:
+    def wait(self, timeout: float = 60.0) -> int:
         """Its exit code."""
         assert self._process is not None
         return self._process.wait(timeout)

@@ -1,0 +1,15 @@
+"""Tests that take minutes of both cores: part of a whole run that is asked for, not of every one."""
+
+import os
+
+import pytest
+
+in_whole_fault_runs = pytest.mark.skipif(
+    os.environ.get("QMQ_FAULTS") != "full", reason="minutes: `make faults` runs it"
+)
+in_whole_spark_runs = pytest.mark.skipif(
+    os.environ.get("QMQ_SPARK") != "full", reason="minutes of both cores: `make spark` runs it"
+)
+in_whole_story_runs = pytest.mark.skipif(
+    os.environ.get("QMQ_STORIES") != "full", reason="minutes of both cores: `make e2e` runs it"
+)
