@@ -74,7 +74,8 @@ bench-delay: setup ## measure the delay node: lateness, ten million pending
 	$(BIN)/python -m benchmarks.delay $(ARGS)
 
 faults: setup ## the whole fault suite
-	QMQ_FAULTS=full $(BIN)/python -m pytest tests/fault tests/integration/delay tests/integration/control tests/conformance $(ARGS)
+	QMQ_FAULTS=full $(BIN)/python -m pytest tests/fault tests/integration/delay tests/integration/control tests/integration/live \
+	  tests/conformance $(ARGS)
 
 spark: setup ## all tests of analytics, with a cluster of two workers
 	QMQ_SPARK=full $(BIN)/python -m pytest tests/integration/spark tests/unit/spark_analytics $(ARGS)

@@ -19,7 +19,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from tests.support.control import Answer, ControlPlane
 from tests.support.processes import Process, System
 from tests.support.traffic import Traffic
-from tests.support.waiting import eventually_async
+from tests.support.waiting import eventually_async, promised
 
 FULL = os.environ.get("QMQ_FAULTS") == "full"
 ANSWER_SECONDS_MAX = 10.0
@@ -100,7 +100,7 @@ async def until(look: Callable[[], Any], within_s: float, what: str) -> float:
     """Look in a thread until it is true; the seconds it took."""
     began = time.monotonic()
     while not await asyncio.to_thread(look):
-        assert time.monotonic() - began < within_s, f"not within {within_s:g} s: {what}"
+        assert time.monotonic() - began < promised(within_s), f"not within {promised(within_s):g} s: {what}"
         await asyncio.sleep(LOOK_SECONDS)
     return time.monotonic() - began
 

@@ -1,12 +1,12 @@
 """A whole system with live feeds as real processes: metaserver, brokers, Redis, collector, uvicorn; and websocket clients."""
 
+import asyncio
 import contextlib
 import json
 import os
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,9 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from tests.support.processes import PROJECT, Process, System, free_port
 from tests.support.services import Server
+from tests.support.waiting import PATIENCE
+
+WORD_OF_SILENCE = ("stale", "fresh")
 
 _ACCOUNTS = """
 import json, sys
@@ -155,14 +158,20 @@ class LiveClient:
     state: dict[str, dict[str, dict[str, Any]]] | None = None
     version: int = -1
 
-    async def next(self, within_s: float = 10.0) -> dict[str, Any]:
-        """The next message; checks that no version is missed unsaid."""
-        import asyncio
+    @property
+    def contents(self) -> list[dict[str, Any]]:
+        """What was seen, without word of silence and its end: on a busy machine beats come late."""
+        return [message for message in self.seen if message["type"] not in WORD_OF_SILENCE]
 
+    async def next(self, within_s: float = 10.0) -> dict[str, Any]:
+        """The next message that is not word of silence or its end."""
+        return await self.until(lambda message: message["type"] not in WORD_OF_SILENCE, within_s)
+
+    async def _receive(self) -> dict[str, Any]:
+        """The next message, applied; checks that no version is missed unsaid."""
         from console.live.state import apply
 
-        async with asyncio.timeout(within_s):
-            message: dict[str, Any] = json.loads(await self.socket.recv())
+        message: dict[str, Any] = json.loads(await self.socket.recv())
         self.seen.append(message)
         if message["type"] == "snapshot" and "state" in message:
             self.state, self.version = message["state"], message["version"]
@@ -176,8 +185,8 @@ class LiveClient:
 
     async def until(self, condition: Callable[[dict[str, Any]], Any], within_s: float = 10.0) -> dict[str, Any]:
         """Read on to the first message that fits (it is looked at after it was applied)."""
-        deadline = time.monotonic() + within_s
-        while True:
-            message = await self.next(max(0.01, deadline - time.monotonic()))
-            if condition(message):
-                return message
+        async with asyncio.timeout(within_s * PATIENCE):
+            while True:
+                message = await self._receive()
+                if condition(message):
+                    return message

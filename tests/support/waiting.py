@@ -1,14 +1,31 @@
 """Wait for a condition, with a deadline; never for time to pass."""
 
 import asyncio
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
 LOOK_SECONDS = 0.01
 PATIENCE = 2
 """Deadlines are for a machine that does nothing else. Where other tests want its cores and its disk, so many times that."""
+IS_ALONE = os.environ.get("QMQ_FAULTS") == "full"
+"""`make faults` has the machine for itself: what the product promises in seconds is held against the clock there."""
+
+
+def promised(seconds: float) -> float:
+    """What a promise of the product may take in this run: itself where tests run alone, else with PATIENCE."""
+    return seconds if IS_ALONE else seconds * PATIENCE
+
+
+async def within(awaitable: Awaitable[T], seconds: float) -> T:
+    """Its result.
+
+    Raises:
+        TimeoutError: Not within so many seconds, with PATIENCE.
+    """
+    return await asyncio.wait_for(awaitable, seconds * PATIENCE)
 
 
 def eventually(

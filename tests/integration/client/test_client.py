@@ -20,7 +20,7 @@ from qmq.errors import (
     SendFailed,
 )
 from tests.support.processes import System, free_port
-from tests.support.waiting import eventually_async
+from tests.support.waiting import eventually_async, within
 
 
 async def test_failing_handlers_see_the_next_attempt_and_then_a_dead_letter(system: System) -> None:
@@ -47,7 +47,7 @@ async def test_failing_handlers_see_the_next_attempt_and_then_a_dead_letter(syst
     assert Counter(seen) == Counter({("poison", 1): 1, ("poison", 2): 1, ("good", 1): 1, ("good", 2): 1})
     await charge(letter) if letter.properties["kind"] == "never" else None
     app.stop()
-    await asyncio.wait_for(running, 20)
+    await within(running, 20)
 
 
 async def test_a_retry_says_why_and_the_next_one_does_not_repeat_it(system: System) -> None:
@@ -166,7 +166,7 @@ async def test_without_a_system_sends_fail_in_time_and_say_why(tmp_path: Path) -
     timeouts = Timeouts(connect=0.2, route=0.3, delivery=0.8)
     async with Producer(url, timeouts=timeouts) as producer:
         with pytest.raises(SendFailed, match="can't be reached"):
-            await asyncio.wait_for(producer.send("orders", "x"), 10)
+            await within(producer.send("orders", "x"), 10)
         waiting = producer.send_soon("orders", "x", message_id="left")
         assert await producer.close(timeout=0.1) == ["left"]
         with pytest.raises(SendFailed):

@@ -29,7 +29,7 @@ from qmq.protocol.extensions import Fields
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import decode_entries
 from tests.support.in_process import SmallSystem, connected, delayed, now_ms, small_system
-from tests.support.waiting import eventually_async
+from tests.support.waiting import eventually_async, within
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -217,7 +217,7 @@ async def test_questions_beyond_the_limit_are_answered_busy(tmp_path: Path, monk
         monkeypatch.setattr(system.delay.pending, "find", slow)
         body = FindDelayedRequest(DelayedTarget("m1")).encode(9)
         asked = [client.caller.call_soon(Command.FIND_DELAYED, body) for _ in range(4)]
-        busy = await asyncio.wait_for(asked[3], 5)
+        busy = await within(asked[3], 5)
         assert busy.code == ResponseCode.PARAM_ERROR
         assert Fields(busy.body).text("code") == "delay.busy"
         hold.set()
