@@ -68,7 +68,7 @@ class Client:
     async def send(self, *messages: Message) -> dict[str, SendFailure]:
         """Failures by message id."""
         frame = await self.caller.call(
-            Command.SEND_MESSAGE, b"".join(encode_entry(item) for item in messages), timeout_s=10
+            Command.SEND_MESSAGE, b"".join(encode_entry(item) for item in messages), timeout_s=30
         )
         assert frame.code == ResponseCode.SUCCESS, frame.code
         return decode_send_response(frame.body)
@@ -109,7 +109,7 @@ class Client:
     ) -> int:
         """The answer's code."""
         request = AckRequest(subject, group, consumer, begin, last, broadcast)
-        return (await self.caller.call(Command.ACK_REQUEST, request.encode(9), timeout_s=10)).code
+        return (await self.caller.call(Command.ACK_REQUEST, request.encode(9), timeout_s=30)).code
 
     async def begin(
         self,
@@ -121,7 +121,7 @@ class Client:
     ) -> int:
         """Make, or set, a group's position; the answer's code."""
         request = EnsureGroupRequest(subject, group, start, value, False, broadcast)
-        return (await self.caller.call(Command.ENSURE_GROUP, request.encode(9), timeout_s=10)).code
+        return (await self.caller.call(Command.ENSURE_GROUP, request.encode(9), timeout_s=30)).code
 
     async def change(self, operation: Operation, *targets: DelayedTarget, due_ms: int = -1) -> list[DelayedChange]:
         """Cancel, reschedule, deliver."""
@@ -159,7 +159,7 @@ class Client:
 
     async def raw(self, code: int, body: bytes, version: int = 9) -> Frame:
         """Any request."""
-        return await self.caller.call(code, body, timeout_s=10, version=version)
+        return await self.caller.call(code, body, timeout_s=30, version=version)
 
 
 @asynccontextmanager

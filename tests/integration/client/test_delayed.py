@@ -23,9 +23,11 @@ async def system(tmp_path: Path) -> AsyncIterator[SmallSystem]:
 
 async def test_a_delayed_message_comes_when_it_is_due(system: SmallSystem) -> None:
     async with Producer(system.meta_url, app="test") as producer:
-        receipt = await producer.send("orders", {"n": 1}, delay=timedelta(milliseconds=400), tags=["a"])
+        delay, before_ms = timedelta(milliseconds=400), now_ms()
+        receipt = await producer.send("orders", {"n": 1}, delay=delay, tags=["a"])
         assert receipt.broker_group == "d1"
-        assert timedelta(0) < receipt.due_at - datetime.now(UTC) <= timedelta(milliseconds=400)
+        assert before_ms + 400 <= receipt.due_ms <= now_ms() + 400
+        assert receipt.due_at.timestamp() * 1000 == pytest.approx(receipt.due_ms, abs=0.5)
         late = await producer.send("orders", "text", due=datetime.now(UTC) - timedelta(days=3))
         plain = await producer.send("orders", {"n": 2})
         async with Consumer(system.meta_url, "orders", "g", start="earliest") as consumer:

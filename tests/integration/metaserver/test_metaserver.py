@@ -76,7 +76,7 @@ class Peer:
         request = NodeRegisterRequest(
             request_type, group, node_id or f"{group}-a", kind, 0, f"10.0.0.1:{port}", "", state, 1, log_end, 0, "1"
         )
-        frame = await self.caller.call(Command.NODE_REGISTER, request.encode(9), timeout_s=5)
+        frame = await self.caller.call(Command.NODE_REGISTER, request.encode(9), timeout_s=20)
         assert frame.code == ResponseCode.SUCCESS
         return NodeRegisterResponse.decode(frame.body, 9)
 
@@ -269,13 +269,13 @@ async def test_a_route_that_another_metaserver_stored_first_holds(tmp_path: Path
 async def test_nodes_of_qmq_register_too(tmp_path: Path) -> None:
     async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as node:
         body = BrokerRegisterRequest(0, "java", "10.0.0.9:20881", 0, 1).encode(8)
-        frame = await node.caller.call(Command.BROKER_REGISTER, body, timeout_s=5, version=8)
+        frame = await node.caller.call(Command.BROKER_REGISTER, body, timeout_s=20, version=8)
         assert (frame.code, len(frame.body)) == (ResponseCode.SUCCESS, 0)
         body = BrokerAcquireMetaRequest("10.0.0.9", 20881).encode(8)
-        frame = await node.caller.call(Command.BROKER_ACQUIRE_META, body, timeout_s=5, version=8)
+        frame = await node.caller.call(Command.BROKER_ACQUIRE_META, body, timeout_s=20, version=8)
         assert BrokerAcquireMetaResponse.decode(frame.body, 8) == BrokerAcquireMetaResponse("java", "", 0)
         body = BrokerAcquireMetaRequest("10.0.0.9", 1).encode(8)
-        frame = await node.caller.call(Command.BROKER_ACQUIRE_META, body, timeout_s=5, version=8)
+        frame = await node.caller.call(Command.BROKER_ACQUIRE_META, body, timeout_s=20, version=8)
         assert frame.code == ResponseCode.BROKER_ERROR
         assert metaserver.directory.groups["java"].state is GroupState.READ_WRITE
 
@@ -294,7 +294,7 @@ async def test_bad_requests_get_their_answer(
     tmp_path: Path, code: int, body: bytes, version: int, expected: int
 ) -> None:
     async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as client:
-        frame = await client.caller.call(code, body, timeout_s=5, version=version)
+        frame = await client.caller.call(code, body, timeout_s=20, version=version)
         assert frame.code == expected
 
 

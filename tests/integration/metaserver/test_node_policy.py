@@ -178,7 +178,7 @@ async def test_a_node_of_before_is_answered_and_left_alone(tmp_path: Path) -> No
                 request_type=0, broker_group="old", node_id="old-a", kind="broker", role=0, address="10.0.0.1:1",
                 admin_address="", state=1, epoch=1, log_end=0, started_at_ms=0, version="0.1",
             )  # fmt: skip
-            frame = await caller.call(Command.NODE_REGISTER, body, timeout_s=5)
+            frame = await caller.call(Command.NODE_REGISTER, body, timeout_s=20)
             assert frame.code == ResponseCode.SUCCESS
             assert NodeRegisterResponse.decode(frame.body, 9).accepted
             assert system.meta.directory.groups["old"].policy_version == ""
@@ -216,7 +216,7 @@ async def test_a_question_for_a_policy_is_answered_to_registered_nodes_only(tmp_
 
             async def ask(group: str, node_id: str, version: str) -> tuple[int, NodePolicyResponse | None]:
                 body = NodePolicyRequest(group, node_id, version).encode(9)
-                frame = await caller.call(Command.NODE_POLICY, body, timeout_s=5)
+                frame = await caller.call(Command.NODE_POLICY, body, timeout_s=20)
                 found = NodePolicyResponse.decode(frame.body, 9) if frame.code == ResponseCode.SUCCESS else None
                 return frame.code, found
 

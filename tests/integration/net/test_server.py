@@ -57,7 +57,7 @@ def test_both_ends_work_on_the_loop_that_uvicorn_runs_the_console_on() -> None:
             serving(lambda connection, frame: connection.reply(frame, 0, b"!")) as server,
             calling(server) as caller,
         ):
-            return bytes((await caller.call(10, b"", timeout_s=5)).body)
+            return bytes((await caller.call(10, b"", timeout_s=20)).body)
 
     assert uvloop.run(ask()) == b"!"
 
@@ -69,8 +69,8 @@ async def test_a_handler_that_fails_answers_51_and_the_connection_goes_on(caplog
         connection.reply(frame, 0)
 
     async with serving(handler) as server, calling(server) as caller:
-        assert (await caller.call(11, b"secret", timeout_s=5)).code == 51
-        assert (await caller.call(10, b"", timeout_s=5)).code == 0
+        assert (await caller.call(11, b"secret", timeout_s=20)).code == 51
+        assert (await caller.call(10, b"", timeout_s=20)).code == 0
         assert server.metrics.handler_errors == 1
     assert "secret" not in caplog.text
 
@@ -79,7 +79,7 @@ async def test_one_way_requests_get_no_answer_and_stray_responses_are_ignored() 
     async with serving(lambda connection, frame: connection.reply(frame, 0)) as server, calling(server) as caller:
         caller.tell(encode_request(10, 77, b"", flag=FLAG_ONE_WAY))
         caller.tell(encode_request(10, 78, b"", flag=FLAG_RESPONSE))
-        assert (await caller.call(10, timeout_s=5)).code == 0
+        assert (await caller.call(10, timeout_s=20)).code == 0
         assert server.metrics.ignored_responses == 1
 
 

@@ -8,6 +8,7 @@ from qmq import Consumer, Producer
 from tests.support.processes import System
 
 ORDERS = 900
+BATCH = 100
 PAYMENTS = 60
 FAILED = 4
 """Payments that are sent back once, of which `DEAD` a second time."""
@@ -42,7 +43,10 @@ class Shop:
     async def _trade(self) -> None:
         async with Producer(self.system.meta_url, app="shop") as producer:
             for subject, count in (("orders", ORDERS), ("payments", PAYMENTS)):
-                await send(producer, subject, 0, count, note=NOTE if subject == "payments" else "")
+                # One commit after the other, so that not all have one time.
+                for first in range(0, count, BATCH):
+                    note = NOTE if subject == "payments" and first == 0 else ""
+                    await send(producer, subject, first, min(BATCH, count - first), note=note)
                 self.sent[subject] = [f"{subject}-{n}" for n in range(count)]
             await send(producer, "watched", 0, 2)
             soon = datetime.now(UTC).replace(microsecond=123_000) + timedelta(days=2)

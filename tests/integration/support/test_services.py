@@ -43,7 +43,7 @@ class Connection:
         if self._kind == "redis":
             import redis
 
-            self._redis = redis.Redis.from_url(server.url, socket_timeout=5)
+            self._redis = redis.Redis.from_url(server.url, socket_timeout=20)
         elif self._kind == "postgresql":
             import psycopg
 
