@@ -16,7 +16,7 @@ from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
 from tests.support.in_process import Client, message
 from tests.support.processes import PROJECT, free_port
-from tests.support.waiting import eventually_async
+from tests.support.waiting import PATIENCE, eventually_async
 
 FILES_MAX = 64
 
@@ -39,7 +39,7 @@ class LimitedBroker:
     async def connect(self) -> Caller:
         """A connection, as soon as it listens."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + 20
+        deadline = loop.time() + 20 * PATIENCE
         while True:
             caller = Caller("127.0.0.1", self.port)
             try:
@@ -151,7 +151,7 @@ async def test_f13_a_full_file_system_refuses_sends_and_nothing_else(small_file_
         command = ["mount", "-o", "remount,size=128m", str(small_file_system)]
         await asyncio.to_thread(subprocess.run, command, check=True)
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + 10
+        deadline = loop.time() + 10 * PATIENCE
         while await client.send(message(99_999)):
             assert loop.time() < deadline, "sends are taken again without a restart"
             await asyncio.sleep(0.1)

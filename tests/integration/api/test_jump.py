@@ -19,6 +19,7 @@ from qmq.errors import CallTimeout
 from tests.support.large import fill
 from tests.support.metadata import ACTOR, broker_group
 from tests.support.people import browser, person
+from tests.support.waiting import promised
 
 pytestmark = pytest.mark.django_db
 WHERE = "/api/v1/jump/"
@@ -111,4 +112,4 @@ def test_one_query_a_kind_and_no_more_than_twenty_however_much_there_is(db: None
             took.append(time.perf_counter() - began)
         assert len(answer.json()["results"]) <= jump.FOUND_MAX
         assert len(captured) <= 7 + 5, "seven kinds, and who asks"
-    assert statistics.median(took) < 0.25, "50 ms on an idle machine"
+    assert statistics.median(took) < promised(0.25), "50 ms on an idle machine"
