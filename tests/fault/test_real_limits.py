@@ -58,7 +58,7 @@ class LimitedBroker:
     def stop(self) -> int:
         if self.process.poll() is None:
             self.process.terminate()
-        return self.process.wait(20)
+        return self.process.wait(60)
 
 
 async def a_new_connection_serves(broker: LimitedBroker) -> bool:
@@ -104,7 +104,7 @@ async def test_f14_without_file_descriptors_it_serves_who_is_there_and_does_not_
 
 def test_f14_a_file_size_limit_is_said_in_one_line(tmp_path: Path) -> None:
     broker = LimitedBroker(tmp_path / "b", "ulimit -f 1024", tmp_path / "log")
-    assert broker.process.wait(20) == 1
+    assert broker.process.wait(60) == 1
     assert "the process ends: [Errno 27] File too large" in broker.log.read_text()
     assert "Traceback" not in broker.log.read_text()
 

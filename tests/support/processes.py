@@ -31,7 +31,7 @@ def free_port() -> int:
     raise AssertionError("no free port")
 
 
-def get_json(url: str, timeout: float = 5.0) -> Any:
+def get_json(url: str, timeout: float = 20.0) -> Any:
     """The JSON behind a URL."""
     with urllib.request.urlopen(url, timeout=timeout) as answer:
         return json.load(answer)
@@ -101,7 +101,7 @@ class Process:
             return None if self._process is None else self._process.returncode
         self._process.send_signal(signal.SIGTERM)
         try:
-            return self._process.wait(15)
+            return self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._process.kill()
             return self._process.wait()
@@ -140,7 +140,7 @@ class System:
             f"http://127.0.0.1:{self.http_port}/readyz",
         )  # fmt: skip
         self.broker_flags = broker_flags
-        self._commands = 0
+        self._commands: list[Command] = []
         self.brokers: dict[str, Process] = {}
         self.ports: dict[str, tuple[int, int]] = {}
         self.delays: dict[str, Process] = {}
@@ -186,6 +186,8 @@ class System:
 
     def stop(self) -> None:
         """Stop everything."""
+        for command in self._commands:
+            command.kill()
         for process in (*reversed(self.nodes), self.meta):
             process.stop()
 
@@ -194,7 +196,7 @@ class System:
         return get_json(f"http://127.0.0.1:{self.ports[group][1]}{path}")
 
     def qmq(
-        self, *arguments: str, timeout: float = 60.0, stdin: bytes | None = None
+        self, *arguments: str, timeout: float = 120.0, stdin: bytes | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run the `qmq` command against this system."""
         done = subprocess.run(
@@ -205,11 +207,12 @@ class System:
 
     def qmq_soon(self, *arguments: str) -> "Command":
         """Start the `qmq` command; the caller waits for it."""
-        self._commands += 1
-        return Command(
+        command = Command(
             [sys.executable, "-m", "qmq.cli", *arguments, "--meta", self.meta_url],
-            self.folder / f"qmq-{self._commands}.out",
+            self.folder / f"qmq-{len(self._commands)}.out",
         )
+        self._commands.append(command)
+        return command
 
 
 class Command:
@@ -224,7 +227,18 @@ class Command:
         """What it has written so far."""
         return self._path.read_text(errors="replace")
 
-    def finish(self, timeout: float = 60.0) -> tuple[int, str]:
+    def finish(self, timeout: float = 120.0) -> tuple[int, str]:
         """Wait for its end: (exit code, output)."""
         code = self._process.wait(timeout)
         return code, self.output()
+
+    def end(self) -> tuple[int, str]:
+        """As by Ctrl-C: (exit code, output)."""
+        self._process.send_signal(signal.SIGINT)
+        return self.finish()
+
+    def kill(self) -> None:
+        """Nothing is left of it."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()

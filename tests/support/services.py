@@ -226,7 +226,7 @@ class Server:
 
     def _run(self, *command: str) -> None:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=START_SECONDS * 2, cwd=self.folder, check=False, **self._as_user()
+            command, capture_output=True, text=True, timeout=START_SECONDS * 5, cwd=self.folder, check=False, **self._as_user()
         )  # fmt: skip
         assert done.returncode == 0, f"{command[0]} failed:\n{done.stdout}{done.stderr}"
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from qmq.protocol.names import retry_subject
-from tests.support.processes import System
+from tests.support.processes import Command, System
 from tests.support.waiting import eventually
 
 DPKG_LOG = Path("/var/log/dpkg.log")
@@ -32,10 +32,17 @@ def messages(output: str) -> list[str]:
     return [json.loads(line)["properties"]["data"] for line in output.splitlines()]
 
 
+def eventually_lines(commands: list[Command], count: int) -> None:
+    """Wait until they have written so many lines."""
+    eventually(
+        lambda: sum(command.output().count("\n") for command in commands) >= count, 120, f"{count} lines", every_s=0.2
+    )
+
+
 def test_two_consumers_of_a_group_take_every_line_exactly_once(system: System, lines: tuple[Path, list[str]]) -> None:
     path, expected = lines
     # Both are there before the first line: one alone is through with a file in less time than the other takes to start.
-    consumers = [system.qmq_soon("consume", "logs", "readers", "--timeout", "12") for _ in range(2)]
+    consumers = [system.qmq_soon("consume", "logs", "readers") for _ in range(2)]
 
     def both_wait() -> bool:
         found = [
@@ -46,11 +53,12 @@ def test_two_consumers_of_a_group_take_every_line_exactly_once(system: System, l
         ]
         return len(found) == 2 and all(len(group["consumers"]) == 2 for group in found)
 
-    eventually(both_wait, 10, "both consumers pull from both brokers")
+    eventually(both_wait, 20, "both consumers pull from both brokers")
     produced = system.qmq("produce", "logs", "--file", str(path), "--json")
     assert produced.returncode == 0, produced.stderr
     assert json.loads(produced.stdout)["sent"] == len(expected)
-    results = [consumer.finish() for consumer in consumers]
+    eventually_lines(consumers, len(expected))
+    results = [consumer.end() for consumer in consumers]
     assert [code for code, _ in results] == [0, 0]
     outputs = [output for _, output in results]
     shares = [len(messages(output)) for output in outputs]
@@ -76,13 +84,14 @@ def test_a_consumer_added_in_a_backlog_takes_part_at_once(system: System, lines:
     for _ in range(6):
         assert system.qmq("produce", "logs", "--file", str(path)).returncode == 0
     expected = expected * 6
-    first = [system.qmq_soon("consume", "logs", "readers", "--timeout", "15") for _ in range(2)]
+    first = [system.qmq_soon("consume", "logs", "readers") for _ in range(2)]
     for consumer in first:
         eventually(consumer.output, 20, "a first line")
-    third = system.qmq_soon("consume", "logs", "readers", "--count", "200", "--timeout", "20")
+    third = system.qmq_soon("consume", "logs", "readers", "--count", "200", "--timeout", "60")
     code, third_output = third.finish()
     assert code == 0, "the third consumer got less than its share of a backlog"
-    outputs = [third_output, *(consumer.finish()[1] for consumer in first)]
+    eventually_lines([*first, third], len(expected))
+    outputs = [third_output, *(consumer.end()[1] for consumer in first)]
     got = Counter(m for output in outputs for m in messages(output))
     assert got == Counter(expected), f"where the others are: {held(system, 'logs', 'readers')}"
 

@@ -215,7 +215,7 @@ def test_two_at_once_build_once(project: Project) -> None:
     try:
         eventually(lambda: WAITING in project.text("first", "second"), 20, "one builds, the other waits")
         (project.folder / "hold").unlink()
-        assert [process.wait(20) for process in processes] == [0, 0]
+        assert [process.wait(60) for process in processes] == [0, 0]
     finally:
         (project.folder / "hold").unlink(missing_ok=True)
         for process in processes:
@@ -234,11 +234,11 @@ def test_whoever_is_killed_leaves_the_lock_to_his_npm_and_no_half_build(project:
         assert project.rests(), "it grows elsewhere"
         assert not project.built.exists()
         processes[0].kill()
-        processes[0].wait(20)
+        processes[0].wait(60)
         processes.append(project.start("second"))
         eventually(lambda: project.text("second") == WAITING, 20, "npm of the first is still there, and might write")
         (project.folder / "hold").unlink()
-        assert processes[1].wait(20) == 0
+        assert processes[1].wait(60) == 0
     finally:
         (project.folder / "hold").unlink(missing_ok=True)
         for process in processes:
