@@ -225,7 +225,10 @@ async def test_retention_deletes_whole_segments_and_a_group_left_behind_is_told(
         assert "m7777" in got
         assert broker.delivery.counters.fell_behind > 0
     async with running_broker(tmp_path, clock=clock, segment_bytes=1 << 20) as broker, connected(broker) as client:
-        assert (await client.pull(limit=500))[1][0] == got[0]
+        # Its end made a checkpoint: a little less may be there than before.
+        again = (await client.pull(limit=500))[1]
+        assert again
+        assert again == got[-len(again) :]
 
 
 async def test_admin_pages_tell_what_is_there(tmp_path: Path) -> None:

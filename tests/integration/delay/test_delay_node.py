@@ -8,7 +8,7 @@ from qmq.protocol.delayed import ChangeDelayedRequest, DelayedTarget, ListDelaye
 from qmq.protocol.extensions import Fields
 from qmq.protocol.messages import KEY_SCHEDULE
 from tests.support.in_process import ShiftedClock, SmallSystem, connected, delayed, message, now_ms, small_system
-from tests.support.waiting import eventually_async
+from tests.support.waiting import eventually_async, in_time, with_lead
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -40,16 +40,18 @@ async def test_messages_are_delivered_when_due_as_they_came_and_never_early(tmp_
         await eventually_async(lambda: system.delay.store.pending == 0)
 
 
-async def test_what_is_overdue_or_undated_goes_at_once(tmp_path: Path) -> None:
+@with_lead
+async def test_what_is_overdue_or_undated_goes_at_once(tmp_path: Path, lead: int) -> None:
     async with small_system(tmp_path) as system, connected(system.delay) as client:
         past = delayed(1, now_ms() - HOUR)
         # T9: routed here as delayed, but no longer flagged as such; what counts is the property.
-        soon = delayed(2, now_ms() + 300)
+        soon = delayed(2, now_ms() + 300 * lead)
         unflagged = type(soon)(soon.subject, "unflagged", soon.properties, (), 0, soon.created_at_ms, now_ms())
         plain = message(3)
         assert await client.send(past, unflagged, plain) == {}
-        assert sorted(await arrived(system, 2)) == ["m1", "m3"]
-        assert now_ms() < soon.time_ms, "the two undated ones came before the dated one is due"
+        undated = sorted(await arrived(system, 2))
+        in_time(now_ms() < soon.time_ms)
+        assert undated == ["m1", "m3"]
         assert sorted(await arrived(system, 3)) == ["m1", "m3", "unflagged"]
         assert now_ms() >= soon.time_ms
 
@@ -211,16 +213,20 @@ async def test_a_node_without_brokers_keeps_everything(tmp_path: Path) -> None:
         assert set((system.counts("orders")).values()) == {1}
 
 
-async def test_an_hour_is_loaded_before_it_begins_and_delivered_across_its_border(tmp_path: Path) -> None:
+@with_lead
+async def test_an_hour_is_loaded_before_it_begins_and_delivered_across_its_border(tmp_path: Path, lead: int) -> None:
     clock = ShiftedClock()
-    clock.offset_ms = HOUR - now_ms() % HOUR - 4_000  # four seconds to the full hour
+    clock.offset_ms = HOUR - now_ms() % HOUR - 4_000 * lead  # four seconds to the full hour, or more
     async with small_system(tmp_path, clock=clock, load_ahead_minutes=0.02) as system:
         border = (clock.wall_ms() // HOUR + 1) * HOUR
         dues = [border - 300 + 40 * i for i in range(20)]
         async with connected(system.delay) as client:
             assert await client.send(*[delayed(i, due) for i, due in enumerate(dues)]) == {}
-            assert system.delay.store.wheel.count == sum(due < border for due in dues), "the next hour is far"
+            loaded = system.delay.store.wheel.count
+            in_time(clock.wall_ms() < border - 1_500)
+            assert loaded == sum(due < border for due in dues), "the next hour is far"
             await client.change(Operation.CANCEL, DelayedTarget("m19", due_ms=dues[19]))
+            in_time(clock.wall_ms() < dues[19])
             seen: dict[str, int] = {}
 
             def look() -> bool:
@@ -228,7 +234,7 @@ async def test_an_hour_is_loaded_before_it_begins_and_delivered_across_its_borde
                     seen.setdefault(item.message_id, clock.wall_ms())
                 return len(seen) == 19
 
-            await eventually_async(look, 15)
+            await eventually_async(look, 15 + 4 * lead)
             late = [seen[f"m{i}"] - due for i, due in enumerate(dues[:19])]
             assert min(late) >= 0
             assert max(late) < 8_000, "loaded in time"
