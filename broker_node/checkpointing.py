@@ -12,6 +12,7 @@ from qmq.log.index import DenseIndex, sync_files
 @dataclass(frozen=True, slots=True)
 class BrokerDraft(CheckpointDraft):
     index_files: list[str]
+    changed_folders: list[str]
     forgotten: list[tuple[tuple[str, str], DenseIndex]]
     """Histories that this state does not count on any more."""
 
@@ -24,6 +25,8 @@ class BrokerCheckpoints:
         self._files = CheckpointStore(store.disk, store.paths.checkpoint, CHECKPOINT_NAME)
         self._owed: set[str] = set()
         """Index files written and not synced: the next checkpoint counts on them, so it syncs them first."""
+        self._owed_folders: set[str] = set()
+        """Folders with new folders in them, likewise."""
 
     def draft(self) -> BrokerDraft:
         """The state at the end of the last commit; to be saved once everything appended so far is synced.
@@ -38,18 +41,21 @@ class BrokerCheckpoints:
         for index in store.dirty_indexes:
             self._owed.update(index.unsynced_files())
         store.dirty_indexes.clear()
+        self._owed_folders.update(store.handles.take_changed_folders())
         log = store.log
         state = encode_state(store)
         forgotten = list(store.forgotten.items())
-        return BrokerDraft(state, log.position, log.known_synced_to, log.appended_end, list(self._owed), forgotten)
+        owed = list(self._owed), list(self._owed_folders)
+        return BrokerDraft(state, log.position, log.known_synced_to, log.appended_end, *owed, forgotten)
 
     def save(self, draft: BrokerDraft) -> None:
         """Make a draft durable; from any one thread. Raises OSError."""
-        sync_files(self._store.disk, draft.index_files)
+        sync_files(self._store.disk, draft.index_files, draft.changed_folders)
         self._files.save(draft.state, draft.position, draft.synced_to)
 
     def saved(self, draft: BrokerDraft) -> None:
         """Back on the store's thread: what the draft synced is not owed any more."""
         self._owed.difference_update(draft.index_files)
+        self._owed_folders.difference_update(draft.changed_folders)
         for key, history in draft.forgotten:
             self._store.remove_history(key, history)

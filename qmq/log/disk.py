@@ -50,6 +50,13 @@ class Disk(Protocol):
         """Make a folder and its parents, durably."""
         ...
 
+    def add_dir(self, path: str, owed: set[str]) -> None:
+        """Make a folder and its parents without waiting for the disk: they last when all that `owed` got is synced.
+
+        Into `owed` go the folders that get a new name, each before it gets it, so that a failure in the middle owes no less.
+        """
+        ...
+
     def list_dir(self, path: str) -> list[str]:
         """Names in a folder, sorted; none when it does not exist."""
         ...
@@ -155,18 +162,29 @@ class SystemFile:
         self.close()
 
 
+def _missing(path: str) -> list[str]:
+    """Folders to make for this one to be there, outermost first."""
+    found = []
+    while path and not os.path.isdir(path):
+        found.append(path)
+        path = os.path.dirname(path)
+    return found[::-1]
+
+
 class SystemDisk:
     """The operating system's file system."""
 
     def make_dir(self, path: str) -> None:
-        missing = []
-        while path and not os.path.isdir(path):
-            missing.append(path)
-            path = os.path.dirname(path)
-        for folder in reversed(missing):
+        for folder in _missing(path):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(folder)
             self.sync_dir(os.path.dirname(folder) or ".")
+
+    def add_dir(self, path: str, owed: set[str]) -> None:
+        for folder in _missing(path):
+            owed.add(os.path.dirname(folder) or ".")
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(folder)
 
     def list_dir(self, path: str) -> list[str]:
         try:

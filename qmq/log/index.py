@@ -28,10 +28,11 @@ class HandleCache:
         self._disk = disk
         self._most = open_files_max
         self._open: OrderedDict[str, File] = OrderedDict()
+        self._changed_folders: set[str] = set()
         self._lock = threading.Lock()
 
     def get(self, path: str, *, create: bool = False) -> File:
-        """The file, opened when it is not. Raises OSError."""
+        """The file, opened when it is not; with `create` made when it is not there, with its folder. Raises OSError."""
         with self._lock:
             file = self._open.get(path)
             if file is not None:
@@ -42,11 +43,22 @@ class HandleCache:
             except FileNotFoundError:
                 if not create:
                     raise
+                self._disk.add_dir(path.rpartition("/")[0], self._changed_folders)
                 file = self._disk.create(path, 0)
             self._open[path] = file
             if len(self._open) > self._most:
                 self._open.popitem(last=False)
             return file
+
+    def take_changed_folders(self) -> list[str]:
+        """Folders in which a folder was made since they were last asked for: the caller syncs them in its own time.
+
+        Asked of all indexes together, as one's new folder may be another's too.
+        """
+        with self._lock:
+            taken = list(self._changed_folders)
+            self._changed_folders.clear()
+        return taken
 
     def drop(self, path: str) -> None:
         """Let go of a file that is about to be removed."""
@@ -252,7 +264,6 @@ class DenseIndex:
         size = self._entry_bytes
         while self._tail:
             if not self._firsts or self.flushed_end >= self._firsts[-1] + self._segment_entries:
-                self._disk.make_dir(self._folder)
                 self._handles.get(self._path(self.flushed_end), create=True)
                 self._firsts.append(self.flushed_end)
             first = self._firsts[-1]
@@ -313,11 +324,14 @@ class DenseIndex:
             self._firsts.remove(first)
 
 
-def sync_files(disk: Disk, paths: list[str]) -> None:
-    """Make files and their folders durable; from a thread that may wait. Files deleted meanwhile are passed over."""
+def sync_files(disk: Disk, paths: Sequence[str], changed_folders: Sequence[str] = ()) -> None:
+    """Make files, their folders and `changed_folders` durable; from a thread that may wait.
+
+    Files deleted meanwhile are passed over.
+    """
     if len(paths) > SYNC_ONE_BY_ONE_MAX and disk.sync_file_system(paths[0].rsplit("/", 1)[0]):
         return
-    folders = set()
+    folders = set(changed_folders)
     for path in paths:
         try:
             file = disk.open(path, writable=True)

@@ -5,10 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
+from broker_node import checkpointing
 from broker_node.delivery import Delivery
 from broker_node.store import MessageStore
 from qmq.errors import QmqError
 from qmq.log import recovery
+from qmq.log.index import sync_files
 from qmq.log.log import SegmentedLog
 from tests.fault import test_store_crashes as suite
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
@@ -38,6 +40,12 @@ def _lying(init: Callable[[MemoryDisk], None]) -> Callable[[MemoryDisk], None]:
         self.lies_about_sync = True
 
     return lying
+
+
+def test_new_folders_that_are_not_synced_before_a_checkpoint_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpointing, "sync_files", lambda disk, paths, _: sync_files(disk, paths))
+    with pytest.raises(CAUGHT):
+        power_cuts()
 
 
 def test_a_checksum_that_is_not_looked_at_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,6 +91,7 @@ class MemoryDisk:
         self.durable_names: dict[str, Inode] = {}
         self._name_ops: list[tuple[str, str, str, Inode | None]] = []
         self.folders: set[str] = set()
+        self.durable_folders: set[str] = set()
         self.steps = 0
         self.crash_at: int | None = None
         self.fail: Callable[[str, str], OSError | None] | None = None
@@ -114,9 +115,19 @@ class MemoryDisk:
     # --- Disk ------------------------------------------------------------------------------------------------------
 
     def make_dir(self, path: str) -> None:
-        while path and path not in self.folders:
+        while path and path not in self.durable_folders:
             self.folders.add(path)
+            self.durable_folders.add(path)
             path = path.rpartition("/")[0]
+
+    def add_dir(self, path: str, owed: set[str]) -> None:
+        parent = path.rpartition("/")[0]
+        if path and path not in self.folders:
+            self.add_dir(parent, owed)
+            owed.add(parent)
+            self.step("create", path)
+            self.folders.add(path)
+            self._name_ops.append(("make_dir", path, "", None))
 
     def list_dir(self, path: str) -> list[str]:
         prefix = path + "/"
@@ -157,7 +168,7 @@ class MemoryDisk:
         keep = []
         for op in self._name_ops:
             if op[1].rpartition("/")[0] == path:
-                _apply_name(self.durable_names, op)
+                _apply_name(self.durable_names, self.durable_folders, op)
             else:
                 keep.append(op)
         self._name_ops = keep
@@ -169,6 +180,7 @@ class MemoryDisk:
                 inode.synced = bytes(inode.content)
                 inode.pending.clear()
             self.durable_names = dict(self.names)
+            self.durable_folders = set(self.folders)
             self._name_ops.clear()
         return True
 
@@ -186,22 +198,25 @@ class MemoryDisk:
 
     def after_kill(self) -> "MemoryDisk":
         """What the next process finds after kill -9: everything written, synced or not."""
-        return self._with({path: bytes(inode.content) for path, inode in self.names.items()})
+        return self._with({path: bytes(inode.content) for path, inode in self.names.items()}, self.folders)
 
     def after_power_cut(self, rng: random.Random | None = None) -> "MemoryDisk":
         """What it may find after a power cut: all that was synced, and of the rest some: names up to some point, writes with
         at most two left out and at most one torn at a sector or page. Without `rng`: nothing that was not synced."""
-        names = dict(self.durable_names)
+        names, folders = dict(self.durable_names), set(self.durable_folders)
         if rng is not None:
             for op in self._name_ops[: rng.randint(0, len(self._name_ops))]:
-                _apply_name(names, op)
+                _apply_name(names, folders, op)
+        lost = [folder + "/" for folder in self.folders - folders]
         contents = {}
         for path, inode in names.items():
+            if any(path.startswith(folder) for folder in lost):
+                continue
             content = bytearray(inode.synced)
             if rng is not None:
                 _apply_some(content, inode.pending, len(inode.content), rng)
             contents[path] = bytes(content)
-        return self._with(contents)
+        return self._with(contents, folders)
 
     def crash_states(self, count: int, seed: int) -> Iterator["MemoryDisk"]:
         """Legal states after a power cut at this moment: the bare synced one, everything, and random ones between."""
@@ -211,9 +226,12 @@ class MemoryDisk:
         for _ in range(count):
             yield self.after_power_cut(rng)
 
-    def _with(self, contents: dict[str, bytes]) -> "MemoryDisk":
+    def _with(self, contents: dict[str, bytes], folders: set[str]) -> "MemoryDisk":
         disk = MemoryDisk()
-        disk.folders = set(self.folders)
+        # A folder in a lost one is lost with it.
+        lost = tuple(folder + "/" for folder in self.folders - folders)
+        disk.folders = {folder for folder in folders if not folder.startswith(lost)}
+        disk.durable_folders = set(disk.folders)
         disk.capacity_bytes = self.capacity_bytes
         for path, content in contents.items():
             inode = Inode(bytearray(content), content)
@@ -221,9 +239,11 @@ class MemoryDisk:
         return disk
 
 
-def _apply_name(names: dict[str, Inode], op: tuple[str, str, str, Inode | None]) -> None:
+def _apply_name(names: dict[str, Inode], folders: set[str], op: tuple[str, str, str, Inode | None]) -> None:
     what, path, new, inode = op
-    if what == "create" and inode is not None:
+    if what == "make_dir":
+        folders.add(path)
+    elif what == "create" and inode is not None:
         names[path] = inode
     elif what == "rename" and path in names:
         names[new] = names.pop(path)

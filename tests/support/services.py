@@ -338,6 +338,7 @@ class MariadbServer(SqlServer):
 
     name = "mariadb"
     user = "mysql"
+    _no_sync = ("--innodb-flush-method=nosync", "--debug-no-sync")
 
     @property
     def url(self) -> str:
@@ -350,7 +351,7 @@ class MariadbServer(SqlServer):
     def _prepare(self) -> None:
         self._run(
             _program("mariadb-install-db", "mysql_install_db"), "--no-defaults", f"--datadir={self.folder}/data",
-            "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve",
+            "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", *self._no_sync,
         )  # fmt: skip
 
     def _command(self) -> list[str]:
@@ -358,7 +359,7 @@ class MariadbServer(SqlServer):
             _program("mariadbd", "mysqld"), "--no-defaults", f"--datadir={self.folder}/data", f"--port={self.port}",
             "--bind-address=127.0.0.1", "--socket=socket", "--pid-file=pid", "--skip-name-resolve",
             "--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci",
-            "--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--innodb-log-file-size=16M",
+            "--innodb-flush-log-at-trx-commit=2", "--innodb-log-file-size=16M", *self._no_sync,
         ]  # fmt: skip
 
 

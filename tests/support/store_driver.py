@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from broker_node.checkpointing import BrokerCheckpoints
 from broker_node.delivery import Delivery
 from broker_node.reader import read_messages
-from broker_node.recovery import open_store
+from broker_node.recovery import CHECKPOINT_NAME, open_store
 from broker_node.store import MessageStore, StoreLimits
 from qmq.clock import ManualClock
 from qmq.log.index import HandleCache
@@ -65,7 +65,7 @@ class StoreDriver:
         self.store, self.delivery, self.checkpoints = self._open(disk)
 
     def _open(self, disk: MemoryDisk) -> tuple[MessageStore, Delivery, BrokerCheckpoints]:
-        store, _ = open_store(
+        store, self.recovery = open_store(
             disk,
             ROOT,
             self.clock,
@@ -170,11 +170,14 @@ class StoreDriver:
 
     # --- judging ---------------------------------------------------------------------------------------------------
 
-    def check(self, disk: MemoryDisk, *, withheld_allowed: bool = False) -> MessageStore:
+    def check(self, disk: MemoryDisk, *, withheld_allowed: bool = False, rebuilt_allowed: bool = False) -> MessageStore:
         """Open what a crash left, and hold it to everything promised."""
+        had_checkpoint = any(f"/checkpoint/{CHECKPOINT_NAME}.0" in path for path in disk.names)
         store, delivery, _ = self._open(disk)
         if not withheld_allowed:
             assert not store.log.damaged, store.log.damaged
+            # Whatever a checkpoint counts on was durable before it.
+            assert rebuilt_allowed or not (self.recovery.rebuilt and had_checkpoint), self.recovery.why_rebuilt
         seen: dict[str, dict[int, str]] = {}
         for name, subject in store.subjects.items():
             seen[name] = self._read_all(store, name, subject.begin, subject.visible_end, withheld_allowed)

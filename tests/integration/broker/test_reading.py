@@ -375,16 +375,18 @@ async def test_old_files_of_a_history_go_when_no_checkpoint_counts_on_them(
             now += LOOK_SECONDS
             broker.history_retention.tick(now, broker.checkpoints.saved)
 
-        now = clock.monotonic()
         await client.begin()
         await client.send(*(message(n) for n in range(40)))
         for n in range(24):
             await client.pull(limit=1, last=n - 1)
         clock.advance(2 * 3600)
         await client.pull(limit=1, last=23)
-        history = broker.store.subjects["orders"].groups["g"].history
-        seen_at, n = broker.checkpoints.saved, 24
+        group = broker.store.subjects["orders"].groups["g"]
+        history, n = group.history, 24
+        now = clock.monotonic()
         look()
+        assert group.old_history is not None
+        seen_at, _ = group.old_history
         while broker.checkpoints.saved < seen_at + 3:
             assert n < 30
             assert history.begin == 0, "two files of ten are old, and a crash may need them"
@@ -395,8 +397,8 @@ async def test_old_files_of_a_history_go_when_no_checkpoint_counts_on_them(
         assert (history.begin, broker.history_retention.dropped) == (20, 20)
         left = list(range(20, n + 2))
         assert [row[3] for row in await progress(broker)] == left
-        (group,) = (await ranges(broker))["orders"].groups
-        assert (group.begin, group.end) == (20, n + 2)
+        (told,) = (await ranges(broker))["orders"].groups
+        assert (told.begin, told.end) == (20, n + 2)
     async with running_broker(tmp_path, clock=clock, read_bytes_per_second=0) as broker, connected(broker) as client:
         assert not broker.recovery.rebuilt
         assert [row[3] for row in await progress(broker)] == left

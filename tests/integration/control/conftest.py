@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import redis
 
 from tests.support.control import ControlPlane
 from tests.support.processes import System
@@ -29,7 +30,10 @@ def make_plane(
 
     def make(*, groups: int = 2, redis_url: str | None = None, **options: int) -> ControlPlane:
         shutil.copytree(migrated[0] / "meta", tmp_path / "meta")
-        plane = ControlPlane(System(tmp_path, groups=groups), redis_url or redis_server.url, **options)
+        url = redis_url or redis_server.url
+        with redis.Redis.from_url(url) as stored:
+            stored.flushall()  # words that the last system's worker gave back are not this one's
+        plane = ControlPlane(System(tmp_path, groups=groups), url, **options)
         plane.token = migrated[1]
         made.append(plane)
         return plane

@@ -30,16 +30,16 @@ async def test_a_killed_broker_is_offline_in_the_api_within_10_s_and_comes_back_
 
     async with Traffic(system.meta_url, ["orders", "payments"], ("billing", "audit"), per_second=50) as traffic:
         await traffic.begin_sending(system)
-        await eventually_async(lambda: traffic.sent > 100, 20)
+        await eventually_async(lambda: traffic.sent > 100, 60)
         system.brokers["g1"].kill()
         await until("g1", "offline", 10)
         assert await state("g2") == "read_write"
         before = traffic.sent
-        await eventually_async(lambda: traffic.sent > before + 100, 10, "the other group takes everything")
+        await eventually_async(lambda: traffic.sent > before + 100, 60, "the other group takes everything")
         system.brokers["g1"].start()
         await until("g1", "read_write", 15)
         before = traffic.sent
-        await eventually_async(lambda: traffic.sent > before + 100, 10)
+        await eventually_async(lambda: traffic.sent > before + 100, 60)
         await traffic.end_sending()
         await eventually_async(lambda: not traffic.missing(), 30, "every acknowledged message came")
         assert not traffic.phantoms()
@@ -69,7 +69,7 @@ def test_the_official_client_goes_on_while_a_broker_is_killed(plane: ControlPlan
         client.do("send", subject="orders", count=200)
         eventually(lambda: settled() >= 100, 30)
         system.brokers["g1"].kill()
-        eventually(lambda: plane.group("g1")["state"] == "offline", 10, "its group is offline")
+        eventually(lambda: plane.group("g1")["state"] == "offline", 30, "its group is offline")
         eventually(lambda: settled() >= 200, 60, "every send is settled")
         before = len(client.of("sent"))
         client.do("send", subject="orders", count=200)

@@ -217,8 +217,8 @@ async def test_a_node_without_brokers_keeps_everything(tmp_path: Path) -> None:
 async def test_an_hour_is_loaded_before_it_begins_and_delivered_across_its_border(tmp_path: Path, lead: int) -> None:
     clock = ShiftedClock()
     clock.offset_ms = HOUR - now_ms() % HOUR - 4_000 * lead  # four seconds to the full hour, or more
+    border = (clock.wall_ms() // HOUR + 1) * HOUR
     async with small_system(tmp_path, clock=clock, load_ahead_minutes=0.02) as system:
-        border = (clock.wall_ms() // HOUR + 1) * HOUR
         dues = [border - 300 + 40 * i for i in range(20)]
         async with connected(system.delay) as client:
             assert await client.send(*[delayed(i, due) for i, due in enumerate(dues)]) == {}
