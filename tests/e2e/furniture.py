@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from qmq.sync import Consumer, Producer
 from tests.support.console_system import ConsoleSystem
-from tests.support.waiting import eventually
+from tests.support.waiting import ASK_SECONDS, eventually
 
 SUBJECT = "shop.paid"
 GROUP = "billing"
@@ -53,6 +53,6 @@ def furnish(console: ConsoleSystem) -> Furniture:
         letters = plane.ask("GET", f"/dead-letters/{SUBJECT}/{GROUP}/")
         return letters.status == 200 and len(letters.body["results"]) == 1
 
-    eventually(is_known, KNOWN_SECONDS, "the dead letter is known")
+    eventually(is_known, KNOWN_SECONDS, "the dead letter is known", every_s=ASK_SECONDS)
     message = plane.get(f"/subjects/{SUBJECT}/messages/")["results"][0]
     return Furniture(message["broker_group"], message["sequence"], delayed.message_id)

@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, expect
 from tests.e2e.pages import ConsolePage
 from tests.support.browser import Visit
 from tests.support.console_system import ConsoleSystem
-from tests.support.waiting import eventually
+from tests.support.waiting import ASK_SECONDS, eventually
 
 GROUP = "g2"
 SEEN_MS = 30_000
@@ -21,7 +21,10 @@ def whole_again(console: ConsoleSystem) -> Iterator[None]:
     yield
     if not console.system.brokers[GROUP].is_running:
         console.system.brokers[GROUP].start()
-    eventually(lambda: console.plane.group(GROUP)["state"] == "read_write", 60, "the broker group is whole again")
+    eventually(
+        lambda: console.plane.group(GROUP)["state"] == "read_write", 60, "the broker group is whole again",
+        every_s=ASK_SECONDS,
+    )  # fmt: skip
 
 
 def _verdict(visit: Visit) -> Locator:

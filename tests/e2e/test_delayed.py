@@ -14,7 +14,7 @@ from tests.support.processes import Command
 from tests.support.waiting import eventually
 
 IN_UTC = replace(DESKTOP, timezone="UTC")
-DOOMED_SECONDS = 15
+DOOMED_SECONDS = 25
 """Long enough to cancel it by hand, short enough to wait for."""
 SOON_SECONDS = 20.0
 READ_SECONDS = 90.0

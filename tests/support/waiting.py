@@ -9,6 +9,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 LOOK_SECONDS = 0.01
+ASK_SECONDS = 0.25
+"""Between looks by the API: it answers 300 questions of one person a minute about messages, 1,200 others."""
 PATIENCE = 2
 """Deadlines are for a machine that does nothing else. Where other tests want its cores and its disk, so many times that."""
 IS_ALONE = os.environ.get("QMQ_FAULTS") == "full"

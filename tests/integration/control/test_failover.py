@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.driver import NEWEST, JavaClient, missing_tools
 from tests.support.control import ControlPlane
 from tests.support.traffic import Traffic
-from tests.support.waiting import eventually, eventually_async, promised
+from tests.support.waiting import ASK_SECONDS, eventually, eventually_async, promised
 
 
 async def test_a_killed_broker_is_offline_in_the_api_within_10_s_and_comes_back_by_itself(plane: ControlPlane) -> None:
@@ -69,13 +69,13 @@ def test_the_official_client_goes_on_while_a_broker_is_killed(plane: ControlPlan
         client.do("send", subject="orders", count=200)
         eventually(lambda: settled() >= 100, 30)
         system.brokers["g1"].kill()
-        eventually(lambda: plane.group("g1")["state"] == "offline", 30, "its group is offline")
+        eventually(lambda: plane.group("g1")["state"] == "offline", 30, "its group is offline", every_s=ASK_SECONDS)
         eventually(lambda: settled() >= 200, 60, "every send is settled")
         before = len(client.of("sent"))
         client.do("send", subject="orders", count=200)
         eventually(lambda: len(client.of("sent")) >= before + 200, 60, "the other group takes all of them")
         system.brokers["g1"].start()
-        eventually(lambda: plane.group("g1")["state"] == "read_write", 15, "it is back by itself")
+        eventually(lambda: plane.group("g1")["state"] == "read_write", 30, "it is back by itself", every_s=ASK_SECONDS)
         sent = {event["id"] for event in client.of("sent")}
         eventually(lambda: sent <= {event["id"] for event in client.of("message")}, 90, "every message comes")
     finally:

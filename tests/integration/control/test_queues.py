@@ -6,7 +6,7 @@ import redis
 from celery import Celery
 
 from tests.support.control import ControlPlane
-from tests.support.waiting import eventually
+from tests.support.waiting import ASK_SECONDS, eventually
 
 OLD = 5
 WORD_BYTES_MAX = 1_500
@@ -29,7 +29,7 @@ def test_a_worker_of_all_queues_that_comes_late_throws_old_words_away_and_takes_
         plane.console.start()
         (worker,) = plane.workers
         worker.start(wait=False)
-        eventually(lambda: plane.loop("cleanups")["succeeded_at"], 40, "the last word is heard")
+        eventually(lambda: plane.loop("cleanups")["succeeded_at"], 40, "the last word is heard", every_s=ASK_SECONDS)
         assert stored.llen("analytics") == 0
     eventually(lambda: worker.log().count("succeeded in"), 10, "it is told")
     assert worker.log().count("Discarding revoked task") == OLD

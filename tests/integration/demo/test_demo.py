@@ -12,7 +12,7 @@ import pytest
 from tests.support.console_system import ConsoleSystem, console_system
 from tests.support.processes import PROJECT, free_port
 from tests.support.services import Server
-from tests.support.waiting import eventually
+from tests.support.waiting import ASK_SECONDS, eventually
 from tests.support.whole import in_whole_story_runs
 
 pytestmark = in_whole_story_runs
@@ -64,7 +64,9 @@ def test_it_loads_a_shop_and_may_be_run_again(console: ConsoleSystem, tmp_path: 
     assert group("refund.requested/ledger")["is_paused"]
     calendar = plane.get("/delayed-messages/calendar/")
     assert sum(hour["pending"] for hour in calendar["hours"]) > 3_900
-    letters = eventually(lambda: plane.get("/dead-letters/")["results"], 30, "spoiled messages are dead letters")
+    letters = eventually(
+        lambda: plane.get("/dead-letters/")["results"], 30, "spoiled messages are dead letters", every_s=ASK_SECONDS
+    )
     assert {(item["subject"], item["group"]) for item in letters} <= {
         ("payment.requested", "card-gateway"),
         ("support.ticket", "helpdesk"),

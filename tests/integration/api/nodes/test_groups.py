@@ -12,7 +12,7 @@ from tests.integration.api.nodes.conftest import Crew
 from tests.support.in_process import now_ms
 from tests.support.metadata import ACTOR, audit_rows, everything
 from tests.support.threaded_system import ThreadedSystem
-from tests.support.waiting import eventually
+from tests.support.waiting import ASK_SECONDS, eventually
 
 BILLING = "/api/v1/consumer-groups/orders/billing/"
 RESET = f"{BILLING}reset/"
@@ -60,7 +60,8 @@ def test_progress_and_members_are_what_the_nodes_say_now(billing: ThreadedSystem
                 (found := crew.own.get(BILLING).json())
                 and any(member["online"] and member["address"] for member in found["members"])
                 and found
-            )
+            ),
+            every_s=ASK_SECONDS,
         )
         member = next(item for item in page["members"] if item["address"])
         assert member["address"].startswith("127.0.0.1")

@@ -21,7 +21,7 @@ from tests.integration.api.nodes.people import all_pages
 from tests.support.in_process import connected, now_ms
 from tests.support.people import TESTER
 from tests.support.threaded_system import ThreadedSystem
-from tests.support.waiting import eventually
+from tests.support.waiting import ASK_SECONDS, eventually
 
 ORDERS = "/api/v1/subjects/orders/messages/"
 
@@ -257,7 +257,7 @@ def test_a_trace_says_who_took_it_and_that_it_was_retried(cluster: ThreadedSyste
     rows = crew.own.get(ORDERS).json()["results"]
     for row in rows:
         url = f"{ORDERS}{row['broker_group']}/{row['sequence']}/trace/"
-        trace = eventually(lambda url=url: _settled(crew.own.get(url).json()))
+        trace = eventually(lambda url=url: _settled(crew.own.get(url).json()), every_s=ASK_SECONDS)
         by_group = {standing["group"]: standing for standing in trace["groups"]}
         assert by_group["g"]["state"] == "acked"
         assert by_group["g"]["consumer_id"] in ("worker-1", None)
@@ -280,7 +280,9 @@ def test_a_trace_follows_retries_to_other_broker_groups(cluster: ThreadedSystem,
     cluster.consume("orders", "g", 10)
     row = next(row for row in crew.own.get(ORDERS).json()["results"] if row["broker_group"] == "g1")
     url = f"{ORDERS}g1/{row['sequence']}/trace/"
-    eventually(lambda: crew.own.get(url).json()["groups"][0]["state"] == "acked", what="the ack came")
+    eventually(
+        lambda: crew.own.get(url).json()["groups"][0]["state"] == "acked", what="the ack came", every_s=ASK_SECONDS
+    )
     at = now_ms()
     properties = {**row["properties"], "qmq_times": "2", "qmq_consumerGroupName": "g"}
 
