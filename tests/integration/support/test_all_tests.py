@@ -12,7 +12,12 @@ from tests.support.waiting import eventually
 
 
 def start(*chosen: Command, at_once: int = 2) -> "subprocess.Popen[str]":
-    script = f"import sys; from tests.support.all_tests import run; sys.exit(run({list(chosen)!r}, {at_once}))"
+    # A job in a shell's background ignores SIGINT, and so would this.
+    script = (
+        "import signal, sys; from tests.support.all_tests import run; "
+        "signal.signal(signal.SIGINT, signal.default_int_handler); "
+        f"sys.exit(run({list(chosen)!r}, {at_once}))"
+    )
     return subprocess.Popen(
         [sys.executable, "-c", script], cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
