@@ -12,6 +12,7 @@ from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
 from delay_node.delay_node import DelayNode
 from delay_node.options import DelayOptions
+from metaserver.choices import GroupState
 from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
@@ -38,6 +39,7 @@ from qmq.protocol.delayed import (
 from qmq.protocol.extensions import EnsureGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message, decode_raws, encode_entry
+from tests.support.waiting import eventually_async
 
 CREATED = {"qmq_createTime": "1700000000000"}
 
@@ -258,9 +260,16 @@ async def small_system(
             if with_delay:
                 await system.start_delay()
                 stack.push_async_callback(_close_delay, system)
+            # A new subject is served by those that have registered.
+            names = {*system.brokers, *(["d1"] if with_delay else [])}
+            await eventually_async(lambda: names <= _serving(meta), 20, "every group is read_write")
             yield system
     finally:
         await meta.close()
+
+
+def _serving(meta: Metaserver) -> set[str]:
+    return {name for name, live in meta.directory.groups.items() if live.state is GroupState.READ_WRITE}
 
 
 async def _close_brokers(system: SmallSystem) -> None:
