@@ -26,7 +26,7 @@ class BrokerCheckpoints:
         self._owed: set[str] = set()
         """Index files written and not synced: the next checkpoint counts on them, so it syncs them first."""
         self._owed_folders: set[str] = set()
-        """Folders with new folders in them, likewise."""
+        """Folders that may have new folders in them, likewise."""
 
     def draft(self) -> BrokerDraft:
         """The state at the end of the last commit; to be saved once everything appended so far is synced.
@@ -39,9 +39,11 @@ class BrokerCheckpoints:
         if not all(flushed):
             raise OSError("an index could not be written")
         for index in store.dirty_indexes:
-            self._owed.update(index.unsynced_files())
+            files = index.unsynced_files()
+            self._owed.update(files)
+            if files and index.owes_folder():
+                self._owed_folders.update(store.paths.above(files[0]))
         store.dirty_indexes.clear()
-        self._owed_folders.update(store.handles.take_changed_folders())
         log = store.log
         state = encode_state(store)
         forgotten = list(store.forgotten.items())

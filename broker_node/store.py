@@ -82,6 +82,14 @@ class StorePaths:
     def checkpoint(self) -> str:
         return f"{self.root}/checkpoint"
 
+    def above(self, index_file: str) -> list[str]:
+        """Folders above the one an index file lies in, up to the root: what they name has to last for the file to last."""
+        found, folder = [], index_file.rpartition("/")[0]
+        while folder != self.root:
+            folder = folder.rpartition("/")[0]
+            found.append(folder)
+        return found
+
 
 @dataclass(slots=True)
 class StoreCounters:

@@ -50,11 +50,8 @@ class Disk(Protocol):
         """Make a folder and its parents, durably."""
         ...
 
-    def add_dir(self, path: str, owed: set[str]) -> None:
-        """Make a folder and its parents without waiting for the disk: they last when all that `owed` got is synced.
-
-        Into `owed` go the folders that get a new name, each before it gets it, so that a failure in the middle owes no less.
-        """
+    def add_dir(self, path: str) -> None:
+        """Make a folder and its parents without waiting for the disk: they last when each folder above is synced."""
         ...
 
     def list_dir(self, path: str) -> list[str]:
@@ -162,29 +159,21 @@ class SystemFile:
         self.close()
 
 
-def _missing(path: str) -> list[str]:
-    """Folders to make for this one to be there, outermost first."""
-    found = []
-    while path and not os.path.isdir(path):
-        found.append(path)
-        path = os.path.dirname(path)
-    return found[::-1]
-
-
 class SystemDisk:
     """The operating system's file system."""
 
     def make_dir(self, path: str) -> None:
-        for folder in _missing(path):
+        missing = []
+        while path and not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for folder in reversed(missing):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(folder)
             self.sync_dir(os.path.dirname(folder) or ".")
 
-    def add_dir(self, path: str, owed: set[str]) -> None:
-        for folder in _missing(path):
-            owed.add(os.path.dirname(folder) or ".")
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(folder)
+    def add_dir(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
 
     def list_dir(self, path: str) -> list[str]:
         try:

@@ -28,11 +28,10 @@ class HandleCache:
         self._disk = disk
         self._most = open_files_max
         self._open: OrderedDict[str, File] = OrderedDict()
-        self._changed_folders: set[str] = set()
         self._lock = threading.Lock()
 
     def get(self, path: str, *, create: bool = False) -> File:
-        """The file, opened when it is not; with `create` made when it is not there, with its folder. Raises OSError."""
+        """The file, opened when it is not. Raises OSError."""
         with self._lock:
             file = self._open.get(path)
             if file is not None:
@@ -43,22 +42,11 @@ class HandleCache:
             except FileNotFoundError:
                 if not create:
                     raise
-                self._disk.add_dir(path.rpartition("/")[0], self._changed_folders)
                 file = self._disk.create(path, 0)
             self._open[path] = file
             if len(self._open) > self._most:
                 self._open.popitem(last=False)
             return file
-
-    def take_changed_folders(self) -> list[str]:
-        """Folders in which a folder was made since they were last asked for: the caller syncs them in its own time.
-
-        Asked of all indexes together, as one's new folder may be another's too.
-        """
-        with self._lock:
-            taken = list(self._changed_folders)
-            self._changed_folders.clear()
-        return taken
 
     def drop(self, path: str) -> None:
         """Let go of a file that is about to be removed."""
@@ -156,6 +144,7 @@ class DenseIndex:
         "_firsts",
         "_folder",
         "_handles",
+        "_is_folder_owed",
         "_segment_entries",
         "_tail",
         "_unsynced",
@@ -179,6 +168,8 @@ class DenseIndex:
         self._segment_entries = segment_entries
         self._tail = bytearray()
         self._unsynced: set[str] = set()
+        self._is_folder_owed = True
+        """By this process nobody was told yet to sync the folders above its own, which may be new."""
         self._firsts = [int(n) for n in disk.list_dir(folder) if len(n) == _NAME_DIGITS and n.isdigit()]
         self.begin = self._firsts[0] if self._firsts else 0
         self.flushed_end = self.begin
@@ -264,6 +255,7 @@ class DenseIndex:
         size = self._entry_bytes
         while self._tail:
             if not self._firsts or self.flushed_end >= self._firsts[-1] + self._segment_entries:
+                self._disk.add_dir(self._folder)
                 self._handles.get(self._path(self.flushed_end), create=True)
                 self._firsts.append(self.flushed_end)
             first = self._firsts[-1]
@@ -280,6 +272,14 @@ class DenseIndex:
         paths = list(self._unsynced)
         self._unsynced.clear()
         return paths
+
+    def owes_folder(self) -> bool:
+        """Whether the folders above the index's have to be synced before a checkpoint counts on it; said once, at first.
+
+        Also of a folder that was there: a process that was killed may have made it a moment before.
+        """
+        owed, self._is_folder_owed = self._is_folder_owed, False
+        return owed
 
     def truncate(self, end: int) -> None:
         """Forget entries from `end` on."""

@@ -93,6 +93,10 @@ class SegmentedLog:
             OSError: the disk refused.
         """
         disk.make_dir(folder)
+        # What is there may have been made by a process that was killed before it synced the name: appending to such a segment
+        # would make its bytes durable and not the file.
+        for named in (folder.rpartition("/")[0] or ".", folder):
+            disk.sync_dir(named)
         segments = Segments(disk, folder)
         if start is not None and not any(s.base <= start.offset <= s.end for s in segments.infos()):
             # Not even the segment that the position names is there: all that is left is read, and the rest is damage.

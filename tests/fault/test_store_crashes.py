@@ -61,6 +61,18 @@ def test_f7_a_power_cut_at_any_disk_operation_keeps_everything_synced(seed: int)
         driver.check(driver.disk.after_power_cut())
 
 
+@pytest.mark.parametrize("seed", range(4 if FULL else 2))
+def test_f7_after_a_kill_the_next_checkpoint_counts_on_nothing_that_a_power_cut_takes(seed: int) -> None:
+    total = run_until_crash(seed, None).disk.steps
+    for crash_at in range(1, total, 1 if FULL else max(1, total // 60)):
+        driver = run_until_crash(seed, crash_at)
+        driver.restart()
+        driver.send("orders", 1)
+        driver.commit()
+        driver.checkpoint()
+        driver.check(driver.disk.after_power_cut())
+
+
 def test_f8_every_legal_state_after_a_power_cut_recovers() -> None:
     states = 0
     wanted = 10_000 if FULL else 400

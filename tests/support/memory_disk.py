@@ -120,11 +120,9 @@ class MemoryDisk:
             self.durable_folders.add(path)
             path = path.rpartition("/")[0]
 
-    def add_dir(self, path: str, owed: set[str]) -> None:
-        parent = path.rpartition("/")[0]
+    def add_dir(self, path: str) -> None:
         if path and path not in self.folders:
-            self.add_dir(parent, owed)
-            owed.add(parent)
+            self.add_dir(path.rpartition("/")[0])
             self.step("create", path)
             self.folders.add(path)
             self._name_ops.append(("make_dir", path, "", None))

@@ -168,6 +168,12 @@ class StoreDriver:
         self.checkpoints.save(draft)
         self.checkpoints.saved(draft)
 
+    def restart(self) -> None:
+        """Go on as the next process does after kill -9: what was written is there, and no more durable than it was."""
+        self.disk.crash_at = None
+        self._unpromised.clear()
+        self.store, self.delivery, self.checkpoints = self._open(self.disk)
+
     # --- judging ---------------------------------------------------------------------------------------------------
 
     def check(self, disk: MemoryDisk, *, withheld_allowed: bool = False, rebuilt_allowed: bool = False) -> MessageStore:
