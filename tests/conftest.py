@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.support.processes import PROJECT, System
@@ -20,6 +21,9 @@ from tests.support.services import (
 )
 
 os.environ.setdefault("QMQ_SECRET_KEY", "a key for tests only")
+# How long an example takes is the machine's affair.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 
 DATABASE_FOLDERS = tuple(PROJECT / "tests/integration" / name for name in ("metaserver", "api", "services"))
 """Every test in these runs on each database."""
