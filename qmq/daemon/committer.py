@@ -207,7 +207,7 @@ class Committer:
         Called after each commit; while there is no space, also by whoever looks at the disk, so that writing goes on by
         itself once there is.
         """
-        if self._log.prepared_bytes:
+        if not self._log.needs_segment:
             return
         assert self._loop is not None
         now = self._clock.monotonic()

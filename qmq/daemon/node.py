@@ -321,8 +321,8 @@ class Node(ABC):
         if log.damaged:
             return "read only: the log is damaged, see the node's log"
         reserve = self.options.disk_reserve_bytes
-        # Small segments hold a smaller reserve: else no send would ever fit beside it.
-        log_reserve = min(reserve, self.options.segment_bytes // 2)
+        # Small segments hold a smaller reserve: otherwise no send would ever fit beside it.
+        log_reserve = min(reserve, log.current_segment_bytes // 2)
         room = log.room_bytes
         if self.disk_free_bytes < reserve and room < 2 * log_reserve:
             return f"no space: {self.disk_free_bytes} bytes free on disk, the reserve is {reserve}"

@@ -1,7 +1,8 @@
 """The storage engine: bytes in, durable bytes out. No protocol, no asyncio, no thread of its own.
 
 **Files.** A log is a folder of segments, each named by the log offset of its first byte (20 digits) and preallocated.
-Offsets never restart: segment n + 1 begins at base of n + segment_bytes, whatever was left unused.
+Offsets never restart: segment n + 1 begins where the file of segment n ends, even if part of it is unused. A segment is as
+large as everything before it, at least `FIRST_SEGMENT_BYTES` and at most `segment_bytes`.
 
 **Commit.** The unit on disk: a 64-byte header and its records, written with one call and synced before anybody is told.
     u32 magic · u16 format · u16 flags · i64 segment_base · i64 epoch · i64 offset · u32 body_bytes · u32 record_count ·

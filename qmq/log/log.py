@@ -23,10 +23,16 @@ from qmq.log.recovery import Commit, Damage, Walked, Walker
 from qmq.log.segment import SegmentInfo, Segments
 
 SEGMENT_BYTES = 1 << 30
-"""Default size of a segment, as in QMQ, RocketMQ and Kafka."""
+"""Default size of a full-sized segment, as in QMQ, RocketMQ and Kafka."""
+FIRST_SEGMENT_BYTES = 64 << 20
+"""Size of a new log's first segment. Each segment is as large as everything written before it, up to `segment_bytes`, so the
+disk space that a log sets aside grows with its use."""
+PREPARE_AHEAD_BYTES = FIRST_SEGMENT_BYTES * 3 // 2
+"""Below this much room a further segment is created ahead: two small ones, so that a fast producer cannot outrun the disk."""
 _ZEROS = bytes(1 << 20)
 
 assert RECORD_BYTES_MAX + RECORD_BYTES <= COMMIT_BODY_BYTES_MAX
+assert HEADER_BYTES + RECORD_BYTES + RECORD_BYTES_MAX <= FIRST_SEGMENT_BYTES
 assert COMMIT_BYTES_TARGET <= COMMIT_BODY_BYTES_MAX
 
 
@@ -83,7 +89,7 @@ class SegmentedLog:
         """Open a folder, new or used, and visit every valid commit from `start` (default: the oldest) on.
 
         Args:
-            segment_bytes: size of segments to come; existing ones keep theirs.
+            segment_bytes: size of a full-sized segment; the first ones of a new log are smaller, existing ones keep theirs.
             start: a position that an earlier open or `position` gave.
             synced_to: what is known, from a checkpoint, to have been synced.
             tails: as the property of that name was at the checkpoint: segments below `start` are held to it.
@@ -131,7 +137,7 @@ class SegmentedLog:
             self._at, self._chain = self._base, 0
             self.written_end = self.synced_end = self._base
             self.position = Position(self._base, 0)
-            self._segments.create(self._base, self._segment_bytes)
+            self._create_segment(self._base)
             return
         if infos:
             self._clear(end, walked.segment_base)
@@ -142,7 +148,7 @@ class SegmentedLog:
             if end < walked.synced_to:
                 self.damaged += (Damage(end, walked.synced_to, "the whole log is missing"),)
                 base = walked.synced_to
-            self._segments.create(base, self._segment_bytes)
+            self._create_segment(base)
             self._base = self._at = self.written_end = self.synced_end = base
             self.position = Position(base, 0)
             self._chain = 0
@@ -181,8 +187,8 @@ class SegmentedLog:
     @property
     def begin(self) -> int:
         """The oldest log offset kept."""
-        infos = self._segments.infos()
-        return infos[0].base if infos else self.written_end
+        begin = self._segments.begin
+        return self.written_end if begin is None else begin
 
     @property
     def pending_bytes(self) -> int:
@@ -200,8 +206,8 @@ class SegmentedLog:
 
     @property
     def prepared_bytes(self) -> int:
-        """Bytes of segments made ahead of need."""
-        return sum(info.bytes for info in self._segments.infos() if info.base > self._base)
+        """Bytes of segments created ahead of need."""
+        return self._segments.bytes_after(self._base)
 
     @property
     def known_synced_to(self) -> int:
@@ -213,6 +219,18 @@ class SegmentedLog:
         """Bytes that can be appended without asking the disk for space."""
         info = self._segments.holding(self._base)
         return (info.end - self.appended_end if info is not None else 0) + self.prepared_bytes
+
+    @property
+    def current_segment_bytes(self) -> int:
+        """Size of the segment that is appended to."""
+        return self._segment_end() - self._base
+
+    @property
+    def needs_segment(self) -> bool:
+        """Whether the next segment is to be created now, so that a roll costs nothing. An empty log needs none yet."""
+        if self.appended_end == self.begin:
+            return False
+        return not self.prepared_bytes or self.room_bytes < min(self._segment_bytes, PREPARE_AHEAD_BYTES)
 
     def append(self, kind: int, *parts: Buffer) -> int:
         """Add a record to the commit that is being gathered; the log offset of its payload's first byte.
@@ -248,7 +266,18 @@ class SegmentedLog:
 
     def _segment_end(self) -> int:
         info = self._segments.holding(self._base)
-        return info.end if info is not None else self._base + self._segment_bytes
+        return info.end if info is not None else self._base + self._size_of(self._base)
+
+    def _size_of(self, base: int) -> int:
+        """The size of a segment to be created at `base`.
+
+        It follows from the base alone: the appending thread plans a roll with the same number that the writing thread or
+        `prepare_next` creates the file with.
+        """
+        return min(self._segment_bytes, max(FIRST_SEGMENT_BYTES, base))
+
+    def _create_segment(self, base: int) -> None:
+        self._segments.create(base, self._size_of(base))
 
     def _seal(self) -> None:
         commit = SealedCommit(self._base, self._at, self._body_bytes, self._record_count, tuple(self._parts))
@@ -322,7 +351,7 @@ class SegmentedLog:
             self._writer_file.close()
         with self._make_lock:
             if not any(info.base == base for info in self._segments.infos()):
-                self._segments.create(base, self._segment_bytes)
+                self._create_segment(base)
         self._writer_file = self._disk.open(self._segments.path(base), writable=True)
         self._writer_base = base
         return self._writer_file
@@ -340,17 +369,16 @@ class SegmentedLog:
             raise
 
     def prepare_next(self) -> bool:
-        """Make the segment after the current one, so that a roll costs nothing and needs no space; False if it is there.
+        """Create the segment behind the last one, so that a roll costs nothing and needs no space; False if none is needed.
 
         Raises:
             OSError: no space; nothing is left behind.
         """
         with self._make_lock:
             infos = self._segments.infos()
-            current = next((info for info in infos if info.base == self._base), None)
-            if current is None or infos[-1].base > self._base:
+            if not self.needs_segment or not any(info.base == self._base for info in infos):
                 return False
-            self._segments.create(current.end, self._segment_bytes)
+            self._create_segment(infos[-1].end)
             return True
 
     def complete(self, commit: SealedCommit) -> None:

@@ -1,5 +1,6 @@
 """A log's segment files: their names, and reading from them."""
 
+import contextlib
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
@@ -9,6 +10,8 @@ from qmq.errors import LogError
 from qmq.log.disk import Disk, File
 
 NAME_DIGITS = 20
+UNFINISHED = ".new"
+"""Suffix of a segment that is being created. A process killed meanwhile leaves the file; the next start deletes it."""
 OPEN_SEGMENTS_MAX = 64
 """Segment files kept open for reading."""
 
@@ -41,7 +44,9 @@ class Segments:
         self._open: OrderedDict[int, File] = OrderedDict()
         self._lock = threading.Lock()
         for name in disk.list_dir(folder):
-            if len(name) == NAME_DIGITS and name.isdigit():
+            if name.endswith(UNFINISHED):
+                disk.remove(f"{folder}/{name}")
+            elif len(name) == NAME_DIGITS and name.isdigit():
                 file = disk.open(f"{folder}/{name}", writable=False)
                 self._add(SegmentInfo(int(name), file.size()))
                 file.close()
@@ -54,18 +59,44 @@ class Segments:
         """All segments, oldest first."""
         return list(self._infos)
 
+    @property
+    def begin(self) -> int | None:
+        """The log offset of the oldest segment's first byte; None when there is no segment."""
+        with self._lock:
+            return self._bases[0] if self._bases else None
+
+    def bytes_after(self, base: int) -> int:
+        """The size of all segments behind the one that begins at `base`; costs a step for each of these only."""
+        size = 0
+        with self._lock:
+            for info in reversed(self._infos):
+                if info.base <= base:
+                    break
+                size += info.bytes
+        return size
+
     def path(self, base: int) -> str:
         return f"{self.folder}/{segment_name(base)}"
 
     def create(self, base: int, size: int) -> SegmentInfo:
-        """Make a segment, durably. Raises OSError when there is no space; nothing is left then."""
-        file = self._disk.create(self.path(base), size)
+        """Create a segment, durably. Raises OSError when there is no space; nothing is left then.
+
+        The file gets its name when all of its space is allocated: after a crash a segment has its full size or does not
+        exist. A shorter one would look like a gap before the next segment, which is corruption.
+        """
+        path = self.path(base)
+        file = self._disk.create(path + UNFINISHED, size)
         try:
             # The size is metadata that a later fdatasync need not write: it is made durable here, once.
             file.datasync()
-            self._disk.sync_dir(self.folder)
+            self._disk.rename(path + UNFINISHED, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._disk.remove(path + UNFINISHED)
+            raise
         finally:
             file.close()
+        self._disk.sync_dir(self.folder)
         info = SegmentInfo(base, size)
         with self._lock:
             self._add(info)

@@ -108,7 +108,7 @@ class MemoryDisk:
             raise SimulatedCrash(f"{what} {path}")
         error = self.fail(what, path) if self.fail is not None else None
         if error is not None:
-            if half is not None:
+            if half is not None and what != "create":
                 half()
             raise error
 
@@ -137,10 +137,13 @@ class MemoryDisk:
             raise FileExistsError(errno.EEXIST, "exists", path)
         if self.capacity_bytes is not None and self.used_bytes + size > self.capacity_bytes:
             raise OSError(errno.ENOSPC, "no space", path)
-        self.step("create", path)
+        self.step("create", path, lambda: self._add_file(path, size // 2))
+        return MemoryFile(self, path, self._add_file(path, size))
+
+    def _add_file(self, path: str, size: int) -> Inode:
         inode = self.names[path] = Inode(bytearray(size))
         self._name_ops.append(("create", path, "", inode))
-        return MemoryFile(self, path, inode)
+        return inode
 
     def open(self, path: str, *, writable: bool) -> MemoryFile:
         if path not in self.names:

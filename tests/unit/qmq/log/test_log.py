@@ -12,7 +12,7 @@ from qmq.log.log import SegmentedLog
 from qmq.log.record import HEADER_BYTES, Position, iter_records
 from qmq.log.recovery import Commit
 from qmq.log.retention import SegmentAge, keep_from
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 
 SEGMENT = 16 * 1024
 Record = tuple[int, int, bytes]
@@ -172,12 +172,64 @@ def test_whole_segments_are_dropped_and_reading_them_says_so() -> None:
 def test_a_segment_is_made_ahead_and_used() -> None:
     disk = MemoryDisk()
     log, _ = opened(disk)
+    assert not log.prepare_next(), "an empty log sets aside one segment only"
+    log.append(1, b"first")
+    commit(log)
     assert log.prepare_next()
     assert not log.prepare_next()
     assert log.prepared_bytes == SEGMENT
-    assert log.room_bytes == 2 * SEGMENT
+    assert log.room_bytes == 2 * SEGMENT - log.written_end
     again, _ = opened(disk.after_kill())
     assert again.prepared_bytes == SEGMENT
+    assert not again.prepare_next()
+
+
+def test_segments_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qmq.log.log.FIRST_SEGMENT_BYTES", 4096)
+    disk = MemoryDisk()
+    log, written = filled(disk, 60)
+    assert [info.bytes for info in log.segments()][:5] == [4096, 4096, 8192, SEGMENT, SEGMENT]
+    again, found = opened(disk.after_kill())
+    assert (again.damaged, [o for o, _, _ in found]) == ((), [o for o, _, _ in written])
+
+
+def test_two_small_segments_are_created_ahead_of_a_fast_producer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qmq.log.log.FIRST_SEGMENT_BYTES", 4096)
+    monkeypatch.setattr("qmq.log.log.PREPARE_AHEAD_BYTES", 6144)
+    log, _ = opened(MemoryDisk())
+    log.append(1, b"first")
+    assert log.prepare_next()
+    assert not log.prepare_next()
+    log.append(1, bytes(2048))
+    assert log.room_bytes < 6144
+    assert log.prepare_next()
+    assert not log.prepare_next()
+    assert [info.bytes for info in log.segments()] == [4096, 4096, 8192]
+
+
+@pytest.mark.parametrize("mutation", range(5))
+def test_a_kill_while_a_segment_is_created_leaves_none_or_a_whole_one(mutation: int) -> None:
+    """Of 1 GiB, part may be allocated when the process is killed; the log must not take that for a short segment."""
+    disk = MemoryDisk()
+    log, _ = opened(disk)
+    log.append(1, b"first")
+    commit(log)
+    disk.crash_at = disk.steps + mutation
+    try:
+        log.prepare_next()
+    except SimulatedCrash:
+        pass
+    else:
+        assert mutation == 4, "creating a segment takes four mutations"
+    for left in disk.after_kill(), *disk.crash_states(20, mutation):
+        again, _ = opened(left)
+        assert {info.bytes for info in again.segments()} == {SEGMENT}
+        while len(again.segments()) < 4:
+            again.append(1, bytes(3000))
+            commit(again)
+        last, found = opened(left.after_kill())
+        assert (last.damaged, len(left.list_dir("log"))) == ((), 4)
+        assert found[0][2] == b"first"
 
 
 def test_checkpoints_are_replaced_whole_and_a_damaged_one_is_passed_over() -> None:
