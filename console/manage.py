@@ -7,16 +7,43 @@ import os
 import sys
 
 NODES = {"broker_node", "delay_node"}
+DATA_DIR = "--data-dir"
 
 
 def main() -> None:
-    """Run a command."""
+    """Run a command. Every command takes `--data-dir`; a database that is not there is one line on stderr, not a traceback."""
     if len(sys.argv) > 1 and sys.argv[1] in NODES:
         os.execv(sys.executable, [sys.executable, "-m", sys.argv[1], *sys.argv[2:]])
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
+    arguments = take_data_dir(sys.argv)
     from django.core.management import execute_from_command_line
+    from django.db import InterfaceError, OperationalError, ProgrammingError
 
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(arguments)
+    except (InterfaceError, OperationalError, ProgrammingError) as error:
+        if "--traceback" in arguments:
+            raise
+        from console.management.places import no_database
+
+        sys.exit(f"{os.path.basename(arguments[0])} {' '.join(arguments[1:2])}: {no_database(error)}")
+
+
+def take_data_dir(arguments: list[str]) -> list[str]:
+    """The arguments without `--data-dir DIR`, which becomes QMQ_DATA_DIR: Django's settings are read from the environment, before
+    any command parses its flags."""
+    rest = []
+    given = iter(arguments)
+    for argument in given:
+        name, is_whole, value = argument.partition("=")
+        if name != DATA_DIR:
+            rest.append(argument)
+            continue
+        folder = value if is_whole else next(given, "")
+        if not folder:
+            sys.exit(f"{DATA_DIR}: the folder is missing")
+        os.environ["QMQ_DATA_DIR"] = os.path.abspath(folder)
+    return rest
 
 
 if __name__ == "__main__":

@@ -14,7 +14,12 @@ class DelayOptions(NodeOptions):
     data_dir: str = option("var/delay", help="folder for everything this node keeps")
     port: int = option(20885, help="TCP port for clients; 0 takes a free one", minimum=0, maximum=65535)
     admin_port: int = option(20985, help="port of the admin HTTP server; 0 takes a free one", minimum=0, maximum=65535)
-    segment_bytes: int = option(256 * MIB, help="largest size of a segment of the message log; a new log begins with smaller ones", unit="bytes", minimum=1 * MIB)
+    segment_bytes: int = option(
+        256 * MIB,
+        help="largest size of a segment of the message log; a new log begins with smaller ones",
+        unit="bytes",
+        minimum=1 * MIB,
+    )
     checkpoint_bytes: int = option(
         128 * MIB,
         help="the schedule's files are written after this much log, so that a restart replays no more",

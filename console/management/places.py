@@ -1,7 +1,6 @@
 """Flags that commands share: which system on this machine is meant."""
 
 import os
-import sys
 from argparse import ArgumentTypeError
 
 from django.conf import settings
@@ -10,19 +9,32 @@ from django.core.management.base import CommandParser
 PORTS_NEEDED = 9
 
 
+def add_data_dir(parser: CommandParser) -> None:
+    """List `--data-dir` in a command's help; `console.manage` takes its value before the settings are read."""
+    parser.add_argument(
+        "--data-dir", default=str(settings.DATA_DIR), help="the folder with all data; default: QMQ_DATA_DIR, or var"
+    )
+
+
 def add_places(parser: CommandParser) -> None:
     """Add `--data-dir` and `--port-base`."""
-    parser.add_argument("--data-dir", default=os.environ.get("QMQ_DATA_DIR", "var"), help="where everything is kept")
+    add_data_dir(parser)
     parser.add_argument("--port-base", type=_port_base, help="console here, metaserver on the next two, then brokers")
 
 
-def use_data_dir(given: str) -> str:
-    """The folder's whole path. Where settings were read for another one, the process starts again with this one."""
-    data_dir = os.path.abspath(given)
-    if os.path.abspath(settings.DATA_DIR) != data_dir:
-        os.environ["QMQ_DATA_DIR"] = data_dir
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
-    return data_dir
+def no_database(error: Exception) -> str:
+    """What an operator reads when the database refuses: where it was looked for, and how to name another."""
+    reason = str(error).strip().replace("\n", " ")
+    if os.environ.get("QMQ_DATABASE_URL"):
+        return f"the database of QMQ_DATABASE_URL can't be used: {reason}. Check the URL and that the server runs."
+    path = settings.DATABASES["default"]["NAME"]
+    what = "has no tables of ours" if os.path.isfile(path) else "does not exist"
+    if os.path.isfile(path) and "no such table" not in reason:
+        what = f"can't be used: {reason}"
+    return (
+        f"the database {path} {what}. Start the system with `make up` first, or name the folder of a running one with"
+        " --data-dir (the one given to `make up`) or its database with QMQ_DATABASE_URL."
+    )
 
 
 def _port_base(text: str) -> int:

@@ -30,7 +30,12 @@ class NodeOptions:
         choices=("always", "interval", "os"),
     )
     flush_interval_seconds: float = option(0.5, help="with flush=interval, how often to sync", unit="s", minimum=0.01)
-    segment_bytes: int = option(1024 * MIB, help="largest size of a log segment; a new log begins with smaller ones", unit="bytes", minimum=1 * MIB)
+    segment_bytes: int = option(
+        1024 * MIB,
+        help="largest size of a log segment; a new log begins with smaller ones",
+        unit="bytes",
+        minimum=1 * MIB,
+    )
     disk_reserve_bytes: int = option(
         16 * MIB,
         help="free space below which sends are refused, so that what is stored can still be worked off",

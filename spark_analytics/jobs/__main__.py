@@ -95,6 +95,7 @@ def _run(asked: argparse.Namespace, names: list[str]) -> int:
     from django.conf import settings
     from django.db import Error as DatabaseError
 
+    from console.management.places import no_database
     from spark_analytics.jobs.progress import Progress
     from spark_analytics.jobs.runner import Asked, Runner
     from spark_analytics.jobs.scratch import scratch_folder
@@ -132,7 +133,7 @@ def _run(asked: argparse.Namespace, names: list[str]) -> int:
     except (LakeError, QmqError) as error:
         return _complain(str(error), EXIT_UNAVAILABLE)
     except DatabaseError as error:
-        return _complain(f"the database can't be used: {error}", EXIT_UNAVAILABLE)
+        return _complain(no_database(error), EXIT_UNAVAILABLE)
     except KeyboardInterrupt:
         return _complain("interrupted: what was published stays, the rest is due again", EXIT_INTERRUPTED)
     for name, why in report.failed.items():

@@ -5,9 +5,10 @@ import signal
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 
 from console.live.collector import Collector
+from console.management.places import add_data_dir
 from qmq.clock import SystemClock
 
 
@@ -15,6 +16,10 @@ class Command(BaseCommand):
     """The collector of live numbers. Any number may run: one acts."""
 
     help = __doc__ or ""
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Flags."""
+        add_data_dir(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run until SIGTERM or Ctrl-C."""

@@ -24,7 +24,7 @@ from console.demo.run import Options, run
 from console.demo.session import Session
 from console.demo.shop import Shop, read_shop
 from console.launcher import Ports
-from console.management.places import add_places, use_data_dir
+from console.management.places import add_places
 from metaserver.services.changes import ChangeRefused
 from qmq.errors import ConnectionLost, QmqError
 
@@ -70,7 +70,6 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Sign in and run."""
-        use_data_dir(options["data_dir"])
         base = options["port_base"]
         ports = Ports.choose(base)
         meta_url = settings.META_URL if base is None else f"http://127.0.0.1:{ports.meta_http}/meta/address"

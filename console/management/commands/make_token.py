@@ -9,6 +9,7 @@ from console.accounts.models import User
 from console.accounts.roles import Scope
 from console.accounts.services import UP
 from console.accounts.tokens import create_token
+from console.management.places import add_data_dir
 from metaserver.services.changes import ChangeRefused
 
 
@@ -19,6 +20,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Flags."""
+        add_data_dir(parser)
         parser.add_argument("user", help="whose rights it has at most")
         parser.add_argument("--name", required=True, help="what it is for")
         parser.add_argument(

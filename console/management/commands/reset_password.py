@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from console.accounts.services import UP, reset_password
+from console.management.places import add_data_dir
 from metaserver.services.changes import NotFound
 
 
@@ -15,6 +16,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Flags."""
+        add_data_dir(parser)
         parser.add_argument("name", help="the user's name")
         parser.add_argument("--reason", default="", help="for the audit log")
 

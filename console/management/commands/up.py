@@ -4,12 +4,13 @@ import os
 import sys
 from typing import Any
 
+from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
 from console.accounts.services import FIRST_ADMIN, ensure_first_admin
 from console.launcher import main
-from console.management.places import add_places, use_data_dir
+from console.management.places import add_places
 
 
 def show_first_admin() -> None:
@@ -38,7 +39,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Migrate and run."""
-        data_dir = use_data_dir(options["data_dir"])
+        data_dir = os.path.abspath(settings.DATA_DIR)
         os.makedirs(os.path.join(data_dir, "meta"), exist_ok=True)
         call_command("migrate", interactive=False, verbosity=0)
         show_first_admin()
