@@ -78,6 +78,7 @@ class Broker(Node):
             self.refuse_sends,
             self.send_gate,
             BrokerReading(self.store, self.committer, self.clock, self.read_gate, options.group, self.node_id),
+            self.message_bytes_max,
         )
         self.handlers.apply(self.policy)
         self.subject_retention = SubjectRetention(self.store, options.retention_hours)

@@ -19,7 +19,7 @@ from broker_node.subject import Subject
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
 from qmq.daemon.policy import NodePolicy
-from qmq.daemon.send_gate import Refusal, SendGate, first_of
+from qmq.daemon.send_gate import Refusal, SendGate
 from qmq.errors import IllegalName, LogError, ProtocolError
 from qmq.net.server import Connection
 from qmq.protocol.codes import VERSIONS_SERVED, Command, ConsumeFrom, ResponseCode, SendResult
@@ -32,7 +32,7 @@ from qmq.protocol.commands import (
     encode_send_response,
 )
 from qmq.protocol.extensions import EnsureGroupRequest, EnsureGroupResponse, LeaveGroupRequest
-from qmq.protocol.frames import Frame
+from qmq.protocol.frames import MESSAGE_BYTES_MAX, Frame
 from qmq.protocol.names import check_consumer_id, check_group, check_subject, retry_subject
 from qmq.protocol.scan import BadChecksum, Run, scan_batch
 
@@ -83,6 +83,7 @@ class Handlers:
         refuse_sends: Callable[[], str],
         send_gate: SendGate,
         reading: BrokerReading,
+        message_bytes_max: int = MESSAGE_BYTES_MAX,
     ) -> None:
         self._store = store
         self._delivery = delivery
@@ -90,6 +91,7 @@ class Handlers:
         self._clock = clock
         self._refuse_sends = refuse_sends
         self._send_gate = send_gate
+        self._message_bytes_max = message_bytes_max
         self._pull_gate = PullGate()
         self.polls = LongPolls(clock, on_expired=self._expired, on_due=self.wake)
         self.counters = HandlerCounters()
@@ -152,7 +154,8 @@ class Handlers:
     # --- send ------------------------------------------------------------------------------------------------------
 
     def _send(self, connection: Connection, frame: Frame) -> None:
-        runs, failures = scan_batch(frame.buffer, frame.body_at, frame.body_at + len(frame.body))
+        body_end = frame.body_at + len(frame.body)
+        runs, failures = scan_batch(frame.buffer, frame.body_at, body_end, message_bytes_max=self._message_bytes_max)
         data = memoryview(frame.buffer)
         reason = self._refuse_sends()
         if reason:
@@ -186,7 +189,7 @@ class Handlers:
                 self.counters.policy_refused_messages[refusal.reason] += run.count - taken
                 failures += _refused(frame, run.raw_begins[taken:], refusal)
             if taken:
-                let_in.append(first_of(run, taken))
+                let_in.append(run.part(0, taken))
         return let_in
 
     def _refuse_runs(
@@ -296,6 +299,7 @@ class Handlers:
     def _answer(self, pull: ParkedPull, answer: Delivered) -> None:
         head = PULL_RESPONSE_HEAD.pack(answer.pull_begin, -1)
         body = b"".join([head, *answer.raws])
+        pull.connection.holds(pull.frame, len(body))
         self._committer.when_synced(
             answer.wait_for, lambda: pull.connection.reply(pull.frame, ResponseCode.SUCCESS, body)
         )

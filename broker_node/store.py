@@ -18,6 +18,7 @@ from broker_node.progress_log import PROGRESS_ENTRY_BYTES, encode_progress
 from broker_node.subject import Group, Subject
 from qmq.clock import Clock
 from qmq.errors import QmqError
+from qmq.log.commit import RECORD_HEAD_BYTES_MAX
 from qmq.log.disk import Disk
 from qmq.log.index import DenseIndex, HandleCache
 from qmq.log.log import SegmentedLog
@@ -31,6 +32,8 @@ logger = logging.getLogger("qmq.broker.store")
 TAIL_FLUSH_BYTES = 256 * 1024
 """An index's entries in memory are written to its file when they reach this; checkpoints write the rest."""
 
+RUN_BYTES_MAX = 8 << 20
+"""Messages of one send that become one record of the log, unless a single one is larger."""
 WITHHELD_MAX = 100_000
 """Damaged messages remembered, so that they are looked for in the log once and not at every pull."""
 
@@ -200,12 +203,16 @@ class MessageStore:
     ) -> int:
         """Add a run's messages to the log; they get their sequences now and become visible when synced.
 
-        Returns the record's log offset: answers wait until `synced_end` is above it.
+        A long run becomes several records of about RUN_BYTES_MAX. Returns the last one's log offset: answers wait until
+        `synced_end` is above it.
         """
-        appended = self.message_log.append_run(run, body, subject.next_sequence, stored_at_ms, origin, subject.name)
-        subject.next_sequence += run.count
-        self._unsynced.append(_Unsynced(appended.record_offset, subject, run, appended.entries_offset, stored_at_ms))
-        return appended.record_offset
+        for part in run.split(min(RUN_BYTES_MAX, self.log.record_bytes_max - RECORD_HEAD_BYTES_MAX)):
+            record, entries = self.message_log.append_run(
+                part, body, subject.next_sequence, stored_at_ms, origin, subject.name
+            )
+            subject.next_sequence += part.count
+            self._unsynced.append(_Unsynced(record, subject, part, entries, stored_at_ms))
+        return record
 
     def act(self, subject: Subject, group: Group, action: Action) -> int:
         """Add an action to the log and apply it; returns the record's log offset."""

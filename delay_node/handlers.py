@@ -15,7 +15,7 @@ from delay_node.schedule_log import flags_and_times
 from delay_node.store import DelayStore, LimitReached
 from delay_node.trusted_clock import TrustedClock
 from qmq.daemon.committer import Committer
-from qmq.daemon.send_gate import SendGate, first_of
+from qmq.daemon.send_gate import SendGate
 from qmq.errors import IllegalName, LogError, ProtocolError, QmqError
 from qmq.net.server import Connection
 from qmq.protocol.codes import VERSIONS_SERVED, Command, ResponseCode, SendResult
@@ -160,7 +160,7 @@ class Handlers:
                 for begin in run.raw_begins[taken:]:
                     failures.append(SendFailure(_id_of(data, begin), refusal.result, refusal.remark))
             if taken:
-                let_in.append(first_of(run, taken))
+                let_in.append(run.part(0, taken))
         return let_in
 
     def _dues(self, run: Run, data: memoryview, now_ms: int) -> tuple[NDArray[np.int64], dict[int, str]]:

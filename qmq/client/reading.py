@@ -19,7 +19,7 @@ from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, QmqError, Rea
 from qmq.net.discovery import meta_url
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import Fields
-from qmq.protocol.frames import FRAME_BYTES_MAX, Frame, FrameReader, encode_request
+from qmq.protocol.frames import Frame, FrameReader, encode_request
 from qmq.protocol.reading import (
     GROUP_CURSOR,
     INDEX_ENTRY_BYTES,
@@ -56,7 +56,7 @@ BACKOFF_SECONDS_MAX = 3.0
 STRAY_ANSWERS_MAX = 100
 """Answers to nothing that was asked, in a row, after which the connection is given up."""
 ADDRESS_BYTES_MAX = 1_000
-ANSWER_BYTES_MAX = 4 * FRAME_BYTES_MAX
+ANSWER_BYTES_MAX = 64 << 20
 """Largest answer taken: a node may be set to take larger messages than our default."""
 
 Page = TypeVar("Page", EntriesPage, MessagesPage, SchedulePage)

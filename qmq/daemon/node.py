@@ -24,7 +24,7 @@ from qmq.daemon.policy import NO_POLICY, NodePolicy, PolicyFile, decode_policy
 from qmq.daemon.read_gate import ReadGate
 from qmq.daemon.send_gate import SendGate
 from qmq.errors import ProtocolError
-from qmq.log.commit import FlushPolicy
+from qmq.log.commit import RECORD_HEAD_BYTES_MAX, FlushPolicy
 from qmq.log.disk import Disk, SystemDisk
 from qmq.log.log import SegmentedLog
 from qmq.net.server import Connection, FrameServer, ServerLimits
@@ -80,6 +80,11 @@ class Node(ABC):
     @abstractmethod
     def open_store(self, budget: FileBudget) -> SegmentedLog:
         """Recover what is kept; the log that commits are written to."""
+
+    @property
+    def message_bytes_max(self) -> int:
+        """Largest message taken: as the option says, or less where the log's segments are small."""
+        return min(self.options.message_bytes_max, self.log.record_bytes_max - RECORD_HEAD_BYTES_MAX)
 
     @abstractmethod
     def build(self) -> AdminHttp:
@@ -151,6 +156,8 @@ class Node(ABC):
             limits=ServerLimits(
                 connections_max=budget.connections,
                 frame_bytes_max=options.frame_bytes_max,
+                large_frames_bytes_max=options.large_frames_bytes_max,
+                in_flight_total_bytes_max=options.in_flight_total_bytes_max,
                 in_flight_bytes_max=options.in_flight_bytes_max,
             ),
             logger=logging.getLogger(f"qmq.{self.kind}.net"),

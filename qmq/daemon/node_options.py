@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from qmq.daemon.options import option
+from qmq.protocol.frames import FRAME_BYTES_MAX, MESSAGE_BYTES_MAX
 
 MIB = 1 << 20
 READ_BYTES_PER_SECOND = 16 * MIB
@@ -49,7 +50,30 @@ class NodeOptions:
         minimum=MIB,
     )
     checkpoint_seconds: float = option(60.0, help="a checkpoint is made at least this often", unit="s", minimum=1)
-    frame_bytes_max: int = option(16 * MIB, help="largest frame a client may send", unit="bytes", minimum=64 * 1024)
+    message_bytes_max: int = option(
+        MESSAGE_BYTES_MAX,
+        help="largest message; a larger one is refused, the rest of its batch is stored",
+        unit="bytes",
+        minimum=64 * 1024,
+    )
+    frame_bytes_max: int = option(
+        FRAME_BYTES_MAX,
+        help="largest frame a client may send; official producers send 30 messages at a time, whatever their size",
+        unit="bytes",
+        minimum=64 * 1024,
+    )
+    large_frames_bytes_max: int = option(
+        512 * MIB,
+        help="memory for frames above 1 MiB that are being received, of all connections; further ones wait unread",
+        unit="bytes",
+        minimum=64 * 1024,
+    )
+    in_flight_total_bytes_max: int = option(
+        1024 * MIB,
+        help="bytes of unanswered requests of all connections; reading pauses above it",
+        unit="bytes",
+        minimum=64 * 1024,
+    )
     connections_max: int = option(10_000, help="most client connections", minimum=1)
     in_flight_bytes_max: int = option(
         64 * MIB,

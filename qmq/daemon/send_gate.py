@@ -136,12 +136,3 @@ class SendGate:
             return run.count, None
         taken = rule.admit(run, self._clock.monotonic())
         return taken, None if taken == run.count else rule.refusal
-
-
-def first_of(run: Run, count: int) -> Run:
-    """A run's first messages; `count` is at least 1."""
-    if count == run.count:
-        return run
-    sizes = run.raw_sizes()
-    end = run.raw_begins[count - 1] + sizes[count - 1]
-    return Run(run.subject, run.begin, end, run.raw_begins[:count], run.crcs[:count], run.tag_bits[:count])

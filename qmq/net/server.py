@@ -8,13 +8,13 @@ import asyncio
 import errno
 import logging
 import socket
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import cast
 
 from qmq.clock import Clock
-from qmq.errors import ProtocolError
+from qmq.errors import ProtocolError, SettingError
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.frames import FRAME_BYTES_MAX, HEADER_BYTES, Frame, FrameReader, response_header
 
@@ -26,7 +26,9 @@ ACCEPT_RETRY_SECONDS = 1.0
 """Until new connections are looked at again when there was no file descriptor, or no memory, for one."""
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 CHECK_SECONDS = 1.0
-"""How often deadlines of connections are looked at."""
+"""How often deadlines of connections are checked."""
+LARGE_FRAME_BYTES = 1 << 20
+"""An unfinished frame above this size takes room of `large_frames_bytes_max`; smaller ones are bounded by `connections_max`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +39,21 @@ class ServerLimits:
     """A further connection is closed at once and counted."""
     frame_bytes_max: int = FRAME_BYTES_MAX
     """A larger frame closes its connection, by its header alone."""
+    large_frames_bytes_max: int = 512 << 20
+    """Unfinished large frames of all connections together, by the sizes in their headers. A further one is not read until there is
+    room for all of it, in the order of arrival; its connection stays open."""
     in_flight_bytes_max: int = 64 << 20
-    """Bytes of unanswered requests of a connection; above it, the connection is not read until half is answered."""
+    """Bytes of unanswered requests of a connection, and of answers that wait for the disk; above it, no further request is
+    handled or read until half is answered."""
     in_flight_requests_max: int = 4096
     """Unanswered requests of a connection; as above."""
+    in_flight_total_bytes_max: int = 1 << 30
+    """The sum of `in_flight_bytes_max` over all connections; above it, no connection that has unanswered requests is read."""
     half_frame_seconds: float = 30.0
-    """A frame that is not whole this long after its first byte closes its connection."""
+    """A frame that is not complete this long after its first byte closes its connection; the time to receive a large frame at
+    `frame_bytes_per_second_min` is added."""
+    frame_bytes_per_second_min: int = 1 << 20
+    """The slowest rate at which a large frame may arrive."""
     write_buffer_bytes_max: int = 8 << 20
     """Answers that the peer has not read; above it, the connection is not read either."""
     write_stall_seconds: float = 60.0
@@ -63,11 +74,52 @@ class ServerMetrics:
     half_frames: int = 0
     write_stalls: int = 0
     paused: int = 0
+    large_frames_waited: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
 
 
 Handler = Callable[["Connection", Frame], None]
+
+
+class LargeFrames:
+    """Grants room for unfinished large frames, to one connection after the other in the order of their requests.
+
+    Room is granted for the whole frame before its body is read: if connections took room as bytes arrive, many frames could be
+    half read at the limit and none of them ever completed.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self._free = bytes_max
+        self._granted: dict[Connection, int] = {}
+        self._waiting: dict[Connection, int] = {}
+
+    def request(self, connection: "Connection", size: int) -> bool:
+        """Ask for room; False: wait, `Connection.large_frame_granted` is called later."""
+        if self._waiting or size > self._free:
+            self._waiting[connection] = size
+            return False
+        self._grant(connection, size)
+        return True
+
+    def _grant(self, connection: "Connection", size: int) -> None:
+        self._free -= size
+        self._granted[connection] = size
+
+    def release(self, connection: "Connection") -> None:
+        """The connection's frame is complete, or the connection is gone: give its room to those that wait."""
+        self._waiting.pop(connection, None)
+        self._free += self._granted.pop(connection, 0)
+        ready = []
+        while self._waiting:
+            following, size = next(iter(self._waiting.items()))
+            if size > self._free:
+                break
+            del self._waiting[following]
+            self._grant(following, size)
+            ready.append(following)
+        for following in ready:
+            following.large_frame_granted()
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -81,7 +133,12 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._unanswered: dict[int, int] = {}
         self._in_flight_bytes = 0
+        self._deferred: deque[Frame] = deque()
+        """Frames that were received together with others and exceed the limits: handled once requests are answered."""
+        self._has_large_frame = False
+        self._waits_for_room = False
         self._out: list[bytes | memoryview] = []
+        self._out_bytes = 0
         self._flush_scheduled = False
         self._is_reading_paused = False
         self._half_since: float | None = None
@@ -114,8 +171,23 @@ class Connection(asyncio.BufferedProtocol):
         except ProtocolError as error:
             self._bad_frame(error)
             return
+        self._handle(frames)
+        if self.is_closed:
+            return
+        if self._reader.error is not None:
+            self._bad_frame(self._reader.error)
+            return
+        self._watch_unfinished(has_frames=bool(frames))
+        self._pause_if_over()
+
+    def _handle(self, frames: Iterable[Frame]) -> None:
+        """Hand requests to the handler until a limit is reached; the rest waits in `_deferred`."""
+        if self._deferred:
+            self._deferred.extend(frames)
+            return
         handler, requests = self._server.handler, self._metrics.requests
-        for frame in frames:
+        following = iter(frames)
+        for frame in following:
             if frame.is_response:
                 self._metrics.ignored_responses += 1
                 continue
@@ -123,28 +195,44 @@ class Connection(asyncio.BufferedProtocol):
             if not frame.is_one_way:
                 size = HEADER_BYTES + len(frame.body)
                 self._unanswered[id(frame)] = size
-                self._in_flight_bytes += size
+                self._add_in_flight(size)
             try:
                 handler(self, frame)
             except Exception:
                 self._metrics.handler_errors += 1
                 self._server.logger.exception("%s: command %d failed", self.peer, frame.code)
                 self.reply(frame, ResponseCode.BROKER_ERROR)
-        if self._reader.error is not None:
-            self._bad_frame(self._reader.error)
-            return
+            if self._is_over():
+                self._deferred.extend(following)
+
+    def _watch_unfinished(self, *, has_frames: bool) -> None:
+        """Follow the frame whose bytes have arrived in part: its deadline, and its room if it is large."""
         if not self._reader.pending_bytes:
             self._half_since = None
-        elif frames or self._half_since is None:
+        elif has_frames or self._half_since is None:
             self._half_since = self._server.clock.monotonic()
-        self._pause_if_over()
+        if self._has_large_frame and has_frames:
+            self._has_large_frame = False
+            self._server.large_frames.release(self)
+        size = self._reader.unfinished_bytes
+        if size > LARGE_FRAME_BYTES and not self._has_large_frame:
+            self._has_large_frame = True
+            self._waits_for_room = not self._server.large_frames.request(self, size)
+            self._metrics.large_frames_waited += self._waits_for_room
+
+    def large_frame_granted(self) -> None:
+        """There is room for the large frame that this connection has announced."""
+        self._waits_for_room = False
+        self._server.loop.call_soon(self._resume_if_under)
 
     def eof_received(self) -> bool:
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
+        self._add_in_flight(-self._in_flight_bytes)
         self._unanswered.clear()
+        self._deferred.clear()
         self._server.release(self)
         for callback in self._close_callbacks:
             callback()
@@ -165,9 +253,11 @@ class Connection(asyncio.BufferedProtocol):
         size = self._unanswered.pop(id(frame), None)
         if size is None or self.is_closed or self._transport is None:
             return
-        self._in_flight_bytes -= size
-        self._out.append(response_header(frame, code, sum(map(len, parts))))
+        self._add_in_flight(-size)
+        answer_bytes = sum(map(len, parts))
+        self._out.append(response_header(frame, code, answer_bytes))
         self._out.extend(parts)
+        self._out_bytes += answer_bytes
         self._flush_soon()
 
     def push(self, data: bytes) -> None:
@@ -179,7 +269,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def drop(self, frame: Frame) -> None:
         """A request will never be answered: its sender asked again."""
-        self._in_flight_bytes -= self._unanswered.pop(id(frame), 0)
+        self._add_in_flight(-self._unanswered.pop(id(frame), 0))
+        if self._is_reading_paused:
+            self._flush_soon()
+
+    def holds(self, frame: Frame, answer_bytes: int) -> None:
+        """Count an answer that is complete in memory and waits for the disk: many pulls in one read would otherwise hold
+        gigabytes before the first answer is written."""
+        size = self._unanswered.get(id(frame))
+        if size is not None:
+            self._unanswered[id(frame)] = size + answer_bytes
+            self._add_in_flight(answer_bytes)
 
     def on_close(self, callback: Callable[[], None]) -> None:
         """Call back once when the connection is gone."""
@@ -204,11 +304,16 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
+    def _add_in_flight(self, size: int) -> None:
+        self._in_flight_bytes += size
+        self._server.add_in_flight(size)
+
     def _flush(self) -> None:
         self._flush_scheduled = False
         if self._out and not self.is_closed and self._transport is not None:
             data = b"".join(self._out)
             self._out.clear()
+            self._out_bytes = 0
             self._metrics.bytes_out += len(data)
             self._transport.write(data)
         if self._server.is_closing:
@@ -234,30 +339,54 @@ class Connection(asyncio.BufferedProtocol):
             self._in_flight_bytes > self._limits.in_flight_bytes_max
             or len(self._unanswered) > self._limits.in_flight_requests_max
             or self._stalled_since is not None
+            or self._out_bytes > self._limits.write_buffer_bytes_max
+            or (self._server.is_over and bool(self._unanswered))
         )
 
     def _pause_if_over(self) -> None:
-        if not self._is_reading_paused and self._transport is not None and self._is_over():
+        if self._is_reading_paused or self._transport is None:
+            return
+        if self._waits_for_room or self._deferred or self._is_over():
             self._is_reading_paused = True
             self._metrics.paused += 1
             self._transport.pause_reading()
+            if self._server.is_over:
+                self._server.wait_for_answers(self)
 
     def _resume_if_under(self) -> None:
-        if (
-            self._is_reading_paused
-            and self._transport is not None
-            and not self.is_closed
-            and self._stalled_since is None
-            and self._in_flight_bytes <= self._limits.in_flight_bytes_max // 2
-            and len(self._unanswered) <= self._limits.in_flight_requests_max // 2
-        ):
+        """Handle what was deferred, then read again, as far as the limits allow."""
+        if not self._is_reading_paused or self._transport is None or self.is_closed:
+            return
+        while self._is_under() and self._deferred:
+            frames, self._deferred = self._deferred, deque()
+            self._handle(frames)
+        if self._is_under() and not self._waits_for_room and not self._deferred:
             self._is_reading_paused = False
+            if self._half_since is not None:
+                self._half_since = self._server.clock.monotonic()
             self._transport.resume_reading()
 
+    def _is_under(self) -> bool:
+        if self._server.is_over and self._unanswered:
+            self._server.wait_for_answers(self)
+            return False
+        return (
+            not self.is_closed
+            and self._stalled_since is None
+            and self._out_bytes <= self._limits.write_buffer_bytes_max
+            and self._in_flight_bytes <= self._limits.in_flight_bytes_max // 2
+            and len(self._unanswered) <= self._limits.in_flight_requests_max // 2
+        )
+
+    def total_is_under(self) -> None:
+        """Enough requests of all connections are answered."""
+        self._resume_if_under()
+
     def check(self, now: float) -> None:
-        """Close when a deadline has passed."""
+        """Close when a deadline has passed. The time for which this side did not read does not count."""
         half_for = 0.0 if self._half_since is None or self._is_reading_paused else now - self._half_since
-        if half_for > self._limits.half_frame_seconds:
+        limits = self._limits
+        if half_for > limits.half_frame_seconds + self._reader.unfinished_bytes / limits.frame_bytes_per_second_min:
             self._metrics.half_frames += 1
             self._server.logger.warning(
                 "%s: half a frame (%d bytes), then silence; connection closed",
@@ -289,7 +418,18 @@ class FrameServer:
         self.handler = handler
         self.clock = clock
         self.limits = limits or ServerLimits()
+        if self.limits.large_frames_bytes_max < self.limits.frame_bytes_max:
+            raise SettingError(
+                f"large_frames_bytes_max is {self.limits.large_frames_bytes_max}, below frame_bytes_max"
+                f" ({self.limits.frame_bytes_max}): the largest frame would wait forever"
+            )
         self.metrics = ServerMetrics()
+        self.large_frames = LargeFrames(self.limits.large_frames_bytes_max)
+        self.in_flight_bytes = 0
+        """Of all connections."""
+        self.is_over = False
+        """`in_flight_total_bytes_max` was exceeded, and more than half of it is still unanswered."""
+        self._waiting: dict[Connection, None] = {}
         self.logger = logger or logging.getLogger("qmq.net")
         self.connections: set[Connection] = set()
         self._listener: socket.socket | None = None
@@ -378,7 +518,27 @@ class FrameServer:
         """A connection is gone."""
         self.connections.discard(connection)
         self.metrics.connections = len(self.connections)
+        self._waiting.pop(connection, None)
+        self.large_frames.release(connection)
         self.answers_changed()
+
+    def add_in_flight(self, size: int) -> None:
+        """Follow the sum over all connections; when it is back at half of the limit, connections are read again."""
+        self.in_flight_bytes += size
+        if not self.is_over:
+            self.is_over = self.in_flight_bytes > self.limits.in_flight_total_bytes_max
+        elif self.in_flight_bytes <= self.limits.in_flight_total_bytes_max // 2:
+            self.is_over = False
+            self.loop.call_soon(self._resume_waiting)
+
+    def wait_for_answers(self, connection: Connection) -> None:
+        """Resume this connection when enough requests of all connections are answered."""
+        self._waiting[connection] = None
+
+    def _resume_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for connection in waiting:
+            connection.total_is_under()
 
     def _check(self) -> None:
         now = self.clock.monotonic()

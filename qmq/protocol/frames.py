@@ -12,8 +12,11 @@ from qmq.protocol.codes import CURRENT_VERSION
 
 MAGIC = 0xDEC10ADE
 HEADER_BYTES = 24
-FRAME_BYTES_MAX = 16 << 20
-"""Default limit of a whole frame. QMQ has none; Kafka's default for a request is 100 MiB, NATS' for a message 1 MiB."""
+MESSAGE_BYTES_MAX = 8 << 20
+"""Default limit of one message. RocketMQ's default is 4 MiB, Pulsar's 5 MiB; a QMQ server has none."""
+FRAME_BYTES_MAX = 256 << 20
+"""Default limit of a whole frame. The official producer sends 30 messages at a time, whatever their size, and cannot be asked for
+smaller batches: a frame holds 30 of the largest messages."""
 
 FLAG_RESPONSE = 1
 FLAG_ONE_WAY = 2
@@ -106,7 +109,18 @@ class FrameReader:
     error is raised by the next call.
     """
 
-    __slots__ = ("_begin", "_buffer", "_end", "_frame_bytes_max", "_largest", "_read_bytes", "_reads", "_view", "error")
+    __slots__ = (
+        "_begin",
+        "_buffer",
+        "_end",
+        "_frame_bytes_max",
+        "_largest",
+        "_read_bytes",
+        "_reads",
+        "_view",
+        "error",
+        "unfinished_bytes",
+    )
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._frame_bytes_max = frame_bytes_max
@@ -117,6 +131,8 @@ class FrameReader:
         self._largest = 0
         self._reads = 0
         self._read_bytes = 0
+        self.unfinished_bytes = 0
+        """Size of the frame that is not complete yet, as its header says; 0 until its header is complete."""
         self.error: ProtocolError | None = None
         """Why nothing more can be read, once a header was bad."""
 
@@ -183,6 +199,7 @@ class FrameReader:
             at += needed
             needed = 0
         self._begin = at
+        self.unfinished_bytes = needed
         if self.error is not None:
             if not frames:
                 raise self.error

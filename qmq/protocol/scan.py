@@ -9,6 +9,7 @@ Nearly all batches hold messages of one shape (same lengths everywhere), so the 
 compiled struct and the next message is tried against it with one call; any difference falls back to the plain walk.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from struct import Struct
@@ -18,6 +19,7 @@ from zlib import crc32
 from qmq.errors import IllegalName, ProtocolError
 from qmq.protocol.codes import SendResult
 from qmq.protocol.commands import SendFailure
+from qmq.protocol.frames import MESSAGE_BYTES_MAX
 from qmq.protocol.messages import FLAG_TAGS, KEY_CREATED
 from qmq.protocol.names import MESSAGE_ID_CHARS_MAX, TAGS_MAX, VALUE_BYTES_MAX, check_subject
 
@@ -68,6 +70,29 @@ class Run:
         sizes.append(self.end - begins[-1])
         return sizes
 
+    def part(self, first: int, last: int) -> "Run":
+        """The messages [first, last) as a run of their own; at least one."""
+        if (first, last) == (0, self.count):
+            return self
+        begin = self.raw_begins[first] - CRC_BYTES
+        end = self.raw_begins[last] - CRC_BYTES if last < self.count else self.end
+        return Run(
+            self.subject, begin, end, self.raw_begins[first:last], self.crcs[first:last], self.tag_bits[first:last]
+        )
+
+    def split(self, bytes_max: int) -> Iterator["Run"]:
+        """Runs of at most `bytes_max` bytes each, in order; a larger message is a run of its own."""
+        if self.end - self.begin <= bytes_max:
+            yield self
+            return
+        first = 0
+        for last in range(1, self.count + 1):
+            end = self.raw_begins[last] - CRC_BYTES if last < self.count else self.end
+            if last > first + 1 and end - (self.raw_begins[first] - CRC_BYTES) > bytes_max:
+                yield self.part(first, last - 1)
+                first = last - 1
+        yield self.part(first, self.count)
+
 
 def tag_digest(tags: list[bytes]) -> int:
     """A 64-bit set of the tags, one bit a tag: a message can only match a filter whose bits it holds."""
@@ -77,17 +102,20 @@ def tag_digest(tags: list[bytes]) -> int:
     return bits
 
 
-def scan_batch(data: bytes | bytearray, begin: int = 0, end: int | None = None) -> tuple[list[Run], list[SendFailure]]:
+def scan_batch(
+    data: bytes | bytearray, begin: int = 0, end: int | None = None, *, message_bytes_max: int = MESSAGE_BYTES_MAX
+) -> tuple[list[Run], list[SendFailure]]:
     """Check a SEND body, data[begin:end], and cut it into runs; messages that may not be stored come back as failures.
 
-    Places in the runs count from the start of `data`, which has to stay as it is.
+    Places in the runs count from the start of `data`, which has to stay as it is. A message whose entry has more than
+    `message_bytes_max` bytes is a failure of its own; the rest of the batch is not affected.
 
     Raises:
         BadChecksum: an entry's CRC is wrong.
         ProtocolError: the bytes are not a row of entries, or an entry lacks its id or subject; nothing of it may be
             stored (the reference answers such a request 51 as a whole).
     """
-    return _Scanner(data, begin, len(data) if end is None else end).scan()
+    return _Scanner(data, begin, len(data) if end is None else end, message_bytes_max).scan()
 
 
 def walk_stored(entries: memoryview, subject: str) -> Run:
@@ -171,7 +199,8 @@ class _Template:
 
 
 class _Scanner:
-    def __init__(self, data: bytes | bytearray, begin: int, end: int) -> None:
+    def __init__(self, data: bytes | bytearray, begin: int, end: int, message_bytes_max: int) -> None:
+        self._message_bytes_max = message_bytes_max
         self._data = data
         self._begin = begin
         self._end = end
@@ -256,6 +285,10 @@ class _Scanner:
         if crc32(self._view[position + CRC_BYTES : end]) != crc:
             raise BadChecksum(f"message {self._count} of the batch has a wrong CRC")
         lengths, created = self._read_attributes(at, end)
+        if end - position > self._message_bytes_max:
+            problem = (
+                f"{end - position} bytes, the limit of one message is {self._message_bytes_max} (message_bytes_max)"
+            )
         problem = problem or _too_long(message_id) or self._created_problem(created) or _too_wide(lengths)
         self._count += 1
         text_id = message_id.decode("utf-8", "replace")

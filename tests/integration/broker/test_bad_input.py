@@ -239,3 +239,40 @@ async def test_a_graceful_stop_answers_what_is_under_way(tmp_path: Path) -> None
         found = (await client.pull(group="all"))[1]
         assert len(found) >= len(answered)
         assert set(got) <= set(found)
+
+
+def large(n: int, size: int) -> Message:
+    """A message of about `size` bytes, in properties as long as official consumers read."""
+    properties = {f"part{i}": "x" * 31_000 for i in range(size // 31_000)}
+    return Message("orders", f"large{n}", {**CREATED, **properties})
+
+
+async def test_thirty_large_messages_in_one_frame_are_stored(tmp_path: Path) -> None:
+    """The official producer sends 30 messages at a time, whatever their size, and has no way to send fewer."""
+    async with running_broker(tmp_path, segment_bytes=64 << 20) as broker, connected(broker) as client:
+        await client.begin()
+        assert not await client.send(*(large(n, 2_500_000) for n in range(30)))
+        got: list[str] = []
+        while len(got) < 30:
+            begin, ids = await client.pull(limit=30, last=len(got) - 1)
+            assert begin == len(got)
+            got += ids
+        assert got == [f"large{n}" for n in range(30)]
+        assert not broker.server.metrics.bad_frames
+
+
+async def test_a_message_that_is_too_large_is_refused_alone(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, message_bytes_max=1_000_000) as broker, connected(broker) as client:
+        await client.begin()
+        failures = await client.send(message(0), large(1, 1_100_000), message(2), large(3, 900_000))
+        assert {key: failure.result for key, failure in failures.items()} == {"large1": SendResult.BLOCK}
+        assert "the limit of one message is 1000000 (message_bytes_max)" in failures["large1"].remark
+        assert (await client.pull())[1] == ["m0", "m2", "large3"]
+
+
+async def test_a_message_that_no_segment_can_hold_is_refused_alone(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, segment_bytes=1 << 20) as broker, connected(broker) as client:
+        await client.begin()
+        failures = await client.send(large(0, 1_100_000), *(large(n, 400_000) for n in range(1, 5)))
+        assert {key: failure.result for key, failure in failures.items()} == {"large0": SendResult.BLOCK}
+        assert (await client.pull())[1] == [f"large{n}" for n in range(1, 5)]

@@ -8,7 +8,7 @@ import pytest
 import uvloop
 
 from qmq.clock import ManualClock
-from qmq.errors import CallTimeout, ConnectionLost
+from qmq.errors import CallTimeout, ConnectionLost, SettingError
 from qmq.net.caller import Caller
 from qmq.net.server import Connection, FrameServer, ServerLimits
 from qmq.protocol.frames import FLAG_ONE_WAY, FLAG_RESPONSE, Frame, encode_request
@@ -154,3 +154,170 @@ async def test_nobody_listening_is_said_with_the_address() -> None:
         host, port = server.address
     with pytest.raises(ConnectionLost, match=f"{host}:{port}"):
         await Caller(host, port).connect()
+
+
+# --- memory of all connections ---------------------------------------------------------------------------------------
+
+MIB = 1 << 20
+
+
+class Peers:
+    """Clients that write bytes as they like; all are closed at the end."""
+
+    def __init__(self, server: FrameServer) -> None:
+        self._server = server
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def __aenter__(self) -> "Peers":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        await asyncio.sleep(0)
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """One more client."""
+        reader, writer = await asyncio.open_connection(*self._server.address)
+        self._writers.append(writer)
+        return reader, writer
+
+
+def received(server: FrameServer) -> list[int]:
+    """Bytes of unfinished frames that each connection holds."""
+    return sorted(connection._reader.pending_bytes for connection in server.connections)
+
+
+async def test_large_frames_beyond_the_budget_wait_unread_and_are_all_handled_in_the_end() -> None:
+    handled: list[int] = []
+
+    def handler(connection: Connection, frame: Frame) -> None:
+        handled.append(frame.opaque)
+        connection.reply(frame, 0)
+
+    limits = {"frame_bytes_max": 4 * MIB, "large_frames_bytes_max": 5 * MIB}
+    async with serving(handler, **limits) as server, Peers(server) as clients:
+        frames = [encode_request(10, 100 + n, bytes(3 * MIB)) for n in range(4)]
+        peers = []
+        for frame in frames:
+            peers.append(await clients.connect())
+            peers[-1][1].write(frame[: 2 * MIB])
+            await eventually_async(lambda n=len(peers): len([r for r in received(server) if r]) == n)
+        # The first has its room and is read on; of the others no more than one read has come in.
+        await eventually_async(lambda: received(server)[-1] == 2 * MIB)
+        assert server.metrics.large_frames_waited == 3
+        assert sum(received(server)[:-1]) < 3 * MIB
+        # Small requests of others are not affected.
+        async with calling(server) as caller:
+            assert (await caller.call(10, timeout_s=20)).code == 0
+        for (_, writer), frame in zip(reversed(peers), reversed(frames), strict=True):
+            writer.write(frame[2 * MIB :])
+        for reader, _ in peers:
+            assert await reader.readexactly(24)
+        assert [opaque for opaque in handled if opaque >= 100] == [100, 101, 102, 103], (
+            "room is given in the order of arrival"
+        )
+
+
+async def test_a_peer_that_is_gone_gives_its_room_back() -> None:
+    limits = {"frame_bytes_max": 4 * MIB, "large_frames_bytes_max": 4 * MIB}
+    async with serving(lambda c, f: c.reply(f, 0), **limits) as server, Peers(server) as clients:
+        _, first = await clients.connect()
+        first.write(encode_request(10, 1, bytes(3 * MIB))[: 2 * MIB])
+        await eventually_async(lambda: received(server) == [2 * MIB])
+        reader, second = await clients.connect()
+        second.write(encode_request(10, 2, bytes(3 * MIB)))
+        await eventually_async(lambda: server.metrics.large_frames_waited == 1)
+        first.transport.abort()
+        assert await reader.readexactly(24)
+
+
+async def test_the_time_to_receive_a_large_frame_follows_its_size_and_waiting_does_not_count() -> None:
+    clock = ManualClock()
+    limits = {
+        "frame_bytes_max": 4 * MIB, "large_frames_bytes_max": 4 * MIB, "half_frame_seconds": 30,
+        "frame_bytes_per_second_min": MIB // 10,
+    }  # fmt: skip
+    async with serving(lambda c, f: c.reply(f, 0), clock, **limits) as server, Peers(server) as clients:
+        _, first = await clients.connect()
+        reader, second = await clients.connect()
+        first.write(encode_request(10, 1, bytes(3 * MIB))[: 2 * MIB])
+        await eventually_async(lambda: received(server) == [0, 2 * MIB])
+        second.write(encode_request(10, 2, bytes(3 * MIB)))
+        await eventually_async(lambda: server.metrics.large_frames_waited == 1)
+        clock.advance(59)
+        server._check()
+        assert len(server.connections) == 2
+        clock.advance(2)
+        server._check()  # 30 s, and 30 s for 3 MiB at the slowest rate
+        assert await reader.readexactly(24), "it was given the room of the one that was too slow"
+        assert server.metrics.half_frames == 1
+
+
+def test_a_budget_that_the_largest_frame_does_not_fit_in_is_refused() -> None:
+    with pytest.raises(SettingError, match="large_frames_bytes_max is 99, below frame_bytes_max"):
+        FrameServer("", 0, lambda c, f: None, clock=ManualClock(), limits=ServerLimits(large_frames_bytes_max=99))
+
+
+async def test_requests_of_one_read_beyond_the_limit_are_handled_once_others_are_answered() -> None:
+    """4,096 pulls of 8 MiB fit in one read: all of them handled at once would take 32 GiB."""
+    kept: list[tuple[Connection, Frame]] = []
+
+    def handler(connection: Connection, frame: Frame) -> None:
+        connection.holds(frame, 1000)
+        kept.append((connection, frame))
+
+    async with serving(handler, in_flight_bytes_max=5000) as server, calling(server) as caller:
+        answers = [caller.call_soon(10, b"") for _ in range(40)]
+        await eventually_async(lambda: server.metrics.paused == 1)
+        assert len(kept) == 5
+        at = 0
+        while at < 40:
+            await eventually_async(lambda at=at: len(kept) > at)
+            assert len(kept) - at <= 5
+            connection, frame = kept[at]
+            connection.reply(frame, 0)
+            at += 1
+        assert [(await answer).opaque for answer in answers] == [frame.opaque for _, frame in kept]
+
+
+async def test_answers_that_were_not_written_yet_count_as_well() -> None:
+    handled = 0
+
+    def handler(connection: Connection, frame: Frame) -> None:
+        nonlocal handled
+        handled += 1
+        most.append(connection._out_bytes)
+        connection.reply(frame, 0, bytes(10_000))
+
+    most: list[int] = []
+    async with serving(handler, write_buffer_bytes_max=50_000) as server, calling(server) as caller:
+        await asyncio.gather(*(caller.call(10, timeout_s=20) for _ in range(200)))
+        assert handled == 200
+        assert max(most) <= 60_000
+        assert server.metrics.write_stalls == 0
+
+
+async def test_the_limit_of_all_connections_together_pauses_those_with_unanswered_requests() -> None:
+    kept: list[tuple[Connection, Frame]] = []
+    async with serving(lambda c, f: kept.append((c, f)), in_flight_total_bytes_max=1000) as server:
+        async with calling(server) as one, calling(server) as two:
+            first = one.call_soon(10, bytes(900))
+            await eventually_async(lambda: len(kept) == 1)
+            second = two.call_soon(10, bytes(900))
+            await eventually_async(lambda: len(kept) == 2)
+            assert server.is_over
+            later = two.call_soon(11, b"")
+            # A connection without unanswered requests is still served.
+            async with calling(server) as three:
+                third = three.call_soon(12, b"")
+                await eventually_async(lambda: len(kept) == 3)
+                assert [frame.code for _, frame in kept] == [10, 10, 12]
+                for connection, frame in kept[:2]:
+                    connection.reply(frame, 0)
+                await eventually_async(lambda: [frame.code for _, frame in kept] == [10, 10, 12, 11])
+                for connection, frame in kept[2:]:
+                    connection.reply(frame, 0)
+                await asyncio.gather(first, second, third, later)
+        await eventually_async(lambda: not server.connections)
+        assert server.in_flight_bytes == 0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from qmq.clock import ManualClock
 from qmq.daemon import policy as p
 from qmq.daemon.policy import EMPTY_POLICY, NodePolicy, PolicyFile, SubjectPolicy, decode_policy, encode_policy
-from qmq.daemon.send_gate import SendGate, TokenBucket, first_of
+from qmq.daemon.send_gate import SendGate, TokenBucket
 from qmq.errors import ProtocolError
 from qmq.protocol.codes import SendResult
 from qmq.protocol.messages import encode_entry
@@ -289,7 +289,7 @@ def test_a_clock_that_stands_or_a_bucket_in_debt_gives_nothing() -> None:
 def test_the_first_messages_of_a_run_are_a_run(count: int, taken: int) -> None:
     data, run = run_of("s", count)
     taken = min(taken, count)
-    first = first_of(run, taken)
+    first = run.part(0, taken)
     alone, failures = scan_batch(data[first.begin : first.end])
     assert not failures
     assert alone[0] == first

@@ -1,5 +1,8 @@
 """The broker's scanner agrees with the plain decoder, and refuses what would poison a consumer."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -145,3 +148,33 @@ def test_messages_in_an_answer_are_counted_by_their_lengths() -> None:
     assert walk_raws(memoryview(raws)) == 7
     with pytest.raises(ProtocolError):
         walk_raws(memoryview(raws[:-30]))
+
+
+@given(sizes=st.lists(st.integers(0, 400), min_size=1, max_size=30), bytes_max=st.integers(1, 3000))
+def test_a_long_run_is_split_into_runs_of_a_size_without_losing_a_message(sizes: list[int], bytes_max: int) -> None:
+    body = bytes(
+        body_of(*(replace(message(n), properties={**CREATED, "d": "x" * size}) for n, size in enumerate(sizes)))
+    )
+    (run,), _ = scan_batch(body)
+    parts = list(run.split(bytes_max))
+    assert [place for part in parts for place in part.raw_begins] == run.raw_begins
+    assert [crc for part in parts for crc in part.crcs] == run.crcs
+    assert b"".join(body[part.begin : part.end] for part in parts) == body
+    assert all(part.end - part.begin <= bytes_max or part.count == 1 for part in parts)
+    for part in parts:
+        (alone,), failures = scan_batch(body[part.begin : part.end])
+        assert (alone.count, failures) == (part.count, [])
+    for part, following in pairwise(parts):
+        first = following.part(0, 1)
+        assert part.end - part.begin + first.end - first.begin > bytes_max, "each is as long as it may be"
+
+
+def test_a_message_above_the_limit_is_a_failure_of_its_own_whatever_its_shape() -> None:
+    small, large = message(0), replace(message(0), properties={**CREATED, "d": "x" * 500})
+    body = bytes(
+        body_of(*(replace(small, message_id=f"s{n}") for n in range(5)), large, small, small, large, large, small)
+    )
+    runs, failures = scan_batch(body, message_bytes_max=400)
+    assert sum(run.count for run in runs) == 8
+    assert [failure.result for failure in failures] == [SendResult.BLOCK] * 3
+    assert "the limit of one message is 400 (message_bytes_max)" in failures[0].remark
