@@ -6,7 +6,7 @@ its own loop longer than a lease, nobody expires for one full expiry: its own si
 
 import logging
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
@@ -308,11 +308,15 @@ class Directory:
             return self._usable(route.writable, client_type)
         return self._usable(route.broker_groups, client_type)
 
-    def any_usable(self, client_type: int) -> tuple[BrokerGroupRoute, ...]:
-        """A few groups that a client of this type can use, whatever the subject."""
+    def any_usable(self, client_type: int, keep: Collection[str] = ()) -> tuple[BrokerGroupRoute, ...]:
+        """A few groups that a client of this type can use, whatever the subject; of those in `keep`, the usable ones first."""
         kind = GroupKind.DELAY if client_type == ClientType.DELAY_PRODUCER else GroupKind.BROKER
         found = self._usable(sorted(name for name, g in self.groups.items() if g.row.kind is kind), client_type)
-        return found if len(found) <= GROUPS_PER_ANSWER else tuple(self._rng.sample(found, GROUPS_PER_ANSWER))
+        if len(found) <= GROUPS_PER_ANSWER:
+            return found
+        kept = [group for group in found if group.name in keep][:GROUPS_PER_ANSWER]
+        others = [group for group in found if group.name not in keep]
+        return (*kept, *self._rng.sample(others, GROUPS_PER_ANSWER - len(kept)))
 
     def _usable(self, names: Iterable[str], client_type: int) -> tuple[BrokerGroupRoute, ...]:
         now_ms = self._clock.wall_ms()

@@ -26,6 +26,7 @@ from qmq.protocol.commands import (
 )
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.protocol.frames import Frame, encode_request
+from qmq.protocol.primitives import Writer
 from tests.support.waiting import eventually_async
 
 
@@ -123,7 +124,7 @@ async def test_a_registration_that_can_not_be_served_is_answered_when_a_group_ap
     async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as client, peer(metaserver) as node:
         for client_type in (ClientType.PRODUCER, ClientType.CONSUMER, ClientType.DELAY_PRODUCER):
             client.ask("orders", client_type, "g")
-        await eventually_async(lambda: metaserver.handlers.counters.kept == 3)
+        await eventually_async(lambda: metaserver.handlers.counters.held == 3)
         assert client.pushed == []
         await node.register("g1")
         await eventually_async(lambda: len(client.pushed) == 2)
@@ -131,6 +132,18 @@ async def test_a_registration_that_can_not_be_served_is_answered_when_a_group_ap
         await node.register("d1", kind="delay")
         await eventually_async(lambda: len(client.pushed) == 3)
         assert client.answers()[2].broker_groups[0].name == "d1"
+
+
+@pytest.mark.parametrize(("code", "echoed"), [("9", 9), ("x", 3), ("", 3), ("300", 3), ("-1", -1)])
+async def test_f6_an_unknown_client_type_is_answered_like_other(tmp_path: Path, code: str, echoed: int) -> None:
+    """Trap T1: always answer. A number that fits is echoed, as clients match answers by it."""
+    async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as client:
+        entries = {"subject": "orders", "clientTypeCode": code, "clientId": "c", "requestType": "y"}
+        frame = await client.caller.call(Command.CLIENT_REGISTER, Writer().strmap(entries).done(), timeout_s=20)
+        assert frame.code == ResponseCode.SUCCESS
+        answer = ClientRegisterResponse.decode(frame.body, 9)
+        assert (answer.subject, answer.client_type, answer.broker_groups) == ("orders", echoed, ())
+        assert len(metaserver.handlers.registrations) == 0
 
 
 async def test_a_silent_group_goes_offline_clients_hear_of_it_and_it_comes_back_by_itself(tmp_path: Path) -> None:
