@@ -11,16 +11,17 @@ from aiohttp import web
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from metaserver import route_file
 from metaserver.directory import LEASE_SECONDS, Directory, LiveGroup
 from metaserver.keeper import Keeper
 from metaserver.options import MetaOptions
 from metaserver.repository import Repository
+from metaserver.route_file import RouteFile
 from metaserver.server import MetaHandlers
 from metaserver.snapshot import Metadata, Route
 from qmq.clock import Clock, SystemClock
 from qmq.daemon.admin_http import AdminHttp, BadRequest, number
 from qmq.daemon.read_gate import ReadGate
+from qmq.log.disk import Disk, SystemDisk
 from qmq.net.server import FrameServer, ServerLimits
 
 logger = logging.getLogger("qmq.meta")
@@ -30,7 +31,7 @@ RELOAD_SECONDS = 1.0
 """How often the database is asked whether other metaservers or operators changed anything; read again if so."""
 ROUTE_FILE_SECONDS = 5.0
 ROUTE_FILE_ALONE_SECONDS = 1.0
-"""How often the route file is looked after while something is stored nowhere else: the database is away, or behind."""
+"""How often the route file is saved, if it changed, while something is stored nowhere else: the database is away, or behind."""
 SUBJECTS_PER_PAGE = 1_000
 FRAME_BYTES_MAX = 1 << 20
 
@@ -44,14 +45,14 @@ class Metaserver:
         repository: Repository,
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        disk: Disk | None = None,
     ) -> None:
         self.options = options
         self.clock: Clock = clock or SystemClock()
         self.directory = Directory(self.clock, rng or random.Random(), subject_groups_min=options.subject_groups_min)
         self.read_gate = ReadGate(self.clock, token=options.read_token, bytes_per_second=0)
         self._repository = repository
-        self._route_file = os.path.join(options.data_dir, "routes.json")
-        self._saved: object = None
+        self.route_file = RouteFile(disk or SystemDisk(), os.path.join(options.data_dir, "routes.json"))
         self._stop = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -66,7 +67,7 @@ class Metaserver:
         metadata = await self.keeper.load()
         from_file = metadata is None
         if metadata is None:
-            metadata = route_file.load(self._route_file)
+            metadata = await self.route_file.load()
             logger.warning("starting %s", "from the route file" if metadata else "with no routes known")
         if metadata is not None:
             self.directory.load(metadata, from_file=from_file)
@@ -126,7 +127,8 @@ class Metaserver:
         await self.http.close()
         self._stop.set()
         await asyncio.wait(self._tasks)
-        self._save_route_file()
+        await self.route_file.save(self.directory.metadata())
+        self.route_file.close()
         logger.info("metaserver stopped")
 
     def _tick(self) -> None:
@@ -171,27 +173,16 @@ class Metaserver:
                 self.keeper.route(route)
 
     async def _keep_route_file(self) -> None:
-        """Beside the reloading, which a database that stands still holds up."""
+        """Save the route file; apart from `_reload`, which waits for the database."""
         save_at = 0.0
         while not self._stop.is_set():
             now = self.clock.monotonic()
             if now >= save_at or self.keeper.waiting:
                 save_at = now + ROUTE_FILE_SECONDS
-                self._save_route_file()
+                await self.route_file.save(self.directory.metadata())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ROUTE_FILE_ALONE_SECONDS):
                     await self._stop.wait()
-
-    def _save_route_file(self) -> None:
-        metadata = self.directory.metadata()
-        state = (metadata.broker_groups, {n.node_id: n.address for n in metadata.nodes}, metadata.routes)
-        if state == self._saved:
-            return
-        try:
-            route_file.save(self._route_file, metadata)
-            self._saved = state
-        except OSError as error:
-            logger.warning("the route file can't be written: %s", error)
 
     # --- pages -----------------------------------------------------------------------------------------------------
 
@@ -209,10 +200,17 @@ class Metaserver:
                 "tcp": self.tcp_address,
                 "database": f"down: {self.keeper.problem}" if self.keeper.problem else "up",
                 "not_stored_yet": self.keeper.waiting,
+                "route_file": self._route_file_state(),
                 "subjects": len(self.directory.routes),
             },
             "broker_groups": [self._group(live) for _, live in sorted(self.directory.groups.items())],
         }
+
+    def _route_file_state(self) -> str:
+        file = self.route_file
+        if file.save_problem:
+            return f"not written: {file.save_problem}"
+        return f"unreadable at the start: {file.load_problem}" if file.load_problem else "ok"
 
     def _group(self, live: LiveGroup) -> dict[str, Any]:
         row, node, directory = live.row, live.node, self.directory
@@ -298,6 +296,30 @@ class _MetaMetrics(Collector):
             ),
             GaugeMetricFamily("qmq_meta_database_up", "1 when the database answers", 0 if meta.keeper.problem else 1),
             GaugeMetricFamily("qmq_meta_unstored_things", "Changes not stored yet", meta.keeper.waiting),
+            CounterMetricFamily(
+                "qmq_meta_route_file_failures",
+                "Loads and saves of the route file that failed",
+                meta.route_file.failures,
+            ),
+            GaugeMetricFamily(
+                "qmq_meta_route_file_saved",
+                "1 when the last save of the route file succeeded",
+                0 if meta.route_file.save_problem else 1,
+            ),
+            GaugeMetricFamily(
+                "qmq_meta_registrations", "Registrations that get pushed routes", len(meta.handlers.registrations)
+            ),
+            GaugeMetricFamily(
+                "qmq_meta_held_registrations",
+                "Registrations that wait for a usable broker group",
+                meta.handlers.registrations.pending_count,
+            ),
+            CounterMetricFamily(
+                "qmq_meta_registrations_over_limit", "Registrations that get no pushed routes", counters.over_limit
+            ),
+            CounterMetricFamily(
+                "qmq_meta_route_checks", "Registrations compared with a changed route", counters.route_checks
+            ),
             GaugeMetricFamily("qmq_meta_connections", "Connections", meta.tcp.metrics.connections),
             GaugeMetricFamily("qmq_meta_subjects", "Subjects routed", len(meta.directory.routes)),
         ]

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from metaserver.choices import GroupKind, GroupState
@@ -260,6 +261,23 @@ async def test_f32_a_metaserver_started_without_its_database_goes_on_from_its_ro
             assert {g.name for g in client.answers()[0].broker_groups} == {"g1", "g2"}
     finally:
         AwayRepository.is_away = False
+
+
+async def test_an_unreadable_route_file_is_logged_as_an_error_and_shown(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "routes.json").write_text('{"broker_groups": [')
+    monkeypatch.setattr(AwayRepository, "is_away", True)
+    async with running(tmp_path, ManualClock(), AwayRepository()) as metaserver:
+        errors = [record.message for record in caplog.records if record.levelname == "ERROR"]
+        assert len(errors) == 1
+        assert "routes.json is unreadable" in errors[0]
+        pages = "http://{}:{}".format(*metaserver.http.address)
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"{pages}/meta/cluster") as answer:
+                assert "unreadable at the start" in (await answer.json())["metaserver"]["route_file"]
+            async with session.get(f"{pages}/metrics") as answer:
+                assert "qmq_meta_route_file_failures_total 1.0" in await answer.text()
 
 
 async def test_a_route_that_another_metaserver_stored_first_holds(tmp_path: Path) -> None:
