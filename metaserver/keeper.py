@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from metaserver.repository import Repository, Unstorable
-from metaserver.snapshot import BrokerGroup, ClientSeen, Metadata, Node, Route
+from metaserver.snapshot import BrokerGroup, ClientSeen, Leases, Metadata, Node, Route
 from qmq.clock import Clock
 
 T = TypeVar("T")
@@ -70,6 +70,14 @@ class Keeper:
         self.problem = ""
         return metadata
 
+    async def leases(self) -> Leases | None:
+        """What metaservers stored of nodes and of themselves; None when the store is away."""
+        try:
+            return await self._in_thread(self._repository.leases)
+        except Exception as error:  # noqa: BLE001 - as in `load`
+            self._failed(error)
+            return None
+
     async def _in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
@@ -119,14 +127,15 @@ class Keeper:
         return len(self._routes) + len(self._groups) + len(self._nodes) + len(self._clients)
 
     @property
-    def _has_work(self) -> bool:
+    def has_work(self) -> bool:
+        """Whether anything waits to be written."""
         return self._beat is not None or self.waiting > 0
 
     async def run(self, stop: asyncio.Event) -> None:
         """Write until `stop`; what is left then is tried once."""
         failed = 0
         while not stop.is_set():
-            if not self._has_work:
+            if not self.has_work:
                 self._wake.clear()
                 await _either(stop, self._wake, None)
                 continue

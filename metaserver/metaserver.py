@@ -72,6 +72,8 @@ class Metaserver:
         if metadata is not None:
             self.directory.load(metadata, from_file=from_file)
         self._has_file_only = from_file and metadata is not None
+        self._reloaded_at = self._steady_since = self.clock.monotonic()
+        self._failures_seen = self.keeper.failures
         options = self.options
         self.tcp = FrameServer(
             options.host,
@@ -136,30 +138,31 @@ class Metaserver:
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
     async def _reload(self) -> None:
-        """Take up what others changed in the database, and say that we live."""
-        looked_at = steady_since = self.clock.monotonic()
-        failures = self.keeper.failures
+        """Reload once a second until the stop."""
         while not self._stop.is_set():
             try:
                 async with asyncio.timeout(RELOAD_SECONDS):
                     await self._stop.wait()
             except TimeoutError:
-                pass
-            else:
-                return
-            metadata = await self.keeper.load()
-            if metadata is not None:
-                reloaded = self.directory.load(metadata)
-                self.handlers.reloaded(reloaded)
-                if self._has_file_only:
-                    self._has_file_only = False
-                    self._store_what_only_the_file_had(metadata)
-            now = self.clock.monotonic()
-            if now - looked_at > LEASE_SECONDS or self.keeper.failures != failures:
-                # A pause of ours, or of the database: nobody was heard, or nothing was stored, in between.
-                steady_since, failures = now, self.keeper.failures
-            looked_at = now
-            self.keeper.beat(self.tcp_address, now - steady_since)
+                await self.reload()
+
+    async def reload(self) -> None:
+        """Take over what others changed in the database, and record there that this metaserver runs."""
+        metadata = await self.keeper.load()
+        if metadata is not None:
+            self.handlers.reloaded(self.directory.load(metadata))
+            if self._has_file_only:
+                self._has_file_only = False
+                self._store_what_only_the_file_had(metadata)
+        leases = await self.keeper.leases()
+        if leases is not None:
+            self.handlers.peers_observed(self.directory.observe_peers(leases))
+        now = self.clock.monotonic()
+        if now - self._reloaded_at > LEASE_SECONDS or self.keeper.failures != self._failures_seen:
+            # After a pause of this process, or of the database: heartbeats were not received, or not stored, in between.
+            self._steady_since, self._failures_seen = now, self.keeper.failures
+        self._reloaded_at = now
+        self.keeper.beat(self.tcp_address, now - self._steady_since)
 
     def _store_what_only_the_file_had(self, stored: Metadata) -> None:
         """Whoever wrote the file had no time to store it; nobody else will, because to us it is nothing new."""

@@ -6,7 +6,7 @@ Reads and writes happen in a thread of their own: the event loop never waits for
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -149,12 +149,8 @@ def decode(data: bytes) -> Metadata:
         for route in content["routes"]
     )
     rules = {subject: _rule(rule) for subject, rule in content.get("rules", {}).items()}
-    return Metadata(groups, nodes, routes, rules, frozenset(_paused(content.get("paused", ()))))
-
-
-def _paused(content: Iterable[Any]) -> Iterator[tuple[str, str, str]]:
-    for subject, group, consumer in content:
-        yield subject, group, consumer
+    paused = frozenset((subject, group, consumer) for subject, group, consumer in content.get("paused", ()))
+    return Metadata(groups, nodes, routes, rules, paused)
 
 
 def _rule(values: dict[str, Any]) -> SubjectRule:

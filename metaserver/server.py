@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState
-from metaserver.directory import Directory, Registered, Reloaded
+from metaserver.directory import Directory, Observed, Registered, Reloaded
 from metaserver.keeper import Keeper
 from metaserver.registrations import Registration, RegistrationLimits, Registrations, SentRoute, is_pushed
 from metaserver.snapshot import ClientSeen, Route
@@ -231,10 +231,18 @@ class MetaHandlers:
     def reloaded(self, reloaded: Reloaded) -> None:
         """Push what operators, or other metaservers, changed."""
         self.routes_changed(reloaded.subjects)
-        for row in reloaded.heard:
-            self._keeper.group(row, "it is heard")
         for name in reloaded.broker_groups:
             logger.info("broker group %s is %s now", name, self._directory.groups[name].state)
+            self._group_changed(name)
+
+    def peers_observed(self, observed: Observed) -> None:
+        """Push the states that other metaservers stored, and store again what they contradict."""
+        for row in observed.contradicted:
+            self._keeper.group(row, "its master sends heartbeats")
+        for name in observed.broker_groups:
+            logger.info(
+                "broker group %s is %s, reported by another metaserver", name, self._directory.groups[name].state
+            )
             self._group_changed(name)
 
     def route_stored(self, route: Route) -> None:
@@ -287,7 +295,7 @@ class MetaHandlers:
             state, seen_at_ms = GroupState.OFFLINE, -1
             if live is not None and is_master:
                 state = live.state
-                if live.was_heard:
+                if live.has_heartbeat:
                     seen_at_ms = now_ms - round(self._directory.heartbeat_age(live) * 1000)
             lines.append(
                 NodeLine(
