@@ -9,6 +9,8 @@ from metaserver.choices import GroupKind, GroupState
 from metaserver.directory import EXPIRY_SECONDS, LEASE_SECONDS, PEER_EXPIRY_SECONDS, Directory
 from metaserver.snapshot import BrokerGroup, Leases, Metadata, Node, StoredLease
 from qmq.clock import ManualClock
+from qmq.protocol.codes import BrokerRequestType
+from qmq.protocol.extensions import NodeRegisterRequest
 
 GROUP = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "a", ("a",))
 NODE = Node("a", "g1", 0, "10.0.0.1:1", "", "1", 0)
@@ -106,3 +108,25 @@ def test_a_stored_state_is_followed_once() -> None:
     live = observer.directory.groups["g1"]
     assert live.node is not None
     assert (live.state, live.node.address) == (GroupState.READ_ONLY, "10.0.0.1:2")
+
+
+def heartbeat(observer: Observer, address: str) -> None:
+    """Received here."""
+    request = NodeRegisterRequest(BrokerRequestType.HEARTBEAT, "g1", "a", "broker", 0, address, "", 1, 1, 0, 0, "1")
+    assert observer.directory.register(request).answer.accepted
+
+
+def test_a_group_whose_heartbeats_arrive_here_is_never_followed() -> None:
+    observer = Observer()
+    for second in range(3):
+        observer.second(second)
+    heartbeat(observer, "10.0.0.1:2")
+    # Stored by the other metaserver before the node moved: an older address, and an older verdict.
+    observed = observer.directory.observe_peers(Leases((StoredLease(GROUP, NODE, 8, False),)))
+    assert (observed.broker_groups, observed.contradicted) == ([], [])
+    offline = StoredLease(replace(GROUP, state=GroupState.OFFLINE), NODE, 9, False)
+    observed = observer.directory.observe_peers(Leases((offline,)))
+    live = observer.directory.groups["g1"]
+    assert (observed.broker_groups, observed.contradicted) == ([], [live.row])
+    assert live.node is not None
+    assert (live.state, live.node.address) == (GroupState.READ_WRITE, "10.0.0.1:2")
