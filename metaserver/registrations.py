@@ -151,6 +151,8 @@ class Registrations:
         client = self._clients[registration.connection]
         if self.pending_count >= self._limits.pending_max or client.pending >= self._limits.pending_per_connection_max:
             return False
+        # The answer needs the header alone; the body would keep a whole receive buffer in memory.
+        frame.body, frame.buffer = memoryview(b""), bytearray()
         registration.pending = frame
         self.pending_count += 1
         client.pending += 1

@@ -88,7 +88,7 @@ class Server:
         self._handle(connection, Command.CLIENT_REGISTER, request.encode(9))
 
     def _handle(self, connection: FakeConnection, code: int, body: bytes) -> None:
-        self.handlers.handle(connection, Frame(code, 9, 0, 0, code, memoryview(body), bytearray(), 0))  # type: ignore[arg-type]
+        self.handlers.handle(connection, Frame(code, 9, 0, 0, code, memoryview(body), bytearray(body), 0))  # type: ignore[arg-type]
 
 
 def test_a_group_change_checks_each_registration_of_its_subjects_once() -> None:
@@ -196,6 +196,15 @@ def test_a_held_registration_is_not_removed_as_stale() -> None:
     server.ask(connection, "new")
     server.node("g1")
     assert {a.subject for a in connection.answers()} == {"waits", "new"}
+
+
+def test_a_held_request_keeps_no_receive_buffer() -> None:
+    server, connection = Server(), FakeConnection()
+    server.ask(connection, "orders")
+    server.node("g1")
+    ((frame, _, _),) = connection.replies
+    assert (len(frame.body), len(frame.buffer)) == (0, 0)
+    assert connection.answers()[0].subject == "orders"
 
 
 def test_a_held_registration_that_is_repeated_is_answered_once() -> None:
