@@ -52,6 +52,8 @@ class Metaserver:
         self.directory = Directory(self.clock, rng or random.Random(), subject_groups_min=options.subject_groups_min)
         self.read_gate = ReadGate(self.clock, token=options.read_token, bytes_per_second=0)
         self._repository = repository
+        self.tcp_address = ""
+        """The address given to clients."""
         self.route_file = RouteFile(disk or SystemDisk(), os.path.join(options.data_dir, "routes.json"))
         self._stop = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -100,6 +102,8 @@ class Metaserver:
         )
         await self.tcp.start()
         await self.http.start()
+        # Kept: the listener is closed before the last reload ends.
+        self.tcp_address = f"{options.advertise_host or options.host}:{self.tcp.address[1]}"
         self._tasks = [
             self._loop.create_task(self.keeper.run(self._stop)),
             self._loop.create_task(self._reload()),
@@ -188,11 +192,6 @@ class Metaserver:
                     await self._stop.wait()
 
     # --- pages -----------------------------------------------------------------------------------------------------
-
-    @property
-    def tcp_address(self) -> str:
-        """What clients are told."""
-        return f"{self.options.advertise_host or self.options.host}:{self.tcp.address[1]}"
 
     async def _address(self, _: web.Request) -> str:
         return self.tcp_address

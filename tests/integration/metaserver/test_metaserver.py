@@ -1,6 +1,8 @@
 """The metaserver over real sockets: routing, leases, pushes, and going on without its database."""
 
+import asyncio
 import random
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -278,6 +280,34 @@ async def test_an_unreadable_route_file_is_logged_as_an_error_and_shown(
                 assert "unreadable at the start" in (await answer.json())["metaserver"]["route_file"]
             async with session.get(f"{pages}/metrics") as answer:
                 assert "qmq_meta_route_file_failures_total 1.0" in await answer.text()
+
+
+class SlowRepository(MemoryRepository):
+    """Answers whether anything changed when it is allowed to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked, self.may_answer = threading.Event(), threading.Event()
+        self.may_answer.set()
+
+    def changes(self) -> int:
+        self.is_asked.set()
+        assert self.may_answer.wait(20)
+        return super().changes()
+
+
+async def test_a_stop_during_a_reload_is_no_error(tmp_path: Path) -> None:
+    repository = SlowRepository()
+    async with running(tmp_path, ManualClock(), repository) as metaserver:
+        repository.is_asked.clear()
+        repository.may_answer.clear()
+        reload = asyncio.ensure_future(metaserver.reload())
+        await eventually_async(repository.is_asked.is_set)
+        closing = asyncio.ensure_future(metaserver.close())
+        await eventually_async(lambda: metaserver.tcp.is_closing)
+        repository.may_answer.set()
+        await closing
+        await reload
 
 
 async def test_a_route_that_another_metaserver_stored_first_holds(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from django.db import connection
 
 from metaserver.choices import GroupState
 from metaserver.directory import EXPIRY_SECONDS, PEER_EXPIRY_SECONDS
@@ -41,7 +42,11 @@ class SharedRepository(OrmRepository):
         if self.is_away:
             raise ConnectionError("the database is away")
         with self._lock:
-            return super()._run(call)
+            try:
+                return super()._run(call)
+            finally:
+                # Each metaserver has a thread of its own, which ends with its connection open otherwise.
+                connection.close()
 
 
 class Pair:
