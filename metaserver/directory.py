@@ -1,18 +1,20 @@
 """What a metaserver knows right now: groups with their leases, and routes. In memory, no I/O, time handed in.
 
-Leases are judged by the metaserver's own monotonic clock, from when a heartbeat was received. After a start, or a pause of
-its own loop longer than a lease, nobody expires for one full expiry: its own silence is not theirs.
+Leases are judged by this metaserver's own monotonic clock: from when it received a heartbeat, or observed in the database that
+another metaserver had stored one. Clocks of different machines are never compared. After a start, or a pause of its own loop
+longer than a lease, no group expires for one full expiry. With a live peer and the database away none expires either, as the
+peer may receive the heartbeats.
 """
 
 import logging
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
 from metaserver.policies import Policies, policies_of
 from metaserver.routing import SUBJECT_GROUPS_MIN, assign, is_usable
-from metaserver.snapshot import BrokerGroup, Metadata, Node, Route, SubjectRule
+from metaserver.snapshot import BrokerGroup, Leases, Metadata, Node, Route, StoredLease, SubjectRule
 from qmq.clock import Clock
 from qmq.daemon.policy import NodePolicy
 from qmq.errors import ProtocolError
@@ -25,6 +27,9 @@ logger = logging.getLogger("qmq.meta")
 HEARTBEAT_SECONDS = 1.0
 LEASE_SECONDS = 4.0
 EXPIRY_SECONDS = 6.0
+PEER_EXPIRY_SECONDS = 10.0
+"""Expiry of a group whose heartbeats another metaserver receives: EXPIRY_SECONDS, the 3 s until a heartbeat is stored (at
+most NODE_STORE_SECONDS and a heartbeat after the last stored one), and 1 s until it is read here."""
 assert HEARTBEAT_SECONDS * 2 < LEASE_SECONDS < EXPIRY_SECONDS, (
     "a lease outlives a lost heartbeat and ends before expiry"
 )
@@ -37,16 +42,23 @@ SUBJECTS_MAX = 1_000_000
 
 @dataclass(slots=True)
 class LiveGroup:
-    """A broker group and its master's last sign of life."""
+    """A broker group and its master's last heartbeats."""
 
     row: BrokerGroup
     node: Node | None
-    heard_at: float
+    heartbeat_at: float
+    """When this metaserver received the last one, or loaded the group."""
     reported: GroupState
-    """What the master said of itself."""
+    """The state that the master reported."""
     is_expired: bool = False
-    was_heard: bool = False
-    """Since this metaserver started; else `heard_at` is when it was loaded."""
+    has_heartbeat: bool = False
+    """Whether a metaserver received one since this metaserver started."""
+    received_here: bool = False
+    """Whether this metaserver received one."""
+    stored_lease_us: int | None = None
+    """The stored lease, as last observed."""
+    peer_heartbeat_at: float | None = None
+    """When this metaserver last observed a heartbeat stored by another metaserver."""
     reason: str = ""
     policy_version: str = ""
     """The policy that the master applies; "" when it did not say."""
@@ -80,8 +92,16 @@ class Reloaded:
     """Whose routes are other ones now."""
     broker_groups: set[str]
     """Whose state operators changed."""
-    heard: tuple[BrokerGroup, ...] = ()
-    """Which the database has as offline, and we hear."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What other metaservers had stored."""
+
+    broker_groups: list[str]
+    """Groups with another state or address than before."""
+    contradicted: list[BrokerGroup]
+    """Rows of groups whose heartbeats arrive here, and which are stored with another state."""
 
 
 class Directory:
@@ -101,6 +121,10 @@ class Directory:
         self._subjects_of: dict[str, set[str]] = {}
         self._grace_until = clock.monotonic() + EXPIRY_SECONDS
         self._ticked_at = clock.monotonic()
+        self._peers: dict[str, tuple[int, float | None]] = {}
+        """Other metaservers: (when it last stored that it runs, when that was last observed to change)."""
+        self._peers_observed_at = clock.monotonic()
+        self._has_peers = False
 
     def load(self, metadata: Metadata, *, from_file: bool = False) -> Reloaded:
         """Take what the database, or the last snapshot, holds; what is known live already stays.
@@ -110,7 +134,7 @@ class Directory:
         now = self._clock.monotonic()
         for node in metadata.nodes:
             self.nodes.setdefault(node.node_id, node)
-        changed_groups, stored, heard = set(), set(), []
+        changed_groups, stored = set(), set()
         for row in metadata.broker_groups:
             stored.add(row.name)
             live = self.groups.get(row.name)
@@ -121,8 +145,6 @@ class Directory:
             if live.row.operator_state != row.operator_state:
                 live.row = replace(live.row, operator_state=row.operator_state)
                 changed_groups.add(row.name)
-            if row.state is GroupState.OFFLINE and live.state is not GroupState.OFFLINE:
-                heard.append(live.row)
         for name in self._stored_groups - stored:
             # An operator removed it. A node that still runs comes back with its next heartbeat.
             if name in self.groups and self.groups[name].state is GroupState.OFFLINE:
@@ -140,7 +162,69 @@ class Directory:
                 self.set_policies(policies_of(metadata, self.routes))
         except ProtocolError as error:
             logger.error("nodes keep the policies they have: %s", error)
-        return Reloaded(changed_subjects, changed_groups, tuple(heard))
+        return Reloaded(changed_subjects, changed_groups)
+
+    def observe_peers(self, leases: Leases) -> Observed:
+        """Follow what other metaservers stored of groups whose heartbeats they receive. To be called about once a second."""
+        now = self._clock.monotonic()
+        self._observe_metaservers(leases.peers, now)
+        changed, contradicted = [], []
+        for lease in leases.groups:
+            live = self.groups.get(lease.group.name)
+            if live is None:
+                continue
+            if live.stored_lease_us not in (None, lease.stored_at_us) and not lease.is_own:
+                live.peer_heartbeat_at, live.has_heartbeat = now, True
+            live.stored_lease_us = lease.stored_at_us
+            if self._follows(live, lease, now):
+                if self._follow(live, lease):
+                    changed.append(lease.group.name)
+            elif self._is_received_here(live, now) and lease.group.state != live.row.state:
+                contradicted.append(live.row)
+        return Observed(changed, contradicted)
+
+    def _observe_metaservers(self, peers: Mapping[str, int], now: float) -> None:
+        for name in self._peers.keys() - peers.keys():
+            del self._peers[name]
+        for name, stored_at_us in peers.items():
+            last = self._peers.get(name)
+            if last is None:
+                self._peers[name] = (stored_at_us, None)
+            elif last[0] != stored_at_us:
+                self._peers[name] = (stored_at_us, now)
+        self._has_peers = any(at is not None and now - at <= PEER_EXPIRY_SECONDS for _, at in self._peers.values())
+        self._peers_observed_at = now
+
+    def _follows(self, live: LiveGroup, lease: StoredLease, now: float) -> bool:
+        """Whether the stored state of a group replaces the own one."""
+        if lease.group.state is GroupState.OFFLINE:
+            return not self._is_received_here(live, now)
+        is_recent = live.received_here and now - live.heartbeat_at <= 2 * HEARTBEAT_SECONDS
+        return not is_recent and self._is_live_at_peer(live, now)
+
+    def _follow(self, live: LiveGroup, lease: StoredLease) -> bool:
+        """Replace the own state of a group by the stored one; whether clients see a difference."""
+        before = live.state, live.node.address if live.node is not None else ""
+        live.row, live.node, live.reported = lease.group, lease.node, lease.group.state
+        live.is_expired = lease.group.state is GroupState.OFFLINE
+        if not lease.is_own:
+            # What this metaserver stored itself may be older than what it knows.
+            self.nodes[lease.node.node_id] = lease.node
+        if before == (live.state, lease.node.address):
+            return False
+        live.reason = "another metaserver reports it offline" if live.is_expired else ""
+        return True
+
+    @staticmethod
+    def _is_received_here(live: LiveGroup, now: float) -> bool:
+        return live.received_here and now - live.heartbeat_at <= EXPIRY_SECONDS
+
+    @staticmethod
+    def _is_live_at_peer(live: LiveGroup, now: float) -> bool:
+        return live.peer_heartbeat_at is not None and now - live.peer_heartbeat_at <= PEER_EXPIRY_SECONDS
+
+    def _is_silent(self, live: LiveGroup, now: float) -> bool:
+        return now - live.heartbeat_at > EXPIRY_SECONDS and not self._is_live_at_peer(live, now)
 
     def metadata(self) -> Metadata:
         """Everything, to be kept."""
@@ -202,9 +286,9 @@ class Directory:
             live = self.groups[row.name] = LiveGroup(row, node, now, reported)
         else:
             row = replace(live.row, state=reported, master=request.node_id, in_sync=(request.node_id,))
-            live.row, live.node, live.heard_at, live.reported = row, node, now, reported
+            live.row, live.node, live.heartbeat_at, live.reported = row, node, now, reported
             live.is_expired = False
-        live.was_heard = True
+        live.has_heartbeat = live.received_here = True
         live.reason = reason
         if is_new_log:
             logger.warning("node %s: %s", request.node_id, reason)
@@ -217,7 +301,7 @@ class Directory:
     def _may_take_over(self, live: LiveGroup, now: float) -> bool:
         # Until groups have slaves and promotions, a group whose master is silent past its expiry may be served by a node
         # of another name (a restored backup on another machine); its log end is checked like everybody's.
-        return live.is_expired or now - live.heard_at > EXPIRY_SECONDS
+        return live.is_expired or self._is_silent(live, now)
 
     def _answer(
         self, accepted: bool, reason: str, epoch: int, state: GroupState, broker_group: str
@@ -238,24 +322,26 @@ class Directory:
         if now - self._ticked_at > LEASE_SECONDS:
             self._grace_until = now + EXPIRY_SECONDS
         self._ticked_at = now
+        if self._has_peers and now - self._peers_observed_at > LEASE_SECONDS:
+            self._grace_until = now + PEER_EXPIRY_SECONDS
         if now < self._grace_until:
             return []
         gone = []
         for live in self.groups.values():
-            if not live.is_expired and now - live.heard_at > EXPIRY_SECONDS:
+            if not live.is_expired and self._is_silent(live, now):
                 live.is_expired = True
-                live.reason = f"no heartbeat for {now - live.heard_at:.1f} s"
+                live.reason = f"no heartbeat for {self.heartbeat_age(live):.1f} s"
                 live.row = replace(live.row, state=GroupState.OFFLINE)
                 gone.append(live.row)
         return gone
 
     def lease_remaining(self, live: LiveGroup) -> float:
         """Seconds until the master's lease ends; not below 0."""
-        return max(0.0, LEASE_SECONDS - (self._clock.monotonic() - live.heard_at))
+        return max(0.0, LEASE_SECONDS - self.heartbeat_age(live))
 
     def heartbeat_age(self, live: LiveGroup) -> float:
-        """Seconds since the master was last heard."""
-        return self._clock.monotonic() - live.heard_at
+        """Seconds since the master's last heartbeat was received here, or observed as stored by another metaserver."""
+        return self._clock.monotonic() - max(live.heartbeat_at, live.peer_heartbeat_at or live.heartbeat_at)
 
     # --- routes ----------------------------------------------------------------------------------------------------
 
@@ -308,11 +394,15 @@ class Directory:
             return self._usable(route.writable, client_type)
         return self._usable(route.broker_groups, client_type)
 
-    def any_usable(self, client_type: int) -> tuple[BrokerGroupRoute, ...]:
-        """A few groups that a client of this type can use, whatever the subject."""
+    def any_usable(self, client_type: int, keep: Collection[str] = ()) -> tuple[BrokerGroupRoute, ...]:
+        """A few groups that a client of this type can use, whatever the subject; of those in `keep`, the usable ones first."""
         kind = GroupKind.DELAY if client_type == ClientType.DELAY_PRODUCER else GroupKind.BROKER
         found = self._usable(sorted(name for name, g in self.groups.items() if g.row.kind is kind), client_type)
-        return found if len(found) <= GROUPS_PER_ANSWER else tuple(self._rng.sample(found, GROUPS_PER_ANSWER))
+        if len(found) <= GROUPS_PER_ANSWER:
+            return found
+        kept = [group for group in found if group.name in keep][:GROUPS_PER_ANSWER]
+        others = [group for group in found if group.name not in keep]
+        return (*kept, *self._rng.sample(others, GROUPS_PER_ANSWER - len(kept)))
 
     def _usable(self, names: Iterable[str], client_type: int) -> tuple[BrokerGroupRoute, ...]:
         now_ms = self._clock.wall_ms()

@@ -5,6 +5,7 @@ one, so the queue is bounded by how many things there are and by WORK_MAX) and i
 """
 
 import asyncio
+import itertools
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
@@ -12,14 +13,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from metaserver.repository import Repository, Unstorable
-from metaserver.snapshot import BrokerGroup, ClientSeen, Metadata, Node, Route
+from metaserver.snapshot import BrokerGroup, ClientSeen, Leases, Metadata, Node, Route
 from qmq.clock import Clock
 
 T = TypeVar("T")
 logger = logging.getLogger("qmq.meta.keeper")
 
 WORK_MAX = 200_000
-"""Things waiting to be written; further new client sightings are dropped (counted), routes and groups replace older ones."""
+"""Client sightings waiting to be written; further ones are dropped (counted)."""
+SIGHTINGS_MAX = 300_000
+"""Clients remembered as noted within CLIENT_SECONDS; further ones are dropped (counted) until the oldest expire."""
 CLIENTS_PER_WRITE = 500
 LAST_WRITE_SECONDS = 3.0
 """What a stop waits for the database; a call that stands still holds its thread, not the stop."""
@@ -39,8 +42,8 @@ class Keeper:
         self._groups: OrderedDict[str, tuple[BrokerGroup, str]] = OrderedDict()
         self._nodes: OrderedDict[str, Node] = OrderedDict()
         self._clients: OrderedDict[ClientSeen, None] = OrderedDict()
-        self._known_clients: dict[ClientSeen, float] = {}
-        """When each was last noted, in monotonic seconds."""
+        self._noted: OrderedDict[ClientSeen, float] = OrderedDict()
+        """Clients noted within CLIENT_SECONDS, the oldest first, with the monotonic time."""
         self._beat: tuple[str, float, int] | None = None
         self._wake = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata")
@@ -66,6 +69,14 @@ class Keeper:
             return None
         self.problem = ""
         return metadata
+
+    async def leases(self) -> Leases | None:
+        """What metaservers stored of nodes and of themselves; None when the store is away."""
+        try:
+            return await self._in_thread(self._repository.leases)
+        except Exception as error:  # noqa: BLE001 - as in `load`
+            self._failed(error)
+            return None
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
@@ -97,18 +108,16 @@ class Keeper:
         self._wake.set()
 
     def client(self, client: ClientSeen) -> None:
-        """A client registered."""
+        """Note that a client registered, once in CLIENT_SECONDS. Amortised O(1)."""
         now = self._clock.monotonic()
-        noted = self._known_clients.get(client)
-        if noted is not None and now - noted < CLIENT_SECONDS:
+        while self._noted and now - next(iter(self._noted.values())) >= CLIENT_SECONDS:
+            self._noted.popitem(last=False)
+        if client in self._noted:
             return
-        if noted is None and len(self._known_clients) >= WORK_MAX:
-            # Those that are not seen any more make room.
-            self._known_clients = {c: at for c, at in self._known_clients.items() if now - at < 2 * CLIENT_SECONDS}
-        if len(self._clients) >= WORK_MAX or len(self._known_clients) >= WORK_MAX:
+        if len(self._clients) >= WORK_MAX or len(self._noted) >= SIGHTINGS_MAX:
             self.dropped_clients += 1
             return
-        self._known_clients[client] = now
+        self._noted[client] = now
         self._clients[client] = None
         self._wake.set()
 
@@ -118,14 +127,15 @@ class Keeper:
         return len(self._routes) + len(self._groups) + len(self._nodes) + len(self._clients)
 
     @property
-    def _has_work(self) -> bool:
+    def has_work(self) -> bool:
+        """Whether anything waits to be written."""
         return self._beat is not None or self.waiting > 0
 
     async def run(self, stop: asyncio.Event) -> None:
         """Write until `stop`; what is left then is tried once."""
         failed = 0
         while not stop.is_set():
-            if not self._has_work:
+            if not self.has_work:
                 self._wake.clear()
                 await _either(stop, self._wake, None)
                 continue
@@ -152,7 +162,7 @@ class Keeper:
                 else:
                     await self._write_a_route()
             while self._clients:
-                batch = list(self._clients)[:CLIENTS_PER_WRITE]
+                batch = list(itertools.islice(self._clients, CLIENTS_PER_WRITE))
                 try:
                     await self._in_thread(lambda b=batch: self._repository.save_clients(b))  # type: ignore[misc]
                 except Unstorable:

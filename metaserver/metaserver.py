@@ -11,16 +11,17 @@ from aiohttp import web
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from metaserver import route_file
 from metaserver.directory import LEASE_SECONDS, Directory, LiveGroup
 from metaserver.keeper import Keeper
 from metaserver.options import MetaOptions
 from metaserver.repository import Repository
+from metaserver.route_file import RouteFile
 from metaserver.server import MetaHandlers
 from metaserver.snapshot import Metadata, Route
 from qmq.clock import Clock, SystemClock
 from qmq.daemon.admin_http import AdminHttp, BadRequest, number
 from qmq.daemon.read_gate import ReadGate
+from qmq.log.disk import Disk, SystemDisk
 from qmq.net.server import FrameServer, ServerLimits
 
 logger = logging.getLogger("qmq.meta")
@@ -30,7 +31,7 @@ RELOAD_SECONDS = 1.0
 """How often the database is asked whether other metaservers or operators changed anything; read again if so."""
 ROUTE_FILE_SECONDS = 5.0
 ROUTE_FILE_ALONE_SECONDS = 1.0
-"""How often the route file is looked after while something is stored nowhere else: the database is away, or behind."""
+"""How often the route file is saved, if it changed, while something is stored nowhere else: the database is away, or behind."""
 SUBJECTS_PER_PAGE = 1_000
 FRAME_BYTES_MAX = 1 << 20
 
@@ -44,14 +45,16 @@ class Metaserver:
         repository: Repository,
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        disk: Disk | None = None,
     ) -> None:
         self.options = options
         self.clock: Clock = clock or SystemClock()
         self.directory = Directory(self.clock, rng or random.Random(), subject_groups_min=options.subject_groups_min)
         self.read_gate = ReadGate(self.clock, token=options.read_token, bytes_per_second=0)
         self._repository = repository
-        self._route_file = os.path.join(options.data_dir, "routes.json")
-        self._saved: object = None
+        self.tcp_address = ""
+        """The address given to clients."""
+        self.route_file = RouteFile(disk or SystemDisk(), os.path.join(options.data_dir, "routes.json"))
         self._stop = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -66,11 +69,13 @@ class Metaserver:
         metadata = await self.keeper.load()
         from_file = metadata is None
         if metadata is None:
-            metadata = route_file.load(self._route_file)
+            metadata = await self.route_file.load()
             logger.warning("starting %s", "from the route file" if metadata else "with no routes known")
         if metadata is not None:
             self.directory.load(metadata, from_file=from_file)
         self._has_file_only = from_file and metadata is not None
+        self._reloaded_at = self._steady_since = self.clock.monotonic()
+        self._failures_seen = self.keeper.failures
         options = self.options
         self.tcp = FrameServer(
             options.host,
@@ -97,6 +102,8 @@ class Metaserver:
         )
         await self.tcp.start()
         await self.http.start()
+        # Kept: the listener is closed before the last reload ends.
+        self.tcp_address = f"{options.advertise_host or options.host}:{self.tcp.address[1]}"
         self._tasks = [
             self._loop.create_task(self.keeper.run(self._stop)),
             self._loop.create_task(self._reload()),
@@ -126,7 +133,8 @@ class Metaserver:
         await self.http.close()
         self._stop.set()
         await asyncio.wait(self._tasks)
-        self._save_route_file()
+        await self.route_file.save(self.directory.metadata())
+        self.route_file.close()
         logger.info("metaserver stopped")
 
     def _tick(self) -> None:
@@ -134,30 +142,31 @@ class Metaserver:
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
     async def _reload(self) -> None:
-        """Take up what others changed in the database, and say that we live."""
-        looked_at = steady_since = self.clock.monotonic()
-        failures = self.keeper.failures
+        """Reload once a second until the stop."""
         while not self._stop.is_set():
             try:
                 async with asyncio.timeout(RELOAD_SECONDS):
                     await self._stop.wait()
             except TimeoutError:
-                pass
-            else:
-                return
-            metadata = await self.keeper.load()
-            if metadata is not None:
-                reloaded = self.directory.load(metadata)
-                self.handlers.reloaded(reloaded)
-                if self._has_file_only:
-                    self._has_file_only = False
-                    self._store_what_only_the_file_had(metadata)
-            now = self.clock.monotonic()
-            if now - looked_at > LEASE_SECONDS or self.keeper.failures != failures:
-                # A pause of ours, or of the database: nobody was heard, or nothing was stored, in between.
-                steady_since, failures = now, self.keeper.failures
-            looked_at = now
-            self.keeper.beat(self.tcp_address, now - steady_since)
+                await self.reload()
+
+    async def reload(self) -> None:
+        """Take over what others changed in the database, and record there that this metaserver runs."""
+        metadata = await self.keeper.load()
+        if metadata is not None:
+            self.handlers.reloaded(self.directory.load(metadata))
+            if self._has_file_only:
+                self._has_file_only = False
+                self._store_what_only_the_file_had(metadata)
+        leases = await self.keeper.leases()
+        if leases is not None:
+            self.handlers.peers_observed(self.directory.observe_peers(leases))
+        now = self.clock.monotonic()
+        if now - self._reloaded_at > LEASE_SECONDS or self.keeper.failures != self._failures_seen:
+            # After a pause of this process, or of the database: heartbeats were not received, or not stored, in between.
+            self._steady_since, self._failures_seen = now, self.keeper.failures
+        self._reloaded_at = now
+        self.keeper.beat(self.tcp_address, now - self._steady_since)
 
     def _store_what_only_the_file_had(self, stored: Metadata) -> None:
         """Whoever wrote the file had no time to store it; nobody else will, because to us it is nothing new."""
@@ -171,34 +180,18 @@ class Metaserver:
                 self.keeper.route(route)
 
     async def _keep_route_file(self) -> None:
-        """Beside the reloading, which a database that stands still holds up."""
+        """Save the route file; apart from `_reload`, which waits for the database."""
         save_at = 0.0
         while not self._stop.is_set():
             now = self.clock.monotonic()
             if now >= save_at or self.keeper.waiting:
                 save_at = now + ROUTE_FILE_SECONDS
-                self._save_route_file()
+                await self.route_file.save(self.directory.metadata())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ROUTE_FILE_ALONE_SECONDS):
                     await self._stop.wait()
 
-    def _save_route_file(self) -> None:
-        metadata = self.directory.metadata()
-        state = (metadata.broker_groups, {n.node_id: n.address for n in metadata.nodes}, metadata.routes)
-        if state == self._saved:
-            return
-        try:
-            route_file.save(self._route_file, metadata)
-            self._saved = state
-        except OSError as error:
-            logger.warning("the route file can't be written: %s", error)
-
     # --- pages -----------------------------------------------------------------------------------------------------
-
-    @property
-    def tcp_address(self) -> str:
-        """What clients are told."""
-        return f"{self.options.advertise_host or self.options.host}:{self.tcp.address[1]}"
 
     async def _address(self, _: web.Request) -> str:
         return self.tcp_address
@@ -209,10 +202,17 @@ class Metaserver:
                 "tcp": self.tcp_address,
                 "database": f"down: {self.keeper.problem}" if self.keeper.problem else "up",
                 "not_stored_yet": self.keeper.waiting,
+                "route_file": self._route_file_state(),
                 "subjects": len(self.directory.routes),
             },
             "broker_groups": [self._group(live) for _, live in sorted(self.directory.groups.items())],
         }
+
+    def _route_file_state(self) -> str:
+        file = self.route_file
+        if file.save_problem:
+            return f"not written: {file.save_problem}"
+        return f"unreadable at the start: {file.load_problem}" if file.load_problem else "ok"
 
     def _group(self, live: LiveGroup) -> dict[str, Any]:
         row, node, directory = live.row, live.node, self.directory
@@ -298,6 +298,30 @@ class _MetaMetrics(Collector):
             ),
             GaugeMetricFamily("qmq_meta_database_up", "1 when the database answers", 0 if meta.keeper.problem else 1),
             GaugeMetricFamily("qmq_meta_unstored_things", "Changes not stored yet", meta.keeper.waiting),
+            CounterMetricFamily(
+                "qmq_meta_route_file_failures",
+                "Loads and saves of the route file that failed",
+                meta.route_file.failures,
+            ),
+            GaugeMetricFamily(
+                "qmq_meta_route_file_saved",
+                "1 when the last save of the route file succeeded",
+                0 if meta.route_file.save_problem else 1,
+            ),
+            GaugeMetricFamily(
+                "qmq_meta_registrations", "Registrations that get pushed routes", len(meta.handlers.registrations)
+            ),
+            GaugeMetricFamily(
+                "qmq_meta_held_registrations",
+                "Registrations that wait for a usable broker group",
+                meta.handlers.registrations.pending_count,
+            ),
+            CounterMetricFamily(
+                "qmq_meta_registrations_over_limit", "Registrations that get no pushed routes", counters.over_limit
+            ),
+            CounterMetricFamily(
+                "qmq_meta_route_checks", "Registrations compared with a changed route", counters.route_checks
+            ),
             GaugeMetricFamily("qmq_meta_connections", "Connections", meta.tcp.metrics.connections),
             GaugeMetricFamily("qmq_meta_subjects", "Subjects routed", len(meta.directory.routes)),
         ]

@@ -1,7 +1,7 @@
 """The repository on Django's models. Called from the keeper's one thread; a connection that broke is dropped."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from django.core.exceptions import ObjectDoesNotExist
@@ -11,13 +11,19 @@ from metaserver import queries
 from metaserver.repository import Unstorable
 from metaserver.services import broker_groups, routes
 from metaserver.services.changes import METASERVER
-from metaserver.snapshot import BrokerGroup, ClientSeen, Metadata, Node, Route
+from metaserver.snapshot import BrokerGroup, ClientSeen, Leases, Metadata, Node, Route, StoredLease
 
 T = TypeVar("T")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class OrmRepository:
     """Metadata in SQL."""
+
+    def __init__(self) -> None:
+        self._own_leases: dict[str, datetime] = {}
+        """By node id, the time of the lease that this metaserver stored last."""
+        self._own_beat: datetime | None = None
 
     def _run(self, call: Callable[[], T]) -> T:
         close_old_connections()
@@ -36,6 +42,18 @@ class OrmRepository:
     def changes(self) -> int:
         return self._run(queries.changes)
 
+    def leases(self) -> Leases:
+        rows, beats = self._run(lambda: (queries.leases(), queries.metaserver_beats()))
+        found = [
+            StoredLease(group, node, _microseconds(at), self._own_leases.get(node.node_id) == at)
+            for group, node, at in rows
+        ]
+        self._own_leases = {
+            lease.node.node_id: at for lease, (_, _, at) in zip(found, rows, strict=True) if lease.is_own
+        }
+        peers = {name: _microseconds(at) for name, at in beats.items() if at != self._own_beat}
+        return Leases(tuple(found), peers)
+
     def save_route(self, route: Route) -> Route:
         reason = "first registration" if route.version == 1 else "topped up"
         return self._run(lambda: routes.save_route(route, actor=METASERVER, reason=reason))
@@ -44,11 +62,16 @@ class OrmRepository:
         self._run(lambda: broker_groups.save_group(group, actor=METASERVER, reason=reason))
 
     def save_node(self, node: Node) -> None:
-        self._run(lambda: broker_groups.save_node(node))
+        self._own_leases[node.node_id] = self._run(lambda: broker_groups.save_node(node))
 
     def beat(self, name: str, steady_seconds: float, at_ms: int) -> None:
         at = datetime.fromtimestamp(at_ms / 1000, UTC)
         self._run(lambda: broker_groups.save_beat(name, steady_seconds, at))
+        self._own_beat = at
 
     def save_clients(self, clients: list[ClientSeen]) -> None:
         self._run(lambda: routes.save_clients(clients))
+
+
+def _microseconds(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1)

@@ -27,25 +27,8 @@ from metaserver.services.audit import entry_digest
 
 def metadata() -> snapshot.Metadata:
     """Everything a metaserver starts from."""
-    groups = tuple(
-        snapshot.BrokerGroup(
-            row.name,
-            GroupKind(row.kind),
-            GroupState(row.state),
-            row.epoch,
-            row.master,
-            tuple(row.in_sync),
-            row.in_sync_version,
-            OperatorState(row.operator_state),
-        )
-        for row in BrokerGroup.objects.all()
-    )
-    nodes = tuple(
-        snapshot.Node(
-            row.node_id, row.broker_group.name, row.role, row.address, row.admin_address, row.version, row.log_end
-        )
-        for row in Node.objects.select_related("broker_group")
-    )
+    groups = tuple(_broker_group(row) for row in BrokerGroup.objects.all())
+    nodes = tuple(_node(row) for row in Node.objects.select_related("broker_group"))
     routes = tuple(
         snapshot.Route(
             row.subject.name, tuple(row.broker_groups), row.version, row.created_at_ms, phases_of(row.phases)
@@ -53,6 +36,38 @@ def metadata() -> snapshot.Metadata:
         for row in SubjectRoute.objects.select_related("subject").iterator()
     )
     return snapshot.Metadata(groups, nodes, routes, _rules(), _paused())
+
+
+def _broker_group(row: BrokerGroup) -> snapshot.BrokerGroup:
+    return snapshot.BrokerGroup(
+        row.name,
+        GroupKind(row.kind),
+        GroupState(row.state),
+        row.epoch,
+        row.master,
+        tuple(row.in_sync),
+        row.in_sync_version,
+        OperatorState(row.operator_state),
+    )
+
+
+def _node(row: Node) -> snapshot.Node:
+    return snapshot.Node(
+        row.node_id, row.broker_group.name, row.role, row.address, row.admin_address, row.version, row.log_end
+    )
+
+
+def leases() -> list[tuple[snapshot.BrokerGroup, snapshot.Node, datetime]]:
+    """Each broker group with its master and when the master's last heartbeat was stored; groups without one are left out."""
+    rows = Node.objects.select_related("broker_group").filter(
+        broker_group__master=F("node_id"), leased_at__isnull=False
+    )
+    return [(_broker_group(row.broker_group), _node(row), row.leased_at) for row in rows if row.leased_at is not None]
+
+
+def metaserver_beats() -> dict[str, datetime]:
+    """When each metaserver last stored that it runs, by address and its own clock."""
+    return dict(MetaserverBeat.objects.values_list("name", "seen_at"))
 
 
 def phases_of(stored: dict[str, str]) -> dict[str, Phase]:

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from metaserver.snapshot import BrokerGroup, ClientSeen, Metadata, Node, Route
+from metaserver.snapshot import BrokerGroup, ClientSeen, Leases, Metadata, Node, Route
 
 
 class Unstorable(Exception):
@@ -18,6 +18,10 @@ class Repository(Protocol):
 
     def changes(self) -> int:
         """A number that every change raises: equal numbers, equal metadata."""
+        ...
+
+    def leases(self) -> Leases:
+        """Each broker group with its master's last stored heartbeat, and which other metaservers run."""
         ...
 
     def save_route(self, route: Route) -> Route:
@@ -59,6 +63,9 @@ class MemoryRepository:
 
     def changes(self) -> int:
         return self.changed
+
+    def leases(self) -> Leases:
+        return Leases()
 
     def save_route(self, route: Route) -> Route:
         there = self.routes.get(route.subject)

@@ -1,17 +1,21 @@
 """The metaserver's TCP side: registrations of clients and nodes, answered from memory; changed routes are pushed.
 
 Traps of the official client that decide what is answered (docs/reference/wire.md, 12): an answer without a usable group
-blocks producers for ever and a lost first answer blocks consumers (T1, T3), so a registration that can't be served yet is
-kept and answered when a group appears. Timestamps never fall (T7). Subject and group are echoed (T19). 52 is never used (T2).
+blocks producers for ever and a lost first answer blocks consumers (T1, T3), so a registration without a usable group is
+held and answered when one appears. Timestamps never fall (T7). Subject and group are echoed (T19). 52 is never used (T2).
 """
 
+import asyncio
+import itertools
 import logging
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState
-from metaserver.directory import Directory, Registered, Reloaded
+from metaserver.directory import Directory, Observed, Registered, Reloaded
 from metaserver.keeper import Keeper
+from metaserver.registrations import Registration, RegistrationLimits, Registrations, SentRoute, is_pushed
 from metaserver.snapshot import ClientSeen, Route
 from qmq.clock import Clock
 from qmq.daemon.read_gate import ReadGate
@@ -33,17 +37,12 @@ from qmq.protocol.reading import NODES_MAX, ListNodesRequest, NodeLine, NodesPag
 
 logger = logging.getLogger("qmq.meta")
 
-INTERESTS_PER_CONNECTION_MAX = 10_000
-"""Subjects one client is told changes of; for more it has its own refresh every 60 s."""
-KEPT_REGISTRATIONS_MAX = 50_000
-"""Registrations waiting for a usable group; beyond it an empty answer is given."""
+CHECKS_PER_TURN = 500
+"""Registrations compared with their route in one turn of the event loop; heartbeats are answered in between."""
 NAME_CHARS_MAX = 100
 NODE_STORE_SECONDS = 2.0
 """A node's heartbeats are stored this often at most, unless something changed."""
 QMQ_NODE_VERSION = "qmq"
-
-Key = tuple[str, int, str]
-"""(subject as asked for, client type, consumer group): what a client matches answers by."""
 
 
 @dataclass(slots=True)
@@ -54,31 +53,38 @@ class MetaCounters:
     node_registers: int = 0
     policies_sent: int = 0
     pushes: int = 0
-    kept: int = 0
+    route_checks: int = 0
+    """Registrations compared with their current route because something changed."""
+    held: int = 0
+    """Registrations held back until there is a usable broker group."""
+    over_limit: int = 0
+    """Registrations answered but not indexed, or answered without a broker group, because of a limit."""
     illegal: int = 0
     bad_requests: Counter[str] = field(default_factory=Counter)
-
-
-@dataclass(eq=False, slots=True)
-class _Client:
-    """What one connection registered for, and which of it still waits."""
-
-    interests: dict[Key, ClientRegisterRequest] = field(default_factory=dict)
-    kept: dict[Key, Frame] = field(default_factory=dict)
-    told: dict[Key, frozenset[tuple[str, str, int]]] = field(default_factory=dict)
 
 
 class MetaHandlers:
     """Answers the frames of clients and nodes."""
 
-    def __init__(self, directory: Directory, keeper: Keeper, clock: Clock, read_gate: ReadGate) -> None:
+    def __init__(
+        self,
+        directory: Directory,
+        keeper: Keeper,
+        clock: Clock,
+        read_gate: ReadGate,
+        *,
+        limits: RegistrationLimits | None = None,
+        call_soon: Callable[[Callable[[], None]], object] | None = None,
+    ) -> None:
         self._directory = directory
         self._keeper = keeper
         self._clock = clock
         self._read_gate = read_gate
-        self._clients: dict[Connection, _Client] = {}
-        self._by_subject: dict[str, set[Connection]] = {}
-        self._kept = 0
+        self._call_soon = call_soon or asyncio.get_running_loop().call_soon
+        self.registrations = Registrations(clock, limits)
+        self._unchecked: dict[Registration, None] = {}
+        """Registrations whose route may have changed, in the order of the changes."""
+        self._is_check_scheduled = False
         self._timestamp_ms = 0
         self._store_node_at: dict[str, float] = {}
         self.counters = MetaCounters()
@@ -131,61 +137,42 @@ class MetaHandlers:
             groups = self._directory.any_usable(request.client_type)
             connection.reply(frame, ResponseCode.SUCCESS, self._response(request, groups).encode(frame.version))
             return
-        real = split_subject(request.subject).subject
+        subject = split_subject(request.subject).subject
         if request.client_type in (ClientType.PRODUCER, ClientType.CONSUMER):
-            route, is_new = self._directory.route_of(real)
-            if route is not None and is_new:
-                self._keeper.route(route)
-                logger.info(
-                    "subject %s: served by %s (version %d)", real, ", ".join(route.broker_groups), route.version
-                )
-                if route.version > 1:
-                    self.routes_changed({real})
+            self._ensure_route(subject)
         if request.client_id:
             group = request.group[:NAME_CHARS_MAX]
             client_id, app = request.client_id[: 2 * NAME_CHARS_MAX], request.app[:NAME_CHARS_MAX]
-            self._keeper.client(ClientSeen(real, request.client_type, group, client_id, app))
-        self._remember(connection, request, real)
-        self._answer_or_keep(connection, frame, request, real)
+            client_type = request.client_type if request.client_type in set(ClientType) else ClientType.OTHER
+            self._keeper.client(ClientSeen(subject, int(client_type), group, client_id, app))
+        self._answer(connection, frame, request, subject)
 
-    def _remember(self, connection: Connection, request: ClientRegisterRequest, real: str) -> None:
-        client = self._clients.get(connection)
-        if client is None:
-            client = self._clients[connection] = _Client()
-            connection.on_close(lambda: self._forget(connection))
-        if len(client.interests) < INTERESTS_PER_CONNECTION_MAX:
-            client.interests[_key(request)] = request
-            self._by_subject.setdefault(real, set()).add(connection)
-
-    def _forget(self, connection: Connection) -> None:
-        client = self._clients.pop(connection, None)
-        if client is None:
+    def _ensure_route(self, subject: str) -> None:
+        """Create a subject's route, or extend one that no live broker group serves."""
+        route, is_new = self._directory.route_of(subject)
+        if route is None or not is_new:
             return
-        self._kept -= len(client.kept)
-        for request in client.interests.values():
-            real = split_subject(request.subject).subject
-            interested = self._by_subject.get(real)
-            if interested is not None:
-                interested.discard(connection)
-                if not interested:
-                    del self._by_subject[real]
+        self._keeper.route(route)
+        logger.info("subject %s: served by %s (version %d)", subject, ", ".join(route.broker_groups), route.version)
+        if route.version > 1:
+            self.routes_changed({subject})
 
-    def _answer_or_keep(self, connection: Connection, frame: Frame, request: ClientRegisterRequest, real: str) -> None:
-        groups = self._directory.usable(real, request.client_type)
-        client, key = self._clients[connection], _key(request)
-        older = client.kept.pop(key, None)
-        if older is not None:
-            self._kept -= 1
-            connection.drop(older)
-        waits = request.client_type != ClientType.OTHER and not groups
-        if waits and self._kept < KEPT_REGISTRATIONS_MAX:
-            client.kept[key] = frame
-            self._kept += 1
-            self.counters.kept += 1
-            what = "delay group" if request.client_type == ClientType.DELAY_PRODUCER else "usable broker group"
-            logger.warning("%s: no %s for subject %s yet; answered when there is one", connection.peer, what, real)
-            return
-        client.told[key] = _told(groups)
+    def _answer(self, connection: Connection, frame: Frame, request: ClientRegisterRequest, subject: str) -> None:
+        """Reply, or hold the request until a broker group is usable; over a limit, reply in any case (T1)."""
+        groups = self._directory.usable(subject, request.client_type)
+        registration = self.registrations.put(connection, request, subject)
+        if registration is not None:
+            older = self.registrations.release(registration)
+            if older is not None:
+                connection.drop(older)
+            if not groups and self.registrations.hold(registration, frame):
+                self.counters.held += 1
+                what = "delay group" if registration.is_delay else "usable broker group"
+                logger.warning("%s: no %s for subject %s yet; the answer waits for one", connection.peer, what, subject)
+                return
+            registration.last_sent = _sent_route(groups)
+        if is_pushed(request.client_type) and (registration is None or not groups):
+            self.counters.over_limit += 1
         connection.reply(frame, ResponseCode.SUCCESS, self._response(request, groups).encode(frame.version))
 
     def _response(self, request: ClientRegisterRequest, groups: tuple[BrokerGroupRoute, ...]) -> ClientRegisterResponse:
@@ -194,61 +181,74 @@ class MetaHandlers:
             self._timestamp_ms, request.subject, request.group, True, request.client_type, groups
         )
 
-    def routes_changed(self, subjects: set[str]) -> None:
-        """Tell the clients of these real subjects, where what they can use differs from what they were told."""
-        for real in subjects:
-            for connection in list(self._by_subject.get(real, ())):
-                client = self._clients[connection]
-                for key, request in list(client.interests.items()):
-                    if split_subject(request.subject).subject == real:
-                        self._tell(connection, client, key, request, real)
+    def routes_changed(self, subjects: Iterable[str]) -> None:
+        """Push to the clients of these real subjects, where the route differs from the last one sent."""
+        for subject in subjects:
+            self._check_soon(self.registrations.of_subject(subject))
 
-    def delay_groups_changed(self) -> None:
-        """Tell the clients that wait for a delay group."""
-        subjects = {
-            split_subject(key[0]).subject
-            for client in self._clients.values()
-            for key in client.interests
-            if key[1] == ClientType.DELAY_PRODUCER
-        }
-        self.routes_changed(subjects)
+    def _check_soon(self, registrations: Iterable[Registration]) -> None:
+        self._unchecked.update(dict.fromkeys(registrations))
+        if self._unchecked and not self._is_check_scheduled:
+            self._is_check_scheduled = True
+            self._call_soon(self._check_some)
 
-    def _tell(
-        self, connection: Connection, client: _Client, key: Key, request: ClientRegisterRequest, real: str
-    ) -> None:
-        groups = self._directory.usable(real, request.client_type)
-        # Nothing usable is not pushed: a client with an old route goes on trying, and finds the group when it is back.
-        if not groups or client.told.get(key) == _told(groups):
+    def _check_some(self) -> None:
+        self._is_check_scheduled = False
+        some = list(itertools.islice(self._unchecked, CHECKS_PER_TURN))
+        for registration in some:
+            del self._unchecked[registration]
+        # Before the work: an error in it ends this turn, not the following ones.
+        self._check_soon(())
+        for registration in some:
+            if not registration.is_removed:
+                self._check(registration)
+
+    def _check(self, registration: Registration) -> None:
+        self.counters.route_checks += 1
+        request, last_sent = registration.request, registration.last_sent
+        if registration.is_delay:
+            keep = frozenset(name for name, _, _ in last_sent or ())
+            groups = self._directory.any_usable(request.client_type, keep)
+        else:
+            if not last_sent:
+                self._ensure_route(registration.subject)
+            groups = self._directory.usable(registration.subject, request.client_type)
+        # A route without a usable group is not pushed: the client keeps trying its old one, which may recover.
+        if not groups or last_sent == _sent_route(groups):
             return
-        client.told[key] = _told(groups)
-        body = self._response(request, groups).encode(9)
-        kept = client.kept.pop(key, None)
-        if kept is not None:
-            self._kept -= 1
-            connection.reply(kept, ResponseCode.SUCCESS, body)
+        registration.last_sent = _sent_route(groups)
+        pending = self.registrations.release(registration)
+        if pending is not None:
+            body = self._response(request, groups).encode(pending.version)
+            registration.connection.reply(pending, ResponseCode.SUCCESS, body)
             return
         self.counters.pushes += 1
-        connection.push(
+        body = self._response(request, groups).encode(9)
+        registration.connection.push(
             encode_request(ResponseCode.SUCCESS, 0, body, flag=FLAG_RESPONSE, request_code=Command.CLIENT_REGISTER)
         )
 
     def reloaded(self, reloaded: Reloaded) -> None:
-        """Tell the clients what operators, or other metaservers, changed."""
+        """Push what operators, or other metaservers, changed."""
         self.routes_changed(reloaded.subjects)
-        for row in reloaded.heard:
-            self._keeper.group(row, "it is heard")
         for name in reloaded.broker_groups:
             logger.info("broker group %s is %s now", name, self._directory.groups[name].state)
             self._group_changed(name)
 
+    def peers_observed(self, observed: Observed) -> None:
+        """Push the states that other metaservers stored, and store again what they contradict."""
+        for row in observed.contradicted:
+            self._keeper.group(row, "its master sends heartbeats")
+        for name in observed.broker_groups:
+            logger.info(
+                "broker group %s is %s, reported by another metaserver", name, self._directory.groups[name].state
+            )
+            self._group_changed(name)
+
     def route_stored(self, route: Route) -> None:
-        """The database holds another route than ours: take it, tell the clients."""
+        """The database holds another route than ours: use it, and push it."""
         self._directory.put_route(route)
         self.routes_changed({route.subject})
-
-    def groups_waiting(self) -> set[str]:
-        """Real subjects that somebody waits for a group of."""
-        return {split_subject(key[0]).subject for client in self._clients.values() for key in client.kept}
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 
@@ -295,7 +295,7 @@ class MetaHandlers:
             state, seen_at_ms = GroupState.OFFLINE, -1
             if live is not None and is_master:
                 state = live.state
-                if live.was_heard:
+                if live.has_heartbeat:
                     seen_at_ms = now_ms - round(self._directory.heartbeat_age(live) * 1000)
             lines.append(
                 NodeLine(
@@ -327,18 +327,14 @@ class MetaHandlers:
             self._group_changed(name)
 
     def _group_changed(self, name: str) -> None:
-        subjects = set(self._directory.subjects_of(name))
-        for real in self.groups_waiting():
-            route, is_new = self._directory.route_of(real)
-            if route is not None and is_new:
-                self._keeper.route(route)
-            subjects.add(real)
-        self.routes_changed(subjects)
         if self._directory.groups[name].row.kind is GroupKind.DELAY:
-            self.delay_groups_changed()
+            self._check_soon(self.registrations.of_delay_groups())
+            return
+        self._check_soon(self.registrations.unserved())
+        self.routes_changed(sorted(self._directory.subjects_of(name)))
 
     def expire(self) -> None:
-        """Take silent groups offline and tell the clients."""
+        """Take silent groups offline and push the routes of their subjects."""
         for row in self._directory.expire():
             reason = self._directory.groups[row.name].reason
             logger.warning("broker group %s is offline: %s", row.name, reason)
@@ -385,11 +381,7 @@ class MetaHandlers:
         connection.reply(frame, ResponseCode.SUCCESS, answer.encode(frame.version))
 
 
-def _key(request: ClientRegisterRequest) -> Key:
-    return request.subject, request.client_type, request.group
-
-
-def _told(groups: tuple[BrokerGroupRoute, ...]) -> frozenset[tuple[str, str, int]]:
+def _sent_route(groups: tuple[BrokerGroupRoute, ...]) -> SentRoute:
     return frozenset((group.name, group.master, group.state) for group in groups)
 
 

@@ -89,3 +89,24 @@ class Metadata:
     """By subject; those without a rule are left out."""
     paused: frozenset[tuple[str, str, str]] = field(default_factory=frozenset)
     """(subject, consumer group, consumer id or "" for all) whose pulls are held."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLease:
+    """The last heartbeat of a broker group's master that some metaserver stored."""
+
+    group: BrokerGroup
+    node: Node
+    stored_at_us: int
+    """By the wall clock of the metaserver that stored it: only whether it changed means something."""
+    is_own: bool
+    """Whether this metaserver stored it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leases:
+    """What metaservers stored of nodes and of themselves."""
+
+    groups: tuple[StoredLease, ...] = ()
+    peers: Mapping[str, int] = field(default_factory=dict)
+    """By address, when each other metaserver last stored that it runs; as `stored_at_us`."""

@@ -50,9 +50,14 @@ def save_group(group: snapshot.BrokerGroup, *, actor: Actor, reason: str) -> Non
 
 
 @transaction.atomic
-def save_node(node: snapshot.Node) -> None:
-    """Create or update a node's row; the directory sees to it that its log end is the highest reported."""
+def save_node(node: snapshot.Node) -> datetime:
+    """Create or update a node's row; the directory keeps its log end at the highest one reported.
+
+    Returns:
+        The time stored as that of its lease.
+    """
     group = BrokerGroup.objects.get(name=node.broker_group)
+    leased_at = timezone.now()
     Node.objects.update_or_create(
         node_id=node.node_id,
         defaults={
@@ -62,9 +67,10 @@ def save_node(node: snapshot.Node) -> None:
             "admin_address": node.admin_address,
             "version": node.version,
             "log_end": node.log_end,
-            "leased_at": timezone.now(),
+            "leased_at": leased_at,
         },
     )
+    return leased_at
 
 
 def save_beat(metaserver: str, steady_seconds: float, at: datetime) -> None:

@@ -6,6 +6,7 @@ import os
 from dataclasses import asdict, dataclass
 
 from qmq.errors import SettingError
+from qmq.log.atomic_file import replace_file
 from qmq.log.disk import Disk
 
 FORMAT = 1
@@ -74,17 +75,7 @@ class DataDir:
                     f" not to {owner.kind} {owner.node_id} of group {owner.broker_group}"
                 )
             return
-        temporary = f"{path}/{_META}.tmp"
-        if f"{_META}.tmp" in disk.list_dir(path):
-            disk.remove(temporary)
-        file = disk.create(temporary, 0)
-        try:
-            file.pwritev([json.dumps(asdict(owner)).encode()], 0)
-            file.datasync()
-        finally:
-            file.close()
-        disk.rename(temporary, f"{path}/{_META}")
-        disk.sync_dir(path)
+        replace_file(disk, f"{path}/{_META}", [json.dumps(asdict(owner)).encode()])
 
     def close(self) -> None:
         """Let the next process in."""

@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from qmq.errors import IllegalName, ProtocolError
+from qmq.log.atomic_file import replace_file
 from qmq.protocol.names import check_subject, split_subject
 
 if TYPE_CHECKING:
@@ -262,17 +263,7 @@ class PolicyFile:
 
         Raises OSError; the older file is untouched then.
         """
-        temporary = f"{self._folder}/{self.NAME}.tmp"
-        if f"{self.NAME}.tmp" in self._disk.list_dir(self._folder):
-            self._disk.remove(temporary)
-        file = self._disk.create(temporary, 0)
-        try:
-            file.pwritev([_check(document) + b"\n", document], 0)
-            file.datasync()
-        finally:
-            file.close()
-        self._disk.rename(temporary, f"{self._folder}/{self.NAME}")
-        self._disk.sync_dir(self._folder)
+        replace_file(self._disk, f"{self._folder}/{self.NAME}", [_check(document) + b"\n", document])
 
     def load(self) -> NodePolicy | None:
         """What was saved last; None when nothing was.

@@ -1,4 +1,4 @@
-"""Small state, replaced atomically: write a temporary file, sync, rename, sync the folder. The two newest are kept.
+"""Small state, written atomically. The two newest are kept.
 
 A file: u32 magic · u16 version · u16 0 · i64 log offset · i64 chain · i64 synced_to · u64 state bytes · u32 CRC of all before
 it and of the state · state.
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from struct import Struct
 from zlib import crc32
 
+from qmq.log.atomic_file import replace_file
 from qmq.log.disk import Disk
 from qmq.log.record import Position
 
@@ -51,18 +52,13 @@ class CheckpointStore:
         """Durable when it returns. Raises OSError; the older checkpoints are untouched then."""
         self._disk.make_dir(self._folder)
         numbers = self._numbers()
-        temporary = f"{self._folder}/{self._name}.tmp"
-        if f"{self._name}.tmp" in self._disk.list_dir(self._folder):
-            self._disk.remove(temporary)
         head = _HEAD.pack(_MAGIC, _VERSION, 0, log_position.offset, log_position.chain, synced_to, len(state))
-        file = self._disk.create(temporary, 0)
-        try:
-            file.pwritev([head, _CRC.pack(crc32(state, crc32(head))), state], 0)
-            file.datasync()
-        finally:
-            file.close()
-        self._disk.rename(temporary, self._path(numbers[-1] + 1 if numbers else 1))
-        self._disk.sync_dir(self._folder)
+        replace_file(
+            self._disk,
+            self._path(numbers[-1] + 1 if numbers else 1),
+            [head, _CRC.pack(crc32(state, crc32(head))), state],
+            temporary=f"{self._folder}/{self._name}.tmp",
+        )
         for number in numbers[: -(KEEP - 1)]:
             self._disk.remove(self._path(number))
 

@@ -1,11 +1,14 @@
 """The metaserver over real sockets: routing, leases, pushes, and going on without its database."""
 
+import asyncio
 import random
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from metaserver.choices import GroupKind, GroupState
@@ -26,6 +29,7 @@ from qmq.protocol.commands import (
 )
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.protocol.frames import Frame, encode_request
+from qmq.protocol.primitives import Writer
 from tests.support.waiting import eventually_async
 
 
@@ -123,7 +127,7 @@ async def test_a_registration_that_can_not_be_served_is_answered_when_a_group_ap
     async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as client, peer(metaserver) as node:
         for client_type in (ClientType.PRODUCER, ClientType.CONSUMER, ClientType.DELAY_PRODUCER):
             client.ask("orders", client_type, "g")
-        await eventually_async(lambda: metaserver.handlers.counters.kept == 3)
+        await eventually_async(lambda: metaserver.handlers.counters.held == 3)
         assert client.pushed == []
         await node.register("g1")
         await eventually_async(lambda: len(client.pushed) == 2)
@@ -131,6 +135,18 @@ async def test_a_registration_that_can_not_be_served_is_answered_when_a_group_ap
         await node.register("d1", kind="delay")
         await eventually_async(lambda: len(client.pushed) == 3)
         assert client.answers()[2].broker_groups[0].name == "d1"
+
+
+@pytest.mark.parametrize(("code", "echoed"), [("9", 9), ("x", 3), ("", 3), ("300", 3), ("-1", -1)])
+async def test_f6_an_unknown_client_type_is_answered_like_other(tmp_path: Path, code: str, echoed: int) -> None:
+    """Trap T1: always answer. A number that fits is echoed, as clients match answers by it."""
+    async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as client:
+        entries = {"subject": "orders", "clientTypeCode": code, "clientId": "c", "requestType": "y"}
+        frame = await client.caller.call(Command.CLIENT_REGISTER, Writer().strmap(entries).done(), timeout_s=20)
+        assert frame.code == ResponseCode.SUCCESS
+        answer = ClientRegisterResponse.decode(frame.body, 9)
+        assert (answer.subject, answer.client_type, answer.broker_groups) == ("orders", echoed, ())
+        assert len(metaserver.handlers.registrations) == 0
 
 
 async def test_a_silent_group_goes_offline_clients_hear_of_it_and_it_comes_back_by_itself(tmp_path: Path) -> None:
@@ -247,6 +263,51 @@ async def test_f32_a_metaserver_started_without_its_database_goes_on_from_its_ro
             assert {g.name for g in client.answers()[0].broker_groups} == {"g1", "g2"}
     finally:
         AwayRepository.is_away = False
+
+
+async def test_an_unreadable_route_file_is_logged_as_an_error_and_shown(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "routes.json").write_text('{"broker_groups": [')
+    monkeypatch.setattr(AwayRepository, "is_away", True)
+    async with running(tmp_path, ManualClock(), AwayRepository()) as metaserver:
+        errors = [record.message for record in caplog.records if record.levelname == "ERROR"]
+        assert len(errors) == 1
+        assert "routes.json is unreadable" in errors[0]
+        pages = "http://{}:{}".format(*metaserver.http.address)
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"{pages}/meta/cluster") as answer:
+                assert "unreadable at the start" in (await answer.json())["metaserver"]["route_file"]
+            async with session.get(f"{pages}/metrics") as answer:
+                assert "qmq_meta_route_file_failures_total 1.0" in await answer.text()
+
+
+class SlowRepository(MemoryRepository):
+    """Answers whether anything changed when it is allowed to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked, self.may_answer = threading.Event(), threading.Event()
+        self.may_answer.set()
+
+    def changes(self) -> int:
+        self.is_asked.set()
+        assert self.may_answer.wait(20)
+        return super().changes()
+
+
+async def test_a_stop_during_a_reload_is_no_error(tmp_path: Path) -> None:
+    repository = SlowRepository()
+    async with running(tmp_path, ManualClock(), repository) as metaserver:
+        repository.is_asked.clear()
+        repository.may_answer.clear()
+        reload = asyncio.ensure_future(metaserver.reload())
+        await eventually_async(repository.is_asked.is_set)
+        closing = asyncio.ensure_future(metaserver.close())
+        await eventually_async(lambda: metaserver.tcp.is_closing)
+        repository.may_answer.set()
+        await closing
+        await reload
 
 
 async def test_a_route_that_another_metaserver_stored_first_holds(tmp_path: Path) -> None:

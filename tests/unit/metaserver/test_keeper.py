@@ -2,9 +2,14 @@
 
 import asyncio
 import threading
+from dataclasses import dataclass
+from typing import ClassVar
 
+import pytest
+
+from metaserver import keeper as keeper_module
 from metaserver.choices import GroupKind, GroupState
-from metaserver.keeper import Keeper
+from metaserver.keeper import CLIENT_SECONDS, Keeper
 from metaserver.repository import MemoryRepository, Unstorable
 from metaserver.snapshot import BrokerGroup, ClientSeen, Node, Route
 from qmq.clock import ManualClock
@@ -75,3 +80,54 @@ async def test_a_broker_group_that_comes_while_a_node_is_written_is_stored_befor
     await running
     assert set(repository.nodes) == {"g1-a", "g2-a"}
     assert keeper.unstorable == 0
+
+
+@dataclass(frozen=True)
+class CountedClient(ClientSeen):
+    """Counts how often a table looks it up."""
+
+    hashed: ClassVar[int] = 0
+
+    def __hash__(self) -> int:
+        CountedClient.hashed += 1
+        return hash((self.subject, self.client_id))
+
+
+def counted(number: int) -> CountedClient:
+    return CountedClient(f"s{number}", 1, "", "c", "app")
+
+
+async def test_a_sighting_over_the_limit_costs_as_little_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper_module, "SIGHTINGS_MAX", 1_000)
+    keeper = Keeper(MemoryRepository(), lambda route: None, ManualClock())
+    for number in range(1_000):
+        keeper.client(counted(number))
+    assert (keeper.dropped_clients, keeper.waiting) == (0, 1_000)
+    CountedClient.hashed = 0
+    for number in range(1_000, 1_100):
+        keeper.client(counted(number))
+    assert keeper.dropped_clients == 100
+    assert CountedClient.hashed <= 5 * 100
+
+
+async def test_sightings_that_are_old_make_room_and_are_noted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper_module, "SIGHTINGS_MAX", 10)
+    clock, repository, stop = ManualClock(), MemoryRepository(), asyncio.Event()
+    keeper = Keeper(repository, lambda route: None, clock)
+    for number in range(10):
+        keeper.client(counted(number))
+        clock.advance(1)
+    running = asyncio.create_task(keeper.run(stop))
+    await eventually_async(lambda: keeper.waiting == 0)
+    keeper.client(counted(0))
+    assert keeper.waiting == 0, "it was noted a moment ago"
+    clock.advance(CLIENT_SECONDS - 10)
+    keeper.client(counted(0))
+    keeper.client(counted(10))
+    assert (keeper.waiting, keeper.dropped_clients) == (1, 1)
+    clock.advance(1)
+    keeper.client(counted(10))
+    assert (keeper.waiting, keeper.dropped_clients) == (2, 1)
+    stop.set()
+    await running
+    assert len(repository.clients) == 11

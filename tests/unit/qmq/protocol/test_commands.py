@@ -104,8 +104,16 @@ def test_counts_that_lie_are_refused_before_anything_is_made_for_them() -> None:
         c.PullRequest.decode(bytes(pull), 9)
     with pytest.raises(ProtocolError, match="map entries"):
         c.ClientRegisterRequest.decode(b"\x7f\xff", 9)
-    with pytest.raises(ProtocolError, match="clientTypeCode"):
-        c.ClientRegisterRequest.decode(c.Writer().strmap({"clientTypeCode": "many"}).done(), 9)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("4", 4), ("9", 9), ("-128", -128), ("128", 3), ("many", 3), ("", 3), ("9" * 5_000, 3)],
+)
+def test_a_client_type_that_can_not_be_echoed_counts_as_other(text: str, expected: int) -> None:
+    body = c.Writer().strmap({"clientTypeCode": text, "requestType": "many"}).done()
+    request = c.ClientRegisterRequest.decode(body, 9)
+    assert (request.client_type, request.request_type) == (expected, 1)
 
 
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)

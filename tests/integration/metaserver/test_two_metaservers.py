@@ -1,0 +1,244 @@
+"""Two metaservers over one database: each node reports to one of them, and both agree on which broker groups are online."""
+
+import asyncio
+import random
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from django.db import connection
+
+from metaserver.choices import GroupState
+from metaserver.directory import EXPIRY_SECONDS, PEER_EXPIRY_SECONDS
+from metaserver.metaserver import Metaserver
+from metaserver.options import MetaOptions
+from metaserver.orm_repository import OrmRepository
+from qmq.clock import ManualClock
+from qmq.protocol.codes import BrokerRequestType, ClientType
+from tests.integration.metaserver.test_metaserver import Peer, peer
+from tests.support.waiting import eventually_async
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+T = TypeVar("T")
+ONLINE, OFFLINE = GroupState.READ_WRITE, GroupState.OFFLINE
+HEARTBEAT = BrokerRequestType.HEARTBEAT
+
+
+class SharedRepository(OrmRepository):
+    """The test's database; one call at a time, as its SQLite in memory has no other way to wait for a lock."""
+
+    _lock = threading.Lock()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_away = False
+
+    def _run(self, call: Callable[[], T]) -> T:
+        if self.is_away:
+            raise ConnectionError("the database is away")
+        with self._lock:
+            try:
+                return super()._run(call)
+            finally:
+                # Each metaserver has a thread of its own, which ends with its connection open otherwise.
+                connection.close()
+
+
+class Pair:
+    """Two metaservers, `a` and `b`, whose wall clocks are an hour apart."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clocks = [ManualClock(), ManualClock(wall_ms=1_700_003_600_000)]
+        self.repositories = [SharedRepository(), SharedRepository()]
+        self.running: list[Metaserver] = []
+        self.a, self.b = (
+            Metaserver(
+                MetaOptions(http_port=0, tcp_port=0, data_dir=str(folder / name)),
+                repository, clock=clock, rng=random.Random(1),
+            )
+            for name, clock, repository in zip("ab", self.clocks, self.repositories, strict=True)
+        )  # fmt: skip
+
+    async def start(self) -> None:
+        for metaserver in (self.a, self.b):
+            await metaserver.start()
+            self.running.append(metaserver)
+
+    async def close(self, *metaservers: Metaserver) -> None:
+        for metaserver in metaservers or list(self.running):
+            self.running.remove(metaserver)
+            await metaserver.close()
+
+    def set_database_away(self, is_away: bool) -> None:
+        for repository in self.repositories:
+            repository.is_away = is_away
+
+    async def step(self) -> None:
+        """Half a second: expiry, and what both do with the database once a second."""
+        for clock in self.clocks:
+            clock.advance(0.5)
+        for metaserver in self.running:
+            metaserver.handlers.expire()
+        if self.clocks[0].monotonic() % 1:
+            return
+        for metaserver in self.running:
+            await self.stored(metaserver)
+        for metaserver in self.running:
+            await metaserver.reload()
+            await self.stored(metaserver)
+
+    async def stored(self, metaserver: Metaserver) -> None:
+        """Wait until everything is written, unless the database is away."""
+        if not self.repositories[0].is_away:
+            await eventually_async(lambda: not metaserver.keeper.has_work, 20, "everything is stored")
+
+    async def run(self, seconds: float, node: Peer | None = None, port: int = 1, state: int = 1) -> None:
+        """Time passes; a node sends heartbeats each second."""
+        for number in range(round(seconds * 2)):
+            await self.step()
+            if node is not None and number % 2:
+                assert (await node.register("g1", port=port, request_type=HEARTBEAT, state=state)).accepted
+
+    async def run_until_offline(self, metaserver: Metaserver, seconds_max: float) -> float:
+        """Let time pass until a metaserver has the group as offline; how long that took."""
+        for number in range(round(seconds_max * 2)):
+            if metaserver.directory.groups["g1"].state is OFFLINE:
+                return number / 2
+            await self.step()
+        raise AssertionError(f"still online after {seconds_max} s")
+
+    def states(self) -> list[GroupState]:
+        """The group's state at each running metaserver."""
+        return [m.directory.groups["g1"].state for m in self.running if "g1" in m.directory.groups]
+
+
+@asynccontextmanager
+async def pair(folder: Path) -> AsyncIterator[Pair]:
+    found = Pair(folder)
+    await found.start()
+    try:
+        yield found
+    finally:
+        await found.close()
+
+
+async def test_t10_a_group_that_reports_to_one_metaserver_stays_online_at_both(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, peer(both.a) as node:
+        await node.register("g1")
+        await both.run(3, node)
+        assert both.states() == [ONLINE, ONLINE]
+        for _ in range(30):
+            await both.run(1, node)
+            assert both.states() == [ONLINE, ONLINE]
+
+
+async def test_a_dead_group_goes_offline_at_both_when_its_own_metaserver_notices(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, peer(both.a) as node:
+        await node.register("g1")
+        await both.run(20, node)
+        assert await both.run_until_offline(both.a, 20) <= EXPIRY_SECONDS + 0.5
+        assert await both.run_until_offline(both.b, 20) <= 1.0
+        await both.run(5)
+        assert both.states() == [OFFLINE, OFFLINE]
+        await both.run(3, node)
+        assert both.states() == [ONLINE, ONLINE], "it is back"
+
+
+async def test_a_stopped_node_goes_offline_at_both(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, peer(both.a) as node:
+        await node.register("g1")
+        await both.run(10, node)
+        await node.register("g1", request_type=BrokerRequestType.OFFLINE)
+        await both.run(1.5)
+        assert both.states() == [OFFLINE, OFFLINE]
+
+
+async def test_a_node_whose_metaserver_dies_registers_with_the_other_and_stays_online(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, peer(both.b) as again:
+        async with peer(both.a) as node:
+            await node.register("g1")
+            await both.run(20, node)
+        await both.close(both.a)
+        await both.run(3)
+        for _ in range(20):
+            await both.run(1, again)
+            assert both.states() == [ONLINE]
+        assert await both.run_until_offline(both.b, 20) <= PEER_EXPIRY_SECONDS
+
+
+async def test_a_node_that_moves_to_the_other_metaserver_stays_online_at_both(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, peer(both.a) as first, peer(both.b) as second:
+        await first.register("g1")
+        await both.run(10, first)
+        for _ in range(30):
+            await both.run(1, second)
+            assert both.states() == [ONLINE, ONLINE]
+        assert await both.run_until_offline(both.b, 20) <= EXPIRY_SECONDS + 0.5
+        assert await both.run_until_offline(both.a, 20) <= 1.0
+
+
+async def test_when_a_metaserver_and_its_node_die_together_the_other_takes_the_group_offline(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, peer(both.a) as node:
+        await node.register("g1")
+        await both.run(20, node)
+        await both.close(both.a)
+        seconds = await both.run_until_offline(both.b, 30)
+        assert EXPIRY_SECONDS < seconds <= PEER_EXPIRY_SECONDS + 1.5
+
+
+async def test_address_and_state_of_a_node_reach_the_clients_of_the_other_metaserver(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, peer(both.a) as node, peer(both.b) as client:
+        await node.register("g1")
+        await both.run(5, node)
+        client.ask("orders", ClientType.CONSUMER, "g")
+        await eventually_async(lambda: len(client.pushed) == 1)
+        await both.run(5, node, port=2)
+        await eventually_async(lambda: len(client.pushed) == 2)
+        await both.run(5, node, port=2, state=2)
+        await eventually_async(lambda: len(client.pushed) == 3)
+        routes = [answer.broker_groups[0] for answer in client.answers()]
+        assert [(route.master, route.state) for route in routes] == [
+            ("10.0.0.1:1", 1), ("10.0.0.1:2", 1), ("10.0.0.1:2", 2),
+        ]  # fmt: skip
+
+
+async def test_with_a_peer_and_the_database_away_no_group_is_taken_offline(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, peer(both.a) as node:
+        await node.register("g1")
+        await both.run(20, node)
+        both.set_database_away(True)
+        for _ in range(30):
+            await both.run(1, node)
+            assert both.states() == [ONLINE, ONLINE], "the other metaserver can't know that it is silent"
+        await both.run(30)
+        assert both.states() == [ONLINE, ONLINE], "it could have moved to the other metaserver"
+        both.set_database_away(False)
+        assert await both.run_until_offline(both.b, 30) <= PEER_EXPIRY_SECONDS + 2
+        await both.run(2)
+        assert both.states() == [OFFLINE, OFFLINE]
+
+
+async def test_a_metaserver_alone_takes_groups_offline_while_the_database_is_away(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both:
+        await both.close(both.b)
+        async with peer(both.a) as node:
+            await node.register("g1")
+            await both.run(PEER_EXPIRY_SECONDS + 5, node)
+            both.set_database_away(True)
+            assert await both.run_until_offline(both.a, 20) <= EXPIRY_SECONDS + 0.5
+
+
+async def test_a_group_marked_offline_behind_its_metaservers_back_is_stored_as_online_again(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, peer(both.a) as node:
+        await node.register("g1")
+        await both.run(10, node)
+        both.b.keeper.group(replace(both.a.directory.groups["g1"].row, state=OFFLINE), "a mistake")
+        await both.run(3, node)
+        stored = await asyncio.to_thread(both.repositories[0].load)
+        assert [group.state for group in stored.broker_groups] == [ONLINE]
+        assert both.states() == [ONLINE, ONLINE]

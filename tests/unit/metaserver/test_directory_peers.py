@@ -1,0 +1,132 @@
+"""Leases that other metaservers stored: only whether they change counts, never whose clock they were written by."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from metaserver.choices import GroupKind, GroupState
+from metaserver.directory import EXPIRY_SECONDS, LEASE_SECONDS, PEER_EXPIRY_SECONDS, Directory
+from metaserver.snapshot import BrokerGroup, Leases, Metadata, Node, StoredLease
+from qmq.clock import ManualClock
+from qmq.protocol.codes import BrokerRequestType
+from qmq.protocol.extensions import NodeRegisterRequest
+
+GROUP = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "a", ("a",))
+NODE = Node("a", "g1", 0, "10.0.0.1:1", "", "1", 0)
+
+
+class Observer:
+    """A directory that loaded the group and receives no heartbeat of it."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.directory = Directory(self.clock, random.Random(1))
+        self.directory.load(Metadata((GROUP,), (NODE,)))
+
+    def second(self, stored: int | None, peer: int | None = None, *, is_own: bool = False) -> None:
+        """One second, then what the database holds; None: the database is away."""
+        self.clock.advance(0.5)
+        self.directory.expire()
+        self.clock.advance(0.5)
+        self.directory.expire()
+        if stored is not None:
+            peers = {} if peer is None else {"b": peer}
+            self.directory.observe_peers(Leases((StoredLease(GROUP, NODE, stored, is_own),), peers))
+
+    @property
+    def is_online(self) -> bool:
+        return self.directory.groups["g1"].state is not GroupState.OFFLINE
+
+
+@pytest.mark.parametrize("step", [1, -1, 3_600_000_000])
+def test_a_lease_that_changes_is_alive_whatever_the_clock_that_wrote_it(step: int) -> None:
+    observer = Observer()
+    for second in range(60):
+        observer.second(1_000_000 + step * (second // 3))
+        assert observer.is_online
+
+
+def test_a_lease_that_stands_still_is_over_after_the_peers_expiry() -> None:
+    observer = Observer()
+    for second in range(20):
+        observer.second(second)
+    seconds = 0
+    while observer.is_online:
+        observer.second(19)
+        seconds += 1
+    assert PEER_EXPIRY_SECONDS < seconds <= PEER_EXPIRY_SECONDS + 1
+
+
+def test_an_old_lease_of_a_dead_node_does_not_look_alive_after_a_start() -> None:
+    observer = Observer()
+    for _ in range(round(EXPIRY_SECONDS) + 1):
+        observer.second(7)
+    assert not observer.is_online
+
+
+def test_the_own_stored_leases_are_no_sign_of_another_metaserver() -> None:
+    observer = Observer()
+    for second in range(round(EXPIRY_SECONDS) + 1):
+        observer.second(second, is_own=True)
+    assert not observer.is_online
+
+
+def test_with_a_peer_nothing_expires_while_the_database_is_away() -> None:
+    observer = Observer()
+    for second in range(20):
+        observer.second(second, peer=second)
+    for _ in range(60):
+        observer.second(None)
+        assert observer.is_online
+    seconds = 0
+    while observer.is_online:
+        observer.second(19, peer=100 + seconds)
+        seconds += 1
+    assert LEASE_SECONDS < seconds <= PEER_EXPIRY_SECONDS + 1
+
+
+def test_a_peer_that_stopped_long_ago_is_none() -> None:
+    observer = Observer()
+    for second in range(20):
+        observer.second(second, peer=5)
+    seconds = 0
+    while observer.is_online:
+        observer.second(None)
+        seconds += 1
+    assert seconds <= PEER_EXPIRY_SECONDS + 1
+
+
+def test_a_stored_state_is_followed_once() -> None:
+    observer = Observer()
+    for second in range(3):
+        observer.second(second)
+    read_only = replace(GROUP, state=GroupState.READ_ONLY)
+    lease = StoredLease(read_only, replace(NODE, address="10.0.0.1:2"), 9, False)
+    assert observer.directory.observe_peers(Leases((lease,))).broker_groups == ["g1"]
+    assert observer.directory.observe_peers(Leases((lease,))).broker_groups == []
+    live = observer.directory.groups["g1"]
+    assert live.node is not None
+    assert (live.state, live.node.address) == (GroupState.READ_ONLY, "10.0.0.1:2")
+
+
+def heartbeat(observer: Observer, address: str) -> None:
+    """Received here."""
+    request = NodeRegisterRequest(BrokerRequestType.HEARTBEAT, "g1", "a", "broker", 0, address, "", 1, 1, 0, 0, "1")
+    assert observer.directory.register(request).answer.accepted
+
+
+def test_a_group_whose_heartbeats_arrive_here_is_never_followed() -> None:
+    observer = Observer()
+    for second in range(3):
+        observer.second(second)
+    heartbeat(observer, "10.0.0.1:2")
+    # Stored by the other metaserver before the node moved: an older address, and an older verdict.
+    observed = observer.directory.observe_peers(Leases((StoredLease(GROUP, NODE, 8, False),)))
+    assert (observed.broker_groups, observed.contradicted) == ([], [])
+    offline = StoredLease(replace(GROUP, state=GroupState.OFFLINE), NODE, 9, False)
+    observed = observer.directory.observe_peers(Leases((offline,)))
+    live = observer.directory.groups["g1"]
+    assert (observed.broker_groups, observed.contradicted) == ([], [live.row])
+    assert live.node is not None
+    assert (live.state, live.node.address) == (GroupState.READ_WRITE, "10.0.0.1:2")

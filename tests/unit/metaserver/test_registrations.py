@@ -1,0 +1,258 @@
+"""Registrations of clients: what a change costs, what is answered at a limit, what is left of a closed connection."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from metaserver.directory import Directory
+from metaserver.keeper import Keeper
+from metaserver.registrations import RegistrationLimits
+from metaserver.repository import MemoryRepository
+from metaserver.server import CHECKS_PER_TURN, MetaHandlers
+from qmq.clock import ManualClock
+from qmq.daemon.read_gate import ReadGate
+from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
+from qmq.protocol.commands import ClientRegisterRequest, ClientRegisterResponse
+from qmq.protocol.extensions import NodeRegisterRequest
+from qmq.protocol.frames import Frame
+
+
+class FakeConnection:
+    """A connection that keeps what is written to it."""
+
+    def __init__(self, number: int = 0) -> None:
+        self.peer = f"10.0.0.{number}:1"
+        self.replies: list[tuple[Frame, int, bytes]] = []
+        self.dropped: list[Frame] = []
+        self.pushed: list[bytes] = []
+        self._on_close: list[Callable[[], None]] = []
+
+    def reply(self, frame: Frame, code: int, *parts: bytes) -> None:
+        self.replies.append((frame, code, b"".join(parts)))
+
+    def push(self, data: bytes) -> None:
+        self.pushed.append(data)
+
+    def drop(self, frame: Frame) -> None:
+        self.dropped.append(frame)
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        self._on_close.append(callback)
+
+    def close(self) -> None:
+        for callback in self._on_close:
+            callback()
+
+    def answers(self) -> list[ClientRegisterResponse]:
+        """The successful answers to CLIENT_REGISTER."""
+        assert all(code == ResponseCode.SUCCESS for _, code, _ in self.replies)
+        return [ClientRegisterResponse.decode(body, 9) for _, _, body in self.replies]
+
+
+class Server:
+    """The handlers without sockets; work that is spread over turns of the loop is done by `settle`."""
+
+    def __init__(self, limits: RegistrationLimits | None = None) -> None:
+        self.clock = ManualClock()
+        self.directory = Directory(self.clock, random.Random(1), subject_groups_min=1)
+        self.keeper = Keeper(MemoryRepository(), lambda route: None, self.clock)
+        gate = ReadGate(self.clock, token="", bytes_per_second=0)
+        self._soon: list[Callable[[], None]] = []
+        self.turns = 0
+        self.handlers = MetaHandlers(
+            self.directory, self.keeper, self.clock, gate, limits=limits, call_soon=self._soon.append
+        )
+
+    def settle(self) -> None:
+        """Run what was scheduled, turn by turn."""
+        while self._soon:
+            turn, self._soon[:] = list(self._soon), []
+            self.turns += 1
+            for call in turn:
+                call()
+
+    def node(self, group: str, *, kind: str = "broker", state: int = 1, port: int = 1, settle: bool = True) -> None:
+        """A heartbeat."""
+        self._handle(FakeConnection(), Command.NODE_REGISTER, NodeRegisterRequest(
+            BrokerRequestType.HEARTBEAT, group, f"{group}-a", kind, 0, f"10.1.0.1:{port}", "", state, 1, 0, 0, "1"
+        ).encode(9))  # fmt: skip
+        if settle:
+            self.settle()
+
+    def ask(
+        self, connection: FakeConnection, subject: str, client_type: int = ClientType.PRODUCER, group: str = ""
+    ) -> None:
+        """CLIENT_REGISTER of one client."""
+        request = ClientRegisterRequest(subject, client_type, "app", "client@@1", group, 1)
+        self._handle(connection, Command.CLIENT_REGISTER, request.encode(9))
+
+    def _handle(self, connection: FakeConnection, code: int, body: bytes) -> None:
+        self.handlers.handle(connection, Frame(code, 9, 0, 0, code, memoryview(body), bytearray(body), 0))  # type: ignore[arg-type]
+
+
+def test_a_group_change_checks_each_registration_of_its_subjects_once() -> None:
+    """1,000 subjects of one connection, as a delay node has them: 1,000 checks, not 1,000 x 1,000."""
+    server, connection = Server(), FakeConnection()
+    server.node("g1", port=1)
+    for number in range(1_000):
+        server.ask(connection, f"s{number}")
+    before = server.handlers.counters.route_checks
+    server.node("g1", port=2)
+    assert server.handlers.counters.route_checks - before == 1_000
+    assert len(connection.pushed) == 1_000
+
+
+def test_a_group_change_does_not_check_registrations_for_other_groups() -> None:
+    server, connection = Server(), FakeConnection()
+    server.node("g1")
+    server.ask(connection, "orders")
+    server.ask(connection, "orders", ClientType.DELAY_PRODUCER)
+    server.ask(connection, "orders", ClientType.OTHER)
+    server.node("d1", kind="delay")
+    server.node("g2")
+    before = server.handlers.counters.route_checks
+    server.node("g2", port=2)
+    assert server.handlers.counters.route_checks == before
+    server.node("d1", kind="delay", port=2)
+    assert server.handlers.counters.route_checks - before == 1, "the one that waits for delay groups"
+    server.node("g1", port=2)
+    assert server.handlers.counters.route_checks - before == 2, "the one producer"
+
+
+def test_checks_are_spread_over_turns_of_the_event_loop() -> None:
+    server, connection = Server(), FakeConnection()
+    server.node("g1")
+    for number in range(CHECKS_PER_TURN + 1):
+        server.ask(connection, f"s{number}")
+    turns = server.turns
+    server.node("g1", port=2)
+    assert server.turns - turns == 2
+    assert len(connection.pushed) == CHECKS_PER_TURN + 1
+
+
+def test_a_registration_over_the_limit_of_its_connection_is_answered() -> None:
+    server, connection = Server(RegistrationLimits(per_connection_max=1)), FakeConnection()
+    server.ask(connection, "first")
+    server.ask(connection, "second")
+    # Traps T1, T3: no answer would block the client for ever; with an empty one it asks again within 60 s.
+    assert [(a.subject, a.broker_groups) for a in connection.answers()] == [("second", ())]
+    assert server.handlers.counters.over_limit == 1
+    server.node("g1")
+    assert [a.subject for a in connection.answers()] == ["second", "first"]
+    server.ask(connection, "second")
+    assert [group.name for group in connection.answers()[2].broker_groups] == ["g1"]
+    assert len(server.handlers.registrations) == 1
+
+
+def test_all_connections_together_have_a_limit_too() -> None:
+    server = Server(RegistrationLimits(total_max=2))
+    server.node("g1")
+    connections = [FakeConnection(number) for number in range(3)]
+    for connection in connections:
+        server.ask(connection, "orders")
+        assert len(connection.answers()) == 1
+    assert (len(server.handlers.registrations), server.handlers.counters.over_limit) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "limits", [RegistrationLimits(pending_max=1), RegistrationLimits(pending_per_connection_max=1)]
+)
+def test_held_registrations_have_a_limit_and_those_over_it_are_answered_twice(limits: RegistrationLimits) -> None:
+    server, connection = Server(limits), FakeConnection()
+    server.ask(connection, "first")
+    server.ask(connection, "second")
+    assert [(a.subject, a.broker_groups) for a in connection.answers()] == [("second", ())]
+    assert server.handlers.registrations.pending_count == 1
+    server.node("g1")
+    # The one that got an empty answer is indexed, so its route is pushed.
+    assert [a.subject for a in connection.answers()] == ["second", "first"]
+    assert len(connection.pushed) == 1
+    assert server.handlers.registrations.pending_count == 0
+
+
+def test_registrations_that_are_not_refreshed_make_room() -> None:
+    limits = RegistrationLimits(per_connection_max=2)
+    server, connection = Server(limits), FakeConnection()
+    server.node("g1")
+    server.ask(connection, "old")
+    server.ask(connection, "used")
+    server.clock.advance(limits.stale_seconds)
+    server.ask(connection, "used")
+    server.ask(connection, "new")
+    assert server.handlers.counters.over_limit == 1, "neither is stale yet"
+    server.clock.advance(1)
+    server.ask(connection, "new")
+    assert server.handlers.counters.over_limit == 1
+    server.node("g1", port=2)
+    assert len(connection.pushed) == 2
+
+
+def test_a_held_registration_is_not_removed_as_stale() -> None:
+    limits = RegistrationLimits(per_connection_max=2)
+    server, connection = Server(limits), FakeConnection()
+    server.ask(connection, "waits")
+    server.clock.advance(limits.stale_seconds + 1)
+    server.ask(connection, "new")
+    server.node("g1")
+    assert {a.subject for a in connection.answers()} == {"waits", "new"}
+
+
+def test_a_held_request_keeps_no_receive_buffer() -> None:
+    server, connection = Server(), FakeConnection()
+    server.ask(connection, "orders")
+    server.node("g1")
+    ((frame, _, _),) = connection.replies
+    assert (len(frame.body), len(frame.buffer)) == (0, 0)
+    assert connection.answers()[0].subject == "orders"
+
+
+def test_a_held_registration_that_is_repeated_is_answered_once() -> None:
+    server, connection = Server(), FakeConnection()
+    server.ask(connection, "orders")
+    server.ask(connection, "orders")
+    assert len(connection.dropped) == 1
+    server.node("g1")
+    assert len(connection.answers()) == 1
+    assert server.handlers.registrations.pending_count == 0
+
+
+def test_nothing_is_left_of_closed_connections() -> None:
+    server = Server()
+    server.node("g1")
+    registrations = server.handlers.registrations
+    for number in range(100):
+        connection = FakeConnection(number)
+        for client_type in (*ClientType, 9):
+            server.ask(connection, f"s{number}", client_type, "g")
+        server.node("g1", port=2 + number % 2)
+        connection.close()
+    assert (len(registrations), registrations.connections, registrations.subjects) == (0, 0, 0)
+    assert registrations.pending_count == 0
+    assert list(registrations.of_delay_groups()) == []
+
+
+def test_a_connection_that_closes_before_its_check_gets_nothing() -> None:
+    server, connection = Server(), FakeConnection()
+    server.ask(connection, "orders")
+    server.node("g1", settle=False)
+    connection.close()
+    before = server.handlers.counters.route_checks
+    server.settle()
+    assert (connection.replies, connection.pushed) == ([], [])
+    assert server.handlers.counters.route_checks == before
+
+
+def test_a_further_delay_group_is_not_pushed_to_clients_that_have_enough() -> None:
+    server = Server()
+    for number in range(3):
+        server.node(f"d{number}", kind="delay", port=number + 1)
+    connections = [FakeConnection(number) for number in range(20)]
+    for connection in connections:
+        server.ask(connection, "orders", ClientType.DELAY_PRODUCER)
+    server.node("d9", kind="delay", port=9)
+    assert [connection.pushed for connection in connections] == [[]] * 20
+    users = [c for c in connections if "d0" in {group.name for group in c.answers()[0].broker_groups}]
+    assert 0 < len(users) < 20
+    server.node("d0", kind="delay", port=1, state=4)
+    assert [len(connection.pushed) for connection in connections] == [int(c in users) for c in connections]
