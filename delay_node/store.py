@@ -9,7 +9,7 @@ import asyncio
 import logging
 from bisect import bisect_left, insort
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -363,7 +363,7 @@ class DelayStore:
     ) -> None:
         self._effects.append((offset, lambda: self._note(hour, numbers, kind, at_ms, was_refused)))
 
-    def release(self, refs: Sequence[int]) -> None:
+    def release(self, refs: Iterable[int]) -> None:
         """Claimed messages that were definitely not delivered are pending again.
 
         Not in the log: after a crash they count as claimed, that is as perhaps delivered, which is the safe side.
