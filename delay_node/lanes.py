@@ -36,11 +36,6 @@ class Item:
     data: bytes
     refusals: int = 0
 
-    @property
-    def cost(self) -> int:
-        """The part of a frame's budget that the message takes."""
-        return min(max(len(self.data), MESSAGE_COST_MIN), FRAME_COST)
-
 
 @dataclass(eq=False, slots=True)
 class Lane:
@@ -140,9 +135,13 @@ class Rotation:
                 credit += max(QUANTUM_MIN, FRAME_COST // len(ring))
             is_full = False
             while messages and credit > 0:
-                cost = messages[0].cost
-                is_full = used + cost > room and bool(taken)
-                if is_full:
+                cost = len(messages[0].data)
+                if cost < MESSAGE_COST_MIN:
+                    cost = MESSAGE_COST_MIN
+                elif cost > FRAME_COST:
+                    cost = FRAME_COST
+                if used + cost > room and taken:
+                    is_full = True
                     break
                 taken.append(messages.popleft())
                 used += cost

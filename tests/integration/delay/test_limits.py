@@ -46,6 +46,7 @@ class OddBroker:
         self.unreadable: set[str] = set()
         self.code = ResponseCode.SUCCESS
         self.is_silent = False
+        self.stores_first_and_fails = False
 
     def handle(self, connection: Connection, frame: Frame) -> None:
         """One SEND."""
@@ -53,6 +54,10 @@ class OddBroker:
         if self.is_silent:
             self.got.update(ids)
             connection.drop(frame)
+            return
+        if self.stores_first_and_fails:
+            self.got.update(ids[:1])
+            connection.reply(frame, ResponseCode.BROKER_ERROR)
             return
         if self.unreadable & set(ids):
             connection.reply(frame, ResponseCode.BROKER_ERROR)
@@ -169,6 +174,36 @@ async def test_what_may_have_arrived_is_sent_again_and_can_t_be_cancelled(tmp_pa
         broker.is_silent = False
         before = broker.got["m1"]
         await eventually_async(lambda: broker.got["m1"] == before + 1)
+        await eventually_async(lambda: system.delay.store.pending == 0)
+
+
+async def test_a_batch_that_a_broker_stored_in_part_before_it_failed_stays_claimed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "REFUSAL_PAUSE_SECONDS", 0.05)
+    async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
+        broker.stores_first_and_fails = True
+        await client.send(delayed(1, now_ms()), delayed(2, now_ms()))
+        await eventually_async(lambda: system.delay.delivery.counters.refusals >= 2)
+        changes = await client.change(Operation.CANCEL, DelayedTarget("m1"), DelayedTarget("m2"))
+        assert {change.outcome for change in changes} == {Outcome.TOO_LATE}, "the broker may have stored them"
+        broker.stores_first_and_fails = False
+        await eventually_async(lambda: system.delay.store.pending == 0)
+        assert system.delay.store.counters.cancelled == 0
+
+
+async def test_a_definite_failure_after_an_uncertain_one_leaves_the_claim(tmp_path: Path) -> None:
+    async with odd(tmp_path, send_seconds=0.3) as (system, broker), connected(system.delay) as client:
+        broker.is_silent = True
+        await client.send(delayed(1, now_ms()))
+        await eventually_async(lambda: system.delay.delivery.counters.unknown >= 1)
+        broker.refused = {"m1": SendResult.BROKER_BUSY}
+        broker.is_silent = False
+        failed = system.delay.delivery.counters.failed_batches
+        await eventually_async(lambda: system.delay.delivery.counters.failed_batches >= failed + 2)
+        (change,) = await client.change(Operation.CANCEL, DelayedTarget("m1"))
+        assert change.outcome is Outcome.TOO_LATE, "the first try may have arrived"
+        broker.refused = {}
         await eventually_async(lambda: system.delay.store.pending == 0)
 
 

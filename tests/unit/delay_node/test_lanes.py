@@ -5,7 +5,17 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delay_node.lanes import FRAME_BYTES, FRAME_COST, FRAME_MESSAGES, QUANTUM_MIN, FairQueue, Item, Lane, Verdict
+from delay_node.lanes import (
+    FRAME_BYTES,
+    FRAME_COST,
+    FRAME_MESSAGES,
+    MESSAGE_COST_MIN,
+    QUANTUM_MIN,
+    FairQueue,
+    Item,
+    Lane,
+    Verdict,
+)
 
 
 def lane_of(subject: int, old: int = 0, fresh: int = 0, size: int = 100) -> Lane:
@@ -14,6 +24,11 @@ def lane_of(subject: int, old: int = 0, fresh: int = 0, size: int = 100) -> Lane
     lane.old.extend(Item(subject << 32 | i, i, subject, data) for i in range(old))
     lane.fresh.extend(Item(subject << 32 | old + i, 1_000_000 + i, subject, data) for i in range(fresh))
     return lane
+
+
+def cost_of(item: Item) -> int:
+    """The part of a frame's budget that a message takes."""
+    return min(max(len(item.data), MESSAGE_COST_MIN), FRAME_COST)
 
 
 def serve(lane: Lane) -> Verdict:
@@ -67,7 +82,7 @@ def test_lanes_get_equal_parts_whatever_the_size_of_their_messages(each: list[in
         size = sum(len(item.data) for item in items)
         assert size <= FRAME_BYTES or len(items) == 1, "a frame is not too large"
         for item in items:
-            got[item.subject] += item.cost
+            got[item.subject] += cost_of(item)
         if any(not lane.old for lane in lanes):
             break
         quantum = max(QUANTUM_MIN, FRAME_COST // len(each))
@@ -87,7 +102,7 @@ def test_overdue_messages_leave_room_for_fresh_ones_of_any_lane(late: int, fresh
     cost: Counter[bool] = Counter()
     for _ in range(8):
         for item in queue.take(serve):
-            cost[item.subject < late] += item.cost
+            cost[item.subject < late] += cost_of(item)
     assert cost[False] >= 0.25 * FRAME_COST * 8 - 2 * FRAME_COST
     assert cost[True] >= 0.3 * FRAME_COST * 8, "of messages that fit twice into a frame only one goes into its share"
 
