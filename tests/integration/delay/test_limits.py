@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from delay_node import delivery, handlers, pending, store
+from delay_node.hour import Hour, Opened
 from delay_node.records import RecordKind
 from delay_node.schedule_log import Entry
 from qmq.clock import SystemClock
@@ -19,6 +20,7 @@ from qmq.protocol.codes import BrokerGroupState, Command, ResponseCode, SendResu
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, encode_send_response
 from qmq.protocol.delayed import (
     ChangeDelayedRequest,
+    DelayedPage,
     DelayedTarget,
     FindDelayedRequest,
     ListDelayedRequest,
@@ -304,6 +306,80 @@ async def test_far_hours_that_were_looked_into_are_let_go_again(
         assert system.delay.store.pending == 66
 
 
+async def test_hours_that_do_not_fit_into_memory_together_are_opened_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two thirds of the limit in each hour: a message that moved from one to the other needs both."""
+    monkeypatch.setattr(store, "OPEN_FAR_ENTRIES_MAX", 30)
+    held: list[int] = []
+    hold = store.DelayStore._hold
+
+    def watched(self: store.DelayStore, hour: Hour) -> None:
+        hold(self, hour)
+        held.append(sum(other.schedule.count for other in self.hours.values() if other.holders))
+
+    monkeypatch.setattr(store.DelayStore, "_hold", watched)
+    opened: list[int] = []
+    read_hour = store.read_hour
+
+    def counted(hour: Hour, count: int, dispatch_count: int, *, for_wheel: bool) -> Opened:
+        opened.append(hour.number)
+        assert len(opened) < 10_000, "hours close each other for ever"
+        return read_hour(hour, count, dispatch_count, for_wheel=for_wheel)
+
+    monkeypatch.setattr(store, "read_hour", counted)
+    async with odd(tmp_path) as (system, _), connected(system.delay) as client:
+        begin = (now_ms() + 2 * DAY) // HOUR * HOUR
+        dues = [begin + i // 20 * HOUR + i for i in range(120)]
+        await client.send(*[delayed(i, due) for i, due in enumerate(dues)])
+        moved = [(i, dues[i + 20] - 1) for i in range(0, 100, 20)]
+        for i, due_ms in moved:
+            target = DelayedTarget(f"m{i}", due_ms=dues[i])
+            (change,) = await client.change(Operation.RESCHEDULE, target, due_ms=due_ms)
+            assert change.outcome is Outcome.DONE
+        opened.clear()
+        asked = [
+            client.caller.call_soon(
+                Command.FIND_DELAYED, FindDelayedRequest(DelayedTarget(f"m{i}", due_ms=dues[i])).encode(9)
+            )
+            for i, _ in moved * 13
+        ][: handlers.QUERIES_MAX]
+        frames = [await frame for frame in asked]
+        assert {frame.code for frame in frames} == {ResponseCode.SUCCESS}, "all are answered, none is busy"
+        for frame, (i, due_ms) in zip(frames, moved * 13, strict=False):
+            copies = [(item.due_ms, str(item.state)) for item in DelayedPage.decode(frame.body, 9).items]
+            assert copies == [(dues[i], "moved"), (due_ms, "pending")]
+        # A question looks into two hours three times each: to find the copies, to see where they moved, and for their states.
+        assert len(opened) <= len(frames) * 6
+        targets = tuple(DelayedTarget(f"m{i}", due_ms=dues[i]) for i, _ in moved)
+        changes = await client.change(Operation.CANCEL, *targets)
+        assert [change.outcome for change in changes] == [Outcome.DONE] * len(targets)
+        assert max(held) <= 30, "what is held keeps to the limit"
+        assert not any(hour.holders for hour in system.delay.store.hours.values())
+
+
+async def test_a_cancelled_question_lets_its_hour_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "OPEN_FAR_ENTRIES_MAX", 5)
+    async with odd(tmp_path) as (system, _), connected(system.delay) as client:
+        begin = (now_ms() + 2 * DAY) // HOUR * HOUR
+        await client.send(*[delayed(i, begin + i // 4 * HOUR) for i in range(12)])
+        kept = system.delay.store
+        numbers = [begin // HOUR + i for i in range(3)]
+
+        async def use(number: int) -> None:
+            async with kept.held(number):
+                await asyncio.sleep(0)
+
+        async with kept.held(numbers[0]):
+            waiting = [asyncio.create_task(use(number)) for number in numbers[1:]]
+            await asyncio.sleep(0)
+            waiting[0].cancel()
+            await asyncio.wait(waiting[:1])
+            assert not waiting[1].done(), "there is no room yet"
+        await waiting[1]
+        assert [kept.hours[number].holders for number in numbers] == [0, 0, 0]
+
+
 async def test_many_bytes_of_due_messages_are_not_held_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -408,14 +484,16 @@ async def test_an_hour_with_undecided_effects_is_not_closed(tmp_path: Path, monk
         await client.send(*[delayed(i, begin + i * HOUR) for i in range(3)])
         kept = system.delay.store
         hours = [kept.hours[begin // HOUR + i] for i in range(3)]
-        await kept.open(hours[0])
-        kept.act(RecordKind.CANCELLED, [hours[0].number << 32], now_ms())
-        await kept.open(hours[1])
-        await kept.open(hours[2])
+        async with kept.held(hours[0].number):
+            kept.act(RecordKind.CANCELLED, [hours[0].number << 32], now_ms())
+        for hour in hours[1:]:
+            async with kept.held(hour.number):
+                pass
         assert hours[0].is_open, "its decision is nowhere but in memory"
         (change,) = await client.change(Operation.DELIVER, DelayedTarget("m0", due_ms=begin))
         assert (change.outcome, change.state) == (Outcome.TOO_LATE, "cancelled")
-        await kept.open(hours[1])
+        async with kept.held(hours[1].number):
+            pass
         assert not hours[0].is_open
 
 
