@@ -10,6 +10,8 @@ COMMIT_BYTES_TARGET = 8 << 20
 """A commit that has gathered this much is closed; a single larger record still makes one commit."""
 RECORD_BYTES_MAX = 32 << 20
 """Largest record."""
+RECORD_HEAD_BYTES_MAX = 1 << 10
+"""Room that nodes leave in the largest record for what they write besides one message: its subject, number and times."""
 
 
 class FlushPolicy(Enum):

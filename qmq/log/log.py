@@ -46,6 +46,8 @@ class SegmentedLog:
         self.damaged: tuple[Damage, ...] = walked.damaged
         self.torn_bytes = 0
         self.failed: BaseException | None = None
+        self.record_bytes_max = min(RECORD_BYTES_MAX, segment_bytes - HEADER_BYTES - RECORD_BYTES)
+        """Largest record: each segment can hold it."""
         # The writer's side.
         self._chain = walked.position.chain
         self._writer_base = -1
@@ -226,10 +228,9 @@ class SegmentedLog:
             raise LogError(f"the log has failed: {self.failed}", code="log.failed")
         size = sum(map(len, parts))
         needed = RECORD_BYTES + size
-        if size > RECORD_BYTES_MAX or HEADER_BYTES + needed > self._segment_bytes:
+        if size > self.record_bytes_max:
             raise LogError(
-                f"a record of {size} bytes, the limit is {min(RECORD_BYTES_MAX, self._segment_bytes - HEADER_BYTES)}",
-                code="log.record_too_large",
+                f"a record of {size} bytes, the limit is {self.record_bytes_max}", code="log.record_too_large"
             )
         if self._record_count and self._body_bytes + needed > COMMIT_BYTES_TARGET:
             self._seal()

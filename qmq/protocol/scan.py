@@ -9,6 +9,7 @@ Nearly all batches hold messages of one shape (same lengths everywhere), so the 
 compiled struct and the next message is tried against it with one call; any difference falls back to the plain walk.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from struct import Struct
@@ -67,6 +68,29 @@ class Run:
         sizes = [b - a - CRC_BYTES for a, b in pairwise(begins)]
         sizes.append(self.end - begins[-1])
         return sizes
+
+    def part(self, first: int, last: int) -> "Run":
+        """The messages [first, last) as a run of their own; at least one."""
+        if (first, last) == (0, self.count):
+            return self
+        begin = self.raw_begins[first] - CRC_BYTES
+        end = self.raw_begins[last] - CRC_BYTES if last < self.count else self.end
+        return Run(
+            self.subject, begin, end, self.raw_begins[first:last], self.crcs[first:last], self.tag_bits[first:last]
+        )
+
+    def split(self, bytes_max: int) -> Iterator["Run"]:
+        """Runs of at most `bytes_max` bytes each, in order; a larger message is a run of its own."""
+        if self.end - self.begin <= bytes_max:
+            yield self
+            return
+        first = 0
+        for last in range(1, self.count + 1):
+            end = self.raw_begins[last] - CRC_BYTES if last < self.count else self.end
+            if last > first + 1 and end - (self.raw_begins[first] - CRC_BYTES) > bytes_max:
+                yield self.part(first, last - 1)
+                first = last - 1
+        yield self.part(first, self.count)
 
 
 def tag_digest(tags: list[bytes]) -> int:

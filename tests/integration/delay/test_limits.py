@@ -14,7 +14,7 @@ from delay_node.hour import Hour, Opened
 from delay_node.records import RecordKind
 from delay_node.schedule_log import Entry
 from qmq.clock import SystemClock
-from qmq.log.commit import SealedCommit
+from qmq.log.commit import RECORD_HEAD_BYTES_MAX, SealedCommit
 from qmq.net.server import Connection, FrameServer
 from qmq.protocol.codes import BrokerGroupState, Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, encode_send_response
@@ -30,6 +30,7 @@ from qmq.protocol.delayed import (
 from qmq.protocol.extensions import Fields
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import decode_entries
+from qmq.protocol.names import is_subject_refusal
 from tests.support.in_process import SmallSystem, connected, delayed, now_ms, small_system
 from tests.support.waiting import eventually_async, within
 
@@ -222,23 +223,67 @@ async def test_a_group_that_answers_errors_is_left_for_another(tmp_path: Path) -
     await other.server.close(0)
 
 
-async def test_a_subject_too_many_is_refused_and_the_others_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_subject_too_many_is_refused_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "SUBJECTS_MAX", 2)
     async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
         await client.send(delayed(1, now_ms(), "a"))
-        await client.send(delayed(2, now_ms(), "b"))
-        frame = await client.raw(Command.SEND_MESSAGE, b"".join(_entry(3, "c")))
-        assert frame.code == ResponseCode.BROKER_ERROR
-        await client.send(delayed(4, now_ms(), "a"))
-        await eventually_async(lambda: set(broker.got) == {"m1", "m2", "m4"})
+        failures = await client.send(
+            delayed(2, now_ms(), "b"), delayed(3, now_ms(), "c"), delayed(4, now_ms(), "c"), delayed(5, now_ms(), "a")
+        )
+        assert set(failures) == {"m3", "m4"}, "the others of the batch are stored"
+        assert {failure.result for failure in failures.values()} == {SendResult.STORE_ERROR}
+        assert all(is_subject_refusal(failure.remark) for failure in failures.values()), "the node itself is fine"
+        await eventually_async(lambda: broker.got == {"m1": 1, "m2": 1, "m5": 1})
 
 
-def _entry(number: int, subject: str) -> list[bytes]:
-    from qmq.protocol.messages import encode_entry
+async def test_an_hour_that_is_full_refuses_its_messages_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "NUMBER_MAX", 3)
+    async with odd(tmp_path) as (system, _), connected(system.delay) as client:
+        begin = (now_ms() + 2 * DAY) // HOUR * HOUR
+        await client.send(*[delayed(i, begin) for i in range(3)])
+        failures = await client.send(
+            delayed(3, begin + HOUR, "b"), delayed(4, begin, "c"), delayed(5, begin + HOUR, "d")
+        )
+        assert set(failures) == {"m4"}
+        assert system.delay.store.pending == 5
 
-    return [encode_entry(delayed(number, now_ms(), subject))]
+
+async def test_messages_larger_than_a_segment_are_refused_alone_and_long_runs_become_several_records(
+    tmp_path: Path,
+) -> None:
+    async with odd(tmp_path, segment_bytes=1 << 20) as (system, _), connected(system.delay) as client:
+        due = now_ms() + DAY
+        values = {f"data{i}": "x" * 30_000 for i in range(40)}
+        failures = await client.send(
+            delayed(1, due, "a"),
+            delayed(2, due, "b", **values),
+            *[delayed(i, due, "c", data="x" * 30_000) for i in range(3, 103)],
+            delayed(103, due, "c", **values),
+            delayed(104, due, "c"),
+        )
+        assert set(failures) == {"m2", "m103"}
+        assert {failure.result for failure in failures.values()} == {SendResult.BLOCK}, "no retry can help"
+        assert str(system.delay.store.log.record_bytes_max - RECORD_HEAD_BYTES_MAX) in failures["m2"].remark
+        assert system.delay.store.pending == 102
+        while await client.send(delayed(105, due, "a")):
+            """The next segment is not created yet."""
+        await system.delay.close()
+        await system.start_delay(segment_bytes=1 << 20)
+        assert system.delay.store.pending == 103
+        assert (await _ids(system, due)) == [f"m{i}" for i in [1, *range(3, 103), 104, 105]]
+
+
+async def _ids(system: SmallSystem, due_ms: int) -> list[str]:
+    """The ids of all messages due then, in the order they came."""
+    async with connected(system.delay) as client:
+        items: list[str] = []
+        cursor = ""
+        while True:
+            page = await client.listed(ListDelayedRequest("", due_ms, due_ms + 1, limit=200, cursor=cursor))
+            items += [item.message.message_id for item in page.items]
+            cursor = page.cursor
+            if not cursor:
+                return items
 
 
 async def test_questions_beyond_the_limit_are_answered_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
