@@ -50,6 +50,24 @@ def test_f7_a_power_cut_at_any_disk_operation_keeps_everything_synced(seed: int)
         driver.check(driver.disk.after_power_cut())
 
 
+@pytest.mark.parametrize("seed", range(6 if FULL else 3))
+def test_f7_after_a_kill_the_next_checkpoint_counts_on_nothing_that_a_power_cut_takes(seed: int) -> None:
+    """The dead process's writes are readable and not durable: neither the log nor the hours' files may count on them."""
+    total = run_until_crash(seed, None).disk.steps
+    for crash_at in range(1, total, 1 if FULL else max(1, total // 60)):
+        driver = run_until_crash(seed, crash_at)
+        driver.restart()
+        driver.send("orders", 1)
+        driver.commit()
+        driver.check(driver.disk.after_power_cut())
+        driver.run(crash_at % 12)
+        driver.commit()
+        driver.checkpoint()
+        driver.check(driver.disk.after_power_cut())
+        for state in driver.disk.crash_states(3, crash_at):
+            driver.check(state)
+
+
 def test_f8_every_legal_state_after_a_power_cut_recovers() -> None:
     states, seed, wanted = 0, 0, 5_000 if FULL else 300
     while states < wanted:
