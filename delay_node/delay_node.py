@@ -206,7 +206,7 @@ class DelayNode(Node):
         keep_ms = round(self.options.keep_hours * 3_600_000)
         for hour in self.store.hours_before(now_ms):
             is_settled = hour.pending == 0 and not hour.refused and hour.schedule.next_number == hour.schedule.count
-            if not is_settled or hour.end_ms >= now_ms or hour.opening is not None:
+            if not is_settled or hour.end_ms >= now_ms or hour.opening is not None or hour.holders or hour.undecided:
                 continue
             if hour.end_ms + keep_ms < now_ms:
                 self.store.finished.add(hour.number)

@@ -1,12 +1,13 @@
-"""Due messages to live broker groups: late ones first, fresh ones never starved, nobody's trouble anybody else's.
+"""Delivers due messages to live broker groups.
 
 A message's way: the wheel gives its ref when it is due; a thread reads it; it waits in the *lane* of its subject, with its
-bytes while the lane moves, as due time and ref (sixteen bytes) while no broker group of the subject can be used; batches of several
-lanes go to one broker group as they came from the producer. Before a batch leaves, its messages are *claimed* in the log:
-from then on they may have been delivered, so a cancel is told that it came too late, after a crash as well. What the broker
-stored is recorded as delivered. What it surely did not store is pending again; what nobody knows stays claimed and is sent
-again. Retries pause longer and longer up to `Backoff.longest`, and never end: only a message that brokers refuse for what it
-is, `REFUSALS_MAX` times, is put aside for an operator.
+bytes while the lane moves, as due time and ref (sixteen bytes) while no broker group of the subject can be used. Each broker
+group forms its frames from the lanes in turn (`delay_node.lanes`), so no subject delays another by more than a round. Before a
+frame leaves, its messages are *claimed* in the log: from then on they may have been delivered, so a cancel is answered
+too_late, after a crash as well. What the broker stored is recorded as delivered. What it reports as not stored is pending again;
+everything else, an answer without results included, stays claimed and is sent again. Retries pause longer and longer up to
+`Backoff.longest`, and never end: only a message that brokers refuse for what it is, `REFUSALS_MAX` times, is put aside for an
+operator.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from delay_node.late_queue import LateQueue
+from delay_node.lanes import FairQueue, Item, Lane, Verdict
 from delay_node.records import RecordKind, State, hour_of
 from delay_node.schedule_log import Entry, message_id_of
 from delay_node.store import READ_BYTES_MAX, DelayStore
@@ -36,19 +37,18 @@ logger = logging.getLogger("qmq.delay.delivery")
 
 FETCH_MESSAGES = 2_000
 """Due messages taken from the wheel, or from a lane's late ones, at a time."""
-BATCH_MESSAGES = 500
-BATCH_BYTES = 1 << 20
-"""One SEND to a broker group holds at most this much."""
-FRAMES_IN_FLIGHT = 4
+FETCH_RECENT_MESSAGES = FETCH_MESSAGES * 3 // 4
+"""Of these, at most so many that have just fallen due while the wheel holds overdue ones."""
+FRAMES_IN_FLIGHT = 5
 """Unanswered SENDs per broker group."""
+LANE_FRAMES_IN_FLIGHT = 4
+"""Unanswered SENDs per broker group that hold messages of the same lane: the last one is free for other lanes."""
 LANE_MESSAGES = 4_000
 """Messages of one subject with their bytes in memory."""
 READY_BYTES_MAX = 64 << 20
 """Bytes of due messages in memory over all lanes; above it only refs are kept."""
 LATE_AFTER_MS = 1_000
 """A message this much overdue counts as late; late ones go in the order of their due times."""
-LATE_SHARE = 0.75
-"""Of a batch, at most this much is overdue backlog while fresh messages wait."""
 SEND_SECONDS = 5.0
 PASS_SECONDS = 0.004
 """Messages that fall due this close together share a claim, a sync and a frame."""
@@ -68,56 +68,17 @@ _REFUSED = {SendResult.BLOCK, SendResult.SUBJECT_NOT_ASSIGNED}
 
 
 @dataclass(eq=False, slots=True)
-class Item:
-    """A due message with its bytes."""
+class Group:
+    """A broker group as a destination."""
 
-    ref: int
-    due_ms: int
-    subject: int
-    data: bytes
-    refusals: int = 0
-
-
-@dataclass(eq=False, slots=True)
-class Lane:
-    """Due messages of one subject, in due order: `old` and `fresh` with their bytes, `late` without.
-
-    `returned` holds (due time, ref) of those whose batch failed while the lane was parked, in no order.
-    """
-
-    subject: int
     name: str
-    old: deque[Item] = field(default_factory=deque)
-    fresh: deque[Item] = field(default_factory=deque)
-    late: LateQueue = field(default_factory=LateQueue)
-    returned: list[tuple[int, int]] = field(default_factory=list)
-    parked_until: float = 0.0
-    is_parked: bool = False
-    turn: int = 0
-    avoid: str = ""
-    problem: str = ""
+    queue: FairQueue = field(default_factory=FairQueue)
+    in_flight: int = 0
+    """Unanswered SENDs."""
 
-    @property
-    def ready(self) -> int:
-        """Messages with their bytes in memory."""
-        return len(self.old) + len(self.fresh)
-
-    @property
-    def waiting(self) -> int:
-        """All messages of the lane."""
-        return len(self.old) + len(self.fresh) + len(self.late) + len(self.returned)
-
-    def take(self, limit: int, bytes_max: int) -> list[Item]:
-        """The next messages to send: late ones first, but not only."""
-        taken: list[Item] = []
-        size = 0
-        for_late = limit if not self.fresh else max(1, int(limit * LATE_SHARE))
-        for queue, most in ((self.old, for_late), (self.fresh, limit), (self.old, limit)):
-            while queue and len(taken) < most and (not taken or size + len(queue[0].data) <= bytes_max):
-                item = queue.popleft()
-                size += len(item.data)
-                taken.append(item)
-        return taken
+    def has_room(self, lane: Lane) -> bool:
+        """Whether another frame with messages of the lane may leave."""
+        return self.in_flight < FRAMES_IN_FLIGHT and lane.frames[self.name] < LANE_FRAMES_IN_FLIGHT
 
 
 @dataclass(slots=True)
@@ -161,12 +122,12 @@ class Delivery:
         self._backoff = backoff
         self._send_seconds = send_seconds
         self.lanes: dict[int, Lane] = {}
-        self._moving: dict[int, Lane] = {}
-        """Lanes that are not parked: what each pass looks at."""
+        self._groups: dict[str, Group] = {}
+        self._to_refill: deque[Lane] = deque()
+        """Lanes with room for bytes of their overdue messages; each gets its share, then goes to the end."""
         self._parked: list[tuple[float, int, int]] = []
         self._refused: list[tuple[float, int, Item]] = []
         self._tie = itertools.count()
-        self._in_flight: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._ready_bytes = 0
         self._refused_bytes = 0
@@ -229,10 +190,11 @@ class Delivery:
             if self._failure is not None:
                 raise self._failure
             self._unpark(began)
-            is_full = await self._fetch()
-            await self._refill()
+            # Overdue messages in lanes get memory before those that the wheel still holds.
+            has_more = await self._refill()
+            has_more = await self._fetch() or has_more
             self._send_ready()
-            if is_full:
+            if has_more:
                 await asyncio.sleep(0)
                 continue
             await self._rest(began)
@@ -275,7 +237,7 @@ class Delivery:
         """Take due messages from the wheel into their lanes; whether there may be more."""
         now_ms = self._clock.now_ms()
         until_ms = now_ms if self.frontier_ms is None else min(now_ms, self.frontier_ms - 1)
-        due = self._store.wheel.pop(until_ms, FETCH_MESSAGES)
+        due = self._pop_due(now_ms - LATE_AFTER_MS, until_ms)
         refs = [ref for _, ref in due if self._is_waiting(ref)]
         if not refs:
             return len(due) == FETCH_MESSAGES
@@ -287,10 +249,12 @@ class Delivery:
                 self._store.wheel.add(due_ms, ref & 0xFFFFFFFF)
             await asyncio.sleep(READ_RETRY_SECONDS)
             return False
+        lanes: set[Lane] = set()
         for entry in entries:
             lane = self._lane(entry)
             if lane is None:
                 continue
+            lanes.add(lane)
             is_late = entry.due_ms < now_ms - LATE_AFTER_MS
             is_behind_others = is_late and (lane.late or lane.returned)
             if entry.data is None or lane.is_parked or lane.ready >= LANE_MESSAGES or is_behind_others:
@@ -299,7 +263,18 @@ class Delivery:
             queue = lane.old if is_late else lane.fresh
             queue.append(Item(entry.ref, entry.due_ms, entry.subject, entry.data))
             self._ready_bytes += len(entry.data)
+        for lane in lanes:
+            self._enqueue(lane)
         return len(due) == FETCH_MESSAGES
+
+    def _pop_due(self, recent_ms: int, until_ms: int) -> list[tuple[int, int]]:
+        """Due messages from the wheel; with a backlog in it those due since `recent_ms` first, but not only."""
+        wheel = self._store.wheel
+        oldest_ms = wheel.next_due_ms()
+        recent: list[tuple[int, int]] = []
+        if oldest_ms is not None and oldest_ms // 1000 < recent_ms // 1000:
+            recent = wheel.pop_recent(recent_ms, until_ms, FETCH_RECENT_MESSAGES)
+        return recent + wheel.pop(until_ms, FETCH_MESSAGES - len(recent))
 
     def _is_waiting(self, ref: int) -> bool:
         hour = self._store.hours.get(hour_of(ref))
@@ -315,45 +290,90 @@ class Delivery:
     def _lane_of(self, subject: int) -> Lane:
         lane = self.lanes.get(subject)
         if lane is None:
-            lane = self.lanes[subject] = self._moving[subject] = Lane(subject, self._store.subject_name(subject))
+            lane = self.lanes[subject] = Lane(subject, self._store.subject_name(subject))
         return lane
+
+    def _enqueue(self, lane: Lane) -> None:
+        """After a lane changed: have it served, have it refilled, or remove it when it is idle."""
+        if lane.is_parked:
+            return
+        if lane.is_idle:
+            self.lanes.pop(lane.subject, None)
+            return
+        if lane.ready:
+            for route in self._routes(lane):
+                if lane.frames[route.name] < LANE_FRAMES_IN_FLIGHT:
+                    self._group(route.name).queue.add(lane)
+        has_room = len(lane.old) < FETCH_MESSAGES // 2
+        if (lane.late or lane.returned) and has_room and not lane.is_refilling:
+            lane.is_refilling = True
+            self._to_refill.append(lane)
 
     def _unreadable(self, ref: int) -> None:
         self.counters.unreadable += 1
         hour = hour_of(ref)
         logger.error("hour %d: message %d fails its checks and can't be delivered", hour, ref & 0xFFFFFFFF)
 
-    async def _refill(self) -> None:
-        """Lanes that move get bytes for their late messages."""
-        for lane in list(self._moving.values()):
-            if not lane.waiting:
-                del self.lanes[lane.subject], self._moving[lane.subject]
+    async def _refill(self) -> bool:
+        """Read the bytes of lanes' overdue messages, a fair share for each lane; whether there may be more to read."""
+        chosen: list[tuple[Lane, list[tuple[int, int]]]] = []
+        room = FETCH_MESSAGES
+        share = max(1, FETCH_MESSAGES // max(1, len(self._to_refill)))
+        for _ in range(len(self._to_refill)):
+            if room <= 0 or self._ready_bytes >= READY_BYTES_MAX:
+                break
+            lane = self._to_refill.popleft()
+            if lane.is_parked or not self._routes(lane):
+                lane.is_refilling = False
                 continue
             if lane.returned:
                 lane.late.add(sorted(lane.returned))
                 lane.returned.clear()
-            if not lane.late or len(lane.old) >= FETCH_MESSAGES // 2:
+            refs = lane.late.take(min(share, room))
+            room -= len(refs)
+            chosen.append((lane, [(due_ms, ref) for due_ms, ref in refs if self._is_waiting(ref)]))
+        if not chosen:
+            return False
+        unread = dict.fromkeys(await self._read_late(chosen))
+        # The lanes before these used up what one read may take: they are first next time.
+        self._to_refill.extendleft(reversed(unread))
+        for lane, _ in chosen:
+            lane.is_refilling = lane in unread
+            self._enqueue(lane)
+        return bool(self._to_refill) and self._ready_bytes < READY_BYTES_MAX
+
+    async def _read_late(self, chosen: list[tuple[Lane, list[tuple[int, int]]]]) -> list[Lane]:
+        """Give lanes the bytes of these messages; the lanes of which no message was read for lack of room.
+
+        When the disk fails, the lanes are read one by one, so that only those with unreadable messages are parked.
+        """
+        try:
+            entries = await self._store.read([ref for _, refs in chosen for _, ref in refs])
+        except LogError as error:
+            if len(chosen) > 1:
+                return [lane for one in chosen for lane in await self._read_late([one])]
+            lane, refs = chosen[0]
+            logger.error("%d late messages of %s can't be read: %s", len(refs), lane.name, error)
+            lane.late.add(refs)
+            self._park(lane, asyncio.get_running_loop().time() + READ_RETRY_SECONDS, str(error))
+            return []
+        unread: list[Lane] = []
+        remaining = iter(entries)
+        for lane, refs in chosen:
+            mine = list(itertools.islice(remaining, len(refs)))
+            if lane.is_parked:
+                lane.returned += refs
                 continue
-            if self._ready_bytes >= READY_BYTES_MAX:
-                return
-            if not self._routes(lane):
-                continue
-            late = [(due_ms, ref) for due_ms, ref in lane.late.take(FETCH_MESSAGES) if self._is_waiting(ref)]
-            try:
-                entries = await self._store.read([ref for _, ref in late])
-            except LogError as error:
-                logger.error("%d late messages of %s can't be read: %s", len(late), lane.name, error)
-                lane.late.add(late)
-                self._park(lane, asyncio.get_running_loop().time() + READ_RETRY_SECONDS, str(error))
-                continue
-            lane.late.add([(entry.due_ms, entry.ref) for entry in entries if entry.is_unread])
-            for entry in entries:
-                if entry.data is None:
-                    if not entry.is_unread:
-                        self._unreadable(entry.ref)
-                else:
+            lane.late.add([(entry.due_ms, entry.ref) for entry in mine if entry.is_unread])
+            if mine and mine[0].is_unread:
+                unread.append(lane)
+            for entry in mine:
+                if entry.data is not None:
                     lane.old.append(Item(entry.ref, entry.due_ms, entry.subject, entry.data))
                     self._ready_bytes += len(entry.data)
+                elif not entry.is_unread:
+                    self._unreadable(entry.ref)
+        return unread
 
     # --- lanes at rest ---------------------------------------------------------------------------------------------
 
@@ -361,7 +381,6 @@ class Delivery:
         """No broker group can be used: bytes are let go, refs kept in due order."""
         lane.is_parked = True
         lane.problem = problem
-        self._moving.pop(lane.subject, None)
         lane.returned += [(item.due_ms, item.ref) for item in lane.old]
         lane.late.add([(item.due_ms, item.ref) for item in lane.fresh])
         self._ready_bytes -= sum(len(item.data) for queue in (lane.old, lane.fresh) for item in queue)
@@ -378,7 +397,7 @@ class Delivery:
             lane = self.lanes.get(heapq.heappop(self._parked)[2])
             if lane is not None and lane.is_parked and lane.parked_until <= now:
                 lane.is_parked = False
-                self._moving[lane.subject] = lane
+                self._enqueue(lane)
         while self._refused and self._refused[0][0] <= now:
             item = heapq.heappop(self._refused)[2]
             self._refused_bytes -= len(item.data)
@@ -388,6 +407,7 @@ class Delivery:
             else:
                 lane.fresh.append(item)
                 self._ready_bytes += len(item.data)
+                self._enqueue(lane)
 
     def _routes(self, lane: Lane) -> list[BrokerGroupRoute]:
         """Broker groups of the lane's subject that may be tried now; without any the lane is parked."""
@@ -409,44 +429,74 @@ class Delivery:
     # --- batches ---------------------------------------------------------------------------------------------------
 
     def _send_ready(self) -> None:
-        """Form batches from the lanes in turn, and send them, as long as broker groups take more."""
-        while True:
-            batches: dict[str, tuple[BrokerGroupRoute, list[Item]]] = {}
-            for lane in list(self._moving.values()):
-                if not lane.ready:
-                    continue
-                free = [route for route in self._routes(lane) if self._has_room(route, batches)]
-                others = [route for route in free if route.name != lane.avoid] or free
-                if not others:
-                    continue
-                lane.turn += 1
-                route = others[lane.turn % len(others)]
-                batch = batches.setdefault(route.name, (route, []))[1]
-                size = sum(len(item.data) for item in batch)
-                taken = lane.take(BATCH_MESSAGES - len(batch), max(1, BATCH_BYTES - size))
-                self._ready_bytes -= sum(len(item.data) for item in taken)
-                batch.extend(taken)
-            if not batches:
-                return
-            for route, items in batches.values():
-                self._start(items, route)
+        """Form frames, one for each broker group in turn, and send them, as long as broker groups take more."""
+        has_sent = True
+        while has_sent:
+            has_sent = False
+            for group in list(self._groups.values()):
+                if group.in_flight < FRAMES_IN_FLIGHT and group.queue:
+                    has_sent = self._send_frame(group) or has_sent
 
-    def _has_room(self, route: BrokerGroupRoute, batches: dict[str, tuple[BrokerGroupRoute, list[Item]]]) -> bool:
-        if self._in_flight.get(route.name, 0) >= FRAMES_IN_FLIGHT:
+    def _send_frame(self, group: Group) -> bool:
+        """Send the group's next frame; whether there was one."""
+        route: BrokerGroupRoute | None = None
+        served: dict[Lane, None] = {}
+
+        def judge(lane: Lane) -> Verdict:
+            nonlocal route
+            routes = self._routes(lane)
+            mine = next((known for known in routes if known.name == group.name), None)
+            if mine is None or not group.has_room(lane):
+                return Verdict.LEAVE
+            if len(routes) > 1 and (preferred := self._preferred(lane, routes)) is not group:
+                if preferred.queue.add(lane):
+                    self._wake.set()
+                return Verdict.SKIP
+            route = route or mine
+            served[lane] = None
+            return Verdict.SERVE
+
+        items = group.queue.take(judge)
+        if route is None or not items:
+            if served:
+                # Their turns are used up by large messages; the next pass gives them new ones.
+                self._wake.set()
             return False
-        batch = batches.get(route.name)
-        if batch is None:
-            return True
-        return len(batch[1]) < BATCH_MESSAGES and sum(len(item.data) for item in batch[1]) < BATCH_BYTES
+        self._ready_bytes -= sum(len(item.data) for item in items)
+        subjects = {item.subject for item in items}
+        lanes = [lane for lane in served if lane.subject in subjects]
+        self._start(items, lanes, route, group)
+        for lane in lanes:
+            lane.turn += 1
+            lane.avoid = ""
+            self._enqueue(lane)
+        return True
 
-    def _start(self, items: list[Item], route: BrokerGroupRoute) -> None:
-        self._in_flight[route.name] = self._in_flight.get(route.name, 0) + 1
+    def _preferred(self, lane: Lane, routes: list[BrokerGroupRoute]) -> Group:
+        """The broker group whose turn it is for a lane, of those with room; not where its last batch failed, if possible."""
+        free = [group for route in routes if (group := self._group(route.name)).has_room(lane)]
+        others = [group for group in free if group.name != lane.avoid] or free
+        return others[lane.turn % len(others)]
+
+    def _group(self, name: str) -> Group:
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = Group(name)
+        return group
+
+    def _start(self, items: list[Item], lanes: list[Lane], route: BrokerGroupRoute, group: Group) -> None:
+        group.in_flight += 1
+        for lane in lanes:
+            lane.frames[group.name] += 1
         task = asyncio.get_running_loop().create_task(self._send(items, route))
         self._tasks.add(task)
 
         def ended(done: "asyncio.Task[None]") -> None:
             self._tasks.discard(done)
-            self._in_flight[route.name] -= 1
+            group.in_flight -= 1
+            for lane in lanes:
+                lane.frames[group.name] -= 1
+                self._enqueue(lane)
             if not done.cancelled() and done.exception() is not None:
                 self._failure = done.exception()
             self._wake.set()
@@ -465,7 +515,7 @@ class Delivery:
         items = [item for item in items if self._is_waiting(item.ref)]
         if not items:
             return
-        await self._claim(items)
+        claimed = await self._claim(items)
         self.counters.batches += 1
         try:
             body = b"".join([item.data for item in items])
@@ -473,8 +523,10 @@ class Delivery:
             if frame.code == ResponseCode.BROKER_ERROR:
                 await self._refused_whole(items, route)
                 return
+            if frame.code == ResponseCode.BROKER_REJECT:
+                # Not a master: it refuses before it reads.
+                self._store.release(claimed)
             if frame.code != ResponseCode.SUCCESS:
-                self._store.release([item.ref for item in items])
                 self._failed(items, route, f"{route.name} answered code {frame.code}")
                 return
             failures = decode_send_response(frame.body)
@@ -483,21 +535,28 @@ class Delivery:
             self._failed(items, route, str(error))
             return
         self._breaker.succeeded(route.name)
-        self._sort_out(items, failures, route, loop.time())
+        self._sort_out(items, failures, route, loop.time(), claimed)
 
-    async def _claim(self, items: list[Item]) -> None:
+    async def _claim(self, items: list[Item]) -> set[int]:
+        """Claim what is pending; the refs of these. They alone may be released: an older claim means an uncertain attempt."""
         fresh = [item.ref for item in items if self._store.state(item.ref) is State.PENDING]
         if not fresh:
-            return
+            return set()
         offset = self._store.act(RecordKind.CLAIMED, fresh, self._clock.now_ms())
         synced = asyncio.get_running_loop().create_future()
         self._committer.when_synced(offset, lambda: synced.set_result(None) if not synced.done() else None)
         await synced
+        return set(fresh)
 
     def _sort_out(
-        self, items: list[Item], failures: dict[str, SendFailure], route: BrokerGroupRoute, now: float
+        self,
+        items: list[Item],
+        failures: dict[str, SendFailure],
+        route: BrokerGroupRoute,
+        now: float,
+        claimed: set[int],
     ) -> None:
-        """What the broker said of each message."""
+        """Apply the broker's result of each message. `claimed`: refs that this attempt claimed."""
         again: list[Item] = []
         stored: list[Item] = []
         problem = ""
@@ -507,7 +566,8 @@ class Delivery:
             if failure is None or failure.result == SendResult.MESSAGE_DUPLICATE:
                 stored.append(item)
             elif failure.result in _REFUSED:
-                self._refuse(item, f"{route.name}: {failure.remark or 'refused'} (result {failure.result})", now)
+                why = f"{route.name}: {failure.remark or 'refused'} (result {failure.result})"
+                self._refuse(item, why, now, is_released=item.ref in claimed)
             else:
                 problem = f"{route.name}: {failure.remark or 'not stored'} (result {failure.result})"
                 is_group_fine = is_group_fine and is_subject_refusal(failure.remark)
@@ -519,7 +579,7 @@ class Delivery:
             for item in stored:
                 self._observe(max(0, now_ms - item.due_ms) / 1000)
         if again:
-            self._store.release([item.ref for item in again])
+            self._store.release([item.ref for item in again if item.ref in claimed])
             self._failed(again, route, problem, is_group_fine=is_group_fine)
 
     def _failed(
@@ -549,20 +609,23 @@ class Delivery:
                     self._park(lane, now + SUBJECT_REFUSED_SECONDS, problem)
 
     async def _refused_whole(self, items: list[Item], route: BrokerGroupRoute) -> None:
-        """The broker could not read a batch: nothing of it is stored. Halves find the message that it stumbles over."""
-        self._store.release([item.ref for item in items])
+        """The broker failed on a batch. Halves find the message that it fails on.
+
+        The answer does not say what was stored before the failure, so all of the batch stays claimed.
+        """
         if len(items) == 1:
-            self._refuse(items[0], f"{route.name} can't read it", asyncio.get_running_loop().time())
+            self._refuse(items[0], f"{route.name} fails on it", asyncio.get_running_loop().time(), is_released=False)
             return
         middle = len(items) // 2
         for half in (items[:middle], items[middle:]):
             await self._send(half, route)
 
-    def _refuse(self, item: Item, why: str, now: float) -> None:
-        """A broker refuses a message for what it is."""
+    def _refuse(self, item: Item, why: str, now: float, *, is_released: bool) -> None:
+        """A broker refuses a message for what it is: retry later, then put it aside. Unless `is_released` it stays claimed."""
         self.counters.refusals += 1
         item.refusals += 1
-        self._store.release([item.ref])
+        if is_released:
+            self._store.release([item.ref])
         has_room = len(self._refused) < REFUSED_WAITING_MAX and self._refused_bytes < REFUSED_BYTES_MAX
         if item.refusals < REFUSALS_MAX and has_room:
             self._refused_bytes += len(item.data)

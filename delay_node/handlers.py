@@ -17,6 +17,7 @@ from delay_node.trusted_clock import TrustedClock
 from qmq.daemon.committer import Committer
 from qmq.daemon.send_gate import SendGate
 from qmq.errors import IllegalName, LogError, ProtocolError, QmqError
+from qmq.log.commit import RECORD_HEAD_BYTES_MAX
 from qmq.net.server import Connection
 from qmq.protocol.codes import VERSIONS_SERVED, Command, ResponseCode, SendResult
 from qmq.protocol.commands import SendFailure, encode_send_response
@@ -33,12 +34,15 @@ from qmq.protocol.delayed import (
 from qmq.protocol.extensions import encode_fields
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, decode_raw
-from qmq.protocol.scan import BadChecksum, Run, scan_batch
+from qmq.protocol.names import SUBJECT_OVER_LIMIT
+from qmq.protocol.scan import CRC_BYTES, BadChecksum, Run, scan_batch
 
 logger = logging.getLogger("qmq.delay.handlers")
 
 UNSYNCED_BYTES_MAX = 64 << 20
 """Bytes appended and not yet on disk; above it sends are answered busy."""
+RUN_BYTES_MAX = 8 << 20
+"""Messages of one send that become one record of the log, unless a single one is larger."""
 QUERIES_MAX = 64
 """Questions and changes under way; a further one is answered busy."""
 
@@ -84,6 +88,9 @@ class Handlers:
         self._send_gate = send_gate
         self._delay_max_ms = delay_max_ms
         self._unwritten_bytes_max = unwritten_bytes_max
+        self._message_bytes_max = store.log.record_bytes_max - RECORD_HEAD_BYTES_MAX
+        # A record has twelve bytes more for each message, which has 54 bytes at least.
+        self._run_bytes_max = min(RUN_BYTES_MAX, self._message_bytes_max * 3 // 4)
         self.counters = HandlerCounters()
         self._queries: set[asyncio.Task[None]] = set()
         self._table: dict[int, Callable[[Connection, Frame], None]] = {
@@ -138,17 +145,46 @@ class Handlers:
                 failures += [SendFailure(_id_of(data, begin), result, refused) for begin in run.raw_begins]
                 continue
             dues, reasons = self._dues(run, data, now_ms)
+            reasons |= self._too_large(run)
             if reasons:
                 failures += [
                     SendFailure(_id_of(data, run.raw_begins[i]), SendResult.BLOCK, why) for i, why in reasons.items()
                 ]
-            for part, first in _without(run, reasons):
-                offset = self._store.schedule(part, data, dues[first : first + part.count], now_ms)
-                self.counters.sends += part.count
+            for stretch, first in _without(run, reasons):
+                for part in stretch.split(self._run_bytes_max):
+                    scheduled = self._schedule(part, data, dues[first : first + part.count], now_ms, failures)
+                    offset = max(offset, scheduled)
+                    if scheduled < 0:
+                        self._bad("limit_reached", connection, failures[-1].remark)
+                    first += part.count
         for failure in failures:
             self.counters.send_failures[SendResult(failure.result).name.lower()] += 1
         body = encode_send_response(failures) if failures else b""
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))
+
+    def _schedule(
+        self, run: Run, data: memoryview, dues: NDArray[np.int64], now_ms: int, failures: list[SendFailure]
+    ) -> int:
+        """Append a run to the log: its record's offset, or -1 when a limit is reached and its messages were added to `failures`."""
+        try:
+            offset = self._store.schedule(run, data, dues, now_ms)
+        except LimitReached as error:
+            remark = f"{SUBJECT_OVER_LIMIT}: {error}"
+            failures += [SendFailure(_id_of(data, begin), SendResult.STORE_ERROR, remark) for begin in run.raw_begins]
+            return -1
+        self.counters.sends += run.count
+        return offset
+
+    def _too_large(self, run: Run) -> dict[int, str]:
+        """Which messages of a run no record of the log can hold, with the reason."""
+        most = self._message_bytes_max
+        if run.end - run.begin <= most:
+            return {}
+        return {
+            i: f"delay.too_large: {size + CRC_BYTES} bytes, the limit of one message is {most} (segment_bytes)"
+            for i, size in enumerate(run.raw_sizes())
+            if size + CRC_BYTES > most
+        }
 
     def _let_in(self, runs: list[Run], data: memoryview, failures: list[SendFailure]) -> list[Run]:
         """What of these runs the policy lets in; the rest becomes failures."""

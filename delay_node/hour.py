@@ -1,7 +1,7 @@
 """class Hour: what a node keeps of one hour of due time, and how it is read into memory.
 
 An hour at rest is a handful of counters. It is *open* when the state of each of its messages is in memory (a byte each):
-always when it is loaded into the wheel, else for as long as somebody looks for messages in it.
+always when it is loaded into the wheel, else while a query or change holds it, and after that while there is room.
 """
 
 import asyncio
@@ -67,6 +67,7 @@ class Hour:
     __slots__ = (
         "dispatch",
         "gone",
+        "holders",
         "ids",
         "ids_making",
         "is_near",
@@ -77,6 +78,7 @@ class Hour:
         "refused",
         "schedule",
         "states",
+        "undecided",
     )
 
     def __init__(
@@ -107,6 +109,10 @@ class Hour:
         self.states: bytearray | None = None
         self.moved: dict[int, int] = {}
         self.opening: asyncio.Future[None] | None = None
+        self.holders = 0
+        """Queries and changes that use it now: it stays open for them."""
+        self.undecided = 0
+        """Decisions that stand in `states` alone, because their records are not synced."""
         self.ids: IdIndex | None = None
         self.ids_making: asyncio.Future[None] | None = None
 
@@ -127,6 +133,11 @@ class Hour:
     def is_open(self) -> bool:
         """Whether the state of all its messages is in memory."""
         return self.states is not None and self.opening is None
+
+    @property
+    def is_closable(self) -> bool:
+        """Whether nothing needs what opening brought."""
+        return not (self.is_near or self.holders or self.undecided or self.opening is not None)
 
     @property
     def files(self) -> tuple[AppendFile, AppendFile, AppendFile]:

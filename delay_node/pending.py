@@ -6,8 +6,9 @@ cancel and a delivery exactly one wins, and each side is told what is true.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -99,8 +100,13 @@ class PendingMessages:
     async def find(self, target: DelayedTarget) -> list[Found]:
         """Every copy of a message, oldest due first. Raises LogError."""
         (entries,) = await self._locate([target])
-        entries = await self._open_all(entries)
-        found = [Found(e.ref, e.due_ms, self._store.state(e.ref), e.data) for e in entries if e.data is not None]
+        found = []
+        for number, mine in _by_hour(entries).items():
+            async with self._store.held(number) as hour:
+                if hour is not None:
+                    found += [
+                        Found(e.ref, e.due_ms, self._store.state(e.ref), e.data) for e in mine if e.data is not None
+                    ]
         return sorted(found, key=lambda item: (item.due_ms, item.ref))
 
     async def _locate(self, targets: Sequence[DelayedTarget]) -> list[list[Entry]]:
@@ -116,14 +122,16 @@ class PendingMessages:
             for i, hours in enumerate(where):
                 looked[i] |= hours
                 refs.append([ref for number in hours for ref in await self._candidates(number, digests[i])])
+            known = {ref for entries in found for ref in entries}
             await self._verify(targets, refs, found)
-            where = [set() for _ in targets]
-            for i, entries in enumerate(found):
-                for entry in await self._open_all(list(entries.values())):
-                    if self._store.state(entry.ref) is State.MOVED:
-                        hour = self._store.hours[hour_of(entry.ref)]
-                        where[i].add(hour.moved.get(number_of(entry.ref), hour.number))
-                where[i] -= looked[i]
+            fresh = [entry for entries in found for ref, entry in entries.items() if ref not in known]
+            moved: dict[int, int] = {}
+            for number, mine in _by_hour(fresh).items():
+                async with self._store.held(number) as hour:
+                    for entry in mine if hour is not None else ():
+                        if self._store.state(entry.ref) is State.MOVED:
+                            moved[entry.ref] = hour.moved.get(number_of(entry.ref), number)
+            where = [{moved[ref] for ref in entries if ref in moved} - looked[i] for i, entries in enumerate(found)]
         missing = [i for i, entries in enumerate(found) if not entries]
         if missing:
             refs = [[] for _ in targets]
@@ -133,11 +141,11 @@ class PendingMessages:
         return [list(entries.values()) for entries in found]
 
     async def _candidates(self, number: int, digest: int) -> list[int]:
-        hour = self._store.hours.get(number)
-        if hour is None or not hour.schedule.count:
-            return []
-        ids = await self._store.ids(hour)
-        return [ref_of(number, n) for n in ids.find(digest)]
+        async with self._store.held(number) as hour:
+            if hour is None or not hour.schedule.count:
+                return []
+            ids = await self._store.ids(hour)
+            return [ref_of(number, n) for n in ids.find(digest)]
 
     async def _verify(
         self, targets: Sequence[DelayedTarget], refs: list[list[int]], found: list[dict[int, Entry]]
@@ -175,14 +183,6 @@ class PendingMessages:
 
         return await asyncio.get_running_loop().run_in_executor(self._store.scanners, scan)
 
-    async def _open_all(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Have all hours of these open at one moment; without those whose hour was removed meanwhile."""
-        hours = {hour_of(entry.ref) for entry in entries}
-        known = self._store.hours
-        while shut := [number for number in hours if number in known and not known[number].is_open]:
-            await self._store.open(known[shut[0]])
-        return [entry for entry in entries if hour_of(entry.ref) in known]
-
     # --- list ------------------------------------------------------------------------------------------------------
 
     async def page(self, query: ListDelayedRequest) -> tuple[list[Found], str]:
@@ -209,23 +209,25 @@ class PendingMessages:
             if looked >= SCAN_HOURS:
                 return page, f"{hour.begin_ms}:-1"
             looked += 1
-            places = await self._scan(hour, subject, begin, query.to_ms, wanted, after)
-            while places:
-                entries = await self._store.read([ref_of(number, n) for _, n in places[:SCAN_MESSAGES]])
-                await self._store.open(hour)
-                # What was too much for one read begins the next.
-                read = next((i for i, entry in enumerate(entries) if entry.is_unread), len(entries))
-                part, places = places[:read], places[read:]
-                for (due_ms, n), entry in zip(part, entries[:read], strict=True):
-                    scanned += 1
-                    state = self._store.state(entry.ref)
-                    if state in wanted and entry.data is not None:
-                        found = Found(entry.ref, due_ms, state, entry.data)
-                        if _matches(found, query.match):
-                            page.append(found)
-                            size += len(entry.data)
-                    if len(page) >= limit or size >= PAGE_BYTES or scanned >= SCAN_MESSAGES:
-                        return page, f"{due_ms}:{n}"
+            async with self._store.held(number) as held:
+                if held is None:
+                    continue
+                places = await self._scan(held, subject, begin, query.to_ms, wanted, after)
+                while places:
+                    entries = await self._store.read([ref_of(number, n) for _, n in places[:SCAN_MESSAGES]])
+                    # What was too much for one read begins the next.
+                    read = next((i for i, entry in enumerate(entries) if entry.is_unread), len(entries))
+                    part, places = places[:read], places[read:]
+                    for (due_ms, n), entry in zip(part, entries[:read], strict=True):
+                        scanned += 1
+                        state = self._store.state(entry.ref)
+                        if state in wanted and entry.data is not None:
+                            found = Found(entry.ref, due_ms, state, entry.data)
+                            if _matches(found, query.match):
+                                page.append(found)
+                                size += len(entry.data)
+                        if len(page) >= limit or size >= PAGE_BYTES or scanned >= SCAN_MESSAGES:
+                            return page, f"{due_ms}:{n}"
         return page, ""
 
     async def _scan(
@@ -237,8 +239,7 @@ class PendingMessages:
         wanted: frozenset[State],
         after: tuple[int, int] | None,
     ) -> list[tuple[int, int]]:
-        """(due, number) of an hour's messages in question, in order; at most SCAN_MESSAGES + 1 of them."""
-        await self._store.open(hour)
+        """(due, number) of a held hour's messages in question, in order; at most SCAN_MESSAGES + 1 of them."""
         assert hour.states is not None
         states = np.frombuffer(bytes(hour.states), dtype=np.uint8)
 
@@ -266,21 +267,29 @@ class PendingMessages:
     async def change(self, request: ChangeDelayedRequest) -> list[DelayedChange]:
         """Cancel, reschedule or deliver now; on disk when it returns.
 
+        Each copy is decided in one step, hour by hour: any number of hours is opened, one at a time.
+
         Raises:
             BadQuery: the new due time can't be.
-            LogError: the disk could not give what was asked for, or the log failed; nothing was decided then.
+            LogError: the disk could not give what was asked for, or the log failed. Some of the messages may be changed
+                then; the same request can be repeated.
         """
         if request.operation is Operation.RESCHEDULE:
             self.check_due(request.due_ms)
         located = await self._locate(request.targets)
-        present = {e.ref for e in await self._open_all([entry for entries in located for entry in entries])}
-        now_ms = self._clock.now_ms()
-        changes = []
-        for target, entries in zip(request.targets, located, strict=True):
-            decided = [self._decide(request, entry, now_ms) for entry in entries if entry.ref in present]
-            changes.append(_summary(target, [change for change in decided if change is not None]))
+        decided: dict[int, DelayedChange | None] = {}
+        for number, mine in _by_hour([entry for entries in located for entry in entries]).items():
+            async with self._store.held(number) as hour:
+                now_ms = self._clock.now_ms()
+                for entry in mine if hour is not None else ():
+                    if entry.ref not in decided:
+                        decided[entry.ref] = self._decide(request, entry, now_ms)
         await self._durable()
-        return changes
+        changes = [[decided.get(entry.ref) for entry in entries] for entries in located]
+        return [
+            _summary(target, [change for change in mine if change is not None])
+            for target, mine in zip(request.targets, changes, strict=True)
+        ]
 
     def check_due(self, due_ms: int) -> None:
         """Raises BadQuery when a message can't be due then."""
@@ -342,11 +351,15 @@ class PendingMessages:
         matched = [found for found in page if found.state is not State.CLAIMED]
         if request.dry_run:
             return CancelDelayedResponse(len(page), 0, len(page) - len(matched), cursor)
-        present = await self._open_all([Entry(found.ref, found.due_ms, 0, found.data) for found in page])
-        still = [e.ref for e in present if self._store.state(e.ref) in (State.PENDING, State.REFUSED)]
-        self._store.act(RecordKind.CANCELLED, still, self._clock.now_ms())
+        cancelled = 0
+        for number, mine in _by_hour(page).items():
+            async with self._store.held(number) as hour:
+                if hour is not None:
+                    still = [e.ref for e in mine if self._store.state(e.ref) in (State.PENDING, State.REFUSED)]
+                    self._store.act(RecordKind.CANCELLED, still, self._clock.now_ms())
+                    cancelled += len(still)
         await self._durable()
-        return CancelDelayedResponse(len(page), len(still), len(page) - len(still), cursor)
+        return CancelDelayedResponse(len(page), cancelled, len(page) - cancelled, cursor)
 
     # --- calendar --------------------------------------------------------------------------------------------------
 
@@ -391,6 +404,17 @@ class PendingMessages:
         if len(self._calendar) > CALENDAR_CACHE_HOURS:
             self._calendar.popitem(last=False)
         return counts
+
+
+R = TypeVar("R", Entry, Found)
+
+
+def _by_hour(items: Iterable[R]) -> dict[int, list[R]]:
+    """Messages by the hour that holds them, earliest first."""
+    found: dict[int, list[R]] = {}
+    for item in sorted(items, key=lambda item: item.ref):
+        found.setdefault(hour_of(item.ref), []).append(item)
+    return found
 
 
 def _summary(target: DelayedTarget, changes: list[DelayedChange]) -> DelayedChange:

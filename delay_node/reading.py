@@ -85,17 +85,16 @@ class DelayReading:
     async def _schedule(self, request: ReadScheduleRequest, version: int) -> list[bytes]:
         if not 0 <= request.begin <= request.end:
             raise ReadRefused(f"[{request.begin}, {request.end}) is no range", code=WRONG_RANGE)
-        hour = self._store.hours.get(request.hour)
-        if hour is None:
-            raise ReadRefused(f"hour {request.hour} has no messages on this node", code=UNKNOWN_HOUR)
         bytes_max = self._gate.piece_bytes(request.bytes_max)
         each = ENTRY_BYTES + (MESSAGE_BYTES_GUESSED if request.with_data else 0)
-        await self._store.open(hour)
-        end = hour.schedule.count
-        first = request.begin
-        last = max(first, min(request.end, end, first + max(1, bytes_max // each)))
-        assert hour.states is not None
-        states = bytes(hour.states[first:last])
+        async with self._store.held(request.hour) as hour:
+            if hour is None:
+                raise ReadRefused(f"hour {request.hour} has no messages on this node", code=UNKNOWN_HOUR)
+            end = hour.schedule.count
+            first = request.begin
+            last = max(first, min(request.end, end, first + max(1, bytes_max // each)))
+            assert hour.states is not None
+            states = bytes(hour.states[first:last])
         await self._decided()
         if request.with_data:
             entries, sizes, raws = await self._gate.in_thread(_with_raws, hour.schedule, first, last, bytes_max)

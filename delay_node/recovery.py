@@ -308,7 +308,8 @@ class DelayCheckpoints:
                 store.dirty.discard(hour)
         store.unwritten_bytes = sum(file.memory_bytes for hour in store.dirty for file in hour.files)
         for hour in draft.finished:
-            if hour.number in store.finished:
+            # One that a query uses goes with the next checkpoint.
+            if hour.number in store.finished and not hour.holders:
                 self._remove(hour)
 
     def _remove(self, hour: Hour) -> None:

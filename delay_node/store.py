@@ -9,8 +9,9 @@ import asyncio
 import logging
 from bisect import bisect_left, insort
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -48,7 +49,8 @@ logger = logging.getLogger("qmq.delay.store")
 SUBJECTS_MAX = 200_000
 """Subjects that a node tells apart; a further one is refused."""
 OPEN_FAR_ENTRIES_MAX = 4_000_000
-"""Messages of far hours whose states and ids are kept in memory after somebody looked for one; the longest unused go first."""
+"""Messages of far hours whose states and ids are in memory. Hours that no query uses are closed, the longest unused first; when
+those in use are too many, queries wait their turn. A larger hour is opened alone."""
 READ_BYTES_MAX = 8 << 20
 """Bodies of one read; what is left over is read by the next."""
 UNBOUNDED = 1 << 62
@@ -131,6 +133,8 @@ class DelayStore:
     """Messages put aside because the brokers refuse them."""
     _effects: deque[tuple[int, Effect]] = field(default_factory=deque)
     _open_far: "OrderedDict[int, Hour]" = field(default_factory=OrderedDict)
+    _hold_queue: "deque[tuple[Hour, asyncio.Future[None]]]" = field(default_factory=deque)
+    """Those who wait in `held`, in the order of arrival."""
     readers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(max_workers=2, thread_name_prefix="delay-read")
     )
@@ -361,9 +365,14 @@ class DelayStore:
     def _later(
         self, offset: int, hour: Hour, numbers: list[int], kind: RecordKind, at_ms: int, was_refused: int
     ) -> None:
-        self._effects.append((offset, lambda: self._note(hour, numbers, kind, at_ms, was_refused)))
+        def effect() -> None:
+            hour.undecided -= 1
+            self._note(hour, numbers, kind, at_ms, was_refused)
 
-    def release(self, refs: Sequence[int]) -> None:
+        hour.undecided += 1
+        self._effects.append((offset, effect))
+
+    def release(self, refs: Iterable[int]) -> None:
         """Claimed messages that were definitely not delivered are pending again.
 
         Not in the log: after a crash they count as claimed, that is as perhaps delivered, which is the safe side.
@@ -396,8 +405,10 @@ class DelayStore:
         was_refused = int(old.states[number_of(ref)] == State.REFUSED)
         old.states[number_of(ref)] = State.MOVED
         old.moved[number_of(ref)] = hour.number
+        old.undecided += 1
 
         def effect() -> None:
+            old.undecided -= 1
             self._note(old, [number_of(ref)], RecordKind.MOVED, at_ms, was_refused, hour.number)
             self._place(placement)
 
@@ -489,17 +500,70 @@ class DelayStore:
         if self.on_near is not None and opened.seconds:
             self.on_near(opened.seconds[0][0] * 1000)
 
-    async def open(self, hour: Hour) -> None:
-        """Have the states of an hour's messages in memory, for now. Raises LogError."""
-        while not hour.is_open:
-            if hour.opening is not None:
-                await asyncio.shield(hour.opening)
-                continue
-            await self._open(hour, for_wheel=False)
+    @asynccontextmanager
+    async def held(self, number: int) -> AsyncIterator[Hour | None]:
+        """Have the states of an hour's messages in memory until the end of the `with` block; None: there is no such hour.
+
+        A task holds one hour at a time, so whoever waits for memory (OPEN_FAR_ENTRIES_MAX) gets it in the end.
+
+        Raises:
+            LogError: the disk could not give them.
+        """
+        hour = self.hours.get(number)
+        if hour is None:
+            yield None
+            return
+        if self._hold_queue or not self._may_hold(hour):
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._hold_queue.append((hour, turn))
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if not turn.cancelled():
+                    self._let_go(hour)
+                raise
+        else:
+            self._hold(hour)
+        try:
+            if self.hours.get(number) is not hour:
+                # Its files were removed while this waited.
+                yield None
+                return
+            while not hour.is_open:
+                if hour.opening is not None:
+                    await asyncio.shield(hour.opening)
+                    continue
+                await self._open(hour, for_wheel=False)
+            yield hour
+        finally:
+            self._let_go(hour)
+
+    def _may_hold(self, hour: Hour) -> bool:
+        """Whether there is memory for one more held hour. One that is larger than the limit is held alone."""
+        if hour.is_near or hour.holders:
+            return True
+        in_use = [other.schedule.count for other in self._open_far.values() if other.holders]
+        return not in_use or sum(in_use) + hour.schedule.count <= OPEN_FAR_ENTRIES_MAX
+
+    def _hold(self, hour: Hour) -> None:
+        hour.holders += 1
         if not hour.is_near:
             self._open_far[hour.number] = hour
             self._open_far.move_to_end(hour.number)
             self._close_unused()
+
+    def _let_go(self, hour: Hour) -> None:
+        """One holder less: admit those who wait for the memory, in order."""
+        hour.holders -= 1
+        while self._hold_queue:
+            waiting, turn = self._hold_queue[0]
+            if not turn.done():
+                if not self._may_hold(waiting):
+                    break
+                self._hold(waiting)
+                turn.set_result(None)
+            self._hold_queue.popleft()
+        self._close_unused()
 
     async def _open(self, hour: Hour, *, for_wheel: bool) -> Opened:
         loop = asyncio.get_running_loop()
@@ -538,19 +602,21 @@ class DelayStore:
         return opened
 
     def _close_unused(self) -> None:
-        if self._effects:
-            # A decision that the dispatch log does not hold yet lives in the states alone.
-            return
+        """Close hours that nothing needs, the longest unused first, until the rest keeps to OPEN_FAR_ENTRIES_MAX."""
         total = sum(hour.schedule.count for hour in self._open_far.values())
-        while total > OPEN_FAR_ENTRIES_MAX and len(self._open_far) > 1:
-            _, hour = self._open_far.popitem(last=False)
-            total -= hour.schedule.count
-            if not hour.is_near and hour.opening is None:
+        if total <= OPEN_FAR_ENTRIES_MAX:
+            return
+        *older, _ = self._open_far.values()
+        for hour in older:
+            if hour.is_closable:
+                del self._open_far[hour.number]
                 hour.close()
+                total -= hour.schedule.count
+                if total <= OPEN_FAR_ENTRIES_MAX:
+                    return
 
     async def ids(self, hour: Hour) -> IdIndex:
-        """The id index of an hour, made when it is not there; the hour is open then. Raises LogError."""
-        await self.open(hour)
+        """The id index of an hour that is held, made when it is not there. Raises LogError."""
         while hour.ids is None or len(hour.ids.tail) > TAIL_IDS_MAX:
             if hour.ids_making is not None:
                 await asyncio.shield(hour.ids_making)
@@ -567,7 +633,6 @@ class DelayStore:
             finally:
                 making, hour.ids_making = hour.ids_making, None
                 making.set_result(None)
-            await self.open(hour)
         return hour.ids
 
     async def read(self, refs: Sequence[int], bytes_max: int = READ_BYTES_MAX) -> list[Entry]:

@@ -9,6 +9,7 @@ taken out: whoever pops it looks at its state.
 
 import heapq
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable
 
 from delay_node.records import NUMBER_BITS, NUMBER_MAX, ref_of
@@ -77,17 +78,55 @@ class Wheel:
         self.count -= len(taken)
         return taken
 
+    def pop_recent(self, from_ms: int, until_ms: int, limit: int) -> list[tuple[int, int]]:
+        """As `pop`, of the whole seconds from that of `from_ms` on, although older messages are waiting.
+
+        Cost: sorts these seconds at each call, so it is for times in which `pop` has a backlog.
+        """
+        if self._heap and self._second >= from_ms // 1000:
+            self._put_back()
+        taken: list[tuple[int, int]] = []
+        for second in range(from_ms // 1000, until_ms // 1000 + 1):
+            slot = self._slots.get(second)
+            if not slot or len(taken) == limit:
+                continue
+            keys, base, hour = sorted(slot), second * 1000, second // SECONDS_PER_HOUR
+            due_keys = (
+                len(keys) if second < until_ms // 1000 else bisect_left(keys, (until_ms % 1000 + 1) << NUMBER_BITS)
+            )
+            end = min(due_keys, limit - len(taken))
+            taken += [(base + (key >> NUMBER_BITS), ref_of(hour, key & NUMBER_MAX)) for key in keys[:end]]
+            # The slot stays, empty or not: its second is still in the heap of seconds.
+            self._slots[second] = array("Q", keys[end:])
+        self.count -= len(taken)
+        return taken
+
+    def _oldest_slot(self) -> int | None:
+        """The oldest second with a slot, without those that `pop_recent` emptied."""
+        while self._seconds and not self._slots[self._seconds[0]]:
+            del self._slots[heapq.heappop(self._seconds)]
+        return self._seconds[0] if self._seconds else None
+
+    def _put_back(self) -> None:
+        """Return the second in work to its slot."""
+        slot = self._slots.get(self._second)
+        if slot is None:
+            self._slots[self._second] = array("Q", self._heap)
+            heapq.heappush(self._seconds, self._second)
+        else:
+            slot.extend(self._heap)
+        self._second, self._heap = -1, []
+
     def _turn_to(self, second_max: int) -> bool:
         """Have the oldest second with messages, not after `second_max`, in the heap; False when there is none."""
-        oldest = self._seconds[0] if self._seconds else None
+        oldest = self._oldest_slot()
         if self._heap and (oldest is None or self._second < oldest):
             return self._second <= second_max
         if oldest is None or oldest > second_max:
             return False
         if self._heap:
-            # Something older came in after its second had passed: the one in work goes back into its slot.
-            self._slots[self._second] = array("Q", self._heap)
-            heapq.heappush(self._seconds, self._second)
+            # Something older came in after its second had passed.
+            self._put_back()
         heapq.heappop(self._seconds)
         self._second = oldest
         self._heap = list(self._slots.pop(oldest))
@@ -96,7 +135,7 @@ class Wheel:
 
     def next_due_ms(self) -> int | None:
         """No message is due before this; None when the wheel is empty. Exact for the second in work, else its begin."""
-        oldest = self._seconds[0] if self._seconds else None
+        oldest = self._oldest_slot()
         if self._heap and (oldest is None or self._second < oldest):
             return self._second * 1000 + (self._heap[0] >> NUMBER_BITS)
         return None if oldest is None else oldest * 1000

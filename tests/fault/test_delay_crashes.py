@@ -11,6 +11,7 @@ import random
 import pytest
 
 from delay_node import recovery
+from delay_node.append_file import AppendFile
 from delay_node.hour import read_hour
 from delay_node.records import RecordKind, State
 from delay_node.recovery import CHECKPOINT_NAME
@@ -48,6 +49,24 @@ def test_f7_a_power_cut_at_any_disk_operation_keeps_everything_synced(seed: int)
     for crash_at in sorted(cuts):
         driver = run_until_crash(seed, crash_at)
         driver.check(driver.disk.after_power_cut())
+
+
+@pytest.mark.parametrize("seed", range(6 if FULL else 2))
+def test_f7_after_a_kill_the_next_checkpoint_counts_on_nothing_that_a_power_cut_takes(seed: int) -> None:
+    """The dead process's writes are readable and not durable: neither the log nor the hours' files may count on them."""
+    total = run_until_crash(seed, None).disk.steps
+    for crash_at in range(1, total, 1 if FULL else max(1, total // 40)):
+        driver = run_until_crash(seed, crash_at)
+        driver.restart()
+        driver.send("orders", 1)
+        driver.commit()
+        driver.check(driver.disk.after_power_cut())
+        driver.run(crash_at % 12)
+        driver.commit()
+        driver.checkpoint()
+        driver.check(driver.disk.after_power_cut())
+        for state in driver.disk.crash_states(5 if FULL else 1, crash_at):
+            driver.check(state)
 
 
 def test_f8_every_legal_state_after_a_power_cut_recovers() -> None:
@@ -194,6 +213,21 @@ def test_a_checkpoint_saved_before_its_files_are_synced_is_caught(monkeypatch: p
     monkeypatch.setattr("delay_node.append_file.AppendFile.write", lambda self, disk: None)
     with pytest.raises((AssertionError, LogError)):
         some_crashes()
+
+
+def test_a_checkpoint_that_counts_on_what_a_killed_process_wrote_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = AppendFile.write
+
+    def trusting(self: AppendFile, disk: MemoryDisk) -> str | None:
+        try:
+            size = disk.open(self.path(), writable=False).size()
+        except FileNotFoundError:
+            return write(self, disk)
+        return None if size >= self.written_end + self.memory_bytes else write(self, disk)
+
+    monkeypatch.setattr(AppendFile, "write", trusting)
+    with pytest.raises(AssertionError):
+        test_f7_after_a_kill_the_next_checkpoint_counts_on_nothing_that_a_power_cut_takes(0)
 
 
 def test_a_cancel_that_is_not_in_the_log_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,6 +173,33 @@ class DelayDriver:
         self.store.log.drop_before(getattr(self, "_floor", 0))
         self._floor = draft.position.offset
 
+    def restart(self) -> None:
+        """Continue as the next process after kill -9: what was written is there, and no more durable than it was.
+
+        What was not promised may be there or not; from here on it is as the new process found it.
+        """
+        self.disk.crash_at = None
+        self.store = self._open(self.disk)
+        self.checkpoints = DelayCheckpoints(self.store)
+        self._floor = 0
+        found: dict[int, State] = {}
+        for hour in self.store.hours.values():
+            opened = read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=False)
+            found |= {ref_of(hour.number, number): State(state) for number, state in enumerate(opened.states)}
+        self.copies = [copy for copy in self.copies if copy.is_promised or self._is_there(copy, found)]
+        self.by_ref = {copy.ref: copy for copy in self.copies}
+        for copy in self.copies:
+            assert copy.ref in found, f"{copy.message_id}: acknowledged and lost by a kill"
+            copy.decided = found[copy.ref]
+            self._check_state(copy, copy.decided)
+            copy.decisions = [copy.decided]
+
+    def _is_there(self, copy: Copy, found: dict[int, State]) -> bool:
+        if copy.ref not in found:
+            return False
+        (entry,) = self.store.read_now([copy.ref])
+        return entry.data is not None and message_id_of(entry.data) == copy.message_id
+
     # --- judging ---------------------------------------------------------------------------------------------------
 
     def check(self, disk: MemoryDisk) -> DelayStore:

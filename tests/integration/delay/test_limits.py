@@ -10,15 +10,17 @@ from pathlib import Path
 import pytest
 
 from delay_node import delivery, handlers, pending, store
+from delay_node.hour import Hour, Opened
 from delay_node.records import RecordKind
 from delay_node.schedule_log import Entry
 from qmq.clock import SystemClock
-from qmq.log.commit import SealedCommit
+from qmq.log.commit import RECORD_HEAD_BYTES_MAX, SealedCommit
 from qmq.net.server import Connection, FrameServer
 from qmq.protocol.codes import BrokerGroupState, Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, encode_send_response
 from qmq.protocol.delayed import (
     ChangeDelayedRequest,
+    DelayedPage,
     DelayedTarget,
     FindDelayedRequest,
     ListDelayedRequest,
@@ -28,6 +30,7 @@ from qmq.protocol.delayed import (
 from qmq.protocol.extensions import Fields
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import decode_entries
+from qmq.protocol.names import is_subject_refusal
 from tests.support.in_process import SmallSystem, connected, delayed, now_ms, small_system
 from tests.support.waiting import eventually_async, within
 
@@ -46,6 +49,7 @@ class OddBroker:
         self.unreadable: set[str] = set()
         self.code = ResponseCode.SUCCESS
         self.is_silent = False
+        self.stores_first_and_fails = False
 
     def handle(self, connection: Connection, frame: Frame) -> None:
         """One SEND."""
@@ -53,6 +57,10 @@ class OddBroker:
         if self.is_silent:
             self.got.update(ids)
             connection.drop(frame)
+            return
+        if self.stores_first_and_fails:
+            self.got.update(ids[:1])
+            connection.reply(frame, ResponseCode.BROKER_ERROR)
             return
         if self.unreadable & set(ids):
             connection.reply(frame, ResponseCode.BROKER_ERROR)
@@ -172,6 +180,36 @@ async def test_what_may_have_arrived_is_sent_again_and_can_t_be_cancelled(tmp_pa
         await eventually_async(lambda: system.delay.store.pending == 0)
 
 
+async def test_a_batch_that_a_broker_stored_in_part_before_it_failed_stays_claimed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "REFUSAL_PAUSE_SECONDS", 0.05)
+    async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
+        broker.stores_first_and_fails = True
+        await client.send(delayed(1, now_ms()), delayed(2, now_ms()))
+        await eventually_async(lambda: system.delay.delivery.counters.refusals >= 2)
+        changes = await client.change(Operation.CANCEL, DelayedTarget("m1"), DelayedTarget("m2"))
+        assert {change.outcome for change in changes} == {Outcome.TOO_LATE}, "the broker may have stored them"
+        broker.stores_first_and_fails = False
+        await eventually_async(lambda: system.delay.store.pending == 0)
+        assert system.delay.store.counters.cancelled == 0
+
+
+async def test_a_definite_failure_after_an_uncertain_one_leaves_the_claim(tmp_path: Path) -> None:
+    async with odd(tmp_path, send_seconds=0.3) as (system, broker), connected(system.delay) as client:
+        broker.is_silent = True
+        await client.send(delayed(1, now_ms()))
+        await eventually_async(lambda: system.delay.delivery.counters.unknown >= 1)
+        broker.refused = {"m1": SendResult.BROKER_BUSY}
+        broker.is_silent = False
+        failed = system.delay.delivery.counters.failed_batches
+        await eventually_async(lambda: system.delay.delivery.counters.failed_batches >= failed + 2)
+        (change,) = await client.change(Operation.CANCEL, DelayedTarget("m1"))
+        assert change.outcome is Outcome.TOO_LATE, "the first try may have arrived"
+        broker.refused = {}
+        await eventually_async(lambda: system.delay.store.pending == 0)
+
+
 async def test_a_group_that_answers_errors_is_left_for_another(tmp_path: Path) -> None:
     other = OddBroker()
     await other.server.start()
@@ -185,23 +223,67 @@ async def test_a_group_that_answers_errors_is_left_for_another(tmp_path: Path) -
     await other.server.close(0)
 
 
-async def test_a_subject_too_many_is_refused_and_the_others_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_subject_too_many_is_refused_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "SUBJECTS_MAX", 2)
     async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
         await client.send(delayed(1, now_ms(), "a"))
-        await client.send(delayed(2, now_ms(), "b"))
-        frame = await client.raw(Command.SEND_MESSAGE, b"".join(_entry(3, "c")))
-        assert frame.code == ResponseCode.BROKER_ERROR
-        await client.send(delayed(4, now_ms(), "a"))
-        await eventually_async(lambda: set(broker.got) == {"m1", "m2", "m4"})
+        failures = await client.send(
+            delayed(2, now_ms(), "b"), delayed(3, now_ms(), "c"), delayed(4, now_ms(), "c"), delayed(5, now_ms(), "a")
+        )
+        assert set(failures) == {"m3", "m4"}, "the others of the batch are stored"
+        assert {failure.result for failure in failures.values()} == {SendResult.STORE_ERROR}
+        assert all(is_subject_refusal(failure.remark) for failure in failures.values()), "the node itself is fine"
+        await eventually_async(lambda: broker.got == {"m1": 1, "m2": 1, "m5": 1})
 
 
-def _entry(number: int, subject: str) -> list[bytes]:
-    from qmq.protocol.messages import encode_entry
+async def test_an_hour_that_is_full_refuses_its_messages_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "NUMBER_MAX", 3)
+    async with odd(tmp_path) as (system, _), connected(system.delay) as client:
+        begin = (now_ms() + 2 * DAY) // HOUR * HOUR
+        await client.send(*[delayed(i, begin) for i in range(3)])
+        failures = await client.send(
+            delayed(3, begin + HOUR, "b"), delayed(4, begin, "c"), delayed(5, begin + HOUR, "d")
+        )
+        assert set(failures) == {"m4"}
+        assert system.delay.store.pending == 5
 
-    return [encode_entry(delayed(number, now_ms(), subject))]
+
+async def test_messages_larger_than_a_segment_are_refused_alone_and_long_runs_become_several_records(
+    tmp_path: Path,
+) -> None:
+    async with odd(tmp_path, segment_bytes=1 << 20) as (system, _), connected(system.delay) as client:
+        due = now_ms() + DAY
+        values = {f"data{i}": "x" * 30_000 for i in range(40)}
+        failures = await client.send(
+            delayed(1, due, "a"),
+            delayed(2, due, "b", **values),
+            *[delayed(i, due, "c", data="x" * 30_000) for i in range(3, 103)],
+            delayed(103, due, "c", **values),
+            delayed(104, due, "c"),
+        )
+        assert set(failures) == {"m2", "m103"}
+        assert {failure.result for failure in failures.values()} == {SendResult.BLOCK}, "no retry can help"
+        assert str(system.delay.store.log.record_bytes_max - RECORD_HEAD_BYTES_MAX) in failures["m2"].remark
+        assert system.delay.store.pending == 102
+        while await client.send(delayed(105, due, "a")):
+            """The next segment is not created yet."""
+        await system.delay.close()
+        await system.start_delay(segment_bytes=1 << 20)
+        assert system.delay.store.pending == 103
+        assert (await _ids(system, due)) == [f"m{i}" for i in [1, *range(3, 103), 104, 105]]
+
+
+async def _ids(system: SmallSystem, due_ms: int) -> list[str]:
+    """The ids of all messages due then, in the order they came."""
+    async with connected(system.delay) as client:
+        items: list[str] = []
+        cursor = ""
+        while True:
+            page = await client.listed(ListDelayedRequest("", due_ms, due_ms + 1, limit=200, cursor=cursor))
+            items += [item.message.message_id for item in page.items]
+            cursor = page.cursor
+            if not cursor:
+                return items
 
 
 async def test_questions_beyond_the_limit_are_answered_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,6 +349,80 @@ async def test_far_hours_that_were_looked_into_are_let_go_again(
         page = await client.listed(ListDelayedRequest("orders", 0, begin + 30 * DAY, limit=200))
         assert {item.message.message_id for item in page.items} == {f"m{i}" for i in range(100) if i % 3}
         assert system.delay.store.pending == 66
+
+
+async def test_hours_that_do_not_fit_into_memory_together_are_opened_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two thirds of the limit in each hour: a message that moved from one to the other needs both."""
+    monkeypatch.setattr(store, "OPEN_FAR_ENTRIES_MAX", 30)
+    held: list[int] = []
+    hold = store.DelayStore._hold
+
+    def watched(self: store.DelayStore, hour: Hour) -> None:
+        hold(self, hour)
+        held.append(sum(other.schedule.count for other in self.hours.values() if other.holders))
+
+    monkeypatch.setattr(store.DelayStore, "_hold", watched)
+    opened: list[int] = []
+    read_hour = store.read_hour
+
+    def counted(hour: Hour, count: int, dispatch_count: int, *, for_wheel: bool) -> Opened:
+        opened.append(hour.number)
+        assert len(opened) < 10_000, "hours close each other for ever"
+        return read_hour(hour, count, dispatch_count, for_wheel=for_wheel)
+
+    monkeypatch.setattr(store, "read_hour", counted)
+    async with odd(tmp_path) as (system, _), connected(system.delay) as client:
+        begin = (now_ms() + 2 * DAY) // HOUR * HOUR
+        dues = [begin + i // 20 * HOUR + i for i in range(120)]
+        await client.send(*[delayed(i, due) for i, due in enumerate(dues)])
+        moved = [(i, dues[i + 20] - 1) for i in range(0, 100, 20)]
+        for i, due_ms in moved:
+            target = DelayedTarget(f"m{i}", due_ms=dues[i])
+            (change,) = await client.change(Operation.RESCHEDULE, target, due_ms=due_ms)
+            assert change.outcome is Outcome.DONE
+        opened.clear()
+        asked = [
+            client.caller.call_soon(
+                Command.FIND_DELAYED, FindDelayedRequest(DelayedTarget(f"m{i}", due_ms=dues[i])).encode(9)
+            )
+            for i, _ in moved * 13
+        ][: handlers.QUERIES_MAX]
+        frames = [await frame for frame in asked]
+        assert {frame.code for frame in frames} == {ResponseCode.SUCCESS}, "all are answered, none is busy"
+        for frame, (i, due_ms) in zip(frames, moved * 13, strict=False):
+            copies = [(item.due_ms, str(item.state)) for item in DelayedPage.decode(frame.body, 9).items]
+            assert copies == [(dues[i], "moved"), (due_ms, "pending")]
+        # A question looks into two hours three times each: to find the copies, to see where they moved, and for their states.
+        assert len(opened) <= len(frames) * 6
+        targets = tuple(DelayedTarget(f"m{i}", due_ms=dues[i]) for i, _ in moved)
+        changes = await client.change(Operation.CANCEL, *targets)
+        assert [change.outcome for change in changes] == [Outcome.DONE] * len(targets)
+        assert max(held) <= 30, "what is held keeps to the limit"
+        assert not any(hour.holders for hour in system.delay.store.hours.values())
+
+
+async def test_a_cancelled_question_lets_its_hour_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "OPEN_FAR_ENTRIES_MAX", 5)
+    async with odd(tmp_path) as (system, _), connected(system.delay) as client:
+        begin = (now_ms() + 2 * DAY) // HOUR * HOUR
+        await client.send(*[delayed(i, begin + i // 4 * HOUR) for i in range(12)])
+        kept = system.delay.store
+        numbers = [begin // HOUR + i for i in range(3)]
+
+        async def use(number: int) -> None:
+            async with kept.held(number):
+                await asyncio.sleep(0)
+
+        async with kept.held(numbers[0]):
+            waiting = [asyncio.create_task(use(number)) for number in numbers[1:]]
+            await asyncio.sleep(0)
+            waiting[0].cancel()
+            await asyncio.wait(waiting[:1])
+            assert not waiting[1].done(), "there is no room yet"
+        await waiting[1]
+        assert [kept.hours[number].holders for number in numbers] == [0, 0, 0]
 
 
 async def test_many_bytes_of_due_messages_are_not_held_in_memory(
@@ -373,14 +529,16 @@ async def test_an_hour_with_undecided_effects_is_not_closed(tmp_path: Path, monk
         await client.send(*[delayed(i, begin + i * HOUR) for i in range(3)])
         kept = system.delay.store
         hours = [kept.hours[begin // HOUR + i] for i in range(3)]
-        await kept.open(hours[0])
-        kept.act(RecordKind.CANCELLED, [hours[0].number << 32], now_ms())
-        await kept.open(hours[1])
-        await kept.open(hours[2])
+        async with kept.held(hours[0].number):
+            kept.act(RecordKind.CANCELLED, [hours[0].number << 32], now_ms())
+        for hour in hours[1:]:
+            async with kept.held(hour.number):
+                pass
         assert hours[0].is_open, "its decision is nowhere but in memory"
         (change,) = await client.change(Operation.DELIVER, DelayedTarget("m0", due_ms=begin))
         assert (change.outcome, change.state) == (Outcome.TOO_LATE, "cancelled")
-        await kept.open(hours[1])
+        async with kept.held(hours[1].number):
+            pass
         assert not hours[0].is_open
 
 

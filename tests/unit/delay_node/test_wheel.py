@@ -14,6 +14,7 @@ steps = st.lists(
         st.tuples(st.just("add"), st.integers(0, 20_000), st.integers(0, 500)),
         st.tuples(st.just("pop"), st.integers(0, 22_000), st.integers(1, 30)),
         st.tuples(st.just("second"), st.integers(0, 20), st.integers(1, 40)),
+        st.tuples(st.just("recent"), st.integers(0, 22_000), st.integers(1, 30)),
     ),
     max_size=120,
 )
@@ -36,8 +37,13 @@ def test_it_gives_what_a_sorted_list_gives(script: list[tuple[str, int, int]]) -
             number += second
         else:
             model.sort()
-            taken = wheel.pop(BASE + first, second)
-            expected = [item for item in model if item[0] <= BASE + first][:second]
+            since = 0
+            if what == "pop":
+                taken = wheel.pop(BASE + first, second)
+            else:
+                since = (BASE + first - 1_500) // 1000 * 1000
+                taken = wheel.pop_recent(BASE + first - 1_500, BASE + first, second)
+            expected = [item for item in model if since <= item[0] <= BASE + first][:second]
             assert [(due, number_of(ref)) for due, ref in taken] == expected
             assert all(hour_of(ref) == due // HOUR_MS for due, ref in taken)
             model = [item for item in model if item not in set(expected)]

@@ -1,0 +1,188 @@
+"""Lanes of due messages, and which lane a broker group's next frame takes messages from. Pure: no I/O, no clock.
+
+Each subject has a lane. For each broker group a `FairQueue` forms frames by deficit round robin over the lanes that have
+messages for the group: a lane takes at most its quantum, then the next lane follows. A frame of `FRAME_COST` is divided by the
+number of lanes, so a lone lane fills frames alone, and with N lanes each is served at least once in N turns.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from delay_node.late_queue import LateQueue
+
+FRAME_MESSAGES = 500
+FRAME_BYTES = 1 << 20
+"""One SEND to a broker group holds at most this much, or one larger message."""
+MESSAGE_COST_MIN = FRAME_BYTES // FRAME_MESSAGES
+"""What a small message costs, so that one budget bounds a frame's messages and its bytes."""
+FRAME_COST = MESSAGE_COST_MIN * FRAME_MESSAGES
+QUANTUM_MIN = 10 * MESSAGE_COST_MIN
+"""The smallest turn of a lane; with more than FRAME_MESSAGES / 10 lanes a round takes several frames."""
+LATE_SHARE = 0.75
+"""Overdue messages get at most this part of a frame while fresh ones are waiting, in the same lane or in another."""
+VISITS_MAX = 2_000
+"""Lanes visited while one frame is formed; the next frame continues behind them."""
+
+
+@dataclass(eq=False, slots=True)
+class Item:
+    """A due message with its bytes."""
+
+    ref: int
+    due_ms: int
+    subject: int
+    data: bytes
+    refusals: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Lane:
+    """Due messages of one subject, in due order: `old` and `fresh` with their bytes, `late` without.
+
+    `returned` holds (due time, ref) of messages whose batch failed while the lane was parked, in no order.
+    """
+
+    subject: int
+    name: str
+    old: deque[Item] = field(default_factory=deque)
+    fresh: deque[Item] = field(default_factory=deque)
+    late: LateQueue = field(default_factory=LateQueue)
+    returned: list[tuple[int, int]] = field(default_factory=list)
+    frames: Counter[str] = field(default_factory=Counter)
+    """Unanswered frames with messages of this lane, by broker group."""
+    parked_until: float = 0.0
+    is_parked: bool = False
+    is_refilling: bool = False
+    """Waits for the bytes of its overdue messages, or they are being read."""
+    turn: int = 0
+    avoid: str = ""
+    problem: str = ""
+
+    @property
+    def ready(self) -> int:
+        """Messages with their bytes in memory."""
+        return len(self.old) + len(self.fresh)
+
+    @property
+    def waiting(self) -> int:
+        """All messages of the lane, except those in unanswered frames."""
+        return len(self.old) + len(self.fresh) + len(self.late) + len(self.returned)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the lane has nothing waiting, nothing being read and nothing in unanswered frames."""
+        return not (self.waiting or self.is_refilling or self.frames.total())
+
+
+class Verdict(Enum):
+    """Whether a lane may be served by a broker group now."""
+
+    SERVE = "serve"
+    SKIP = "skip"
+    """Not this time: another broker group is to serve it."""
+    LEAVE = "leave"
+    """The lane leaves the queue until it is added again."""
+
+
+Judge = Callable[[Lane], Verdict]
+
+
+class Rotation:
+    """Deficit round robin over one kind of waiting messages. `messages` selects them from a lane."""
+
+    def __init__(self, messages: Callable[[Lane], deque[Item]]) -> None:
+        self._messages = messages
+        self._ring: deque[Lane] = deque()
+        self._credits: dict[Lane, int] = {}
+        """Budget left of the current turn; negative after a message larger than the quantum."""
+
+    def __len__(self) -> int:
+        return len(self._ring)
+
+    def add(self, lane: Lane) -> bool:
+        """Add a lane at the end unless it is in the rotation or has no messages of this kind; whether it was added."""
+        if lane in self._credits or not self._messages(lane):
+            return False
+        self._ring.append(lane)
+        self._credits[lane] = 0
+        return True
+
+    def take(self, room: int, judge: Judge, taken: list[Item]) -> int:
+        """Move messages of a total cost of at most `room` to `taken`; the total.
+
+        A message that costs a whole frame still goes into an empty one.
+        """
+        ring, credits = self._ring, self._credits
+        used = skipped = visits = 0
+        while ring and used < room and skipped < len(ring) and visits < VISITS_MAX:
+            lane = ring[0]
+            visits += 1
+            messages = self._messages(lane)
+            verdict = judge(lane) if messages else Verdict.LEAVE
+            if verdict is Verdict.LEAVE:
+                ring.popleft()
+                del credits[lane]
+                continue
+            if verdict is Verdict.SKIP:
+                ring.rotate(-1)
+                skipped += 1
+                continue
+            skipped = 0
+            credit = credits[lane]
+            if credit <= 0:
+                credit += max(QUANTUM_MIN, FRAME_COST // len(ring))
+            is_full = False
+            while messages and credit > 0:
+                cost = len(messages[0].data)
+                if cost < MESSAGE_COST_MIN:
+                    cost = MESSAGE_COST_MIN
+                elif cost > FRAME_COST:
+                    cost = FRAME_COST
+                if used + cost > room and taken:
+                    is_full = True
+                    break
+                taken.append(messages.popleft())
+                used += cost
+                credit -= cost
+            if not messages:
+                ring.popleft()
+                del credits[lane]
+                continue
+            credits[lane] = credit
+            if is_full:
+                break
+            if credit <= 0:
+                ring.rotate(-1)
+        return used
+
+
+class FairQueue:
+    """The lanes that have messages for one broker group."""
+
+    def __init__(self) -> None:
+        self._old = Rotation(lambda lane: lane.old)
+        self._fresh = Rotation(lambda lane: lane.fresh)
+        self._old_debt = 0
+        """What large overdue messages took beyond LATE_SHARE of their frames; taken off the share of the next ones."""
+
+    def __len__(self) -> int:
+        """Places in the rotations; a lane may have two."""
+        return len(self._old) + len(self._fresh)
+
+    def add(self, lane: Lane) -> bool:
+        """Have a lane served for as long as it has messages with their bytes in memory; whether it was not before."""
+        is_new = self._old.add(lane)
+        return self._fresh.add(lane) or is_new
+
+    def take(self, judge: Judge) -> list[Item]:
+        """The messages of the next frame."""
+        taken: list[Item] = []
+        share = int(FRAME_COST * LATE_SHARE) if self._fresh else FRAME_COST
+        for_old = max(0, share - self._old_debt)
+        used = self._old.take(for_old, judge, taken)
+        self._old_debt = max(0, self._old_debt - share) + max(0, used - for_old) if self._fresh else 0
+        used += self._fresh.take(FRAME_COST - used, judge, taken)
+        self._old.take(FRAME_COST - used, judge, taken)
+        return taken
