@@ -98,6 +98,7 @@ class DelayNode(Node):
             delay_max_ms,
             UNWRITTEN_FACTOR * options.checkpoint_bytes,
             DelayReading(self.store, self.committer, self.read_gate, options.group, self.node_id),
+            self.message_bytes_max,
         )
         self.checkpoints = Checkpointing(
             DelayCheckpoints(self.store),

@@ -32,10 +32,10 @@ from qmq.protocol.delayed import (
     ListDelayedRequest,
 )
 from qmq.protocol.extensions import encode_fields
-from qmq.protocol.frames import Frame
+from qmq.protocol.frames import MESSAGE_BYTES_MAX, Frame
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, decode_raw
 from qmq.protocol.names import SUBJECT_OVER_LIMIT
-from qmq.protocol.scan import CRC_BYTES, BadChecksum, Run, scan_batch
+from qmq.protocol.scan import BadChecksum, Run, scan_batch
 
 logger = logging.getLogger("qmq.delay.handlers")
 
@@ -79,6 +79,7 @@ class Handlers:
         delay_max_ms: int,
         unwritten_bytes_max: int,
         reading: DelayReading,
+        message_bytes_max: int = MESSAGE_BYTES_MAX,
     ) -> None:
         self._store = store
         self._pending = pending
@@ -88,9 +89,9 @@ class Handlers:
         self._send_gate = send_gate
         self._delay_max_ms = delay_max_ms
         self._unwritten_bytes_max = unwritten_bytes_max
-        self._message_bytes_max = store.log.record_bytes_max - RECORD_HEAD_BYTES_MAX
+        self._message_bytes_max = message_bytes_max
         # A record has twelve bytes more for each message, which has 54 bytes at least.
-        self._run_bytes_max = min(RUN_BYTES_MAX, self._message_bytes_max * 3 // 4)
+        self._run_bytes_max = min(RUN_BYTES_MAX, (store.log.record_bytes_max - RECORD_HEAD_BYTES_MAX) * 3 // 4)
         self.counters = HandlerCounters()
         self._queries: set[asyncio.Task[None]] = set()
         self._table: dict[int, Callable[[Connection, Frame], None]] = {
@@ -129,7 +130,8 @@ class Handlers:
     # --- send ------------------------------------------------------------------------------------------------------
 
     def _send(self, connection: Connection, frame: Frame) -> None:
-        runs, failures = scan_batch(frame.buffer, frame.body_at, frame.body_at + len(frame.body))
+        body_end = frame.body_at + len(frame.body)
+        runs, failures = scan_batch(frame.buffer, frame.body_at, body_end, message_bytes_max=self._message_bytes_max)
         data = memoryview(frame.buffer)
         refused, result = self._refuse_sends(), SendResult.STORE_ERROR
         if not refused and (
@@ -145,7 +147,6 @@ class Handlers:
                 failures += [SendFailure(_id_of(data, begin), result, refused) for begin in run.raw_begins]
                 continue
             dues, reasons = self._dues(run, data, now_ms)
-            reasons |= self._too_large(run)
             if reasons:
                 failures += [
                     SendFailure(_id_of(data, run.raw_begins[i]), SendResult.BLOCK, why) for i, why in reasons.items()
@@ -174,17 +175,6 @@ class Handlers:
             return -1
         self.counters.sends += run.count
         return offset
-
-    def _too_large(self, run: Run) -> dict[int, str]:
-        """Which messages of a run no record of the log can hold, with the reason."""
-        most = self._message_bytes_max
-        if run.end - run.begin <= most:
-            return {}
-        return {
-            i: f"delay.too_large: {size + CRC_BYTES} bytes, the limit of one message is {most} (segment_bytes)"
-            for i, size in enumerate(run.raw_sizes())
-            if size + CRC_BYTES > most
-        }
 
     def _let_in(self, runs: list[Run], data: memoryview, failures: list[SendFailure]) -> list[Run]:
         """What of these runs the policy lets in; the rest becomes failures."""
