@@ -128,7 +128,9 @@ class PendingMessages:
             moved: dict[int, int] = {}
             for number, mine in _by_hour(fresh).items():
                 async with self._store.held(number) as hour:
-                    for entry in mine if hour is not None else ():
+                    if hour is None:
+                        continue
+                    for entry in mine:
                         if self._store.state(entry.ref) is State.MOVED:
                             moved[entry.ref] = hour.moved.get(number_of(entry.ref), number)
             where = [{moved[ref] for ref in entries if ref in moved} - looked[i] for i, entries in enumerate(found)]
