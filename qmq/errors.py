@@ -57,6 +57,15 @@ class CallTimeout(QmqError):
     retriable = True
 
 
+# --- process --------------------------------------------------------------------------------------------------------
+
+
+class CriticalTaskFailed(QmqError):
+    """A task that the process can't do without failed or ended. `__cause__` is its exception, if it raised one."""
+
+    code = "process.critical_task_failed"
+
+
 # --- log ------------------------------------------------------------------------------------------------------------
 
 
