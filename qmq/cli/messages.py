@@ -4,10 +4,7 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
-import secrets
 import signal
-import socket
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -182,15 +179,12 @@ def consume(arguments: argparse.Namespace) -> int:
 
 
 async def _consume(arguments: argparse.Namespace) -> int:
-    # Each process is a consumer of its own: several may share a group on one machine.
-    consumer_id = f"{socket.gethostname()}@@cli-{os.getpid()}-{secrets.token_hex(4)}"
     prefetch = min(CONSUME_PREFETCH, arguments.count or CONSUME_PREFETCH)
     consumer = Consumer(
         arguments.meta,
         arguments.subject,
         arguments.group,
         app=APP,
-        consumer_id=consumer_id,
         start=arguments.start,
         tags=arguments.tags,
         limits=Limits(prefetch_messages=prefetch, pull_messages=min(50, prefetch)),

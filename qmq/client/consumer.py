@@ -16,9 +16,9 @@ from qmq.client.config import (
     Backoff,
     Limits,
     Timeouts,
-    default_client_id,
 )
 from qmq.client.fetcher import Fetched, Fetcher, Source, start_request
+from qmq.client.identity import ConsumerSlot, claim_slot
 from qmq.client.message import Delivery
 from qmq.client.pool import Pool
 from qmq.client.producer import Producer
@@ -71,7 +71,9 @@ class Consumer:
         broadcast: every consumer gets every message; the group is the consumer's own then.
         at_most_once: ack before the message is handed over; nothing comes twice, a crash loses what was in hand.
         attempts_max: attempts before a message becomes a dead letter, where the message itself says nothing.
-        consumer_id: stable over restarts, different for each process of a group; see `default_client_id`.
+        consumer_id: stable over restarts and different for each consumer that runs at the same time. None: `start` picks the
+            lowest id of this program, subject and group that no other consumer on this host uses (`qmq.client.identity`);
+            the attribute is "" until then. Set it where several containers share a host name.
     """
 
     def __init__(
@@ -92,23 +94,29 @@ class Consumer:
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         backoff: Backoff = DEFAULT_BACKOFF,
     ) -> None:
-        self.consumer_id = consumer_id or default_client_id(app)
-        self.subject = subject
-        self.group = self.consumer_id if broadcast else group
         check_subject(subject)
-        check_group(self.group)
         if not broadcast and (characters(group) > GROUP_CHARS_MAX or "%" in group or "@" in group):
             raise IllegalName(
                 f"consumer group {group[:60]!r}: at most {GROUP_CHARS_MAX} characters, without % and @",
                 code="group.name_illegal",
             )
+        if not broadcast or consumer_id:
+            check_group(consumer_id or "" if broadcast else group)
         if len(tags) > TAGS_MAX:
             raise LocalProtocolError(f"{len(tags)} tags asked for, at most {TAGS_MAX}")
+        self.subject = subject
+        self.consumer_id = consumer_id or ""
+        self.group = self.consumer_id if broadcast else group
+        self._app = app
+        self._start_place = None if start is None else _start_place(start)
+        self._filters = (TagFilter(TagType.AND if tag_mode == "and" else TagType.OR, tuple(tags)),) if tags else ()
+        self._broadcast = broadcast
         self._at_most_once = at_most_once
         self._attempts_max = attempts_max
         self._limits = limits
         self._timeouts = timeouts
         self._backoff = backoff
+        self._slot: ConsumerSlot | None = None
         self._session = MetaSession(
             meta_url(url), app=app, client_id=self.consumer_id, timeouts=timeouts, backoff=backoff
         )
@@ -116,7 +124,7 @@ class Consumer:
         self._session.on_change = lambda *_: self._changed.set()
         self._producer = Producer(url, app=app, linger=0.0, limits=limits, timeouts=timeouts, backoff=backoff)
         self._pool = Pool(timeouts.connect)
-        self._sources = self._make_sources(start, tuple(tags), tag_mode, broadcast)
+        self._sources: list[Source] = []
         self._fetchers: dict[tuple[str, str], Fetcher] = {}
         self._ready: deque[Delivery] = deque()
         self._arrived = asyncio.Event()
@@ -129,15 +137,14 @@ class Consumer:
         self._is_open = False
         self._is_closing = False
 
-    def _make_sources(self, start: Start | None, tags: tuple[str, ...], tag_mode: str, broadcast: bool) -> list[Source]:
-        filters = (TagFilter(TagType.AND if tag_mode == "and" else TagType.OR, tags),) if tags else ()
+    def _make_sources(self) -> list[Source]:
         names = [self.subject]
         if split_subject(self.subject).kind == "real":
             names.append(retry_subject(self.subject, self.group))
-        sources = [Source(name, self.group, self.consumer_id, broadcast, filters, None) for name in names]
-        if start is None:
+        sources = [Source(name, self.group, self.consumer_id, self._broadcast, self._filters, None) for name in names]
+        if self._start_place is None:
             return sources
-        place, value = _start_place(start)
+        place, value = self._start_place
         return [start_request(sources[0], place, value), *(start_request(s, "earliest", 0) for s in sources[1:])]
 
     # --- life ------------------------------------------------------------------------------------------------------
@@ -147,6 +154,13 @@ class Consumer:
         if self._is_open:
             return
         self._is_open = True
+        if not self.consumer_id:
+            scope = "" if self._broadcast else self.group
+            self._slot = await asyncio.to_thread(claim_slot, self._app, self.subject, scope)
+            self.consumer_id = self._session.client_id = self._slot.consumer_id
+            if self._broadcast:
+                self.group = self.consumer_id
+        self._sources = self._make_sources()
         self._session.start()
         await self._producer.start()
         for source in self._sources:
@@ -178,6 +192,8 @@ class Consumer:
         await self._producer.close()
         await self._session.close()
         await self._pool.close()
+        if self._slot is not None:
+            self._slot.release()
 
     def pause(self) -> None:
         """Pull nothing more until `resume`; what is here is still delivered."""

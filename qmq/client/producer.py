@@ -15,9 +15,9 @@ from qmq.client.config import (
     Backoff,
     Limits,
     Timeouts,
-    default_client_id,
 )
 from qmq.client.delayed import DelayedMessages, DelayedReceipt, due_ms_of
+from qmq.client.identity import default_client_id
 from qmq.client.message import Body, Receipt, build_message, delayed_message
 from qmq.client.pool import Pool
 from qmq.client.sender import Sender

@@ -43,7 +43,8 @@ class MetaSession:
     def __init__(self, meta_url: str, *, app: str, client_id: str, timeouts: Timeouts, backoff: Backoff) -> None:
         self._meta_url = meta_url
         self._app = app
-        self._client_id = client_id
+        self.client_id = client_id
+        """Goes into the registrations made from now on."""
         self._timeouts = timeouts
         self._backoff = backoff
         self._interests: dict[Key, dict[str, _Interest]] = {}
@@ -85,7 +86,7 @@ class MetaSession:
         by_group = self._interests.setdefault((subject, int(client_type)), {})
         if group not in by_group:
             request = ClientRegisterRequest(
-                subject, client_type, self._app, self._client_id, group, ClientRequestType.ONLINE
+                subject, client_type, self._app, self.client_id, group, ClientRequestType.ONLINE
             )
             by_group[group] = _Interest(request)
             self._wake.set()
