@@ -104,6 +104,15 @@ class ClientClosed(QmqError):
     code = "client.closed"
 
 
+class ClientFailed(QmqError):
+    """A background task of a producer or consumer failed, so the client can't continue; close it and make a new one.
+
+    The message names the task; the task's exception is the cause.
+    """
+
+    code = "client.failed"
+
+
 class DeliveryAlreadySettled(QmqError):
     """A delivery was acked or sent back before."""
 

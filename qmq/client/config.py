@@ -12,7 +12,7 @@ class Timeouts:
     """One SEND; the brokers answer within it or the batch is tried elsewhere."""
     ack: float = 10.0
     delivery: float = 60.0
-    """From `send` to giving up: all attempts together."""
+    """From when a message has room in the queue until it fails: all attempts together."""
     route: float = 10.0
     """The first answer about a subject."""
 

@@ -25,6 +25,8 @@ async def main():
     async with Consumer(sys.argv[1], "orders", "billing", start="earliest") as consumer:
         os.write(out, f"id {consumer.consumer_id}\\n".encode())
         async for delivery in consumer:
+            while os.path.exists(sys.argv[2] + ".hold"):
+                await asyncio.sleep(0.01)
             os.write(out, f"{delivery.properties['number']}\\n".encode())
             await delivery.ack()
 
@@ -42,6 +44,10 @@ class Worker:
             cwd=folder, env={**os.environ, "PYTHONPATH": str(PROJECT)},
         )  # fmt: skip
 
+    def hold(self) -> None:
+        """Make it pull messages and handle none of them."""
+        Path(f"{self._log}.hold").touch()
+
     def _lines(self) -> list[str]:
         return self._log.read_text().splitlines() if self._log.exists() else []
 
@@ -52,6 +58,18 @@ class Worker:
     @property
     def handled(self) -> list[int]:
         return [int(line) for line in self._lines() if line.isdigit()]
+
+
+def in_flight(system: System, consumer_id: str) -> int:
+    """Messages that a consumer has pulled and not acked."""
+    return sum(
+        consumer["in_flight"]
+        for name in system.brokers
+        for stats in system.admin(name, "/stats?subject=orders")["subjects"]
+        for group in stats["groups"]
+        for consumer in group["consumers"]
+        if consumer["consumer_id"] == consumer_id
+    )
 
 
 async def test_three_processes_share_the_messages_and_a_killed_one_gets_its_own_back(
@@ -66,8 +84,11 @@ async def test_three_processes_share_the_messages_and_a_killed_one_gets_its_own_
             for begin in range(0, MESSAGES, BATCH):
                 numbers = range(begin, begin + BATCH)
                 await asyncio.gather(*(producer.send("orders", {"number": number}) for number in numbers))
-                if begin == MESSAGES // 2:
+                if begin == MESSAGES // 4:
                     await eventually_async(lambda: len(killed.handled) > 0, 30, "the worker to kill has begun")
+                    killed.hold()
+                if begin == MESSAGES // 2:
+                    await eventually_async(lambda: in_flight(system, killed.consumer_id), 30, "it holds messages")
                     killed.process.send_signal(signal.SIGKILL)
                     killed.process.wait()
                     workers.append(Worker(tmp_path, system.meta_url, "restarted"))
@@ -76,6 +97,8 @@ async def test_three_processes_share_the_messages_and_a_killed_one_gets_its_own_
             lambda: {number for worker in workers for number in worker.handled} == everything, 60, "all are handled"
         )
         restarted = workers[-1]
+        assert restarted.handled, "it got what the killed process held"
+        await eventually_async(lambda: restarted.consumer_id, 30, "the restarted worker has its id")
         assert restarted.consumer_id == killed.consumer_id
         assert len({worker.consumer_id for worker in workers}) == PROCESSES
         for worker in workers:
