@@ -56,6 +56,7 @@ class MetaSession:
         self._caller: Caller | None = None
         self._task: asyncio.Task[None] | None = None
         self._supervisor: Supervisor | None = None
+        self._has_ended = False
         self._bad_routes: dict[Key, tuple[BrokerGroupRoute, ...]] = {}
         self._wake = asyncio.Event()
         self._highest_timestamp = -1
@@ -70,9 +71,18 @@ class MetaSession:
         """
         self._supervisor = supervisor or Supervisor(SystemClock(), logger=logger, on_failure=self._failed)
         self._task = self._supervisor.critical(TASK_NAME, self._run())
+        self._task.add_done_callback(self._ended)
 
     def _failed(self, name: str, error: BaseException) -> None:
-        self.last_error = str(error)
+        """The failure of a session with a supervisor of its own, which has logged it."""
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        """Let those that wait for routes fail: none will come any more."""
+        error = None if task.cancelled() else task.exception()
+        self.last_error = f"task {TASK_NAME!r} {'ended' if error is None else f'failed: {error}'}"
+        self._has_ended = True
+        for interest in self._all():
+            interest.known.set()
 
     async def close(self) -> None:
         """End. The protocol has no message for it: registrations expire in the metaserver."""
@@ -108,13 +118,16 @@ class MetaSession:
         """Routes of a subject, registering it if need be.
 
         Raises:
-            RouteUnknown: no answer with a broker group came in time; the message says why.
+            RouteUnknown: no answer with a broker group came in time, or the session ended; the message says why.
         """
         self.register(subject, client_type, group)
         interest = self._interests[(subject, int(client_type))][group]
         try:
             async with asyncio.timeout(self._timeouts.route):
-                await interest.known.wait()
+                if not self._has_ended:
+                    await interest.known.wait()
+            if not interest.routes:
+                raise RouteUnknown(f"no route for subject {subject} from {self._meta_url}: {self.last_error}")
         except TimeoutError as error:
             what = "delay group" if client_type is ClientType.DELAY_PRODUCER else "broker group"
             why = self.last_error or f"it named no usable {what}: are any up?"
