@@ -21,6 +21,7 @@ from qmq.client.identity import ConsumerSlot, claim_slot
 from qmq.client.message import Delivery
 from qmq.client.pool import Pool
 from qmq.client.producer import Producer, client_failed
+from qmq.client.reach import reach
 from qmq.client.routing import READABLE, usable
 from qmq.client.session import MetaSession
 from qmq.clock import SYSTEM_CLOCK, Clock
@@ -225,6 +226,20 @@ class Consumer:
         for end in ends:
             if isinstance(end, BaseException):
                 raise end
+
+    async def wait_connected(self, timeout: float) -> None:
+        """Return when a broker that has the subject's messages accepts a connection.
+
+        Args:
+            timeout: seconds.
+
+        Raises:
+            RouteUnknown: none does in time; the text says why.
+        """
+        await reach(
+            self._session, self._pool, self.subject, ClientType.CONSUMER, self.group, READABLE,
+            seconds=timeout, backoff=self._backoff,
+        )  # fmt: skip
 
     def pause(self) -> None:
         """Pull nothing more until `resume`; what is here is still delivered."""

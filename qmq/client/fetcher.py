@@ -92,8 +92,6 @@ class Fetcher:
         self._ack_wake = asyncio.Event()
         self._is_ensured = source.start is None
         self._has_pulled = False
-        self.has_connected = False
-        """Whether a connection to the broker was open at least once."""
         self._tasks: list[asyncio.Task[None]] = []
         self._last_contact = 0.0
 
@@ -156,7 +154,6 @@ class Fetcher:
 
     async def _call(self, command: Command, body: bytes, timeout_s: float) -> Frame:
         caller = await self._pool.get(self.route.master)
-        self.has_connected = True
         return await caller.call(command, body, timeout_s=timeout_s)
 
     async def _pull(self, welcome: int) -> None:

@@ -21,11 +21,14 @@ from qmq.client.delayed import DelayedMessages, DelayedReceipt, due_ms_of
 from qmq.client.identity import default_client_id
 from qmq.client.message import Body, Receipt, build_message, delayed_message
 from qmq.client.pool import Pool
+from qmq.client.reach import reach
+from qmq.client.routing import WRITABLE
 from qmq.client.sender import Sender
 from qmq.client.session import MetaSession
 from qmq.clock import SystemClock
 from qmq.errors import ClientClosed, ClientFailed, SendFailed
 from qmq.net.discovery import meta_url
+from qmq.protocol.codes import ClientType
 from qmq.protocol.messages import Message, encode_entry
 from qmq.protocol.names import check_subject
 from qmq.supervisor import Supervisor
@@ -68,6 +71,7 @@ class Producer:
         self._app = app
         self._limits = limits
         self._timeouts = timeouts
+        self._backoff = backoff
         self._accumulator: Accumulator[asyncio.Future[Receipt]] = Accumulator(limits)
         self._session = MetaSession(
             meta_url(url), app=app, client_id=default_client_id(app), timeouts=timeouts, backoff=backoff
@@ -100,6 +104,21 @@ class Producer:
             self._is_open = True
             self._session.start(self.supervisor)
             self._sender.start(self.supervisor)
+
+    async def wait_connected(self, subject: str, timeout: float, *, delayed: bool = False) -> None:
+        """Return when a node that takes the subject's messages accepts a connection.
+
+        Args:
+            timeout: seconds.
+            delayed: whether the messages have a delay or due time, and go to a delay node.
+
+        Raises:
+            RouteUnknown: none does in time; the text says why.
+        """
+        client_type = ClientType.DELAY_PRODUCER if delayed else ClientType.PRODUCER
+        await reach(
+            self._session, self._pool, subject, client_type, "", WRITABLE, seconds=timeout, backoff=self._backoff
+        )
 
     async def __aenter__(self) -> "Self":
         await self.start()

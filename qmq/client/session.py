@@ -45,7 +45,7 @@ class MetaSession:
     """
 
     def __init__(self, meta_url: str, *, app: str, client_id: str, timeouts: Timeouts, backoff: Backoff) -> None:
-        self._meta_url = meta_url
+        self.meta_url = meta_url
         self._app = app
         self.client_id = client_id
         """Goes into the registrations made from now on."""
@@ -127,11 +127,11 @@ class MetaSession:
                 if not self._has_ended:
                     await interest.known.wait()
             if not interest.routes:
-                raise RouteUnknown(f"no route for subject {subject} from {self._meta_url}: {self.last_error}")
+                raise RouteUnknown(f"no route for subject {subject} from {self.meta_url}: {self.last_error}")
         except TimeoutError as error:
             what = "delay group" if client_type is ClientType.DELAY_PRODUCER else "broker group"
             why = self.last_error or f"it named no usable {what}: are any up?"
-            raise RouteUnknown(f"no route for subject {subject} from {self._meta_url}: {why}") from error
+            raise RouteUnknown(f"no route for subject {subject} from {self.meta_url}: {why}") from error
         return interest.routes
 
     def refresh(self, subject: str, client_type: ClientType) -> None:
@@ -167,7 +167,7 @@ class MetaSession:
     async def _connect(self) -> None:
         if self._caller is not None and not self._caller.is_closed:
             return
-        host, port = await find_metaserver(self._meta_url)
+        host, port = await find_metaserver(self.meta_url)
         caller = Caller(
             host, port, on_push=self._pushed, on_lost=self._wake.set, connect_seconds=self._timeouts.connect
         )
