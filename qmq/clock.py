@@ -29,6 +29,9 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
 
+SYSTEM_CLOCK: Clock = SystemClock()
+
+
 class ManualClock:
     """A clock that stands still until it is told to move; for tests and replays."""
 

@@ -57,6 +57,15 @@ class CallTimeout(QmqError):
     retriable = True
 
 
+# --- process --------------------------------------------------------------------------------------------------------
+
+
+class CriticalTaskFailed(QmqError):
+    """A task that the process can't do without failed or ended. `__cause__` is its exception, if it raised one."""
+
+    code = "process.critical_task_failed"
+
+
 # --- log ------------------------------------------------------------------------------------------------------------
 
 
@@ -93,6 +102,15 @@ class ClientClosed(QmqError):
     """The producer or consumer was closed, or not started."""
 
     code = "client.closed"
+
+
+class ClientFailed(QmqError):
+    """A background task of a producer or consumer failed, so the client can't continue; close it and make a new one.
+
+    The message names the task; the task's exception is the cause.
+    """
+
+    code = "client.failed"
 
 
 class DeliveryAlreadySettled(QmqError):

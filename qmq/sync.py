@@ -5,6 +5,7 @@ with Producer("localhost:8080") as producer:
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import Future
@@ -37,6 +38,16 @@ def _the_loop() -> asyncio.AbstractEventLoop:
             threading.Thread(target=loop.run_forever, name="qmq-sync", daemon=True).start()
             _loop = loop
         return _loop
+
+
+def _forget_loop() -> None:
+    """In a forked child: the loop's thread runs in the parent only, so the child makes its own."""
+    global _loop, _lock
+    _lock, _loop = threading.Lock(), None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_loop)
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

@@ -53,6 +53,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker("database_in_whole_runs")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep lock files of consumers out of the user's own folder, also those of processes that tests start."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture
 def system(tmp_path: Path) -> Iterator[System]:
     """A metaserver and two broker groups as real processes on free ports; stopped afterwards."""

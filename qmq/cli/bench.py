@@ -6,23 +6,29 @@ frame was meant to be sent (its slot at `--rate`, else when it was handed to the
 
 import argparse
 import asyncio
+import contextlib
 import json
 import random
 import selectors
 import socket
+import sys
 import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from qmq.cli import limits
 from qmq.cli.pages import cluster
 from qmq.cli.values import delay_of
-from qmq.client.config import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
+from qmq.client.config import DEFAULT_BACKOFF
 from qmq.client.message import delayed_message
-from qmq.client.routing import READABLE, WRITABLE, usable
+from qmq.client.pool import Pool
+from qmq.client.reach import reach
+from qmq.client.routing import READABLE, WRITABLE
 from qmq.client.session import MetaSession
 from qmq.errors import QmqError, SettingError
+from qmq.net.discovery import split_address
 from qmq.protocol.codes import ClientType, Command, ResponseCode
 from qmq.protocol.commands import PULL_RESPONSE_HEAD, AckRequest, PullRequest
 from qmq.protocol.extensions import EnsureGroupRequest
@@ -96,23 +102,23 @@ def _addresses(arguments: argparse.Namespace, client_type: ClientType) -> list[t
 
     async def route() -> list[tuple[str, int]]:
         session = MetaSession(
-            arguments.meta, app="qmq-bench", client_id="bench", timeouts=DEFAULT_TIMEOUTS, backoff=DEFAULT_BACKOFF
+            arguments.meta, app="qmq-bench", client_id="bench", timeouts=limits.TIMEOUTS, backoff=DEFAULT_BACKOFF
         )
+        pool = Pool(limits.TIMEOUTS.connect)
         session.start()
+        is_consumer = client_type is ClientType.CONSUMER
         try:
-            group = arguments.group if client_type is ClientType.CONSUMER else ""
-            routes = await session.wait_routes(arguments.subject, client_type, group)
+            routes = await reach(
+                session, pool, arguments.subject, client_type, arguments.group if is_consumer else "",
+                READABLE if is_consumer else WRITABLE, seconds=limits.REACH_SECONDS, backoff=DEFAULT_BACKOFF,
+            )  # fmt: skip
         finally:
             await session.close()
-        states = READABLE if client_type is ClientType.CONSUMER else WRITABLE
-        found = []
-        for item in usable(routes, states):
-            if arguments.broker_group in (None, item.name):
-                host, _, port = item.master.rpartition(":")
-                found.append((host, int(port)))
-        return found
+            await pool.close()
+        return [split_address(route.master) for route in routes if arguments.broker_group in (None, route.name)]
 
-    addresses = asyncio.run(route())
+    with limits.only_the_error():
+        addresses = asyncio.run(route())
     if not addresses:
         names = [group["name"] for group in cluster(arguments.meta)["broker_groups"]]
         raise QmqError(f"no broker group to use for {arguments.subject}; the system has {', '.join(names) or 'none'}")
@@ -226,7 +232,10 @@ def _produce(what: str, arguments: argparse.Namespace, client_type: ClientType, 
     places = [address for address in addresses for _ in range(arguments.connections)]
     lines = [_Line(_connect(place), total // len(places) + (i < total % len(places))) for i, place in enumerate(places)]
     interval = None if arguments.rate is None else batch * len(lines) / arguments.rate
-    seconds, latencies = _drive(lines, frames, window, interval)
+    with contextlib.ExitStack() as sockets:
+        for line in lines:
+            sockets.enter_context(line.sock)
+        seconds, latencies = _drive(lines, frames, window, interval)
     messages = sum(line.answered for line in lines) * batch
     size = messages * len(bodies[0]) // batch
     result = _result(what, messages, seconds, size, latencies, arguments, len(lines), window)
@@ -235,7 +244,7 @@ def _produce(what: str, arguments: argparse.Namespace, client_type: ClientType, 
 
 def _connect(address: tuple[str, int]) -> socket.socket:
     try:
-        sock = socket.create_connection(address, timeout=5)
+        sock = socket.create_connection(address, timeout=limits.TIMEOUTS.connect)
     except OSError as error:
         raise QmqError(f"{address[0]}:{address[1]} can't be reached: {error}") from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -278,8 +287,11 @@ def _drive(lines: list[_Line], frames: list[bytes], window: int, interval: float
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.out else 0)
             if selector.get_key(line.sock).events != events:
                 selector.modify(line.sock, events)
-        timeout = None if soonest is None else max(0.0, soonest - time.perf_counter())
-        for key, mask in selector.select(timeout):
+        pause = limits.ANSWER_SECONDS if soonest is None else max(0.0, soonest - time.perf_counter())
+        events_now = selector.select(min(pause, limits.ANSWER_SECONDS))
+        if not events_now and soonest is None:
+            raise QmqError(_no_answer())
+        for key, mask in events_now:
             if not mask & selectors.EVENT_READ:
                 continue
             line = ours[key.fileobj]  # type: ignore[index]
@@ -296,10 +308,7 @@ def _drive(lines: list[_Line], frames: list[bytes], window: int, interval: float
             line.answered += answers
             if line.answered >= line.frames:
                 open_lines -= 1
-    seconds = time.perf_counter() - began
-    for line in lines:
-        line.sock.close()
-    return seconds, latencies
+    return time.perf_counter() - began, latencies
 
 
 # --- consume --------------------------------------------------------------------------------------------------------
@@ -326,6 +335,23 @@ def bench_consume(arguments: argparse.Namespace) -> int:
         _Puller(_connect(place), FrameReader(64 << 20), f"bench@@{time.time_ns():x}-{i}")
         for i, place in enumerate(places)
     ]
+    with contextlib.ExitStack() as sockets:
+        for puller in pullers:
+            sockets.enter_context(puller.sock)
+        got, got_bytes, seconds, latencies = _pull_all(pullers, arguments)
+    result = _result("consume", got, seconds, got_bytes, latencies, arguments, len(pullers), 1)
+    _report(arguments, result)
+    if not got:
+        sys.stderr.write(
+            f"qmq: nothing arrived. If group {arguments.group} existed before, it continues where it was, which may be the end"
+            f" of {arguments.subject}. `qmq lag {arguments.subject}` shows what is left; use another --group to read from the"
+            " beginning.\n"
+        )
+    return 0 if got >= arguments.count else 3
+
+
+def _pull_all(pullers: list[_Puller], arguments: argparse.Namespace) -> tuple[int, int, float, list[float]]:
+    """Pull until --count messages came or nothing is left: (messages, their bytes, seconds, latencies)."""
     selector = selectors.DefaultSelector()
     latencies: list[float] = []
     got = got_bytes = 0
@@ -337,7 +363,10 @@ def bench_consume(arguments: argparse.Namespace) -> int:
         _ask(puller, arguments, 1)
     began = time.perf_counter()
     while got < arguments.count and any(puller.idle < 2 for puller in pullers):
-        for key, _ in selector.select(5):
+        events = selector.select(limits.ANSWER_SECONDS)
+        if not events:
+            raise QmqError(_no_answer())
+        for key, _ in events:
             puller = by_sock[key.fileobj]  # type: ignore[index]
             size = puller.sock.recv_into(puller.reader.get_buffer())
             if size == 0:
@@ -358,12 +387,7 @@ def bench_consume(arguments: argparse.Namespace) -> int:
                 else:
                     puller.idle += 1
                 _ask(puller, arguments, 200)
-    seconds = time.perf_counter() - began
-    for puller in pullers:
-        puller.sock.close()
-    result = _result("consume", got, seconds, got_bytes, latencies, arguments, len(pullers), 1)
-    _report(arguments, result)
-    return 0 if got >= arguments.count else 3
+    return got, got_bytes, time.perf_counter() - began, latencies
 
 
 def _ask(puller: _Puller, arguments: argparse.Namespace, timeout_ms: int) -> None:
@@ -372,6 +396,10 @@ def _ask(puller: _Puller, arguments: argparse.Namespace, timeout_ms: int) -> Non
     )
     puller.asked_at = time.perf_counter()
     _send_all(puller.sock, encode_request(Command.PULL_MESSAGE, 0, request.encode(9)))
+
+
+def _no_answer() -> str:
+    return f"the brokers have answered nothing for {limits.ANSWER_SECONDS:g} s; look at `qmq status` and their logs"
 
 
 def _send_all(sock: socket.socket, data: bytes) -> None:

@@ -8,10 +8,12 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+from qmq.cli import limits
+from qmq.cli.pages import with_advice
 from qmq.cli.status import table
 from qmq.cli.values import delay_of, moment_of, pairs_of, whole
 from qmq.client.delayed import DelayedMessage, DelayedMessages
-from qmq.errors import SettingError
+from qmq.errors import ConnectionLost, SettingError
 from qmq.protocol.delayed import DelayedChange, DelayedState, Outcome
 
 FAILED = 1
@@ -80,7 +82,11 @@ def _add_message(command: Any) -> None:
 
 def _with(arguments: argparse.Namespace, work: Callable[[DelayedMessages], Awaitable[T]]) -> T:
     async def run() -> T:
-        async with DelayedMessages(arguments.meta) as messages:
+        async with DelayedMessages(arguments.meta, timeouts=limits.TIMEOUTS) as messages:
+            try:
+                await messages.groups()
+            except ConnectionLost as error:
+                raise with_advice(error) from error
             return await work(messages)
 
     return asyncio.run(run())

@@ -4,15 +4,13 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
-import secrets
 import signal
-import socket
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from qmq.cli import limits
 from qmq.cli.values import delay_of, moment_of, pairs_of, seconds, whole
 from qmq.client.config import Limits
 from qmq.client.consumer import Consumer, Start
@@ -20,6 +18,7 @@ from qmq.client.delayed import DelayedReceipt
 from qmq.client.message import Body, Delivery
 from qmq.client.producer import Producer
 from qmq.errors import SettingError
+from qmq.protocol.names import check_subject
 
 APP = "qmq-cli"
 FAILED, TIMED_OUT = 1, 3
@@ -129,7 +128,11 @@ async def _produce(arguments: argparse.Namespace) -> int:
             if isinstance(receipt, DelayedReceipt):
                 due[receipt.message_id] = receipt.due_ms
 
-    async with Producer(arguments.meta, app=APP) as producer:
+    async with Producer(arguments.meta, app=APP, timeouts=limits.TIMEOUTS) as producer:
+        check_subject(arguments.subject)
+        is_delayed = arguments.delay is not None or arguments.due is not None
+        with limits.only_the_error():
+            await producer.wait_connected(arguments.subject, limits.REACH_SECONDS, delayed=is_delayed)
         for body in _bodies(arguments):
             sending = producer.send(
                 arguments.subject, body, tags=arguments.tags, delay=arguments.delay, due=arguments.due
@@ -182,26 +185,28 @@ def consume(arguments: argparse.Namespace) -> int:
 
 
 async def _consume(arguments: argparse.Namespace) -> int:
-    # Each process is a consumer of its own: several may share a group on one machine.
-    consumer_id = f"{socket.gethostname()}@@cli-{os.getpid()}-{secrets.token_hex(4)}"
     prefetch = min(CONSUME_PREFETCH, arguments.count or CONSUME_PREFETCH)
     consumer = Consumer(
         arguments.meta,
         arguments.subject,
         arguments.group,
         app=APP,
-        consumer_id=consumer_id,
         start=arguments.start,
         tags=arguments.tags,
         limits=Limits(prefetch_messages=prefetch, pull_messages=min(50, prefetch)),
+        timeouts=limits.TIMEOUTS,
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
     deadline = None if arguments.timeout is None else loop.time() + arguments.timeout
     got = 0
     async with consumer:
+        patience = limits.REACH_SECONDS if arguments.timeout is None else min(limits.REACH_SECONDS, arguments.timeout)
+        with limits.only_the_error():
+            await consumer.wait_connected(patience)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        hint_at: float | None = loop.time() + limits.HINT_SECONDS
         while not stop.is_set() and (arguments.count is None or got < arguments.count):
             left = 0.2 if deadline is None else min(0.2, deadline - loop.time())
             if left <= 0:
@@ -211,10 +216,28 @@ async def _consume(arguments: argparse.Namespace) -> int:
                 sys.stdout.flush()
                 await delivery.ack()
                 got += 1
+            if hint_at is not None and (got or loop.time() >= hint_at):
+                if not got:
+                    sys.stderr.write(f"qmq: {nothing_arrived(arguments)}\n")
+                hint_at = None
     if arguments.count is not None and got < arguments.count:
         sys.stderr.write(f"qmq: {got} of {arguments.count} messages came\n")
         return TIMED_OUT
     return 0
+
+
+def nothing_arrived(arguments: argparse.Namespace) -> str:
+    """The hint of `qmq consume` when there is nothing to print."""
+    seconds, subject, group = f"{limits.HINT_SECONDS:g} s", arguments.subject, arguments.group
+    if arguments.start == "latest":
+        return (
+            f"nothing has arrived in {seconds}. With --from latest a new group starts at the end of {subject}: only messages"
+            " sent from now on arrive. To read stored messages, use a new group and --from earliest."
+        )
+    return (
+        f"nothing has arrived in {seconds}. If group {group} existed before, it continues where it was, which may be the end of"
+        f" {subject}, and --from has no effect. `qmq lag {subject}` shows what is left; a new group reads from the beginning."
+    )
 
 
 def _line_of(delivery: Delivery) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -16,14 +17,14 @@ def page_url(meta: str, path: str) -> str:
     return meta.rsplit("/meta/", 1)[0] + path
 
 
-def ask(url: str) -> Any:
+def ask(url: str, *, timeout_s: float = ASK_SECONDS) -> Any:
     """The JSON behind a URL.
 
     Raises:
         ConnectionLost: it can't be had.
         QmqError: the server answered with an error; its message is passed on.
     """
-    status, body = asyncio.run(http_get(url, timeout_s=ASK_SECONDS))
+    status, body = asyncio.run(http_get(url, timeout_s=timeout_s))
     try:
         answer = json.loads(body)
     except ValueError as error:
@@ -34,19 +35,46 @@ def ask(url: str) -> Any:
     return answer
 
 
+def ask_metaserver(meta: str, path: str) -> Any:
+    """A page of the metaserver.
+
+    Raises:
+        ConnectionLost: the metaserver can't be reached; the text says what to check.
+        QmqError: it answered with an error.
+    """
+    try:
+        return ask(page_url(meta, path))
+    except ConnectionLost as error:
+        raise with_advice(error) from error
+
+
+def with_advice(error: ConnectionLost) -> ConnectionLost:
+    """The error of a request to the metaserver, with what to check."""
+    text = f"{error}. Is the metaserver running, and is --meta or QMQ_META its address?"
+    return ConnectionLost(text, code=error.code) if error.code == "net.unreachable" else error
+
+
 def cluster(meta: str) -> dict[str, Any]:
     """Broker groups as the metaserver knows them."""
-    answer: dict[str, Any] = ask(page_url(meta, "/meta/cluster"))
+    answer: dict[str, Any] = ask_metaserver(meta, "/meta/cluster")
     return answer
 
 
 def subject_page(meta: str, subject: str) -> dict[str, Any]:
     """One subject's route."""
-    answer: dict[str, Any] = ask(page_url(meta, f"/meta/subjects/{quote(subject, safe='')}"))
+    answer: dict[str, Any] = ask_metaserver(meta, f"/meta/subjects/{quote(subject, safe='')}")
     return answer
 
 
-def node_stats(admin_address: str, subject: str) -> dict[str, Any]:
-    """A node's numbers of one subject."""
-    answer: dict[str, Any] = ask(f"http://{admin_address}/stats?{urlencode({'subject': subject})}")
+def node_stats(admin_address: str, subject: str, *, deadline: float) -> dict[str, Any]:
+    """A node's numbers of one subject.
+
+    Args:
+        deadline: when to stop waiting, on the clock of `time.monotonic`.
+    """
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise ConnectionLost("there was no time left to ask it")
+    url = f"http://{admin_address}/stats?{urlencode({'subject': subject})}"
+    answer: dict[str, Any] = ask(url, timeout_s=min(ASK_SECONDS, left))
     return answer

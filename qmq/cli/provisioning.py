@@ -1,6 +1,7 @@
 """`qmq apply`: hand a document of teams, subjects and consumer groups to the console."""
 
 import argparse
+import http.client
 import json
 import os
 import sys
@@ -10,12 +11,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from qmq.cli import limits
 from qmq.errors import ConnectionLost, QmqError, SettingError
 
 DEFAULT_CONSOLE_URL = "http://127.0.0.1:8000"
 DOCUMENT_BYTES_MAX = 1 << 20
 """As the console takes it."""
 TIMEOUT_SECONDS = 60.0
+"""For the console's answer, once it is connected."""
 _SIGNS = {"create": "+", "update": "~", "archive": "-", "restore": "+", "keep": "="}
 
 
@@ -92,13 +95,46 @@ def _put(console: str, token: str, document: bytes, *, dry_run: bool) -> dict[st
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/yaml"}
     request = urllib.request.Request(url, data=document, method="PUT", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
+        with _opener().open(request, timeout=limits.REACH_SECONDS) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
     except urllib.error.HTTPError as error:
         raise _refused(url, error) from error
     except (urllib.error.URLError, OSError, ValueError) as error:
-        raise ConnectionLost(f"{url} can't be reached: {getattr(error, 'reason', error)}") from error
+        reason = getattr(error, "reason", error)
+        raise ConnectionLost(
+            f"{url} can't be reached: {reason}. Is the console running, and is --console or QMQ_CONSOLE its address?"
+        ) from error
+
+
+class _Connection(http.client.HTTPConnection):
+    """Connects within the timeout it is given, then waits TIMEOUT_SECONDS for answers."""
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock.settimeout(TIMEOUT_SECONDS)
+
+
+class _SecureConnection(http.client.HTTPSConnection):
+    """The same over TLS."""
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock.settimeout(TIMEOUT_SECONDS)
+
+
+class _Handler(urllib.request.HTTPHandler):
+    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_Connection, request)
+
+
+class _SecureHandler(urllib.request.HTTPSHandler):
+    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_SecureConnection, request)
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    return urllib.request.build_opener(_Handler, _SecureHandler)
 
 
 def _refused(url: str, error: urllib.error.HTTPError) -> QmqError:

@@ -2,10 +2,12 @@
 
 import argparse
 import json
+import time
 from typing import Any
 from urllib.parse import urlencode
 
-from qmq.cli.pages import ask, cluster, node_stats, page_url, subject_page
+from qmq.cli import limits
+from qmq.cli.pages import ask_metaserver, cluster, node_stats, subject_page
 from qmq.errors import QmqError
 from qmq.protocol.names import retry_subject
 
@@ -64,7 +66,7 @@ def subjects(arguments: argparse.Namespace) -> int:
     after, found = "", []
     while True:
         query = urlencode({"prefix": arguments.prefix, "after": after})
-        answer = ask(page_url(arguments.meta, f"/meta/subjects?{query}"))
+        answer = ask_metaserver(arguments.meta, f"/meta/subjects?{query}")
         found += answer["subjects"]
         after = answer["next_after"]
         if not after:
@@ -85,6 +87,7 @@ def lag(arguments: argparse.Namespace) -> int:
     """Lag of each consumer group, summed over the subject's broker groups; what can't be asked is said, never 0."""
     route = subject_page(arguments.meta, arguments.subject)
     masters = {group["name"]: group["master"] or {} for group in cluster(arguments.meta)["broker_groups"]}
+    deadline = time.monotonic() + limits.REACH_SECONDS
     unknown: dict[str, str] = {}
     groups: dict[str, dict[str, Any]] = {}
     for name in route["broker_groups"]:
@@ -92,12 +95,12 @@ def lag(arguments: argparse.Namespace) -> int:
         try:
             if not address:
                 raise QmqError("it has no admin address")
-            stats = node_stats(address, arguments.subject)
+            stats = node_stats(address, arguments.subject, deadline=deadline)
             for subject in stats["subjects"]:
                 for group in subject["groups"]:
                     _add(groups, name, group)
             for group_name in list(groups):
-                retry = node_stats(address, retry_subject(arguments.subject, group_name))
+                retry = node_stats(address, retry_subject(arguments.subject, group_name), deadline=deadline)
                 for subject in retry["subjects"]:
                     groups[group_name]["retrying"] += sum(g["lag"] for g in subject["groups"])
         except QmqError as error:

@@ -38,6 +38,12 @@ class AckWindow:
         """A message is settled."""
         self._done.add(sequence)
 
+    def rewind(self, last: int) -> None:
+        """Forget what was received after pull sequence `last`, so that the next pull requests it again."""
+        while self._received and self._received[-1] > last:
+            self._done.discard(self._received.pop())
+        self.last = last
+
     def closed_range(self) -> tuple[int, int] | None:
         """The longest run from the oldest on that is done, as a closed range; None when the oldest is not."""
         last = None

@@ -79,7 +79,11 @@ class App:
             self._stop.set()
 
     async def run(self) -> None:
-        """Consume with all handlers."""
+        """Consume with all handlers.
+
+        Raises:
+            ExceptionGroup: with a ClientFailed: a background task of a consumer failed; all consumers are closed.
+        """
         self._stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             for declared in self._declared:
@@ -91,20 +95,15 @@ class App:
             self._url, declared.subject, declared.group, app=self._app, limits=limits, **declared.options
         )
         slots = asyncio.Semaphore(declared.concurrency)
-        running: set[asyncio.Task[None]] = set()
-        async with consumer:
+        async with consumer, asyncio.TaskGroup() as running:
             while not stop.is_set():
                 await slots.acquire()
                 deliveries = await consumer.pull(1, timeout=0.2)
                 if not deliveries:
                     slots.release()
                     continue
-                task = asyncio.create_task(_handle(declared.handler, deliveries[0]))
-                running.add(task)
-                task.add_done_callback(running.discard)
+                task = running.create_task(_handle(declared.handler, deliveries[0]))
                 task.add_done_callback(lambda _: slots.release())
-            if running:
-                await asyncio.wait(running)
 
 
 async def _handle(handler: Handler, delivery: Delivery) -> None:

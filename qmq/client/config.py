@@ -1,9 +1,5 @@
 """Small frozen values instead of many arguments. All durations in seconds."""
 
-import hashlib
-import os
-import socket
-import sys
 from dataclasses import dataclass
 
 
@@ -16,7 +12,7 @@ class Timeouts:
     """One SEND; the brokers answer within it or the batch is tried elsewhere."""
     ack: float = 10.0
     delivery: float = 60.0
-    """From `send` to giving up: all attempts together."""
+    """From when a message has room in the queue until it fails: all attempts together."""
     route: float = 10.0
     """The first answer about a subject."""
 
@@ -52,13 +48,3 @@ class Limits:
 DEFAULT_TIMEOUTS = Timeouts()
 DEFAULT_BACKOFF = Backoff()
 DEFAULT_LIMITS = Limits()
-
-
-def default_client_id(app: str) -> str:
-    """A client id that stays the same over restarts: host name and a digest of application, program and folder.
-
-    Two processes that share all three share the id, and with it, in one consumer group, their messages: give each its own
-    then.
-    """
-    text = "\n".join((app, os.path.abspath(sys.argv[0] or "python"), os.getcwd()))
-    return f"{socket.gethostname()}@@{hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()}"

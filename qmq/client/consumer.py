@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
@@ -16,15 +15,17 @@ from qmq.client.config import (
     Backoff,
     Limits,
     Timeouts,
-    default_client_id,
 )
 from qmq.client.fetcher import Fetched, Fetcher, Source, start_request
+from qmq.client.identity import ConsumerSlot, claim_slot
 from qmq.client.message import Delivery
 from qmq.client.pool import Pool
-from qmq.client.producer import Producer
+from qmq.client.producer import Producer, client_failed
+from qmq.client.reach import reach
 from qmq.client.routing import READABLE, usable
 from qmq.client.session import MetaSession
-from qmq.errors import ClientClosed, IllegalName, LocalProtocolError, SendFailed
+from qmq.clock import SYSTEM_CLOCK, Clock
+from qmq.errors import ClientClosed, ClientFailed, IllegalName, LocalProtocolError, SendFailed
 from qmq.net.discovery import meta_url
 from qmq.protocol.codes import ClientType, TagType
 from qmq.protocol.commands import BrokerGroupRoute, TagFilter
@@ -47,6 +48,7 @@ from qmq.protocol.names import (
     retry_subject,
     split_subject,
 )
+from qmq.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from typing import Self
@@ -69,9 +71,13 @@ class Consumer:
             sequence. None: as the broker does by itself, at the end.
         tags: only messages with one (`tag_mode` "or") or all ("and") of these.
         broadcast: every consumer gets every message; the group is the consumer's own then.
-        at_most_once: ack before the message is handed over; nothing comes twice, a crash loses what was in hand.
+        at_most_once: ack each pulled batch, and deliver it only when the broker has confirmed that the ack is on disk. No
+            message is delivered twice; what was pulled and not handled yet is lost when the consumer ends, also by `close`.
+            The brokers' consumer lease must be longer than a minute, as it is by default.
         attempts_max: attempts before a message becomes a dead letter, where the message itself says nothing.
-        consumer_id: stable over restarts, different for each process of a group; see `default_client_id`.
+        consumer_id: stable over restarts and different for each consumer that runs at the same time. None: `start` picks the
+            lowest id of this program, subject and group that no other consumer on this host uses (`qmq.client.identity`);
+            the attribute is "" until then. Set it where several containers share a host name.
     """
 
     def __init__(
@@ -91,32 +97,44 @@ class Consumer:
         limits: Limits = DEFAULT_LIMITS,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         backoff: Backoff = DEFAULT_BACKOFF,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.consumer_id = consumer_id or default_client_id(app)
-        self.subject = subject
-        self.group = self.consumer_id if broadcast else group
         check_subject(subject)
-        check_group(self.group)
         if not broadcast and (characters(group) > GROUP_CHARS_MAX or "%" in group or "@" in group):
             raise IllegalName(
                 f"consumer group {group[:60]!r}: at most {GROUP_CHARS_MAX} characters, without % and @",
                 code="group.name_illegal",
             )
+        if not broadcast or consumer_id:
+            check_group(consumer_id or "" if broadcast else group)
         if len(tags) > TAGS_MAX:
             raise LocalProtocolError(f"{len(tags)} tags asked for, at most {TAGS_MAX}")
+        self.subject = subject
+        self.consumer_id = consumer_id or ""
+        self.group = self.consumer_id if broadcast else group
+        self._app = app
+        self._start_place = None if start is None else _start_place(start)
+        self._filters = (TagFilter(TagType.AND if tag_mode == "and" else TagType.OR, tuple(tags)),) if tags else ()
+        self._broadcast = broadcast
         self._at_most_once = at_most_once
         self._attempts_max = attempts_max
         self._limits = limits
         self._timeouts = timeouts
         self._backoff = backoff
+        self._clock = clock
+        self._slot: ConsumerSlot | None = None
+        self.supervisor = Supervisor(clock, logger=logger, on_failure=self._task_failed)
+        """Runs the background tasks."""
+        self._failure: BaseException | None = None
         self._session = MetaSession(
             meta_url(url), app=app, client_id=self.consumer_id, timeouts=timeouts, backoff=backoff
         )
         self._changed = asyncio.Event()
         self._session.on_change = lambda *_: self._changed.set()
         self._producer = Producer(url, app=app, linger=0.0, limits=limits, timeouts=timeouts, backoff=backoff)
+        self._producer.on_failure = self._task_failed
         self._pool = Pool(timeouts.connect)
-        self._sources = self._make_sources(start, tuple(tags), tag_mode, broadcast)
+        self._sources: list[Source] = []
         self._fetchers: dict[tuple[str, str], Fetcher] = {}
         self._ready: deque[Delivery] = deque()
         self._arrived = asyncio.Event()
@@ -129,15 +147,14 @@ class Consumer:
         self._is_open = False
         self._is_closing = False
 
-    def _make_sources(self, start: Start | None, tags: tuple[str, ...], tag_mode: str, broadcast: bool) -> list[Source]:
-        filters = (TagFilter(TagType.AND if tag_mode == "and" else TagType.OR, tags),) if tags else ()
+    def _make_sources(self) -> list[Source]:
         names = [self.subject]
         if split_subject(self.subject).kind == "real":
             names.append(retry_subject(self.subject, self.group))
-        sources = [Source(name, self.group, self.consumer_id, broadcast, filters, None) for name in names]
-        if start is None:
+        sources = [Source(name, self.group, self.consumer_id, self._broadcast, self._filters, None) for name in names]
+        if self._start_place is None:
             return sources
-        place, value = _start_place(start)
+        place, value = self._start_place
         return [start_request(sources[0], place, value), *(start_request(s, "earliest", 0) for s in sources[1:])]
 
     # --- life ------------------------------------------------------------------------------------------------------
@@ -147,11 +164,22 @@ class Consumer:
         if self._is_open:
             return
         self._is_open = True
-        self._session.start()
+        if not self.consumer_id:
+            scope = "" if self._broadcast else self.group
+            self._slot = await asyncio.to_thread(claim_slot, self._app, self.subject, scope)
+            self.consumer_id = self._session.client_id = self._slot.consumer_id
+            if self._broadcast:
+                self.group = self.consumer_id
+        self._sources = self._make_sources()
+        self._session.start(self.supervisor)
         await self._producer.start()
         for source in self._sources:
             self._session.register(source.subject, ClientType.CONSUMER, self.group)
-        self._task = asyncio.get_running_loop().create_task(self._follow_routes(), name="qmq-consumer")
+        self._task = self.supervisor.critical("routes", self._follow_routes())
+
+    def _task_failed(self, name: str, error: BaseException) -> None:
+        self._failure = self._failure or error
+        self._arrived.set()
 
     async def __aenter__(self) -> "Self":
         await self.start()
@@ -160,24 +188,58 @@ class Consumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except ClientFailed:
+            # The block's own exception says more, and may be this failure.
+            if error is None:
+                raise
 
     async def close(self) -> None:
         """Stop pulling, ack what is settled, hand back what was not, and end.
 
-        Messages pulled and not settled go to the group's other consumers at once.
+        Messages pulled and not settled go to the group's other consumers at once; at most once, they are lost.
+
+        Raises:
+            ClientFailed: a background task failed before; the consumer is closed all the same.
         """
         if not self._is_open or self._is_closing:
             return
         self._is_closing = True
         self._arrived.set()
+        if self._at_most_once and self._ready:
+            logger.warning(
+                "%s, group %s: %d messages were acked and not handled; at most once they are lost",
+                self.subject, self.group, len(self._ready),
+            )  # fmt: skip
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-        await asyncio.gather(*(fetcher.stop(leave=True) for fetcher in self._fetchers.values()))
-        await self._producer.close()
+            await self.supervisor.cancel(self._task)
+        stops = [fetcher.stop(leave=True) for fetcher in self._fetchers.values()]
+        ends = await asyncio.gather(*stops, self._producer.close(), return_exceptions=True)
         await self._session.close()
+        await self.supervisor.close()
         await self._pool.close()
+        if self._slot is not None:
+            self._slot.release()
+        if self._failure is not None:
+            raise client_failed("consumer", self._failure)
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end
+
+    async def wait_connected(self, timeout: float) -> None:
+        """Return when a broker that has the subject's messages accepts a connection.
+
+        Args:
+            timeout: seconds.
+
+        Raises:
+            RouteUnknown: none does in time; the text says why.
+        """
+        await reach(
+            self._session, self._pool, self.subject, ClientType.CONSUMER, self.group, READABLE,
+            seconds=timeout, backoff=self._backoff,
+        )  # fmt: skip
 
     def pause(self) -> None:
         """Pull nothing more until `resume`; what is here is still delivered."""
@@ -201,6 +263,7 @@ class Consumer:
 
         Raises:
             ClientClosed: the consumer is not started, or closed.
+            ClientFailed: a background task failed; the text names it.
         """
         if not self._is_open or self._is_closing:
             raise ClientClosed("the consumer is not started, or closed")
@@ -213,9 +276,15 @@ class Consumer:
         return deliveries
 
     async def _next(self, timeout: float | None) -> Delivery | None:
-        """The next delivery; None when the time is up or the consumer is closing."""
+        """The next delivery; None when the time is up or the consumer is closing.
+
+        Raises:
+            ClientFailed: a background task failed.
+        """
         deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
-        while not self._ready:
+        while self._failure is not None or not self._ready:
+            if self._failure is not None:
+                raise client_failed("consumer", self._failure)
             if self._is_closing:
                 return None
             self._arrived.clear()
@@ -259,6 +328,9 @@ class Consumer:
             may_pull=self._may_pull,
             deliver=self._deliver,
             on_trouble=lambda: self._session.refresh(source.subject, ClientType.CONSUMER),
+            supervisor=self.supervisor,
+            clock=self._clock,
+            ack_first=self._at_most_once,
         )
 
     async def _may_pull(self) -> int:
@@ -277,7 +349,7 @@ class Consumer:
         # A dead letter names the group that gave it up; whoever reads the dead-letter subject is meant to get it.
         is_anothers = bool(wanted) and wanted != self.group and split_subject(self.subject).kind != "dead"
         if is_anothers or (self._at_most_once and attempt > 1):
-            fetcher.done(fetched.pull_sequence)
+            self._done(fetcher, fetched.pull_sequence)
             return
         if message.subject != self.subject and split_subject(self.subject).kind == "real":
             # A message that comes by way of the retry subject may name that one.
@@ -299,10 +371,12 @@ class Consumer:
             lambda settled, is_done, cause: self._settle(fetcher, settled, is_done, cause),
         )
         self._hold(1)
-        if self._at_most_once:
-            fetcher.done(fetched.pull_sequence)
         self._ready.append(delivery)
         self._arrived.set()
+
+    def _done(self, fetcher: Fetcher, pull_sequence: int) -> None:
+        if not self._at_most_once:  # else it was acked before it was delivered
+            fetcher.done(pull_sequence)
 
     def _hold(self, change: int) -> None:
         self._held += change
@@ -316,8 +390,7 @@ class Consumer:
         # limit stops the consumer from taking ever more.
         if not is_done and not self._at_most_once:
             await self._send_back(delivery, cause)
-        if not self._at_most_once:
-            fetcher.done(delivery.pull_sequence)
+        self._done(fetcher, delivery.pull_sequence)
         self._hold(-1)
 
     async def _send_back(self, delivery: Delivery, cause: str) -> None:
@@ -328,7 +401,7 @@ class Consumer:
             attempts_max = self._attempts_max
         attempt = delivery.attempt + 1
         target = retry_subject if attempt <= attempts_max else dead_letter_subject
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = self._clock.wall_ms()
         properties = {
             **old.properties,
             KEY_ATTEMPT: str(attempt),

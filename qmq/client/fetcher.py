@@ -2,25 +2,28 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from qmq.client.ack_window import AckWindow
 from qmq.client.config import Backoff, Limits, Timeouts
 from qmq.client.pool import Pool
-from qmq.errors import ProtocolError, QmqError
+from qmq.clock import Clock
+from qmq.errors import CallTimeout, ProtocolError, QmqError
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import AckRequest, BrokerGroupRoute, PullRequest, PullResponse, TagFilter
 from qmq.protocol.extensions import EnsureGroupRequest, LeaveGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import Message, decode_raws
+from qmq.supervisor import Supervisor
 
 LONG_POLL_MS = 10_000
 PULL_ALLOWANCE_SECONDS = 8.0
 """How much longer than its long poll a pull may take, as in the official client."""
 HEARTBEAT_SECONDS = 10.0
 """An ack, if only an empty one, at least this often: else the broker takes the consumer for gone."""
+ACK_FIRST_SECONDS_MAX = 60.0
+"""At most once: the longest time from sending a pull to the ack's confirmation. Brokers' consumer lease must be longer."""
 
 logger = logging.getLogger("qmq.client")
 
@@ -50,8 +53,11 @@ class Fetched:
 class Fetcher:
     """Pulls one subject from one broker group, and acks to it.
 
-    `deliver` takes a message into the consumer's queue, waiting while it is full; `may_pull` waits while the consumer is
-    paused or full, and answers how many messages are welcome.
+    Args:
+        may_pull: waits while the consumer is paused or full; returns how many messages it has room for.
+        deliver: takes a message into the consumer's queue.
+        on_trouble: called after each failed request.
+        ack_first: ack each pulled batch before it is delivered, for at-most-once delivery.
     """
 
     def __init__(
@@ -66,6 +72,9 @@ class Fetcher:
         may_pull: Callable[[], Awaitable[int]],
         deliver: Callable[["Fetcher", Fetched], None],
         on_trouble: Callable[[], None],
+        supervisor: Supervisor,
+        clock: Clock,
+        ack_first: bool = False,
     ) -> None:
         self.source = source
         self.route = route
@@ -77,6 +86,9 @@ class Fetcher:
         self._may_pull = may_pull
         self._deliver = deliver
         self._on_trouble = on_trouble
+        self._supervisor = supervisor
+        self._clock = clock
+        self._ack_first = ack_first
         self._ack_wake = asyncio.Event()
         self._is_ensured = source.start is None
         self._has_pulled = False
@@ -85,25 +97,19 @@ class Fetcher:
 
     def start(self) -> None:
         """Begin, on the running loop."""
-        loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._pull_loop()), loop.create_task(self._ack_loop())]
+        where = f"{self.source.subject} from {self.route.name}"
+        self._tasks = [
+            self._supervisor.critical(f"pull {where}", self._pull_loop()),
+            self._supervisor.critical(f"ack {where}", self._ack_loop()),
+        ]
 
     def moved(self, route: BrokerGroupRoute) -> None:
         """The group's master has another address: the next request goes there, with the same pull sequences."""
         self.route = route
 
-    async def stop_pulling(self) -> None:
-        """Pull no more; acks go on."""
-        task = self._tasks[0]
-        task.cancel()
-        await asyncio.wait([task])
-
     async def stop(self, *, leave: bool) -> None:
-        """Ack what is done, say goodbye to the broker if asked to, and end."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        """Stop pulling, ack what is done, and with `leave` release what is not."""
+        await asyncio.gather(*(self._supervisor.cancel(task) for task in self._tasks))
         try:
             async with asyncio.timeout(self._timeouts.ack):
                 while await self._ack_once():
@@ -165,6 +171,7 @@ class Fetcher:
         )
         body = request.encode(9)
         self._has_pulled = True
+        began = self._clock.monotonic()
         frame = await self._call(Command.PULL_MESSAGE, body, LONG_POLL_MS / 1000 + PULL_ALLOWANCE_SECONDS)
         if frame.code == ResponseCode.NO_MESSAGE:
             return
@@ -173,10 +180,16 @@ class Fetcher:
         answer = PullResponse.decode(frame.body, frame.version)
         if answer is None:
             return
-        now_ms = time.time_ns() // 1_000_000
-        for sequence, message in enumerate(decode_raws(answer.raws), answer.pull_begin):
-            if self.window.receive(sequence):
-                self._deliver(self, Fetched(message, sequence, now_ms))
+        now_ms, last = self._clock.wall_ms(), self.window.last
+        batch = [
+            Fetched(message, sequence, now_ms)
+            for sequence, message in enumerate(decode_raws(answer.raws), answer.pull_begin)
+            if self.window.receive(sequence)
+        ]
+        if self._ack_first and batch:
+            await self._ack_batch(batch, last, began)
+        for fetched in batch:
+            self._deliver(self, fetched)
 
     # --- acking ----------------------------------------------------------------------------------------------------
 
@@ -207,6 +220,35 @@ class Fetcher:
         await self._send_ack(*closed, broadcast=self.source.broadcast)
         self.window.acked(closed[1])
         return True
+
+    async def _ack_batch(self, batch: list[Fetched], last: int, began: float) -> None:
+        """Ack a pulled batch, and return when the broker has the ack on disk.
+
+        Without that confirmation the batch must not be delivered, because the broker may give it to another consumer, or
+        to this one's successor. It is then forgotten: the next pull gets it again if the broker does not have the ack.
+
+        Args:
+            last: the highest pull sequence received before the batch.
+            began: when the pull was sent, in monotonic seconds.
+
+        Raises:
+            QmqError: it is unknown whether the ack took effect, or it came so late that the consumer's lease may have ended
+                before: the broker confirms acks of messages that it has moved to the retry subject, too.
+        """
+        try:
+            await self._send_ack(batch[0].pull_sequence, batch[-1].pull_sequence, broadcast=self.source.broadcast)
+            took = self._clock.monotonic() - began
+            if took > ACK_FIRST_SECONDS_MAX:
+                raise CallTimeout(
+                    f"{len(batch)} messages were acked {took:.0f} s after their pull, the limit is"
+                    f" {ACK_FIRST_SECONDS_MAX:g} s; they are not delivered"
+                )
+        except BaseException:
+            self.window.rewind(last)
+            raise
+        for fetched in batch:
+            self.window.done(fetched.pull_sequence)
+        self.window.acked(batch[-1].pull_sequence)
 
     async def _heartbeat_if_due(self) -> None:
         now = asyncio.get_running_loop().time()

@@ -4,6 +4,7 @@ import asyncio
 
 from qmq.errors import ClientClosed
 from qmq.net.caller import Caller
+from qmq.net.discovery import split_address
 
 
 class Pool:
@@ -20,6 +21,7 @@ class Pool:
 
         Raises:
             ConnectionLost: nobody listens there.
+            ProtocolError: the address is no host:port.
             ClientClosed: the pool was closed.
         """
         caller = self._callers.get(address)
@@ -31,8 +33,8 @@ class Pool:
                 return caller
             if self._is_closed:
                 raise ClientClosed("the client is closed")
-            host, _, port = address.rpartition(":")
-            caller = Caller(host, int(port), connect_seconds=self._connect_seconds)
+            host, port = split_address(address)
+            caller = Caller(host, port, connect_seconds=self._connect_seconds)
             await caller.connect()
             self._callers[address] = caller
             return caller

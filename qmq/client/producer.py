@@ -1,8 +1,9 @@
 """Producer: send, send_soon, flush, close."""
 
 import asyncio
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, overload
@@ -15,23 +16,37 @@ from qmq.client.config import (
     Backoff,
     Limits,
     Timeouts,
-    default_client_id,
 )
 from qmq.client.delayed import DelayedMessages, DelayedReceipt, due_ms_of
+from qmq.client.identity import default_client_id
 from qmq.client.message import Body, Receipt, build_message, delayed_message
 from qmq.client.pool import Pool
+from qmq.client.reach import reach
+from qmq.client.routing import WRITABLE
 from qmq.client.sender import Sender
 from qmq.client.session import MetaSession
-from qmq.errors import ClientClosed, SendFailed
+from qmq.clock import SystemClock
+from qmq.errors import ClientClosed, ClientFailed, SendFailed
 from qmq.net.discovery import meta_url
+from qmq.protocol.codes import ClientType
 from qmq.protocol.messages import Message, encode_entry
 from qmq.protocol.names import check_subject
+from qmq.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from typing import Self
 
 LINGER_SECONDS = 0.002
 """How long a message waits for company before a batch that is not full is sent."""
+
+logger = logging.getLogger("qmq.client")
+
+
+def client_failed(what: str, error: BaseException) -> ClientFailed:
+    """The error of a producer or consumer whose background task failed, with the task's exception as its cause."""
+    failure = ClientFailed(f"the {what} failed: {error}")
+    failure.__cause__ = error.__cause__ or error
+    return failure
 
 
 class Producer:
@@ -56,6 +71,7 @@ class Producer:
         self._app = app
         self._limits = limits
         self._timeouts = timeouts
+        self._backoff = backoff
         self._accumulator: Accumulator[asyncio.Future[Receipt]] = Accumulator(limits)
         self._session = MetaSession(
             meta_url(url), app=app, client_id=default_client_id(app), timeouts=timeouts, backoff=backoff
@@ -71,14 +87,38 @@ class Producer:
             backoff=backoff,
             linger=linger,
         )
+        self.supervisor = Supervisor(SystemClock(), logger=logger, on_failure=self._failed)
+        """Runs the background tasks."""
+        self.on_failure: Callable[[str, BaseException], None] | None = None
+        """Called when a background task failed; the producer can't send any more then."""
         self._is_open = False
+
+    def _failed(self, name: str, error: BaseException) -> None:
+        self._sender.fail(error)
+        if self.on_failure is not None:
+            self.on_failure(name, error)
 
     async def start(self) -> None:
         """Begin; sends may be made from now on."""
         if not self._is_open:
             self._is_open = True
-            self._session.start()
-            self._sender.start()
+            self._session.start(self.supervisor)
+            self._sender.start(self.supervisor)
+
+    async def wait_connected(self, subject: str, timeout: float, *, delayed: bool = False) -> None:
+        """Return when a node that takes the subject's messages accepts a connection.
+
+        Args:
+            timeout: seconds.
+            delayed: whether the messages have a delay or due time, and go to a delay node.
+
+        Raises:
+            RouteUnknown: none does in time; the text says why.
+        """
+        client_type = ClientType.DELAY_PRODUCER if delayed else ClientType.PRODUCER
+        await reach(
+            self._session, self._pool, subject, client_type, "", WRITABLE, seconds=timeout, backoff=self._backoff
+        )
 
     async def __aenter__(self) -> "Self":
         await self.start()
@@ -87,7 +127,12 @@ class Producer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except ClientFailed:
+            # The block's own exception says more, and may be this failure.
+            if error is None:
+                raise
 
     @overload
     async def send(
@@ -138,7 +183,7 @@ class Producer:
         Raises:
             LocalProtocolError, IllegalName: the message can't be sent as it is.
             SendFailed: it was not stored in time; the cause is in the text. Code `delay.too_far`: it is due later than the
-                delay nodes keep messages.
+                delay nodes keep messages. Code `client.failed`: a background task failed; the text names it.
             ClientClosed: the producer is closed.
         """
         message = self._build(subject, body, tags, message_id)
@@ -146,8 +191,7 @@ class Producer:
         if due_ms is not None:
             message = delayed_message(message, due_ms)
         entry = encode_entry(message)
-        await self._sender.wait_for_room(len(entry))
-        receipt = await self._queue(message, entry, is_delayed=due_ms is not None)
+        receipt = await self._queue_when_room(message, entry, is_delayed=due_ms is not None)
         if due_ms is None:
             return receipt
         return DelayedReceipt(
@@ -170,9 +214,7 @@ class Producer:
         """Send a message as it is, protocol properties and all; what consumers' retries are made with."""
         if not self._is_open:
             raise ClientClosed("the producer is not started, or closed")
-        entry = encode_entry(message)
-        await self._sender.wait_for_room(len(entry))
-        return await self._queue(message, entry)
+        return await self._queue_when_room(message, encode_entry(message))
 
     def _build(self, subject: str, body: Body, tags: Sequence[str], message_id: str | None) -> Message:
         if not self._is_open:
@@ -180,16 +222,26 @@ class Producer:
         check_subject(subject)
         return build_message(subject, body, tuple(tags), message_id, self._app, time.time_ns() // 1_000_000)
 
-    def _queue(self, message: Message, entry: bytes, *, is_delayed: bool = False) -> "asyncio.Future[Receipt]":
+    def _queue(self, message: Message, entry: bytes) -> "asyncio.Future[Receipt]":
+        item = self._item(message, entry, is_delayed=False)
+        self._sender.add(item)
+        return item.token
+
+    def _queue_when_room(
+        self, message: Message, entry: bytes, *, is_delayed: bool = False
+    ) -> "asyncio.Future[Receipt]":
+        item = self._item(message, entry, is_delayed=is_delayed)
+        self._sender.add_when_room(item)
+        return item.token
+
+    def _item(self, message: Message, entry: bytes, *, is_delayed: bool) -> "Waiting[asyncio.Future[Receipt]]":
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Receipt] = loop.create_future()
         give_up_at = loop.time() + self._timeouts.delivery
-        self._sender.add(Waiting(message.subject, message.message_id, entry, give_up_at, future, is_delayed))
-        return future
+        return Waiting(message.subject, message.message_id, entry, give_up_at, loop.create_future(), is_delayed)
 
     @property
     def waiting(self) -> int:
-        """Messages queued or on their way, not settled yet."""
+        """Messages queued, waiting for room in the queue, or on their way; not settled yet."""
         return self._sender.unsettled
 
     async def flush(self) -> None:
@@ -201,6 +253,9 @@ class Producer:
 
         Returns:
             Ids of the messages that were given up; their futures have SendFailed.
+
+        Raises:
+            ClientFailed: a background task failed before; the producer is closed all the same.
         """
         if not self._is_open:
             return []
@@ -212,5 +267,8 @@ class Producer:
             pass
         left = await self._sender.stop(SendFailed("the producer was closed before the message was stored"))
         await self._session.close()
+        await self.supervisor.close()
         await self._pool.close()
+        if self._sender.failed is not None:
+            raise client_failed("producer", self._sender.failed)
         return left

@@ -1,8 +1,7 @@
-"""The one task that empties the accumulator; if it dies, all that waits fails with its error."""
+"""The one task that empties the accumulator; when it fails, all messages fail with its error."""
 
 import asyncio
-import logging
-from collections import deque
+from collections import OrderedDict
 
 from qmq.client.accumulator import Accumulator, Waiting
 from qmq.client.config import Backoff, Limits, Timeouts
@@ -10,16 +9,17 @@ from qmq.client.message import Receipt
 from qmq.client.pool import Pool
 from qmq.client.routing import WRITABLE, Breaker, RoundRobin, usable
 from qmq.client.session import MetaSession
-from qmq.errors import QmqError, SendFailed
+from qmq.errors import ClientFailed, QmqError, SendFailed
 from qmq.protocol.codes import ClientType, Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, decode_send_response
 from qmq.protocol.names import is_subject_refusal
-
-logger = logging.getLogger("qmq.client")
+from qmq.supervisor import Supervisor
 
 Item = Waiting["asyncio.Future[Receipt]"]
 IDLE_SECONDS = 1.0
 """How often expired messages are looked for while nothing else happens."""
+TASK_NAME = "sender"
+BATCH_NAME = "send_batch"
 _PERMANENT = {SendResult.BLOCK, SendResult.SUBJECT_NOT_ASSIGNED}
 """The broker will never take this message: trying again is of no use."""
 
@@ -49,33 +49,79 @@ class Sender:
         self._turns: dict[tuple[str, ClientType], RoundRobin] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._supervisor: Supervisor | None = None
         self._batches: dict[asyncio.Task[None], list[Item]] = {}
         self.unsettled = 0
         self._settled = asyncio.Event()
         self._settled.set()
-        self._room: deque[asyncio.Future[None]] = deque()
+        self._waiting_for_room: OrderedDict[Item, None] = OrderedDict()
+        """Messages of callers of `send` that do not fit the queue yet, oldest first."""
         self.failed: BaseException | None = None
 
-    def start(self) -> None:
-        """Begin, on the running loop."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="qmq-sender")
-        self._task.add_done_callback(self._ended)
+    def start(self, supervisor: Supervisor) -> None:
+        """Begin, on the running loop. The owner calls `fail` when the supervisor reports a failure."""
+        self._supervisor = supervisor
+        self._task = supervisor.critical(TASK_NAME, self._run())
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        if not task.cancelled() and task.exception() is not None:
-            self.failed = task.exception()
-            logger.error("the sender died", exc_info=self.failed)
-            for item in self._accumulator.drain():
-                self._settle(item, error=SendFailed(f"the sender died: {self.failed}"))
+    def fail(self, error: BaseException) -> None:
+        """Fail what is queued or waits for room, and every later message. Batches on their way get one answer each still."""
+        self.failed = error
+        for item in self._drain():
+            self._settle(item, error=self._failure())
+
+    def _drain(self) -> list[Item]:
+        items = [*self._accumulator.drain(), *self._waiting_for_room]
+        self._waiting_for_room.clear()
+        return items
 
     def add(self, item: Item) -> None:
-        """Queue a message. Raises QueueFull."""
-        if self.failed is not None:
-            raise SendFailed(f"the sender died: {self.failed}")
+        """Queue a message that does not wait for room.
+
+        Raises:
+            QueueFull: the queue is full, or others wait for room in it.
+            SendFailed: the sender failed.
+        """
+        self._check_running()
+        if self._waiting_for_room:
+            raise self._accumulator.full()
         self._accumulator.add(item)
+        self._track(item)
+        self._wake_for(item)
+
+    def add_when_room(self, item: Item) -> None:
+        """Queue a message as soon as there is room for it, behind those that wait already.
+
+        Messages outside the queue's limits are those of callers that wait for them. One whose token is cancelled meanwhile
+        is never queued. The time until a message fails (`Timeouts.delivery`) starts when it is queued.
+
+        Raises:
+            SendFailed: the sender failed.
+        """
+        self._check_running()
+        self._track(item)
+        if self._waiting_for_room or not self._accumulator.has_room(len(item.entry)):
+            self._waiting_for_room[item] = None
+            item.token.add_done_callback(lambda _: self._waiting_for_room.pop(item, None))
+            return
+        self._accumulator.add(item)
+        self._wake_for(item)
+
+    def _check_running(self) -> None:
+        if self.failed is not None:
+            raise self._failure()
+
+    def _failure(self) -> SendFailed:
+        assert self.failed is not None
+        error = SendFailed(f"the producer failed: {self.failed}", code=ClientFailed.code)
+        error.__cause__ = self.failed.__cause__ or self.failed
+        return error
+
+    def _track(self, item: Item) -> None:
         self.unsettled += 1
         self._settled.clear()
         item.token.add_done_callback(self._forget)
+
+    def _wake_for(self, item: Item) -> None:
         # Other subjects' messages may wait for their next attempt; this one must not wait for them.
         if self._accumulator.is_alone(item) or self._accumulator.is_full_batch():
             self._wake.set()
@@ -87,13 +133,18 @@ class Sender:
         if not future.cancelled():
             future.exception()
 
-    async def wait_for_room(self, size: int) -> None:
-        """Wait until a message of this size fits the queue; first come, first served."""
-        while not self._accumulator.has_room(size):
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._room.append(waiter)
-            self._wake.set()
-            await waiter
+    def _admit(self) -> None:
+        """Queue messages that wait for room, oldest first, as many as fit."""
+        waiting, queue = self._waiting_for_room, self._accumulator
+        while waiting:
+            item = next(iter(waiting))
+            if not queue.has_room(len(item.entry)):
+                return
+            waiting.popitem(last=False)
+            # A cancelled one is still here until its callbacks run.
+            if not item.token.done():
+                item.give_up_at = asyncio.get_running_loop().time() + self._timeouts.delivery
+                queue.add(item)
 
     async def flush(self) -> None:
         """Wait until nothing is unsettled."""
@@ -102,10 +153,9 @@ class Sender:
 
     async def stop(self, error: SendFailed) -> list[str]:
         """End; what is left fails with `error`. Ids of those messages."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-        left = self._accumulator.drain()
+        if self._task is not None and self._supervisor is not None:
+            await self._supervisor.cancel(self._task)
+        left = self._drain()
         for task, items in list(self._batches.items()):
             task.cancel()
             left += items
@@ -114,29 +164,29 @@ class Sender:
         unsent = [item for item in left if not item.token.done()]
         for item in unsent:
             self._settle(item, error=error)
-        for waiter in self._room:
-            if not waiter.done():
-                waiter.set_exception(error)
         return [item.message_id for item in unsent]
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
+        assert self._supervisor is not None
         while True:
             while len(self._batches) < self._limits.batches_in_flight:
                 batch = self._accumulator.take(loop.time())
                 if not batch:
                     break
-                task = loop.create_task(self._send(batch))
+                task = self._supervisor.background(BATCH_NAME, self._send(batch))
                 self._batches[task] = batch
                 task.add_done_callback(self._batch_ended)
-            self._let_in()
+                self._admit()
+            self._admit()
             self._wake.clear()
             next_at = self._accumulator.next_at()
             busy = len(self._batches) >= self._limits.batches_in_flight
             pause = IDLE_SECONDS if next_at is None or busy else min(IDLE_SECONDS, max(0.0, next_at - loop.time()))
             if pause:
                 await self._sleep(pause)
-            if next_at is None and self._linger and not self._accumulator.is_full_batch():
+            is_filling = not self._accumulator.is_full_batch() and not self._waiting_for_room
+            if next_at is None and self._linger and is_filling:
                 await asyncio.sleep(self._linger)
 
     async def _sleep(self, seconds: float) -> None:
@@ -146,21 +196,15 @@ class Sender:
         except TimeoutError:
             pass
 
-    def _let_in(self) -> None:
-        while self._room and self._accumulator.has_room(self._limits.batch_bytes // self._limits.batch_messages):
-            waiter = self._room.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                break
-
     def _batch_ended(self, task: "asyncio.Task[None]") -> None:
         items = self._batches.pop(task)
         self._wake.set()
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            logger.error("a batch failed in an unforeseen way", exc_info=error)
             for item in items:
-                self._settle(item, error=SendFailed(f"sending failed: {error}"))
+                failure = SendFailed(f"task {BATCH_NAME!r} failed: {error}; the message may be stored")
+                failure.__cause__ = error
+                self._settle(item, error=failure)
 
     async def _send(self, batch: list[Item]) -> None:
         """One attempt of one batch."""
@@ -230,7 +274,9 @@ class Sender:
             item.not_before = not_before if not_before is not None else now + self._backoff.pause(max(1, item.attempts))
             if item.token.done():
                 continue
-            if item.not_before >= item.give_up_at:
+            if self.failed is not None:
+                self._settle(item, error=self._failure())
+            elif item.not_before >= item.give_up_at:
                 self._settle(
                     item,
                     error=SendFailed(

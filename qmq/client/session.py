@@ -6,17 +6,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from qmq.client.config import Backoff, Timeouts
+from qmq.clock import SystemClock
 from qmq.errors import ProtocolError, QmqError, RouteUnknown
 from qmq.net.caller import Caller
-from qmq.net.discovery import find_metaserver
+from qmq.net.discovery import find_metaserver, split_address
 from qmq.protocol.codes import ClientRequestType, ClientType, Command, ResponseCode
 from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterRequest, ClientRegisterResponse
 from qmq.protocol.frames import Frame, encode_request
+from qmq.supervisor import Supervisor
 
 REFRESH_SECONDS = 60.0
 """How often every subject is registered again, as the official client does."""
 ASK_AGAIN_SECONDS = 1.0
 """Refreshes that failures ask for are at least this far apart, per subject."""
+
+TASK_NAME = "meta_session"
 
 logger = logging.getLogger("qmq.client")
 
@@ -41,29 +45,49 @@ class MetaSession:
     """
 
     def __init__(self, meta_url: str, *, app: str, client_id: str, timeouts: Timeouts, backoff: Backoff) -> None:
-        self._meta_url = meta_url
+        self.meta_url = meta_url
         self._app = app
-        self._client_id = client_id
+        self.client_id = client_id
+        """Goes into the registrations made from now on."""
         self._timeouts = timeouts
         self._backoff = backoff
         self._interests: dict[Key, dict[str, _Interest]] = {}
         """By subject and client type, then by consumer group."""
         self._caller: Caller | None = None
         self._task: asyncio.Task[None] | None = None
+        self._supervisor: Supervisor | None = None
+        self._has_ended = False
+        self._bad_routes: dict[Key, tuple[BrokerGroupRoute, ...]] = {}
         self._wake = asyncio.Event()
         self._highest_timestamp = -1
         self.on_change: Callable[[str, int], None] | None = None
         self.last_error = ""
 
-    def start(self) -> None:
-        """Begin, on the running loop."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="qmq-meta-session")
+    def start(self, supervisor: Supervisor | None = None) -> None:
+        """Begin, on the running loop.
+
+        Args:
+            supervisor: learns of an unexpected failure. None: one of the session's own, which logs it; `wait_routes` raises.
+        """
+        self._supervisor = supervisor or Supervisor(SystemClock(), logger=logger, on_failure=self._failed)
+        self._task = self._supervisor.critical(TASK_NAME, self._run())
+        self._task.add_done_callback(self._ended)
+
+    def _failed(self, name: str, error: BaseException) -> None:
+        """The failure of a session with a supervisor of its own, which has logged it."""
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        """Let those that wait for routes fail: none will come any more."""
+        error = None if task.cancelled() else task.exception()
+        self.last_error = f"task {TASK_NAME!r} {'ended' if error is None else f'failed: {error}'}"
+        self._has_ended = True
+        for interest in self._all():
+            interest.known.set()
 
     async def close(self) -> None:
-        """End; nothing is told to the metaserver, as the protocol has no word for it."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        """End. The protocol has no message for it: registrations expire in the metaserver."""
+        if self._task is not None and self._supervisor is not None:
+            await self._supervisor.cancel(self._task)
             self._task = None
         if self._caller is not None:
             await self._caller.close()
@@ -85,7 +109,7 @@ class MetaSession:
         by_group = self._interests.setdefault((subject, int(client_type)), {})
         if group not in by_group:
             request = ClientRegisterRequest(
-                subject, client_type, self._app, self._client_id, group, ClientRequestType.ONLINE
+                subject, client_type, self._app, self.client_id, group, ClientRequestType.ONLINE
             )
             by_group[group] = _Interest(request)
             self._wake.set()
@@ -94,17 +118,20 @@ class MetaSession:
         """Routes of a subject, registering it if need be.
 
         Raises:
-            RouteUnknown: no answer with a broker group came in time; the message says why.
+            RouteUnknown: no answer with a broker group came in time, or the session ended; the message says why.
         """
         self.register(subject, client_type, group)
         interest = self._interests[(subject, int(client_type))][group]
         try:
             async with asyncio.timeout(self._timeouts.route):
-                await interest.known.wait()
+                if not self._has_ended:
+                    await interest.known.wait()
+            if not interest.routes:
+                raise RouteUnknown(f"no route for subject {subject} from {self.meta_url}: {self.last_error}")
         except TimeoutError as error:
             what = "delay group" if client_type is ClientType.DELAY_PRODUCER else "broker group"
             why = self.last_error or f"it named no usable {what}: are any up?"
-            raise RouteUnknown(f"no route for subject {subject} from {self._meta_url}: {why}") from error
+            raise RouteUnknown(f"no route for subject {subject} from {self.meta_url}: {why}") from error
         return interest.routes
 
     def refresh(self, subject: str, client_type: ClientType) -> None:
@@ -140,7 +167,7 @@ class MetaSession:
     async def _connect(self) -> None:
         if self._caller is not None and not self._caller.is_closed:
             return
-        host, port = await find_metaserver(self._meta_url)
+        host, port = await find_metaserver(self.meta_url)
         caller = Caller(
             host, port, on_push=self._pushed, on_lost=self._wake.set, connect_seconds=self._timeouts.connect
         )
@@ -173,11 +200,39 @@ class MetaSession:
             return
         is_current = answer.timestamp_ms >= self._highest_timestamp
         self._highest_timestamp = max(self._highest_timestamp, answer.timestamp_ms)
+        routes = self._good_routes(answer)
         for group, interest in self._interests.get((answer.subject, answer.client_type), {}).items():
-            if answer.broker_groups:
-                interest.routes = answer.broker_groups
+            if routes:
+                interest.routes = routes
                 interest.known.set()
             if is_current and group == answer.group:
                 interest.is_online = answer.online
         if self.on_change is not None:
             self.on_change(answer.subject, answer.client_type)
+
+    def _good_routes(self, answer: ClientRegisterResponse) -> tuple[BrokerGroupRoute, ...]:
+        """The routes whose address can be used, or that have none; the others are logged and left out.
+
+        A bad route must not stop a client that can use the subject's other broker groups.
+        """
+        good, bad = [], []
+        for route in answer.broker_groups:
+            try:
+                if route.master:
+                    split_address(route.master)
+                good.append(route)
+            except ProtocolError as error:
+                bad.append(route)
+                self.last_error = f"the route to {route.name} can't be used: {error}"
+        key = (answer.subject, answer.client_type)
+        if tuple(bad) != self._bad_routes.get(key, ()):
+            for route in bad:
+                logger.warning(
+                    "the metaserver's route of %s to %s can't be used and is ignored: %r is no host:port",
+                    answer.subject, route.name, route.master[:80],
+                )  # fmt: skip
+        if bad:
+            self._bad_routes[key] = tuple(bad)
+        else:
+            self._bad_routes.pop(key, None)
+        return tuple(good)

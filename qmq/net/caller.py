@@ -63,7 +63,8 @@ class Caller(asyncio.BufferedProtocol):
         try:
             async with asyncio.timeout(self._connect_seconds):
                 await loop.create_connection(lambda: self, self.host, self.port)
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, UnicodeError) as error:
+            # UnicodeError: a host name that can't be one, such as one with a label of over 63 characters.
             self.is_closed = True
             reason = str(error) or f"no answer in {self._connect_seconds:g} s"
             raise ConnectionLost(f"{self.address} can't be reached: {reason}", code="net.unreachable") from error

@@ -3,7 +3,7 @@
 import asyncio
 from urllib.parse import urlsplit
 
-from qmq.errors import ConnectionLost, SettingError
+from qmq.errors import ConnectionLost, ProtocolError, SettingError
 
 ADDRESS_PATH = "/meta/address"
 DEFAULT_META_URL = f"http://127.0.0.1:8080{ADDRESS_PATH}"
@@ -12,6 +12,7 @@ ANSWER_BYTES_MAX = 64 << 20
 HEAD_BYTES_MAX = 64 << 10
 """Most bytes of an answer's head."""
 READ_BYTES = 1 << 20
+PORT_MAX = 65_535
 
 
 def meta_url(text: str) -> str:
@@ -31,6 +32,18 @@ def meta_url(text: str) -> str:
     path = parts.path if parts.path not in ("", "/") else ADDRESS_PATH
     host = parts.hostname if ":" not in parts.hostname else f"[{parts.hostname}]"
     return f"http://{host}:{port or 80}{path}"
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Host and port of `host:port`.
+
+    Raises:
+        ProtocolError: it is not of that form, or the port is not between 1 and 65535.
+    """
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 1 <= int(port[:6]) <= PORT_MAX:
+        raise ProtocolError(f"{text[:80]!r} is no host:port")
+    return host, int(port)
 
 
 async def http_get(url: str, *, timeout_s: float, bytes_max: int = ANSWER_BYTES_MAX) -> tuple[int, bytes]:
@@ -68,7 +81,7 @@ async def _http(url: str, method: str, fields: str, body: bytes, timeout_s: floa
             while room >= 0 and (piece := await reader.read(READ_BYTES)):
                 pieces.append(piece)
                 room -= len(piece)
-    except (OSError, TimeoutError) as error:
+    except (OSError, TimeoutError, UnicodeError) as error:
         reason = str(error) or f"no answer in {timeout_s:g} s"
         raise ConnectionLost(f"{url} can't be reached: {reason}", code="net.unreachable") from error
     finally:
@@ -98,7 +111,9 @@ async def find_metaserver(url: str, *, timeout_s: float = 1.5) -> tuple[str, int
     """
     status, body = await http_get(url, timeout_s=timeout_s)
     text = body.decode("latin-1").strip()
-    host, colon, port = text.rpartition(":")
-    if status != 200 or not colon or not port.isdigit():
-        raise ConnectionLost(f"{url} answered {status} {text[:80]!r}; a metaserver answers host:port")
-    return host, int(port)
+    try:
+        if status == 200:
+            return split_address(text)
+    except ProtocolError:
+        pass
+    raise ConnectionLost(f"{url} answered {status} {text[:80]!r}; a metaserver answers host:port")

@@ -2,6 +2,10 @@
 
 import subprocess
 import sys
+import tracemalloc
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -134,3 +138,118 @@ def test_the_client_needs_the_standard_library_only_and_a_broker_no_django() -> 
             [sys.executable, "-c", code.format(modules=modules)], capture_output=True, text=True, check=True
         )
         assert done.stdout.strip() == allowed
+
+
+def steps(work: Callable[[], object]) -> int:
+    """Lines and built-in calls that a piece of work executes."""
+    count = 0
+
+    def line(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return line
+
+    def profile(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "c_call"
+
+    sys.settrace(line)
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.settrace(None)
+        sys.setprofile(None)
+    return count
+
+
+def allocated(work: Callable[[], object]) -> int:
+    """Most bytes that a piece of work holds at a time."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("rests", [False, True])
+def test_the_cost_of_a_batch_does_not_depend_on_how_many_subjects_wait(rests: bool) -> None:
+    def costs(subjects: int) -> list[int]:
+        queue: Accumulator[None] = Accumulator(Limits(queue_messages=1 << 20))
+        for number in range(subjects):
+            queue.add(item(f"s{number}", not_before=1_000.0 + number if rests else 0.0))
+        for _ in range(10):
+            queue.add(item("mine"))
+        return [
+            steps(lambda: queue.take(1.0)),
+            steps(lambda: queue.put_back([item("late", not_before=2.0)])),
+            steps(lambda: queue.add(item("mine"))),
+            steps(queue.is_full_batch),
+            steps(queue.next_at),
+            steps(lambda: queue.take(1.0)),
+            allocated(lambda: queue.take(1.0)) // 4096,
+        ]
+
+    assert costs(5_000) == costs(5)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("add"), st.sampled_from("abc"), st.sampled_from([0.0, 1.0, 3.0])),
+            st.tuples(st.just("take"), st.just(""), st.sampled_from([0.0, 0.5, 1.0])),
+            st.tuples(st.just("back"), st.just(""), st.sampled_from([0.5, 2.0])),
+        ),
+        max_size=60,
+    )
+)
+def test_the_queue_keeps_order_and_counts_whatever_is_queued_taken_and_put_back(
+    actions: list[tuple[str, str, float]],
+) -> None:
+    limits = Limits(batch_messages=3)
+    queue: Accumulator[None] = Accumulator(limits)
+    model: dict[str, list[Waiting[None]]] = {}
+    taken: list[list[Waiting[None]]] = []
+    now = 0.0
+    for what, subject, seconds in actions:
+        if what == "add":
+            queue.add(new := item(subject, not_before=seconds))
+            model.setdefault(subject, []).append(new)
+        elif what == "take":
+            now += seconds
+            may = {name for name, waiting in model.items() if waiting and waiting[0].not_before <= now}
+            batch = queue.take(now)
+            assert bool(batch) == bool(may)
+            if batch:
+                waiting = model[batch[0].subject]
+                assert all(a is b for a, b in zip(batch, waiting, strict=False))
+                assert all(one.not_before <= now for one in batch)
+                del waiting[: len(batch)]
+                taken.append(batch)
+        elif taken:
+            batch = taken.pop()
+            for one in batch:
+                one.not_before = now + seconds
+            queue.put_back(batch)
+            model[batch[0].subject][:0] = batch
+        heads = [waiting[0].not_before for waiting in model.values() if waiting]
+        next_at = queue.next_at()
+        assert (next_at is None) == (not heads)
+        assert next_at is None or max(next_at, now) == max(min(heads), now)
+        assert queue.messages == sum(len(waiting) for waiting in model.values())
+        assert queue.is_full_batch() == any(len(waiting) >= limits.batch_messages for waiting in model.values())
+    assert len(queue.drain()) == sum(len(waiting) for waiting in model.values())
+
+
+def test_after_a_rewind_the_window_asks_for_the_same_messages_again() -> None:
+    window = AckWindow()
+    for sequence in range(3):
+        window.receive(sequence)
+        window.done(sequence)
+    window.acked(2)
+    for sequence in (3, 4, 5):
+        assert window.receive(sequence)
+    window.rewind(2)
+    assert (window.begin, window.last, len(window)) == (3, 2, 0)
+    assert window.receive(3)

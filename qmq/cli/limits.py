@@ -1,0 +1,28 @@
+"""How long commands wait before they report that something is missing."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from qmq.client.config import Timeouts
+
+REACH_SECONDS = 8.0
+"""A command that has not reached the metaserver or a node by then fails; with the interpreter's start that is below 10 s."""
+ANSWER_SECONDS = 10.0
+"""A benchmark whose nodes have answered nothing for so long fails."""
+HINT_SECONDS = 3.0
+"""`qmq consume` prints a hint when nothing has arrived by then."""
+TIMEOUTS = Timeouts(connect=3.0)
+"""A connection that is not open by then is not waited for: several must fit REACH_SECONDS."""
+
+
+@contextmanager
+def only_the_error() -> Iterator[None]:
+    """Hold the client's warnings back: a command that fails prints one line, which contains the last of them."""
+    logger = logging.getLogger("qmq.client")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,65 @@
+"""Connect to a broker within a time limit, or report why that is impossible."""
+
+import asyncio
+
+from qmq.client.config import Backoff
+from qmq.client.pool import Pool
+from qmq.client.routing import usable
+from qmq.client.session import MetaSession
+from qmq.errors import QmqError, RouteUnknown
+from qmq.protocol.codes import BrokerGroupState, ClientType
+from qmq.protocol.commands import BrokerGroupRoute
+
+
+async def reach(
+    session: MetaSession,
+    pool: Pool,
+    subject: str,
+    client_type: ClientType,
+    group: str,
+    states: frozenset[BrokerGroupState],
+    *,
+    seconds: float,
+    backoff: Backoff,
+) -> list[BrokerGroupRoute]:
+    """The usable routes of a subject, once one of their nodes accepts a connection.
+
+    Raises:
+        RouteUnknown: that took longer than `seconds`, or no route came in `Timeouts.route`; the text says what is missing
+            and what to do.
+    """
+    problem = ""
+    failures = 0
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                known = await session.wait_routes(subject, client_type, group)
+                routes = usable(known, states)
+                if not routes:
+                    listed = ", ".join(f"{route.name} ({_state_name(route.state)})" for route in known)
+                    problem = f"none of the subject's groups can be used: {listed}. Check their state with `qmq status`"
+                for route in routes:
+                    try:
+                        await pool.get(route.master)
+                        return routes
+                    except QmqError as error:
+                        problem = f"{route.name}: {error}. Is that node running, and its address reachable from here?"
+                failures += 1
+                session.refresh(subject, client_type)
+                await asyncio.sleep(backoff.pause(failures))
+    except (TimeoutError, RouteUnknown) as error:
+        what = "delay node" if client_type is ClientType.DELAY_PRODUCER else "broker"
+        if not problem and session.last_error:
+            problem = f"{session.last_error}. Is the metaserver running at this address?"
+        elif not problem:
+            problem = f"the metaserver names no {what} for it. Start one; `qmq status` lists those that are registered"
+        raise RouteUnknown(
+            f"no {what} reached for subject {subject} by way of {session.meta_url} in {seconds:g} s: {problem}"
+        ) from error
+
+
+def _state_name(state: int) -> str:
+    try:
+        return BrokerGroupState(state).name.lower()
+    except ValueError:
+        return f"state {state}"
