@@ -91,6 +91,13 @@ class SendFailed(QmqError):
     code = "client.send_failed"
 
 
+class ConsumeFailed(QmqError):
+    """A broker cannot serve a consumer as it is configured, and the same pull again would not help; `code` says why:
+    `client.start_unsupported`, `client.message_too_large`."""
+
+    code = "client.consume_failed"
+
+
 class RouteUnknown(QmqError):
     """The metaserver named no broker group that can be used, or can't be reached."""
 

@@ -22,6 +22,7 @@ from qmq.cli import limits
 from qmq.cli.pages import cluster
 from qmq.cli.values import delay_of
 from qmq.client.config import DEFAULT_BACKOFF
+from qmq.client.fetcher import start_unsupported
 from qmq.client.message import delayed_message
 from qmq.client.pool import Pool
 from qmq.client.reach import reach
@@ -32,7 +33,7 @@ from qmq.net.discovery import split_address
 from qmq.protocol.codes import ClientType, Command, ResponseCode
 from qmq.protocol.commands import PULL_RESPONSE_HEAD, AckRequest, PullRequest
 from qmq.protocol.extensions import EnsureGroupRequest
-from qmq.protocol.frames import HEADER_BYTES, FrameReader, encode_request
+from qmq.protocol.frames import HEADER_BYTES, Frame, FrameReader, encode_request
 from qmq.protocol.messages import KEY_APP, KEY_CREATED, KEY_EXPIRE, Message, encode_entry
 from qmq.protocol.scan import walk_raws
 
@@ -332,8 +333,7 @@ def bench_consume(arguments: argparse.Namespace) -> int:
     addresses = _addresses(arguments, ClientType.CONSUMER)
     places = [address for address in addresses for _ in range(arguments.connections)]
     pullers = [
-        _Puller(_connect(place), FrameReader(64 << 20), f"bench@@{time.time_ns():x}-{i}")
-        for i, place in enumerate(places)
+        _Puller(_connect(place), FrameReader(), f"bench@@{time.time_ns():x}-{i}") for i, place in enumerate(places)
     ]
     with contextlib.ExitStack() as sockets:
         for puller in pullers:
@@ -355,11 +355,12 @@ def _pull_all(pullers: list[_Puller], arguments: argparse.Namespace) -> tuple[in
     selector = selectors.DefaultSelector()
     latencies: list[float] = []
     got = got_bytes = 0
-    ensure = EnsureGroupRequest(arguments.subject, arguments.group, "earliest", 0, True, False).encode(9)
+    ensure = EnsureGroupRequest(arguments.subject, arguments.group, "earliest", 0, True, False)
     by_sock = {puller.sock: puller for puller in pullers}
     for puller in pullers:
+        _ensure_group(puller, ensure)
+    for puller in pullers:
         selector.register(puller.sock, selectors.EVENT_READ)
-        _send_all(puller.sock, encode_request(Command.ENSURE_GROUP, 0, ensure))
         _ask(puller, arguments, 1)
     began = time.perf_counter()
     while got < arguments.count and any(puller.idle < 2 for puller in pullers):
@@ -368,10 +369,7 @@ def _pull_all(pullers: list[_Puller], arguments: argparse.Namespace) -> tuple[in
             raise QmqError(_no_answer())
         for key, _ in events:
             puller = by_sock[key.fileobj]  # type: ignore[index]
-            size = puller.sock.recv_into(puller.reader.get_buffer())
-            if size == 0:
-                raise QmqError("the broker closed the connection")
-            for frame in puller.reader.buffer_updated(size):
+            for frame in _receive(puller):
                 if frame.request_code != Command.PULL_MESSAGE:
                     continue
                 latencies.append(time.perf_counter() - puller.asked_at)
@@ -388,6 +386,32 @@ def _pull_all(pullers: list[_Puller], arguments: argparse.Namespace) -> tuple[in
                     puller.idle += 1
                 _ask(puller, arguments, 200)
     return got, got_bytes, time.perf_counter() - began, latencies
+
+
+def _ensure_group(puller: _Puller, request: EnsureGroupRequest) -> None:
+    """Make the group at the beginning, before a pull makes it at the end.
+
+    Raises:
+        ConsumeFailed: the broker does not know the request.
+    """
+    puller.sock.settimeout(limits.ANSWER_SECONDS)
+    try:
+        puller.sock.sendall(encode_request(Command.ENSURE_GROUP, 0, request.encode(9)))
+        frames: list[Frame] = []
+        while not frames:
+            frames = _receive(puller)
+    except TimeoutError as error:
+        raise QmqError(_no_answer()) from error
+    puller.sock.setblocking(False)
+    if frames[0].code == ResponseCode.UNKNOWN_CODE:
+        raise start_unsupported("{}:{}".format(*puller.sock.getpeername()[:2]), request)
+
+
+def _receive(puller: _Puller) -> list[Frame]:
+    size = puller.sock.recv_into(puller.reader.get_buffer())
+    if size == 0:
+        raise QmqError("the broker closed the connection")
+    return puller.reader.buffer_updated(size)
 
 
 def _ask(puller: _Puller, arguments: argparse.Namespace, timeout_ms: int) -> None:

@@ -17,6 +17,21 @@ TIMEOUTS = Timeouts(connect=3.0)
 
 
 @contextmanager
+def failures_are_raised() -> Iterator[None]:
+    """Drop the client's critical log records: the failure that each one reports is raised to the command, which prints one line."""
+
+    def is_not_critical(record: logging.LogRecord) -> bool:
+        return record.levelno < logging.CRITICAL
+
+    logger = logging.getLogger("qmq.client")
+    logger.addFilter(is_not_critical)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_not_critical)
+
+
+@contextmanager
 def only_the_error() -> Iterator[None]:
     """Hold the client's warnings back: a command that fails prints one line, which contains the last of them."""
     logger = logging.getLogger("qmq.client")

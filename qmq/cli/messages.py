@@ -17,7 +17,7 @@ from qmq.client.consumer import Consumer, Start
 from qmq.client.delayed import DelayedReceipt
 from qmq.client.message import Body, Delivery
 from qmq.client.producer import Producer
-from qmq.errors import SettingError
+from qmq.errors import ClientFailed, ConsumeFailed, SettingError
 from qmq.protocol.names import check_subject
 
 APP = "qmq-cli"
@@ -181,7 +181,11 @@ def _iso(milliseconds: int) -> str:
 
 def consume(arguments: argparse.Namespace) -> int:
     """Receive; 0 when --count was reached, or without one when the time was up or somebody ended it."""
-    return asyncio.run(_consume(arguments))
+    try:
+        with limits.failures_are_raised():
+            return asyncio.run(_consume(arguments))
+    except ClientFailed as error:
+        raise (error.__cause__ if isinstance(error.__cause__, ConsumeFailed) else error) from None
 
 
 async def _consume(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from qmq.errors import ConnectionLost, QmqError
-from qmq.net.discovery import http_get
+from qmq.net.discovery import STATUS_NOT_FOUND, http_get, pages_missing
 
 ASK_SECONDS = 5.0
 
@@ -28,6 +28,8 @@ def ask(url: str, *, timeout_s: float = ASK_SECONDS) -> Any:
     try:
         answer = json.loads(body)
     except ValueError as error:
+        if status == STATUS_NOT_FOUND:
+            raise pages_missing(url) from error
         raise ConnectionLost(f"{url} answered {status}, and no JSON") from error
     if status != 200:
         text = answer.get("message", body.decode("utf-8", "replace")) if isinstance(answer, dict) else str(answer)

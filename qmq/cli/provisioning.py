@@ -7,6 +7,7 @@ import os
 import sys
 import urllib.error
 import urllib.request
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -142,4 +143,7 @@ def _refused(url: str, error: urllib.error.HTTPError) -> QmqError:
         problem = json.load(error)
         return QmqError(str(problem["detail"]), code=str(problem["code"]))
     except (ValueError, KeyError, TypeError, OSError):
-        return QmqError(f"{url} answered {error.code} {error.reason}")
+        advice = ""
+        if error.code == HTTPStatus.NOT_FOUND:
+            advice = ": no PyQMQ console at this address (--console or QMQ_CONSOLE); a metaserver can't apply documents"
+        return QmqError(f"{url} answered {error.code} {error.reason}{advice}")

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from qmq.protocol.frames import FRAME_BYTES_MAX
+
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
@@ -43,6 +45,12 @@ class Limits:
     """Messages pulled and not yet settled, over all broker groups."""
     pull_messages: int = 100
     """Messages of one pull."""
+    pull_bytes: int = 32 << 20
+    """Bytes that one pull's answer should hold: a broker that does not bound its answers is asked for fewer messages when they are
+    large."""
+    answer_bytes: int = FRAME_BYTES_MAX
+    """A larger answer closes the connection; the pull is repeated for half as many messages. A single message above it fails the
+    consumer."""
 
 
 DEFAULT_TIMEOUTS = Timeouts()

@@ -68,7 +68,8 @@ class Consumer:
     Args:
         url: the metaserver: `host:port`, or the whole URL of its address page.
         start: where a group begins that is new to a broker: "latest", "earliest", a time (with its zone), a consume
-            sequence. None: as the broker does by itself, at the end.
+            sequence. None: as the broker does by itself, at the end. A broker of the official server can't place a group: any start
+            but "latest" and None fails the consumer there, at its first pull.
         tags: only messages with one (`tag_mode` "or") or all ("and") of these.
         broadcast: every consumer gets every message; the group is the consumer's own then.
         at_most_once: ack each pulled batch, and deliver it only when the broker has confirmed that the ack is on disk. No
@@ -133,7 +134,7 @@ class Consumer:
         self._session.on_change = lambda *_: self._changed.set()
         self._producer = Producer(url, app=app, linger=0.0, limits=limits, timeouts=timeouts, backoff=backoff)
         self._producer.on_failure = self._task_failed
-        self._pool = Pool(timeouts.connect)
+        self._pool = Pool(timeouts.connect, limits.answer_bytes)
         self._sources: list[Source] = []
         self._fetchers: dict[tuple[str, str], Fetcher] = {}
         self._ready: deque[Delivery] = deque()
@@ -151,11 +152,13 @@ class Consumer:
         names = [self.subject]
         if split_subject(self.subject).kind == "real":
             names.append(retry_subject(self.subject, self.group))
-        sources = [Source(name, self.group, self.consumer_id, self._broadcast, self._filters, None) for name in names]
+        sources = [Source(name, self.group, self.consumer_id, self._broadcast, self._filters) for name in names]
         if self._start_place is None:
             return sources
         place, value = self._start_place
-        return [start_request(sources[0], place, value), *(start_request(s, "earliest", 0) for s in sources[1:])]
+        # Without a place, a group begins at the end by itself: that start needs no help of the broker.
+        real = start_request(sources[0], place, value, is_required=place != "latest")
+        return [real, *(start_request(s, "earliest", 0, is_required=False) for s in sources[1:])]
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -198,7 +201,8 @@ class Consumer:
     async def close(self) -> None:
         """Stop pulling, ack what is settled, hand back what was not, and end.
 
-        Messages pulled and not settled go to the group's other consumers at once; at most once, they are lost.
+        Messages pulled and not settled go to the group's other consumers at once; at most once, they are lost. Where the broker
+        can't move them (the official server), this consumer publishes them to the group's retry subject and then acks them.
 
         Raises:
             ClientFailed: a background task failed before; the consumer is closed all the same.
@@ -215,7 +219,9 @@ class Consumer:
         if self._task is not None:
             await self.supervisor.cancel(self._task)
         stops = [fetcher.stop(leave=True) for fetcher in self._fetchers.values()]
-        ends = await asyncio.gather(*stops, self._producer.close(), return_exceptions=True)
+        ends: list[object] = [*await asyncio.gather(*stops, return_exceptions=True)]
+        # Last: fetchers publish messages that they hand back.
+        ends += await asyncio.gather(self._producer.close(), return_exceptions=True)
         await self._session.close()
         await self.supervisor.close()
         await self._pool.close()
@@ -327,6 +333,7 @@ class Consumer:
             backoff=self._backoff,
             may_pull=self._may_pull,
             deliver=self._deliver,
+            send=self._producer.send_message,
             on_trouble=lambda: self._session.refresh(source.subject, ClientType.CONSUMER),
             supervisor=self.supervisor,
             clock=self._clock,

@@ -14,7 +14,7 @@ from qmq.client.config import DEFAULT_TIMEOUTS, Timeouts
 from qmq.client.message import Receipt
 from qmq.client.pool import Pool
 from qmq.errors import LocalProtocolError, ProtocolError, QmqError
-from qmq.net.discovery import http_get, meta_url
+from qmq.net.discovery import STATUS_NOT_FOUND, http_get, meta_url, pages_missing
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.delayed import (
     PAGE_MAX,
@@ -329,6 +329,8 @@ class DelayedMessages:
         page = self._meta_url.rsplit("/meta/", 1)[0] + "/meta/cluster"
         try:
             status, body = await http_get(page, timeout_s=5.0)
+            if status == STATUS_NOT_FOUND:
+                raise pages_missing(page)
             known = json.loads(body)["broker_groups"] if status == 200 else []
         except QmqError:
             if not self._groups:

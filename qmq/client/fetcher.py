@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 from qmq.client.ack_window import AckWindow
 from qmq.client.config import Backoff, Limits, Timeouts
 from qmq.client.pool import Pool
+from qmq.client.pull_size import PullSize
 from qmq.clock import Clock
-from qmq.errors import CallTimeout, ProtocolError, QmqError
+from qmq.errors import CallTimeout, ConnectionLost, ConsumeFailed, ProtocolError, QmqError
+from qmq.net.caller import ANSWER_TOO_LARGE
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import AckRequest, BrokerGroupRoute, PullRequest, PullResponse, TagFilter
 from qmq.protocol.extensions import EnsureGroupRequest, LeaveGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import Message, decode_raws
+from qmq.protocol.names import retry_subject, split_subject
 from qmq.supervisor import Supervisor
 
 LONG_POLL_MS = 10_000
@@ -37,8 +40,10 @@ class Source:
     consumer_id: str
     broadcast: bool
     filters: tuple[TagFilter, ...]
-    start: EnsureGroupRequest | None
+    start: EnsureGroupRequest | None = None
     """How the group is made when it is new; None: as the broker does by itself."""
+    is_start_required: bool = False
+    """The consumer fails when the broker does not know the request to place a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,7 @@ class Fetcher:
     Args:
         may_pull: waits while the consumer is paused or full; returns how many messages it has room for.
         deliver: takes a message into the consumer's queue.
+        send: publishes a message, and returns when it is stored.
         on_trouble: called after each failed request.
         ack_first: ack each pulled batch before it is delivered, for at-most-once delivery.
     """
@@ -71,6 +77,7 @@ class Fetcher:
         backoff: Backoff,
         may_pull: Callable[[], Awaitable[int]],
         deliver: Callable[["Fetcher", Fetched], None],
+        send: Callable[[Message], Awaitable[object]],
         on_trouble: Callable[[], None],
         supervisor: Supervisor,
         clock: Clock,
@@ -85,10 +92,14 @@ class Fetcher:
         self._backoff = backoff
         self._may_pull = may_pull
         self._deliver = deliver
+        self._send = send
         self._on_trouble = on_trouble
         self._supervisor = supervisor
         self._clock = clock
         self._ack_first = ack_first
+        self._size = PullSize(limits.pull_messages, limits.pull_bytes)
+        self._unfinished: dict[int, Message] = {}
+        """Delivered and not settled, by pull sequence; at most `Limits.prefetch_messages`, and a pull's answer more."""
         self._ack_wake = asyncio.Event()
         self._is_ensured = source.start is None
         self._has_pulled = False
@@ -112,8 +123,7 @@ class Fetcher:
         await asyncio.gather(*(self._supervisor.cancel(task) for task in self._tasks))
         try:
             async with asyncio.timeout(self._timeouts.ack):
-                while await self._ack_once():
-                    pass
+                await self._ack_finished()
                 if leave:
                     await self._leave()
         except (QmqError, TimeoutError) as error:
@@ -124,6 +134,7 @@ class Fetcher:
 
     def done(self, sequence: int) -> None:
         """A message is settled."""
+        self._unfinished.pop(sequence, None)
         self.window.done(sequence)
         self._ack_wake.set()
 
@@ -133,10 +144,12 @@ class Fetcher:
         failures = 0
         while True:
             try:
-                welcome = await self._may_pull()
+                room = await self._may_pull()
                 await self._ensure()
-                await self._pull(welcome)
+                await self._pull(room)
                 failures = 0
+            except ConsumeFailed:
+                raise
             except QmqError as error:
                 failures += 1
                 if failures == 1:
@@ -148,6 +161,8 @@ class Fetcher:
         if self._is_ensured or self.source.start is None:
             return
         frame = await self._call(Command.ENSURE_GROUP, self.source.start.encode(9), self._timeouts.send)
+        if frame.code == ResponseCode.UNKNOWN_CODE and self.source.is_start_required:
+            raise start_unsupported(self.route.name, self.source.start)
         if frame.code not in (ResponseCode.SUCCESS, ResponseCode.UNKNOWN_CODE):
             raise ProtocolError(f"{self.route.name} answered code {frame.code} to the group's start")
         self._is_ensured = True
@@ -156,23 +171,44 @@ class Fetcher:
         caller = await self._pool.get(self.route.master)
         return await caller.call(command, body, timeout_s=timeout_s)
 
-    async def _pull(self, welcome: int) -> None:
-        source = self.source
+    async def _ask(self, source: Source, count: int) -> Frame:
+        """Pull up to `count` messages; after an answer that was too large or too late, the next pull asks for half.
+
+        Raises:
+            ConsumeFailed: one message is larger than an answer may be.
+        """
         request = PullRequest(
             source.subject,
             source.group,
             source.consumer_id,
-            min(welcome, self._limits.pull_messages),
+            count,
             self.window.begin,
             self.window.last,
             LONG_POLL_MS,
             source.broadcast,
             source.filters,
         )
-        body = request.encode(9)
         self._has_pulled = True
+        try:
+            timeout_s = LONG_POLL_MS / 1000 + PULL_ALLOWANCE_SECONDS
+            return await self._call(Command.PULL_MESSAGE, request.encode(9), timeout_s)
+        except CallTimeout:
+            self._size.failed(count)
+            raise
+        except ConnectionLost as error:
+            if error.code == ANSWER_TOO_LARGE and count == 1:
+                raise ConsumeFailed(
+                    f"{self.route.name} holds a message of {source.subject} that does not fit into an answer: {error}. Raise"
+                    " Limits.answer_bytes of the consumer",
+                    code="client.message_too_large",
+                ) from error
+            if error.code == ANSWER_TOO_LARGE:
+                self._size.failed(count)
+            raise
+
+    async def _pull(self, room: int) -> None:
         began = self._clock.monotonic()
-        frame = await self._call(Command.PULL_MESSAGE, body, LONG_POLL_MS / 1000 + PULL_ALLOWANCE_SECONDS)
+        frame = await self._ask(self.source, min(room, self._size.messages))
         if frame.code == ResponseCode.NO_MESSAGE:
             return
         if frame.code != ResponseCode.SUCCESS:
@@ -181,12 +217,16 @@ class Fetcher:
         if answer is None:
             return
         now_ms, last = self._clock.wall_ms(), self.window.last
+        messages = decode_raws(answer.raws)
+        self._size.received(len(messages), len(frame.body))
         batch = [
             Fetched(message, sequence, now_ms)
-            for sequence, message in enumerate(decode_raws(answer.raws), answer.pull_begin)
+            for sequence, message in enumerate(messages, answer.pull_begin)
             if self.window.receive(sequence)
         ]
-        if self._ack_first and batch:
+        if not self._ack_first:
+            self._unfinished.update((fetched.pull_sequence, fetched.message) for fetched in batch)
+        elif batch:
             await self._ack_batch(batch, last, began)
         for fetched in batch:
             self._deliver(self, fetched)
@@ -220,6 +260,10 @@ class Fetcher:
         await self._send_ack(*closed, broadcast=self.source.broadcast)
         self.window.acked(closed[1])
         return True
+
+    async def _ack_finished(self) -> None:
+        while await self._ack_once():
+            pass
 
     async def _ack_batch(self, batch: list[Fetched], last: int, began: float) -> None:
         """Ack a pulled batch, and return when the broker has the ack on disk.
@@ -269,10 +313,51 @@ class Fetcher:
         if not self._has_pulled or source.broadcast:
             return
         request = LeaveGroupRequest(source.subject, source.group, source.consumer_id)
-        await self._call(Command.LEAVE_GROUP, request.encode(9), self._timeouts.ack)
+        frame = await self._call(Command.LEAVE_GROUP, request.encode(9), self._timeouts.ack)
+        if frame.code == ResponseCode.UNKNOWN_CODE and self._unfinished:
+            await self._return_unfinished()
+
+    async def _return_unfinished(self) -> None:
+        """Publish what is not settled to the retry subject, then ack what is stored there.
+
+        For brokers that do not know LEAVE_GROUP: the official server loses what a consumer held when it ended. An attempt that
+        did not fail is not counted, so the properties stay as they are.
+        """
+        unfinished = list(self._unfinished.items())
+        ends = await asyncio.gather(*(self._return(*item) for item in unfinished), return_exceptions=True)
+        await self._ack_finished()
+        errors = [end for end in ends if isinstance(end, BaseException)]
+        if errors:
+            logger.warning(
+                "%s on %s: %d of %d unfinished messages could not be returned to the retry subject; this broker may lose them"
+                " unless a consumer with id %s starts again: %s",
+                self.source.subject, self.route.name, len(errors), len(unfinished), self.source.consumer_id, errors[0],
+            )  # fmt: skip
+
+    async def _return(self, sequence: int, message: Message) -> None:
+        source, now_ms = self.source, self._clock.wall_ms()
+        # As a broker does: nobody pulls a retry subject of a dead-letter subject.
+        is_dead = split_subject(source.subject).kind == "dead"
+        subject = source.subject if is_dead else retry_subject(source.subject, source.group)
+        returned = replace(message, subject=subject, flag=0, created_at_ms=now_ms, time_ms=now_ms)
+        try:
+            async with asyncio.timeout(self._timeouts.send):
+                await self._send(returned)
+        except TimeoutError as error:
+            raise CallTimeout(f"it was not confirmed in {self._timeouts.send:g} s") from error
+        self.done(sequence)
 
 
-def start_request(source: Source, start: str, value: int) -> Source:
+def start_request(source: Source, start: str, value: int, *, is_required: bool) -> Source:
     """A source whose group is made at a place when it is new."""
     request = EnsureGroupRequest(source.subject, source.group, start, value, True, source.broadcast)
-    return replace(source, start=request)
+    return replace(source, start=request, is_start_required=is_required)
+
+
+def start_unsupported(broker: str, start: EnsureGroupRequest) -> ConsumeFailed:
+    """The error of a group's start that a broker does not know how to make."""
+    return ConsumeFailed(
+        f"{broker} cannot place a consumer group, as brokers of the official QMQ server: a new group starts at the end of"
+        f' {start.subject} there, not at {start.start!r}. Use start="latest" or none (qmq consume: --from latest)',
+        code="client.start_unsupported",
+    )

@@ -5,13 +5,19 @@ import asyncio
 from qmq.errors import ClientClosed
 from qmq.net.caller import Caller
 from qmq.net.discovery import split_address
+from qmq.protocol.frames import FRAME_BYTES_MAX
 
 
 class Pool:
-    """Connections by `host:port`."""
+    """Connections by `host:port`.
 
-    def __init__(self, connect_seconds: float) -> None:
+    Args:
+        frame_bytes_max: of an answer; a larger one closes its connection.
+    """
+
+    def __init__(self, connect_seconds: float, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._connect_seconds = connect_seconds
+        self._frame_bytes_max = frame_bytes_max
         self._callers: dict[str, Caller] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._is_closed = False
@@ -34,7 +40,7 @@ class Pool:
             if self._is_closed:
                 raise ClientClosed("the client is closed")
             host, port = split_address(address)
-            caller = Caller(host, port, connect_seconds=self._connect_seconds)
+            caller = Caller(host, port, connect_seconds=self._connect_seconds, frame_bytes_max=self._frame_bytes_max)
             await caller.connect()
             self._callers[address] = caller
             return caller

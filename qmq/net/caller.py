@@ -12,6 +12,8 @@ from qmq.protocol.frames import FRAME_BYTES_MAX, Frame, FrameReader, encode_requ
 PENDING_MAX = 10_000
 """Requests waiting for an answer on one connection; one more is refused."""
 CONNECT_SECONDS = 5.0
+ANSWER_TOO_LARGE = "net.answer_too_large"
+"""Code of the ConnectionLost of the request whose answer closed the connection, because it was above `frame_bytes_max`."""
 
 logger = logging.getLogger("qmq.net")
 
@@ -94,7 +96,7 @@ class Caller(asyncio.BufferedProtocol):
 
         Raises:
             CallTimeout: no answer within `timeout_s` seconds.
-            ConnectionLost: the connection ended first.
+            ConnectionLost: the connection ended first; its code is ANSWER_TOO_LARGE if the answer was above the limit.
         """
         future = self.call_soon(code, body, version=version)
         try:
@@ -141,7 +143,12 @@ class Caller(asyncio.BufferedProtocol):
             self._bad(self._reader.error)
 
     def _bad(self, error: ProtocolError) -> None:
-        logger.warning("%s sends what is not QMQ's protocol: %s; connection closed", self.address, error)
+        logger.warning("%s sends what can't be read: %s; connection closed", self.address, error)
+        opaque = self._reader.refused_opaque
+        refused = self._pending.get(opaque) if opaque is not None else None
+        if refused is not None and not refused.done():
+            text = f"the answer of {self.address} is too large: {error}"
+            refused.set_exception(ConnectionLost(text, code=ANSWER_TOO_LARGE, retriable=False))
         self._end(error)
         if self._transport is not None:
             self._transport.abort()

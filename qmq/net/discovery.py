@@ -3,8 +3,9 @@
 import asyncio
 from urllib.parse import urlsplit
 
-from qmq.errors import ConnectionLost, ProtocolError, SettingError
+from qmq.errors import ConnectionLost, ProtocolError, QmqError, SettingError
 
+STATUS_NOT_FOUND = 404
 ADDRESS_PATH = "/meta/address"
 DEFAULT_META_URL = f"http://127.0.0.1:8080{ADDRESS_PATH}"
 ANSWER_BYTES_MAX = 64 << 20
@@ -101,6 +102,15 @@ async def _http(url: str, method: str, fields: str, body: bytes, timeout_s: floa
     if lengths and lengths[0].isdigit() and len(answer) < int(lengths[0]):
         raise ConnectionLost(f"{url}: the connection ended after {len(answer)} of {int(lengths[0])} bytes")
     return int(words[1]), answer
+
+
+def pages_missing(url: str) -> QmqError:
+    """The error of a page beside the address page that a metaserver does not have."""
+    return QmqError(
+        f"{url} answered 404: this is a QMQ metaserver without PyQMQ's pages. Sending and consuming work with it; status, subjects,"
+        " lag and pending delayed messages need PyQMQ's metaserver",
+        code="meta.pages_missing",
+    )
 
 
 async def find_metaserver(url: str, *, timeout_s: float = 1.5) -> tuple[str, int]:

@@ -18,6 +18,8 @@ FRAME_BYTES_MAX = 256 << 20
 """Default limit of a whole frame. The official producer sends 30 messages at a time, whatever their size, and cannot be asked for
 smaller batches: a frame holds 30 of the largest messages."""
 
+FRAME_TOO_LARGE = "protocol.frame_too_large"
+
 FLAG_RESPONSE = 1
 FLAG_ONE_WAY = 2
 
@@ -119,6 +121,7 @@ class FrameReader:
         "_reads",
         "_view",
         "error",
+        "refused_opaque",
         "unfinished_bytes",
     )
 
@@ -135,6 +138,8 @@ class FrameReader:
         """Size of the frame that is not complete yet, as its header says; 0 until its header is complete."""
         self.error: ProtocolError | None = None
         """Why nothing more can be read, once a header was bad."""
+        self.refused_opaque: int | None = None
+        """Opaque of the answer that was larger than the limit, when that is the error."""
 
     @property
     def pending_bytes(self) -> int:
@@ -187,6 +192,8 @@ class FrameReader:
                 or not _TOTAL_MIN <= total <= self._frame_bytes_max - 4
             ):
                 self.error = _header_error(total, header_size, magic, self._frame_bytes_max)
+                if self.error.code == FRAME_TOO_LARGE and flag & FLAG_RESPONSE:
+                    self.refused_opaque = opaque
                 break
             needed = total + 4
             if end - at < needed:
@@ -235,6 +242,6 @@ def _header_error(total: int, header_size: int, magic: int, frame_bytes_max: int
     if total < _TOTAL_MIN:
         return ProtocolError(f"total length {total}, at least {_TOTAL_MIN}", code="protocol.frame_too_short")
     return ProtocolError(
-        f"a frame of {total + 4} bytes, the limit is {frame_bytes_max} (frame_bytes_max); send smaller batches",
-        code="protocol.frame_too_large",
+        f"a frame of {total + 4} bytes, the limit is {frame_bytes_max} (frame_bytes_max)",
+        code=FRAME_TOO_LARGE,
     )

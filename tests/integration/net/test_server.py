@@ -9,7 +9,7 @@ import uvloop
 
 from qmq.clock import ManualClock
 from qmq.errors import CallTimeout, ConnectionLost, SettingError
-from qmq.net.caller import Caller
+from qmq.net.caller import ANSWER_TOO_LARGE, Caller
 from qmq.net.server import Connection, FrameServer, ServerLimits
 from qmq.protocol.frames import FLAG_ONE_WAY, FLAG_RESPONSE, Frame, encode_request
 from tests.support.waiting import eventually_async
@@ -154,6 +154,23 @@ async def test_nobody_listening_is_said_with_the_address() -> None:
         host, port = server.address
     with pytest.raises(ConnectionLost, match=f"{host}:{port}"):
         await Caller(host, port).connect()
+
+
+async def test_an_answer_above_the_limit_fails_its_call_by_name_and_the_others_with_the_connection() -> None:
+    kept: list[tuple[Connection, Frame]] = []
+    async with serving(lambda c, f: kept.append((c, f))) as server:
+        caller = Caller(*server.address, frame_bytes_max=1000)
+        await caller.connect()
+        other, large = caller.call_soon(10, b""), caller.call_soon(11, b"")
+        await eventually_async(lambda: len(kept) == 2)
+        kept[1][0].reply(kept[1][1], 0, bytes(2000))
+        with pytest.raises(ConnectionLost, match="too large: a frame of 2024 bytes") as raised:
+            await large
+        assert (raised.value.code, raised.value.retriable) == (ANSWER_TOO_LARGE, False)
+        with pytest.raises(ConnectionLost) as raised:
+            await other
+        assert (raised.value.code, raised.value.retriable) == ("net.connection_lost", True)
+        await caller.close()
 
 
 # --- memory of all connections ---------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from qmq.client.ack_window import AckWindow
 from qmq.client.app import App
 from qmq.client.config import Backoff, Limits
 from qmq.client.message import Delivery
+from qmq.client.pull_size import PullSize
 from qmq.client.routing import Breaker, RoundRobin
 from qmq.errors import LocalProtocolError, QueueFull
 from qmq.protocol.commands import BrokerGroupRoute
@@ -253,3 +254,28 @@ def test_after_a_rewind_the_window_asks_for_the_same_messages_again() -> None:
     window.rewind(2)
     assert (window.begin, window.last, len(window)) == (3, 2, 0)
     assert window.receive(3)
+
+
+# --- how many messages a pull asks for -------------------------------------------------------------------------------
+
+
+def test_a_pull_asks_for_as_many_messages_as_fit_the_target_and_grows_by_doubling() -> None:
+    size = PullSize(100, 1000)
+    size.received(100, 9_000)
+    assert size.messages == 11
+    size.received(11, 11 * 2_000)
+    assert size.messages == 1, "one message larger than the target is still asked for"
+    for expected in (2, 4, 8, 16, 32, 64, 100, 100):
+        size.received(1, 10)
+        assert size.messages == expected
+
+
+def test_a_pull_that_failed_is_repeated_for_half_of_what_it_asked_for() -> None:
+    size = PullSize(100, 1000)
+    size.failed(30)
+    assert size.messages == 15, "there was room for 30 only"
+    size.failed(15)
+    size.failed(7)
+    size.failed(3)
+    size.failed(1)
+    assert size.messages == 1
