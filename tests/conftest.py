@@ -7,9 +7,10 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.conformance.driver import missing_tools
 from tests.support.processes import PROJECT, System
+from tests.support.required import is_ci, missing
 from tests.support.services import (
-    DATABASES_VARIABLE,
     MariadbServer,
     PostgresqlServer,
     RedisServer,
@@ -21,8 +22,9 @@ from tests.support.services import (
 )
 
 os.environ.setdefault("QMQ_SECRET_KEY", "a key for tests only")
-# How long an example takes is the machine's affair.
-hypothesis.settings.register_profile("tests", deadline=None)
+# In CI the examples follow from the test alone: no change fails on a case that was there before. Elsewhere they are random, and a
+# failure prints the blob that reproduces it. No example has a time limit.
+hypothesis.settings.register_profile("tests", deadline=None, derandomize=is_ci(), print_blob=True)
 hypothesis.settings.load_profile("tests")
 
 DATABASE_FOLDERS = tuple(PROJECT / "tests/integration" / name for name in ("metaserver", "api", "services"))
@@ -79,14 +81,12 @@ def database_url(tmp_path: Path) -> Iterator[str]:
 
 
 def server_for_tests(kind: type[Server], *, is_required: bool) -> Iterator[Server]:
-    """A running server; without it the test fails when it is required, else it is skipped."""
+    """A running server; without it the test fails when it is required or in CI, else it is skipped."""
     try:
         with running(kind) as server:
             yield server
     except ServerMissing as error:
-        if is_required:
-            pytest.fail(f"{DATABASES_VARIABLE} is set, so nothing may be missing: {error}")
-        pytest.skip(str(error))
+        missing(str(error), is_required=is_required)
 
 
 @pytest.fixture(scope="session")
@@ -105,3 +105,10 @@ def postgresql_server() -> Iterator[Server]:
 def mariadb_server() -> Iterator[Server]:
     """A MariaDB to break; as `postgresql_server`."""
     yield from server_for_tests(MariadbServer, is_required="mariadb" in named_databases())
+
+
+@pytest.fixture(scope="session")
+def java_tools() -> None:
+    """Maven and Java, which the official Java client is built and run with."""
+    if lacking := missing_tools():
+        missing(lacking)

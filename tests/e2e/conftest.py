@@ -11,6 +11,7 @@ from tests.e2e.furniture import Furniture, furnish
 from tests.support.browser import DESKTOP, WAIT_SECONDS, BrowserMissing, Look, Visit, chromium, visit
 from tests.support.console_system import ConsoleSystem, Person, console_system
 from tests.support.people import PASSWORD
+from tests.support.required import missing
 from tests.support.services import Server, named_databases
 
 TOTP_SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
@@ -69,14 +70,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 # Of the package and not of the session: a running Chromium leaves no room for tests of other folders that are coroutines.
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """A started Chromium; without one tests are skipped, or fail where everything has to be there."""
+    """A started Chromium; without one tests are skipped, or fail where everything has to be there and in CI."""
     try:
         with chromium() as found:
             yield found
     except BrowserMissing as error:
-        if named_databases():
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        missing(str(error), is_required=bool(named_databases()))
 
 
 @pytest.fixture(scope="package")

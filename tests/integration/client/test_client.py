@@ -19,7 +19,8 @@ from qmq.errors import (
     RouteUnknown,
     SendFailed,
 )
-from tests.support.processes import System, free_port
+from tests.support.ports import free_port
+from tests.support.processes import System
 from tests.support.waiting import eventually_async, within
 
 

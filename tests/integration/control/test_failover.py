@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.driver import NEWEST, JavaClient, missing_tools
+from tests.conformance.driver import NEWEST, JavaClient
 from tests.support.control import ControlPlane
 from tests.support.traffic import Traffic
 from tests.support.waiting import ASK_SECONDS, eventually, eventually_async, promised
@@ -49,7 +49,7 @@ async def test_a_killed_broker_is_offline_in_the_api_within_10_s_and_comes_back_
     assert any("heartbeat" in entry["reason"] for entry in entries), entries
 
 
-@pytest.mark.skipif(bool(missing_tools()), reason=f"the Java client can't be run: {missing_tools()}")
+@pytest.mark.usefixtures("java_tools")
 def test_the_official_client_goes_on_while_a_broker_is_killed(plane: ControlPlane, tmp_path: Path) -> None:
     system = plane.system
     client = JavaClient(NEWEST, system.meta_url, "java@@failover", tmp_path / "java.log")

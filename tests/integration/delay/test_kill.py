@@ -14,7 +14,8 @@ from qmq.errors import QmqError
 from qmq.net.caller import Caller
 from qmq.protocol.delayed import DelayedTarget, Operation, Outcome
 from tests.support.in_process import Client, SmallSystem, delayed, now_ms, small_system
-from tests.support.processes import Process, free_port
+from tests.support.ports import free_port
+from tests.support.processes import Process
 from tests.support.waiting import eventually_async, in_time, with_lead
 
 FULL = os.environ.get("QMQ_FAULTS") == "full"
