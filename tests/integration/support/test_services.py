@@ -233,6 +233,8 @@ def test_a_missing_database_fails_the_run_only_when_it_is_named(
     out = capsys.readouterr().out
     assert "== postgresql: FAILED, it has to be tested" in out
     assert "mariadb" not in out
+    assert with_database.main(["postgresql", "--may-be-missing", "--", "false"]) == 0
+    assert "== postgresql: skipped: " in capsys.readouterr().out
     monkeypatch.setenv(DATABASES_VARIABLE, "sqlite")
     assert with_database.main(["--", "false"]) == 0
     monkeypatch.setenv(DATABASES_VARIABLE, "oracle")
