@@ -21,7 +21,6 @@ from tests.support.processes import Process, System
 from tests.support.traffic import Traffic
 from tests.support.waiting import eventually_async, promised
 
-FULL = os.environ.get("QMQ_FAULTS") == "full"
 ANSWER_SECONDS_MAX = 10.0
 """No request may take longer, whatever is away."""
 LOOK_SECONDS = 0.2
