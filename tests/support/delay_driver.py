@@ -19,6 +19,7 @@ from qmq.log.index import HandleCache
 from qmq.protocol.messages import FLAG_DELAY, KEY_CREATED, KEY_SCHEDULE, Message, decode_raw, encode_entry, redate_entry
 from qmq.protocol.scan import CRC_BYTES, scan_batch
 from tests.support.memory_disk import MemoryDisk
+from tests.support.promises import judging
 from tests.support.store_driver import content_of
 
 ROOT = "data"
@@ -175,6 +176,7 @@ class DelayDriver:
 
     # --- judging ---------------------------------------------------------------------------------------------------
 
+    @judging()
     def check(self, disk: MemoryDisk) -> DelayStore:
         """Open what a crash left, and hold it to everything promised."""
         store = self._open(disk)

@@ -1,5 +1,8 @@
 """The failure of a test that saw the product break a promise."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class PromiseBroken(AssertionError):
     """A message was lost, made up, delivered twice or too early, an action was allowed that is forbidden, or an answer was a 500.
@@ -8,14 +11,15 @@ class PromiseBroken(AssertionError):
     """
 
 
-def promise(is_kept: object, text: str) -> None:
-    """Fail the test unless the promise was kept; `text` says what happened instead.
-
-    Raises:
-        PromiseBroken: `is_kept` is false.
-    """
-    if not is_kept:
-        raise PromiseBroken(text)
+@contextmanager
+def judging() -> Iterator[None]:
+    """Turn a failed assertion inside the block, or inside a function it decorates, into a PromiseBroken."""
+    try:
+        yield
+    except PromiseBroken:
+        raise
+    except AssertionError as error:
+        raise PromiseBroken(str(error)) from error
 
 
 def is_broken_promise(error: BaseException | None) -> bool:
