@@ -185,8 +185,8 @@ class DelayDriver:
         wheel = Wheel()
         for hour in store.hours.values():
             opened = read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=True)
-            assert opened.damaged == 0
-            assert opened.lost == 0
+            assert opened.damaged == 0, f"{opened.damaged} entries are damaged"
+            assert opened.lost == 0, f"{opened.lost} messages are lost"
             for second, keys in opened.seconds:
                 wheel.add_second(second, keys)
             refs = [ref_of(hour.number, number) for number in range(hour.schedule.count)]
