@@ -1,5 +1,6 @@
 """Shared fixtures; a failing test prints where its processes wrote."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +37,11 @@ MOSTLY_NODES = tuple(
     for name in ("api/nodes", "api/test_query_counts.py", "api/test_rights.py", "metaserver/test_node_policy.py")
 )
 """What these hold to rests little on which database it is: on each of them in whole runs only (`make test-databases`)."""
+NODE_FOLDERS = tuple(
+    PROJECT / "tests" / name
+    for name in ("fault", "integration/broker", "integration/client", "integration/delay", "integration/net")
+)
+"""Tests in these run nodes in this process."""
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_reset_sequences", "database_url"}
 
 
@@ -53,6 +59,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("database")
             if any(path == item.path or path in item.path.parents for path in MOSTLY_NODES):
                 item.add_marker("database_in_whole_runs")
+
+
+@pytest.fixture(autouse=True)
+def _collected(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Collect what a node's test left in cycles: a socket left open fails this test, not the one of the next collection."""
+    yield
+    if any(folder in request.path.parents for folder in NODE_FOLDERS):
+        gc.collect()
 
 
 @pytest.fixture
