@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from qmq import Consumer, Producer
-from tests.conformance.driver import NEWEST, WIRE_8, JavaClient, missing_tools
+from tests.conformance.driver import NEWEST, WIRE_8, JavaClient
 from tests.support.processes import System
 from tests.support.waiting import eventually
 from tests.support.whole import in_whole_fault_runs
 
-pytestmark = pytest.mark.skipif(bool(missing_tools()), reason=f"the Java client can't be run: {missing_tools()}")
+pytestmark = pytest.mark.usefixtures("java_tools")
 
 Make = Callable[..., JavaClient]
 

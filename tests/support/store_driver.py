@@ -19,6 +19,7 @@ from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
 from qmq.protocol.scan import scan_batch
 from tests.support.memory_disk import MemoryDisk
+from tests.support.promises import judging
 
 ROOT = "data"
 SUBJECTS = ("orders", "mail")
@@ -155,7 +156,8 @@ class StoreDriver:
                 subject, consumer, begin, ids = told
                 known = self.oracle.pulled.setdefault((str(subject), str(consumer)), {})
                 for sequence, message_id in enumerate(ids, begin):  # type: ignore[arg-type]
-                    assert known.get(sequence, message_id) == message_id, "a pull sequence changed its meaning"
+                    with judging():
+                        assert known.get(sequence, message_id) == message_id, "a pull sequence changed its meaning"
                     known[sequence] = message_id
             else:
                 subject, consumer, end = told
@@ -176,6 +178,7 @@ class StoreDriver:
 
     # --- judging ---------------------------------------------------------------------------------------------------
 
+    @judging()
     def check(self, disk: MemoryDisk, *, withheld_allowed: bool = False, rebuilt_allowed: bool = False) -> MessageStore:
         """Open what a crash left, and hold it to everything promised."""
         had_checkpoint = any(f"/checkpoint/{CHECKPOINT_NAME}.0" in path for path in disk.names)
