@@ -13,6 +13,7 @@ from qmq.clock import Clock
 from qmq.net.server import Connection
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.frames import Frame
+from qmq.supervisor import Supervisor
 
 HELD_PULLS_MAX = 50_000
 """Most pulls parked on one node; beyond it a pull is answered at once with nothing, as if its time were up."""
@@ -34,6 +35,7 @@ class LongPolls:
     """Parked pulls by subject, oldest first."""
 
     clock: Clock
+    supervisor: Supervisor
     on_expired: Callable[[ParkedPull], None]
     on_due: Callable[[str], None]
     """A subject's retried messages became due."""
@@ -103,20 +105,21 @@ class LongPolls:
             self._timer.cancel()
         self._timer_at = self._deadlines[0][0]
         delay = max(0.0, self._timer_at - self.clock.monotonic())
-        self._timer = asyncio.get_running_loop().call_later(delay, self._tick)
+        self._timer = self.supervisor.later(delay, "long_poll_timer", self._tick)
 
     def _tick(self) -> None:
         self._timer, self._timer_at = None, float("inf")
         now = self.clock.monotonic()
         while self._deadlines and self._deadlines[0][0] <= now:
             when, _, what = heapq.heappop(self._deadlines)
-            if isinstance(what, str):
-                if self._due.get(what) == when:
-                    del self._due[what]
-                    self.on_due(what)
-            elif not what.is_done:
-                self._forget(what)
-                self.on_expired(what)
+            with self.supervisor.guard("long_poll"):
+                if isinstance(what, str):
+                    if self._due.get(what) == when:
+                        del self._due[what]
+                        self.on_due(what)
+                elif not what.is_done:
+                    self._forget(what)
+                    self.on_expired(what)
         self._arm()
 
     def _forget(self, pull: ParkedPull) -> None:

@@ -17,6 +17,7 @@ from qmq.clock import Clock
 from qmq.errors import ProtocolError
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.frames import FRAME_BYTES_MAX, HEADER_BYTES, Frame, FrameReader, response_header
+from qmq.supervisor import Supervisor
 
 BACKLOG = 1024
 """Connections that the kernel keeps until they are accepted."""
@@ -126,9 +127,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._in_flight_bytes += size
             try:
                 handler(self, frame)
-            except Exception:
-                self._metrics.handler_errors += 1
-                self._server.logger.exception("%s: command %d failed", self.peer, frame.code)
+            except Exception as error:  # noqa: BLE001 - reported; other requests and connections are served
+                self.report(error)
                 self.reply(frame, ResponseCode.BROKER_ERROR)
         if self._reader.error is not None:
             self._bad_frame(self._reader.error)
@@ -147,7 +147,8 @@ class Connection(asyncio.BufferedProtocol):
         self._unanswered.clear()
         self._server.release(self)
         for callback in self._close_callbacks:
-            callback()
+            with self._server.supervisor.guard("connection_closed"):
+                callback()
         self._close_callbacks.clear()
 
     def pause_writing(self) -> None:
@@ -169,6 +170,11 @@ class Connection(asyncio.BufferedProtocol):
         self._out.append(response_header(frame, code, sum(map(len, parts))))
         self._out.extend(parts)
         self._flush_soon()
+
+    def report(self, error: Exception) -> None:
+        """Count a request that met an error of ours; the supervisor reports `request` as failing."""
+        self._metrics.handler_errors += 1
+        self._server.supervisor.report("request", error)
 
     def push(self, data: bytes) -> None:
         """Write a whole frame that answers nothing."""
@@ -272,7 +278,11 @@ class Connection(asyncio.BufferedProtocol):
 
 
 class FrameServer:
-    """Listens and keeps the connections."""
+    """Listens and keeps the connections.
+
+    Args:
+        supervisor: runs the server's own tasks; None: one of the server's own.
+    """
 
     def __init__(
         self,
@@ -283,6 +293,7 @@ class FrameServer:
         clock: Clock,
         limits: ServerLimits | None = None,
         logger: logging.Logger | None = None,
+        supervisor: Supervisor | None = None,
     ) -> None:
         self._host = host
         self._port = port
@@ -291,10 +302,11 @@ class FrameServer:
         self.limits = limits or ServerLimits()
         self.metrics = ServerMetrics()
         self.logger = logger or logging.getLogger("qmq.net")
+        self.supervisor = supervisor or Supervisor(clock, logger=self.logger, on_failure=lambda name, error: None)
         self.connections: set[Connection] = set()
         self._listener: socket.socket | None = None
         self._joining: set[asyncio.Task[None]] = set()
-        self._checker: asyncio.TimerHandle | None = None
+        self._checker: asyncio.Task[None] | None = None
         self.is_closing = False
         self._watch_answers: asyncio.Event | None = None
 
@@ -314,7 +326,7 @@ class FrameServer:
         sock.listen(BACKLOG)
         self._listener = sock
         self._listen()
-        self._checker = self.loop.call_later(CHECK_SECONDS, self._check)
+        self._checker = self.supervisor.every(CHECK_SECONDS, "connection_deadlines", self._check, until_close=True)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -344,7 +356,7 @@ class FrameServer:
                 if error.errno in OUT_OF_RESOURCES:
                     # The socket stays readable: without a pause this would spin.
                     self.loop.remove_reader(self._listener.fileno())
-                    self.loop.call_later(ACCEPT_RETRY_SECONDS, self._listen)
+                    self.supervisor.later(ACCEPT_RETRY_SECONDS, "listen_again", self._listen)
                 return
             if len(self.connections) >= self.limits.connections_max:
                 sock.close()
@@ -355,7 +367,7 @@ class FrameServer:
             self.connections.add(connection)
             self.metrics.connections_total += 1
             self.metrics.connections = len(self.connections)
-            task = self.loop.create_task(self._join(connection, sock))
+            task = self.supervisor.background("connection_setup", self._join(connection, sock))
             self._joining.add(task)
             task.add_done_callback(self._joining.discard)
 
@@ -373,6 +385,10 @@ class FrameServer:
             sock.close()
             self.release(connection)
             self.logger.warning("a new connection failed: %s", error)
+        except BaseException:
+            sock.close()
+            self.release(connection)
+            raise
 
     def release(self, connection: Connection) -> None:
         """A connection is gone."""
@@ -384,7 +400,6 @@ class FrameServer:
         now = self.clock.monotonic()
         for connection in list(self.connections):
             connection.check(now)
-        self._checker = self.loop.call_later(CHECK_SECONDS, self._check)
 
     def answers_changed(self) -> None:
         """Tell a close that waits when nothing is unanswered any more."""
@@ -418,6 +433,7 @@ class FrameServer:
             else:
                 connection.finish()
         if self._checker is not None:
-            self._checker.cancel()
+            await self.supervisor.cancel(self._checker)
+            self._checker = None
         await asyncio.sleep(0)
         return cut
