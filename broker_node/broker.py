@@ -147,6 +147,7 @@ class Broker(Node):
         every(JOB_SECONDS, "subject_retention", self._retain_subjects)
         every(JOB_SECONDS, "history_retention", self._retain_histories)
         every(JOB_SECONDS, "consumer_leases", self._sweep)
+        every(JOB_SECONDS, "long_poll_deadlines", self.handlers.polls.check)
 
     def _sample_rates(self) -> None:
         self.rates.add(self.clock.monotonic(), rate_counters(self.store.touched))

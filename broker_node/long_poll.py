@@ -8,6 +8,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from qmq.clock import Clock
 from qmq.net.server import Connection
@@ -105,22 +106,27 @@ class LongPolls:
             self._timer.cancel()
         self._timer_at = self._deadlines[0][0]
         delay = max(0.0, self._timer_at - self.clock.monotonic())
-        self._timer = self.supervisor.later(delay, "long_poll_timer", self._tick)
+        self._timer = self.supervisor.later(delay, "long_poll_timer", self.check)
 
-    def _tick(self) -> None:
+    def check(self) -> None:
+        """Answer what is due. The timer calls it, and once a second a job, so that no deadline rests on one timer."""
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer, self._timer_at = None, float("inf")
         now = self.clock.monotonic()
         while self._deadlines and self._deadlines[0][0] <= now:
             when, _, what = heapq.heappop(self._deadlines)
-            with self.supervisor.guard("long_poll"):
-                if isinstance(what, str):
-                    if self._due.get(what) == when:
-                        del self._due[what]
-                        self.on_due(what)
-                elif not what.is_done:
-                    self._forget(what)
-                    self.on_expired(what)
+            self.supervisor.call("long_poll", partial(self._end_wait, when, what))
         self._arm()
+
+    def _end_wait(self, when: float, what: ParkedPull | str) -> None:
+        if isinstance(what, str):
+            if self._due.get(what) == when:
+                del self._due[what]
+                self.on_due(what)
+        elif not what.is_done:
+            self._forget(what)
+            self.on_expired(what)
 
     def _forget(self, pull: ParkedPull) -> None:
         waiting = self._parked.get(pull.request.subject)

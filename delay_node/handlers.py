@@ -210,6 +210,7 @@ class Handlers:
 
         def ended(done: "asyncio.Task[None]") -> None:
             self._queries.discard(done)
+            work.close()
             if not done.cancelled() and done.exception() is not None:
                 connection.reply(frame, ResponseCode.BROKER_ERROR)
 

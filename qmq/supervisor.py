@@ -8,8 +8,7 @@ counted and logged. `status()` and `failing()` feed `/healthz`, `/readyz` and th
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -178,18 +177,16 @@ class Supervisor:
 
         def fire() -> None:
             if not self._is_stopping:
-                with self.guard(name):
-                    callback()
+                self.call(name, callback)
 
         return asyncio.get_running_loop().call_later(seconds, fire)
 
-    @contextmanager
-    def guard(self, name: str) -> Iterator[None]:
-        """Count and log an exception of the block under `name`, and continue after it."""
+    def call(self, name: str, callback: Callable[[], None]) -> None:
+        """Call `callback`. A failure is counted and logged under `name`, and not raised."""
         record = self._one_shot(name)
         try:
             self._begin(record)
-            yield
+            callback()
         except Exception as error:  # noqa: BLE001 - reported by _failed
             self._failed(record, error)
         else:
@@ -224,8 +221,9 @@ class Supervisor:
 
     async def cancel(self, task: "asyncio.Task[Any]") -> None:
         """End one job before the supervisor stops, and wait for its end. A lasting job leaves the registry."""
-        self._cancelled_by_owner.add(task)
-        await _cancel({task})
+        if not task.done():
+            self._cancelled_by_owner.add(task)
+            await _cancel({task})
 
     async def stop(self) -> None:
         """Cancel periodic jobs, except those `until_close`, and wait for their end. Critical tasks may end from now on.

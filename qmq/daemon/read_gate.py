@@ -100,6 +100,8 @@ class ReadGate:
             self._tasks.discard(done)
             if done.cancelled():
                 self._refuse(connection, frame, ReadRefused("the node stops", code=reading.BUSY))
+            elif done.exception() is not None:
+                connection.reply(frame, ResponseCode.BROKER_ERROR)
 
         task.add_done_callback(ended)
 
@@ -127,9 +129,6 @@ class ReadGate:
             self._refuse(connection, frame, ReadRefused(str(error), code=reading.UNREADABLE))
         except ProtocolError as error:
             self._refuse(connection, frame, ReadRefused(str(error), code=error.code))
-        except Exception:
-            connection.reply(frame, ResponseCode.BROKER_ERROR)
-            raise
 
     def _refuse(self, connection: Connection, frame: Frame, error: ReadRefused) -> None:
         self.counters.refused[error.code] += 1

@@ -11,6 +11,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import cast
 
 from qmq.clock import Clock
@@ -23,11 +24,9 @@ BACKLOG = 1024
 """Connections that the kernel keeps until they are accepted."""
 ACCEPTS_IN_A_ROW = 32
 """New connections of one turn of the loop."""
-ACCEPT_RETRY_SECONDS = 1.0
-"""Until new connections are looked at again when there was no file descriptor, or no memory, for one."""
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 CHECK_SECONDS = 1.0
-"""How often deadlines of connections are looked at."""
+"""How often deadlines of connections are checked, and accepting resumes after a lack of file descriptors or memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +146,7 @@ class Connection(asyncio.BufferedProtocol):
         self._unanswered.clear()
         self._server.release(self)
         for callback in self._close_callbacks:
-            with self._server.supervisor.guard("connection_closed"):
-                callback()
+            self._server.supervisor.call("connection_closed", callback)
         self._close_callbacks.clear()
 
     def pause_writing(self) -> None:
@@ -307,6 +305,7 @@ class FrameServer:
         self._listener: socket.socket | None = None
         self._joining: set[asyncio.Task[None]] = set()
         self._checker: asyncio.Task[None] | None = None
+        self._is_accepting = False
         self.is_closing = False
         self._watch_answers: asyncio.Event | None = None
 
@@ -338,6 +337,7 @@ class FrameServer:
     def _listen(self) -> None:
         if self._listener is not None and not self.is_closing:
             self.loop.add_reader(self._listener.fileno(), self._accept)
+            self._is_accepting = True
 
     def _accept(self) -> None:
         """Take who knocks, and close at once whom there is no room for.
@@ -354,9 +354,9 @@ class FrameServer:
             except OSError as error:
                 self.loop.call_exception_handler({"message": "a connection can't be accepted", "exception": error})
                 if error.errno in OUT_OF_RESOURCES:
-                    # The socket stays readable: without a pause this would spin.
+                    # The socket stays readable: without a pause this would spin. The next check resumes.
                     self.loop.remove_reader(self._listener.fileno())
-                    self.supervisor.later(ACCEPT_RETRY_SECONDS, "listen_again", self._listen)
+                    self._is_accepting = False
                 return
             if len(self.connections) >= self.limits.connections_max:
                 sock.close()
@@ -369,7 +369,7 @@ class FrameServer:
             self.metrics.connections = len(self.connections)
             task = self.supervisor.background("connection_setup", self._join(connection, sock))
             self._joining.add(task)
-            task.add_done_callback(self._joining.discard)
+            task.add_done_callback(partial(self._joined, connection, sock))
 
     def _refused(self, peer: str) -> None:
         self.metrics.refused += 1
@@ -385,10 +385,12 @@ class FrameServer:
             sock.close()
             self.release(connection)
             self.logger.warning("a new connection failed: %s", error)
-        except BaseException:
+
+    def _joined(self, connection: Connection, sock: socket.socket, task: "asyncio.Task[None]") -> None:
+        self._joining.discard(task)
+        if task.cancelled() or task.exception() is not None:
             sock.close()
             self.release(connection)
-            raise
 
     def release(self, connection: Connection) -> None:
         """A connection is gone."""
@@ -397,6 +399,8 @@ class FrameServer:
         self.answers_changed()
 
     def _check(self) -> None:
+        if not self._is_accepting:
+            self._listen()
         now = self.clock.monotonic()
         for connection in list(self.connections):
             connection.check(now)

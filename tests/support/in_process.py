@@ -301,8 +301,8 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-async def run_jobs(node: Node) -> None:
-    """Run each periodic job of the node once, without waiting for its period."""
+async def run_jobs(node: Node | Metaserver) -> None:
+    """Run each periodic job of a process once, without waiting for its period."""
     supervisor = node.supervisor
     before = {job.name: job.runs for job in supervisor.status() if job.kind is JobKind.PERIODIC}
     for name in before:

@@ -249,16 +249,14 @@ async def test_what_a_one_shot_awaits_being_cancelled_is_a_failure(bench: Bench)
     assert bench.status("answer").failures == 1
 
 
-async def test_a_timer_and_a_guarded_block_are_counted_under_their_name(bench: Bench) -> None:
+async def test_a_timer_and_a_guarded_call_are_counted_under_their_name(bench: Bench) -> None:
     job = Flaky()
     job.error = ValueError("bad")
     bench.supervisor.later(0, "long_poll", job)
     await bench.turns()
-    with bench.supervisor.guard("wake"):
-        raise ValueError("bad")
+    bench.supervisor.call("wake", job)
     job.error = None
-    with bench.supervisor.guard("sound"):
-        job()
+    bench.supervisor.call("sound", job)
     assert list(bench.supervisor.failing()) == ["long_poll", "wake"]
     assert [bench.status(name).running for name in ("long_poll", "wake", "sound")] == [0, 0, 0]
 
@@ -317,8 +315,8 @@ async def test_two_jobs_can_not_share_a_name(bench: Bench) -> None:
     bench.supervisor.every(1.0, "rates", Flaky())
     with pytest.raises(ValueError, match="'rates' exists already"):
         bench.supervisor.every(1.0, "rates", Flaky())
-    with pytest.raises(ValueError, match="'rates' is periodic"), bench.supervisor.guard("rates"):
-        pass
+    with pytest.raises(ValueError, match="'rates' is periodic"):
+        bench.supervisor.call("rates", Flaky())
 
 
 async def test_a_job_can_be_run_before_its_pause_is_over(bench: Bench) -> None:
