@@ -36,6 +36,7 @@ from qmq.protocol.frames import MESSAGE_BYTES_MAX, Frame
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, decode_raw
 from qmq.protocol.names import SUBJECT_OVER_LIMIT
 from qmq.protocol.scan import BadChecksum, Run, scan_batch
+from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.delay.handlers")
 
@@ -79,9 +80,11 @@ class Handlers:
         delay_max_ms: int,
         unwritten_bytes_max: int,
         reading: DelayReading,
+        supervisor: Supervisor,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
     ) -> None:
         self._store = store
+        self._supervisor = supervisor
         self._pending = pending
         self._committer = committer
         self._clock = clock
@@ -228,13 +231,13 @@ class Handlers:
                 self._bad(error.code, connection, str(error))
                 connection.reply(frame, ResponseCode.BROKER_ERROR)
 
-        task = asyncio.get_running_loop().create_task(answer())
+        task = self._supervisor.background("query", answer())
         self._queries.add(task)
 
         def ended(done: "asyncio.Task[None]") -> None:
             self._queries.discard(done)
+            work.close()
             if not done.cancelled() and done.exception() is not None:
-                logger.error("a question failed in an unforeseen way", exc_info=done.exception())
                 connection.reply(frame, ResponseCode.BROKER_ERROR)
 
         task.add_done_callback(ended)

@@ -24,7 +24,7 @@ from qmq.protocol.commands import TagFilter
 from qmq.protocol.extensions import Fields, LeaveGroupRequest
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.reading import ListRangesRequest, RangesPage, ReadRequest, SubjectRange
-from tests.support.in_process import connected, message, running_broker
+from tests.support.in_process import connected, message, run_jobs, running_broker
 from tests.support.waiting import eventually_async
 
 T = TypeVar("T")
@@ -150,7 +150,7 @@ async def test_a_hole_that_retention_made_is_seen(tmp_path: Path) -> None:
         await client.send(message(7777))
         # A checkpoint under way may have begun before the last sends: retention needs one behind them.
         await broker.checkpoints.finish()
-        broker._tick()
+        await run_jobs(broker)
         pages = await read(broker, lambda r: list(r.index("orders", 0, 121)))
         subject = broker.store.subjects["orders"]
         assert pages[0].first == pages[0].begin == subject.begin > 30
