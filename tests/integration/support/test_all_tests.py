@@ -14,7 +14,7 @@ from tests.support import results
 from tests.support.all_tests import FLAKY_MAX, INTERRUPTED, PYTEST, RERUNS_MAX, Row, rows
 from tests.support.machine import cpu_ticks, percentile
 from tests.support.processes import PROJECT
-from tests.support.promises import PromiseBroken, is_broken_promise
+from tests.support.promises import PromiseBroken, is_broken_promise, judging
 from tests.support.waiting import eventually
 
 FLAKY = """
@@ -266,6 +266,23 @@ def test_a_broken_promise_is_found_in_causes_and_groups_and_nowhere_else() -> No
     assert is_broken_promise(BaseExceptionGroup("all", [OSError(), ExceptionGroup("some", [broken])]))
     assert not is_broken_promise(AssertionError("slow"))
     assert not is_broken_promise(None)
+
+
+def test_assertions_that_judge_become_broken_promises_and_nothing_else_does() -> None:
+    @judging()
+    def check(error: Exception | None) -> str:
+        if error is not None:
+            raise error
+        return "kept"
+
+    assert check(None) == "kept"
+    with pytest.raises(PromiseBroken, match="m1 is lost") as broken:
+        check(AssertionError("m1 is lost"))
+    with pytest.raises(PromiseBroken) as again:
+        check(broken.value)
+    assert again.value is broken.value
+    with pytest.raises(OSError, match="away"):
+        check(OSError("away"))
 
 
 def test_the_figures_of_the_machine() -> None:
