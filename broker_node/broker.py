@@ -24,6 +24,7 @@ from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.node import JOB_SECONDS, Node
+from qmq.errors import LogError
 from qmq.log.disk import Disk
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
@@ -114,6 +115,8 @@ class Broker(Node):
         has_more = True
         while has_more:
             has_more = self.subject_retention.tick(0)
+            if self.subject_retention.problem:
+                logger.error("%s", self.subject_retention.problem)
             await asyncio.sleep(0)
 
     def _retry_orphans(self) -> None:
@@ -156,9 +159,11 @@ class Broker(Node):
 
     def _retain_subjects(self) -> None:
         self.subject_retention.tick(self.checkpoints.saved)
+        _raise(self.subject_retention.problem)
 
     def _retain_histories(self) -> None:
         self.history_retention.tick(self.clock.monotonic(), self.checkpoints.saved)
+        _raise(self.history_retention.problem)
 
     def policy_changed(self) -> None:
         self.handlers.apply(self.policy)
@@ -229,3 +234,9 @@ class Broker(Node):
             newest.pop(base, None)
         if gone:
             logger.info("retention: %d segments deleted, the log begins at offset %d", len(gone), log.begin)
+
+
+def _raise(problem: str) -> None:
+    """Fail the job with the problem that it met and worked around."""
+    if problem:
+        raise LogError(problem)

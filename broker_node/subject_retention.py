@@ -40,6 +40,8 @@ class SubjectRetention:
         self._files_of: dict[str, tuple[int, int]] = {}
         """Subjects with index files to delete: (checkpoints saved when they were hidden, first sequence kept)."""
         self.dropped = 0
+        self.problem = ""
+        """The first failure of the last tick; "" when there was none."""
 
     def apply(self, policy: NodePolicy) -> None:
         """Go by this policy from now on. What was dropped stays dropped."""
@@ -52,6 +54,7 @@ class SubjectRetention:
 
     def tick(self, checkpoints_saved: int) -> bool:
         """Look at subjects in turn; whether the turn, or a subject in it, was cut short by a limit."""
+        self.problem = ""
         self._remove_files(checkpoints_saved)
         if not self._turn:
             self._turn.extend(self._keep_ms)
@@ -80,9 +83,12 @@ class SubjectRetention:
                     return self._dropped(subject, begin), True
                 chunk = CHUNK_ENTRIES
         except (LogError, OSError) as error:
-            logger.error("subject %s: its retention stops at sequence %d: %s", subject.name, subject.begin, error)
+            self._failed(f"subject {subject.name}: its retention stops at sequence {subject.begin}: {error}")
             return self._dropped(subject, begin), True
         return self._dropped(subject, begin), subject.begin >= subject.visible_end
+
+    def _failed(self, problem: str) -> None:
+        self.problem = self.problem or problem
 
     def _dropped(self, subject: Subject, before: int) -> int:
         count = subject.begin - before
@@ -129,4 +135,4 @@ class SubjectRetention:
                 try:
                     subject.consume_log.index.drop_before(sequence)
                 except OSError as error:
-                    logger.error("subject %s: an index file could not be deleted: %s", name, error)
+                    self._failed(f"subject {name}: an index file could not be deleted: {error}")

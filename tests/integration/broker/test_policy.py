@@ -466,3 +466,33 @@ async def test_a_restart_goes_on_with_the_kept_policy_and_without_a_damaged_one(
         await enforce(broker, policy)
     async with running_broker(tmp_path) as broker:
         assert broker.policy == policy
+
+
+async def test_a_subject_whose_retention_fails_is_reported_and_the_others_are_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
+        for name in ("a", "b"):
+            await client.send(message(1, name))
+        clock.advance(7200)
+        await enforce(broker, NodePolicy.of({name: SubjectPolicy(retention_hours=1) for name in "ab"}))
+
+        index = broker.store.subjects["a"].consume_log.index
+        read = DenseIndex.read
+
+        def unreadable(this: DenseIndex, begin: int, end: int) -> bytes:
+            if this is index:
+                raise OSError(5, "Input/output error")
+            return read(this, begin, end)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(DenseIndex, "read", unreadable)
+            await run_jobs(broker)
+            assert [broker.store.subjects[name].begin for name in "ab"] == [0, 1]
+            failing = broker.supervisor.failing()
+            assert list(failing) == ["subject_retention"]
+            assert "subject a: its retention stops at sequence 0: [Errno 5]" in failing["subject_retention"]
+        await run_jobs(broker)
+        assert broker.supervisor.failing() == {}
+        assert broker.store.subjects["a"].begin == 1
