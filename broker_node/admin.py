@@ -42,6 +42,7 @@ class BrokerAdmin:
             broker.options.admin_port,
             health=broker.health,
             ready=broker.readiness,
+            supervisor=broker.supervisor,
             read_only=broker.refuse_sends,
             registry=broker.metrics.registry,
             json_routes={

@@ -10,18 +10,20 @@ from broker_node.handlers import Handlers
 from broker_node.history_retention import HistoryRetention
 from broker_node.metrics import BrokerMetrics
 from broker_node.options import BrokerOptions
+from broker_node.progress import Consumer
 from broker_node.rates import RateTable
 from broker_node.reading import BrokerReading
 from broker_node.recovery import RecoveryReport, groups_with_orphans, open_store
 from broker_node.retry import move_to_retry
 from broker_node.stats import rate_counters
 from broker_node.store import StoreLimits
+from broker_node.subject import Group, Subject
 from broker_node.subject_retention import SubjectRetention
 from qmq.clock import Clock
 from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
-from qmq.daemon.node import Node
+from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.log.disk import Disk
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
@@ -33,7 +35,7 @@ from qmq.protocol.frames import Frame
 logger = logging.getLogger("qmq.broker")
 
 SWEEP_SUBJECTS_MAX = 2_000
-"""Subjects looked through for silent consumers in one tick; all of them in turn."""
+"""Subjects checked for silent consumers in one run of the job; all of them in turn."""
 SWEEP_CONSUMERS_MAX = 100
 """Consumers settled in one sweep: moving messages takes the event loop's time."""
 
@@ -78,6 +80,7 @@ class Broker(Node):
             self.refuse_sends,
             self.send_gate,
             BrokerReading(self.store, self.committer, self.clock, self.read_gate, options.group, self.node_id),
+            self.supervisor,
         )
         self.handlers.apply(self.policy)
         self.subject_retention = SubjectRetention(self.store, options.retention_hours)
@@ -88,6 +91,7 @@ class Broker(Node):
             self.store.log,
             self.committer,
             self.clock,
+            self.supervisor,
             options.checkpoint_bytes,
             options.checkpoint_seconds,
             0 if self.recovery.rebuilt else self.recovery.from_offset,
@@ -136,43 +140,72 @@ class Broker(Node):
     def synced(self, synced_end: int) -> None:
         self.handlers.synced(self.store.completed(synced_end))
 
-    def tick(self, now: float) -> None:
-        self.rates.add(now, rate_counters(self.store.touched))
+    def start_jobs(self) -> None:
+        every = self.supervisor.every
+        every(JOB_SECONDS, "rates", self._sample_rates)
+        every(JOB_SECONDS, "retention", self._retain)
+        every(JOB_SECONDS, "subject_retention", self._retain_subjects)
+        every(JOB_SECONDS, "history_retention", self._retain_histories)
+        every(JOB_SECONDS, "consumer_leases", self._sweep)
+        every(JOB_SECONDS, "long_poll_deadlines", self.handlers.polls.check)
+
+    def _sample_rates(self) -> None:
+        self.rates.add(self.clock.monotonic(), rate_counters(self.store.touched))
         self.store.touched.clear()
-        self._retain()
+
+    def _retain_subjects(self) -> None:
         self.subject_retention.tick(self.checkpoints.saved)
-        self.history_retention.tick(now, self.checkpoints.saved)
-        self._sweep(now)
+
+    def _retain_histories(self) -> None:
+        self.history_retention.tick(self.clock.monotonic(), self.checkpoints.saved)
 
     def policy_changed(self) -> None:
         self.handlers.apply(self.policy)
         self.subject_retention.apply(self.policy)
 
-    def _sweep(self, now: float) -> None:
-        """Settle consumers that fell silent; forget those silent for very long."""
-        lease, forget = self.options.consumer_lease_seconds, self.options.consumer_forget_hours * 3600
-        settled = 0
+    def _sweep(self) -> None:
+        """Retry the messages of consumers whose lease ended; remove consumers that are silent for very long.
+
+        Raises:
+            Exception: the first error of a consumer, after all others were handled.
+        """
+        now = self.clock.monotonic()
+        settled, failure = 0, None
         if not self._to_sweep:
             self._to_sweep = list(self.store.subjects)
         names, self._to_sweep = self._to_sweep[:SWEEP_SUBJECTS_MAX], self._to_sweep[SWEEP_SUBJECTS_MAX:]
         for subject in [self.store.subjects[name] for name in names]:
             for group in list(subject.groups.values()):
                 for consumer in list(group.progress.consumers.values()):
-                    silent = now - consumer.seen_at
-                    if silent < lease or settled >= SWEEP_CONSUMERS_MAX:
-                        continue
-                    if consumer.log.in_flight and not group.progress.broadcast:
+                    if settled >= SWEEP_CONSUMERS_MAX:
+                        break
+                    try:
+                        settled += self._settle_if_silent(subject, group, consumer, now)
+                    except Exception as error:  # noqa: BLE001 - raised below, once the others were handled
                         settled += 1
-                        logger.info(
-                            "consumer %s of group %s is silent for %.0f s: its %d unacked messages of %s are retried",
-                            consumer.consumer_id, group.progress.group, silent, consumer.log.in_flight, subject.name,
-                        )  # fmt: skip
-                        self.delivery.settle(subject, group, consumer)
-                    elif silent >= forget and not consumer.log.in_flight:
-                        settled += 1
-                        self.delivery.leave(subject, group, consumer)
+                        failure = failure or error
         if settled:
             self.committer.kick()
+        if failure is not None:
+            raise failure
+
+    def _settle_if_silent(self, subject: Subject, group: Group, consumer: Consumer, now: float) -> bool:
+        """Whether the consumer was silent for long enough to lose its messages or its place."""
+        lease, forget = self.options.consumer_lease_seconds, self.options.consumer_forget_hours * 3600
+        silent = now - consumer.seen_at
+        if silent < lease:
+            return False
+        if consumer.log.in_flight and not group.progress.broadcast:
+            logger.info(
+                "consumer %s of group %s is silent for %.0f s: its %d unacked messages of %s are retried",
+                consumer.consumer_id, group.progress.group, silent, consumer.log.in_flight, subject.name,
+            )  # fmt: skip
+            self.delivery.settle(subject, group, consumer)
+            return True
+        if silent >= forget and not consumer.log.in_flight:
+            self.delivery.leave(subject, group, consumer)
+            return True
+        return False
 
     def _retain(self) -> None:
         log = self.store.log

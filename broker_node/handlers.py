@@ -35,6 +35,7 @@ from qmq.protocol.extensions import EnsureGroupRequest, EnsureGroupResponse, Lea
 from qmq.protocol.frames import Frame
 from qmq.protocol.names import check_consumer_id, check_group, check_subject, retry_subject
 from qmq.protocol.scan import BadChecksum, Run, scan_batch
+from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.broker.handlers")
 
@@ -50,6 +51,16 @@ COLD_READS_MAX = 64
 """Pulls that wait for the disk at a time; more are answered with nothing and ask again."""
 COLD_READ_BYTES = 1 << 20
 """How much is read into memory for a cold pull: what it asks for, or this, whichever is more."""
+
+REASONS: dict[type[Exception], str] = {
+    BadChecksum: "bad_crc",
+    IllegalName: "illegal_name",
+    ProtocolError: "undecodable",
+    LimitReached: "limit_reached",
+    LogError: "log_failed",
+    OSError: "unreadable",
+}
+"""Errors that a request may meet, and the reason each is counted under. The first that fits counts."""
 
 
 @dataclass(slots=True)
@@ -83,6 +94,7 @@ class Handlers:
         refuse_sends: Callable[[], str],
         send_gate: SendGate,
         reading: BrokerReading,
+        supervisor: Supervisor,
     ) -> None:
         self._store = store
         self._delivery = delivery
@@ -91,7 +103,8 @@ class Handlers:
         self._refuse_sends = refuse_sends
         self._send_gate = send_gate
         self._pull_gate = PullGate()
-        self.polls = LongPolls(clock, on_expired=self._expired, on_due=self.wake)
+        self._supervisor = supervisor
+        self.polls = LongPolls(clock, supervisor, on_expired=self._expired, on_due=self.wake)
         self.counters = HandlerCounters()
         self.addresses = ConsumerAddresses()
         self._cold: set[asyncio.Future[None]] = set()
@@ -120,22 +133,21 @@ class Handlers:
             return
         try:
             handler(connection, frame)
-        except BadChecksum as error:
-            self._bad("bad_crc", connection, str(error))
-            self._refuse(connection, frame)
-        except IllegalName as error:
-            self._bad("illegal_name", connection, str(error))
-            self._refuse(connection, frame)
-        except ProtocolError as error:
-            self._bad("undecodable", connection, str(error))
-            self._refuse(connection, frame)
-        except LimitReached as error:
-            self._bad("limit_reached", connection, str(error))
-            self._refuse(connection, frame)
-        except LogError as error:
-            # The log failed and the node is about to end; whatever this asked for was not done.
-            self._bad("log_failed", connection, str(error))
-            connection.reply(frame, ResponseCode.BROKER_ERROR)
+        except Exception as error:  # noqa: BLE001 - every error ends this request only
+            self._failed(connection, frame, error)
+
+    def _failed(self, connection: Connection, frame: Frame, error: Exception) -> None:
+        """Answer a request that raised. The one place for it: a request may fail at once, when woken or when its read ends.
+
+        An error of the request, a limit or the disk is counted by its reason; any other is an error of ours.
+        """
+        for kind, reason in REASONS.items():
+            if isinstance(error, kind):
+                self._bad(reason, connection, str(error))
+                break
+        else:
+            connection.report(error)
+        self._refuse(connection, frame)
 
     def _bad(self, reason: str, connection: Connection, what: str) -> None:
         self.counters.bad_requests[reason] += 1
@@ -145,7 +157,7 @@ class Handlers:
         """Answer a request that can't be served; a pull late, because its sender asks again at once."""
         code = ResponseCode.NO_MESSAGE if frame.code == Command.PULL_MESSAGE else ResponseCode.BROKER_ERROR
         if frame.code == Command.PULL_MESSAGE and not self._is_stopping:
-            asyncio.get_running_loop().call_later(ERROR_HOLD_SECONDS, connection.reply, frame, code)
+            self._supervisor.later(ERROR_HOLD_SECONDS, "held_refusal", lambda: connection.reply(frame, code))
         else:
             connection.reply(frame, code)
 
@@ -308,16 +320,17 @@ class Handlers:
             return
         log = self._store.log
         size = max(cold.size, min(COLD_READ_BYTES, log.written_end - cold.offset))
-        future = asyncio.get_running_loop().run_in_executor(None, log.warm, cold.offset, size)
+
+        async def warm() -> None:
+            await asyncio.get_running_loop().run_in_executor(None, log.warm, cold.offset, size)
+
+        future = self._supervisor.background("cold_read", warm())
         self._cold.add(future)
 
         def read(done: "asyncio.Future[None]") -> None:
             self._cold.discard(done)
             if done.cancelled() or pull.connection.is_closed:
                 return
-            error = done.exception()
-            if error is not None:
-                logger.warning("a pull's messages at log offset %d could not be read: %s", cold.offset, error)
             try:
                 if self._pull_gate:
                     # The policy may have changed since.
@@ -328,9 +341,8 @@ class Handlers:
                         self._pause(pull)
                         return
                 answer = self._delivery.pull(pull.request, cached_only=False)
-            except (ProtocolError, LimitReached, LogError) as failure:
-                self._bad("cold_pull", pull.connection, str(failure))
-                self._refuse(pull.connection, pull.frame)
+            except Exception as failure:  # noqa: BLE001 - every error ends this request only
+                self._failed(pull.connection, pull.frame, failure)
                 return
             if answer.raws:
                 self._answer(pull, answer)
@@ -359,10 +371,9 @@ class Handlers:
     def _try_safely(self, pull: ParkedPull) -> bool:
         try:
             return self._try(pull, is_new=False)
-        except (ProtocolError, LimitReached, LogError) as error:
-            self._bad("held_pull", pull.connection, str(error))
+        except Exception as error:  # noqa: BLE001 - every error ends this request only
             self.polls.done(pull)
-            self._refuse(pull.connection, pull.frame)
+            self._failed(pull.connection, pull.frame, error)
             return True
 
     def _expired(self, pull: ParkedPull) -> None:

@@ -8,11 +8,13 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from qmq.clock import Clock
 from qmq.net.server import Connection
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.frames import Frame
+from qmq.supervisor import Supervisor
 
 HELD_PULLS_MAX = 50_000
 """Most pulls parked on one node; beyond it a pull is answered at once with nothing, as if its time were up."""
@@ -34,6 +36,7 @@ class LongPolls:
     """Parked pulls by subject, oldest first."""
 
     clock: Clock
+    supervisor: Supervisor
     on_expired: Callable[[ParkedPull], None]
     on_due: Callable[[str], None]
     """A subject's retried messages became due."""
@@ -103,21 +106,27 @@ class LongPolls:
             self._timer.cancel()
         self._timer_at = self._deadlines[0][0]
         delay = max(0.0, self._timer_at - self.clock.monotonic())
-        self._timer = asyncio.get_running_loop().call_later(delay, self._tick)
+        self._timer = self.supervisor.later(delay, "long_poll_timer", self.check)
 
-    def _tick(self) -> None:
+    def check(self) -> None:
+        """Answer what is due. The timer calls it, and once a second a job, so that no deadline rests on one timer."""
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer, self._timer_at = None, float("inf")
         now = self.clock.monotonic()
         while self._deadlines and self._deadlines[0][0] <= now:
             when, _, what = heapq.heappop(self._deadlines)
-            if isinstance(what, str):
-                if self._due.get(what) == when:
-                    del self._due[what]
-                    self.on_due(what)
-            elif not what.is_done:
-                self._forget(what)
-                self.on_expired(what)
+            self.supervisor.call("long_poll", partial(self._end_wait, when, what))
         self._arm()
+
+    def _end_wait(self, when: float, what: ParkedPull | str) -> None:
+        if isinstance(what, str):
+            if self._due.get(what) == when:
+                del self._due[what]
+                self.on_due(what)
+        elif not what.is_done:
+            self._forget(what)
+            self.on_expired(what)
 
     def _forget(self, pull: ParkedPull) -> None:
         waiting = self._parked.get(pull.request.subject)

@@ -31,6 +31,7 @@ from qmq.errors import LogError, QmqError
 from qmq.protocol.codes import ClientType, Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, decode_send_response
 from qmq.protocol.names import is_subject_refusal
+from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.delay.delivery")
 
@@ -136,7 +137,6 @@ class Delivery:
 
     Args:
         observe: called with the lateness in seconds of each delivered message: from its due time to the broker's answer.
-        on_failed: called once when delivering can't go on.
     """
 
     def __init__(
@@ -146,6 +146,7 @@ class Delivery:
         clock: TrustedClock,
         session: MetaSession,
         pool: Pool,
+        supervisor: Supervisor,
         *,
         observe: Callable[[float], None],
         backoff: Backoff = BACKOFF,
@@ -156,6 +157,7 @@ class Delivery:
         self._clock = clock
         self._session = session
         self._pool = pool
+        self._supervisor = supervisor
         self._observe = observe
         self._breaker = Breaker(backoff)
         self._backoff = backoff
@@ -441,7 +443,7 @@ class Delivery:
 
     def _start(self, items: list[Item], route: BrokerGroupRoute) -> None:
         self._in_flight[route.name] = self._in_flight.get(route.name, 0) + 1
-        task = asyncio.get_running_loop().create_task(self._send(items, route))
+        task = self._supervisor.background("delivery_batch", self._send(items, route))
         self._tasks.add(task)
 
         def ended(done: "asyncio.Task[None]") -> None:

@@ -34,6 +34,7 @@ from qmq.protocol.extensions import encode_fields
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, decode_raw
 from qmq.protocol.scan import BadChecksum, Run, scan_batch
+from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.delay.handlers")
 
@@ -75,8 +76,10 @@ class Handlers:
         delay_max_ms: int,
         unwritten_bytes_max: int,
         reading: DelayReading,
+        supervisor: Supervisor,
     ) -> None:
         self._store = store
+        self._supervisor = supervisor
         self._pending = pending
         self._committer = committer
         self._clock = clock
@@ -202,13 +205,13 @@ class Handlers:
                 self._bad(error.code, connection, str(error))
                 connection.reply(frame, ResponseCode.BROKER_ERROR)
 
-        task = asyncio.get_running_loop().create_task(answer())
+        task = self._supervisor.background("query", answer())
         self._queries.add(task)
 
         def ended(done: "asyncio.Task[None]") -> None:
             self._queries.discard(done)
+            work.close()
             if not done.cancelled() and done.exception() is not None:
-                logger.error("a question failed in an unforeseen way", exc_info=done.exception())
                 connection.reply(frame, ResponseCode.BROKER_ERROR)
 
         task.add_done_callback(ended)

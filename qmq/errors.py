@@ -66,6 +66,12 @@ class CriticalTaskFailed(QmqError):
     code = "process.critical_task_failed"
 
 
+class CommitNotApplied(QmqError):
+    """A commit is on disk and could not be applied in memory. `__cause__` is the exception. The process must end."""
+
+    code = "process.commit_not_applied"
+
+
 # --- log ------------------------------------------------------------------------------------------------------------
 
 

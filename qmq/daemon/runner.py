@@ -95,7 +95,7 @@ def run_daemon(main: Callable[[asyncio.Event], Awaitable[None]]) -> int:
         # Foreseen: a port that is taken, a disk that refuses. One line says it all.
         logging.getLogger("qmq").critical("the process ends: %s", error)
         return FAILED
-    except Exception:
-        logging.getLogger("qmq").exception("the process ends")
+    except Exception as error:
+        logging.getLogger("qmq").exception("the process ends: %s: %s", type(error).__name__, error)
         return FAILED
     return 0

@@ -17,7 +17,7 @@ from qmq.client.nodes import NodeAdmin, NodeRefused
 from qmq.clock import ManualClock
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.messages import Message
-from tests.support.in_process import Client, connected, message, running_broker
+from tests.support.in_process import Client, connected, message, run_jobs, running_broker
 from tests.support.waiting import eventually_async, within
 
 START_MS = 1_700_000_000_000
@@ -448,7 +448,7 @@ async def test_a_message_that_retention_took_is_expired_for_who_never_pulled_it(
         await client.ack(0, 0)
         clock.advance(2 * 3600)
         await client.send(message(7777))
-        broker._tick()
+        await run_jobs(broker)
         page = await admin.trace("orders", 0)
         assert page["message"] is None
         assert {group["group"]: group["state"] for group in page["groups"]} == {"g": "acked", "late": "expired"}

@@ -24,7 +24,7 @@ from qmq.protocol.commands import TagFilter
 from qmq.protocol.extensions import Fields, LeaveGroupRequest
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.reading import ListRangesRequest, RangesPage, ReadRequest, SubjectRange
-from tests.support.in_process import connected, message, running_broker
+from tests.support.in_process import connected, message, run_jobs, running_broker
 from tests.support.waiting import eventually_async
 
 T = TypeVar("T")
@@ -151,7 +151,7 @@ async def test_a_hole_that_retention_made_is_seen(tmp_path: Path) -> None:
         await eventually_async(
             lambda: broker.checkpoints.saved > 0 and broker.checkpoints.last_position.offset > 2 << 20
         )
-        broker._tick()
+        await run_jobs(broker)
         page = (await read(broker, lambda r: list(r.index("orders", 0, 121))))[0]
         subject = broker.store.subjects["orders"]
         assert page.first == page.begin == subject.begin > 30
