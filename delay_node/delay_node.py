@@ -137,7 +137,7 @@ class DelayNode(Node):
 
     async def serving(self) -> None:
         if self.options.meta:
-            self.session.start()
+            self.session.start(self.supervisor)
         self._delivering = self.supervisor.critical("delivery", self.delivery.run())
 
     async def stopping(self) -> None:
