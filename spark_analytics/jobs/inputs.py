@@ -82,7 +82,15 @@ class Inputs:
     @cached_property
     def lag(self) -> DataFrame:
         """Rows of `lag` at every step that the window is whole steps of."""
-        made = lag(self.stored, self.progress, self.state, self.runs, window=self.window, steps=self.steps(SHORT_STEPS))
+        made = lag(
+            self.stored,
+            self.progress,
+            self.state,
+            self.runs,
+            window=self.window,
+            steps=self.steps(SHORT_STEPS),
+            ranges=self.states.begins(self.window.from_ms, self.window.to_ms),
+        )
         return self._keep(made)
 
     @cached_property

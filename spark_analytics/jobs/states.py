@@ -39,7 +39,7 @@ SAMPLED_RANGES = StructType(
 )
 """What a subject kept on a broker group at a moment: consume sequences [begin, end)."""
 RANGES_LOOKBACK_MS = 2 * HOUR_MS
-"""So far back a sample, of which there is one an hour, still says what is kept."""
+"""How far before a window samples of what is kept are read; further, up to the last sampled hour, where none was taken in it."""
 LATEST = "latest"
 """How the log of group_state names the last moment that a state is known of: also one at which there was no group yet."""
 
@@ -118,8 +118,10 @@ class States:
         return tail.where(~is_meant).unionByName(stored_seconds(earlier))
 
     def begins(self, from_ms: int, to_ms: int) -> DataFrame:
-        """RANGES without bytes: the samples of a time and of RANGES_LOOKBACK_MS before it."""
-        found = self._lake.read("ranges", SAMPLED_RANGES, from_ms - RANGES_LOOKBACK_MS, to_ms)
+        """RANGES without bytes: the samples taken in [from, to), and the last ones before it."""
+        hours = (hour_of(item.partition) for item in self._lake.snapshot("ranges").files.values())
+        last_ms = max((hour for hour in hours if hour <= from_ms), default=from_ms)
+        found = self._lake.read("ranges", SAMPLED_RANGES, min(last_ms, from_ms - RANGES_LOOKBACK_MS), to_ms)
         at_ms, no_bytes = F.unix_millis("sampled_at").alias("at_ms"), F.lit(None).cast("long").alias("stored_bytes")
         return found.select("broker_group", "subject", at_ms, "begin", "end", no_bytes)
 

@@ -55,7 +55,8 @@ def lag(
         state: GROUP_STATE at the window's beginning.
         runs: RUNS of the same progress, state and window.
         window: whole steps, not beyond the watermark.
-        ranges: RANGES, where retention's doing is sampled; without them what retention removes counts until the group moves.
+        ranges: RANGES up to the window's end, with the last samples before it; without them, messages that retention removed
+            count until the group moves.
     """
     check_steps(window, steps)
     before = window.from_ms // SECOND_MS - 1
