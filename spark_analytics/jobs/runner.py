@@ -158,7 +158,7 @@ class Runner:
             self._lake.append("ranges", local_frame(spark, ranges, SAMPLED_RANGES).coalesce(1))
         holes = f"{self._lake.root}/{HOLES_FOLDER}"
         source = {**self._asked.source, "on_gap": "record", "holes": holes}
-        found = ingest(self._lake, source, groups, now_ms=now_ms, say=lambda text: self._say(f"ingest: {text}"))
+        found = ingest(self._lake, source, groups, say=lambda text: self._say(f"ingest: {text}"))
         lost = self._holes(holes, now_ms)
         self.report.rows_read += sum(found.rows.values())
         self.report.holes = lost

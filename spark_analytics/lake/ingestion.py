@@ -14,6 +14,7 @@ from spark_analytics.lake.files import LakeError
 from spark_analytics.lake.lake import Lake
 from spark_analytics.lake.log import Batch, Change
 from spark_analytics.lake.tables import STREAMED
+from spark_analytics.source.offsets import complete_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,25 +42,28 @@ def ingest(
     source: Mapping[str, str],
     broker_groups: Iterable[str],
     *,
-    now_ms: int,
     tables: Iterable[str] = STREAMED,
     source_format: str = SOURCE,
+    complete: Callable[[str], Mapping[str, int]] = complete_ms,
     say: Callable[[str], None] = lambda text: None,
 ) -> Ingested:
-    """Read what nodes have and the lake has not, of these tables side by side, and move their watermarks up to now.
+    """Read what nodes have and the lake has not, of these tables side by side, and advance their watermarks.
+
+    A broker group's watermark is the time of its own node, as of when the node listed what it holds: rows are compared with it, and
+    they carry that node's time.
 
     Args:
         source: options of the data source, without `table`.
         broker_groups: whose rows these are; all of them have to answer, or nothing is said to be complete.
-        now_ms: when this began, in ms since the epoch: what was stored before is read.
         source_format: the data source's name.
+        complete: up to when (ms since the epoch) each broker group is read at an offset of the stream, which is given as JSON.
         say: told of each batch.
 
     Raises:
         LakeError: a table of the lake can't take rows; LakeBusy: somebody else fills it.
         StreamingQueryException: a node can't be read; batches before that are in the lake, and the next call goes on behind them.
     """
-    watermarks = dict.fromkeys(sorted(broker_groups), now_ms)
+    groups = sorted(broker_groups)
     found, failures = Ingested(), list[Exception]()
     queries: dict[str, StreamingQuery] = {}
     try:
@@ -80,8 +84,9 @@ def ingest(
                 say(f"{table}: started again, its Python process was not there in time")
                 settle_checkpoint(lake, table)
                 queries[table] = _start(lake, table, source, source_format, found, failures, say)
-            base = lake.snapshot(table)
-            lake.commit(table, base, Change(watermarks=watermarks))
+            reached = complete(_offset(lake, table))
+            watermarks = {group: reached[group] for group in groups if group in reached}
+            lake.commit(table, lake.snapshot(table), Change(watermarks=watermarks))
     finally:
         for query in queries.values():
             with suppress(Exception):  # it has ended, or the session has
@@ -120,6 +125,19 @@ def _is_whole(lake: Lake, path: str) -> bool:
         return version.startswith(b"v") and isinstance(json.loads(rest), dict)
     except (FileNotFoundError, ValueError):
         return False
+
+
+def _offset(lake: Lake, table: str) -> str:
+    """The offset behind the last batch that a table has, as JSON; an empty one before the first batch."""
+    batch = lake.snapshot(table).batch
+    if batch is None:
+        return "{}"
+    path = f"{lake.checkpoint(table)}/offsets/{batch.number}"
+    try:
+        # A version, what Spark knows of the batch, then a line for each source.
+        return lake.files.read(path).decode().splitlines()[2]
+    except (FileNotFoundError, IndexError) as error:
+        raise LakeError(f"{lake.root}/{path} can't be read: {error}") from error
 
 
 def stream_id(lake: Lake, table: str) -> str:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 STAGING_FOLDER = "_staging"
 CHECKPOINTS_FOLDER = "_checkpoints"
 WATERMARK_SECONDS = 120
-"""How late rows may be: what a node stored before it was read less this long ago may be missing from what was read (rows are seen
-once they are synced), and clocks of nodes and of this machine may be apart by this much."""
+"""How late rows may be: a row that a node stored less than this long before it was read may be missing from what was read, as rows
+are visible once they are synced, and the node's clock may step back by this much."""
 COMPACT_AFTER = timedelta(hours=1)
 """How long after its end an hour is compacted: late rows come before, as a rule."""
 COMPACTED_BYTES = 128 << 20

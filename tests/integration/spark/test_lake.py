@@ -349,7 +349,11 @@ def arrivals(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[[int, int
 
 def take_in(lake: Lake, tmp_path: Path, now_ms: int = NINE, **values: Any) -> int:
     source = {"path": str(tmp_path / "node"), "maxFilesPerTrigger": "1"}
-    found = ingest(lake, source, ["g1"], now_ms=now_ms, tables=("index",), source_format="parquet", **values)
+
+    def complete(offset: str) -> dict[str, int]:
+        return {"g1": now_ms}
+
+    found = ingest(lake, source, ["g1"], tables=("index",), source_format="parquet", complete=complete, **values)
     return found.rows["index"]
 
 
@@ -439,9 +443,7 @@ def test_a_stream_whose_python_is_slow_to_call_back_is_started_again(
     with monkeypatch.context() as patched:
         patched.setattr(spark.sparkContext, "pythonExec", str(slow))
         register(spark)
-        found = ingest(
-            lake, {"metaserver": shop.system.meta_url}, ["g1", "g2"], now_ms=NINE, tables=("index",), say=said.append
-        )
+        found = ingest(lake, {"metaserver": shop.system.meta_url}, ["g1", "g2"], tables=("index",), say=said.append)
     register(spark)
     assert seen.exists()
     assert said[0] == "index: started again, its Python process was not there in time"

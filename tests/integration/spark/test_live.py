@@ -1,7 +1,6 @@
 """From real nodes to summary tables: what was sent, acked, given up and delayed is what pages show."""
 
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -16,13 +15,16 @@ from qmq.sync import Consumer, Producer
 from spark_analytics.jobs.catalog import ORDER
 from spark_analytics.jobs.runner import Asked, Report, Runner
 from spark_analytics.lake import Lake
+from spark_analytics.lake.log import Change, now_ms
+from spark_analytics.lake.tables import STREAMED
+from tests.integration.spark.shop import Shop
 from tests.support.processes import System
 from tests.support.whole import in_whole_spark_runs
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 LATER_MS = 2 * 3_600_000
-"""So far ahead the jobs' clock is: the hour is over for them, and complete."""
+"""So far ahead the jobs' clock is, and so far watermarks are moved: the hour is over for them, and complete."""
 SENT = 300
 
 
@@ -44,10 +46,19 @@ def sums(table: str, column: str, **wanted: Any) -> Any:
 
 
 def run(lake: Lake, nodes: System, jobs: tuple[str, ...]) -> Report:
-    report = Runner(
-        lake, Asked({"metaserver": nodes.meta_url}), say=print, now_ms=lambda: int(time.time() * 1000) + LATER_MS
-    ).run(jobs)
-    assert not report.failed, report.failed
+    def part(names: Iterable[str]) -> Report:
+        asked = Asked({"metaserver": nodes.meta_url})
+        report = Runner(lake, asked, say=print, now_ms=lambda: now_ms() + LATER_MS).run(names)
+        assert not report.failed, report.failed
+        return report
+
+    read = part(["ingest"])
+    for table in STREAMED:
+        base = lake.snapshot(table)
+        later = {group: at_ms + LATER_MS for group, at_ms in base.watermarks.items()}
+        lake.commit(table, base, Change(watermarks=later))
+    report = part([name for name in jobs if name != "ingest"])
+    report.rows_read += read.rows_read
     return report
 
 
@@ -88,6 +99,20 @@ def assert_counted(done: Done) -> None:
     assert sums("subject_rates", "sent_messages", subject="orders") == SENT
     assert sums("group_rates", "acked_messages", subject="orders", group="billing") == done.settled
     assert sums("failures", "messages", subject="orders", kind="dead_letter") == done.given_up
+
+
+def test_rows_are_complete_up_to_the_nodes_own_time(spark: SparkSession, shop: Shop, tmp_path: Path) -> None:
+    """By this machine's clock, which is ahead of the nodes' here, they would seem complete before they are."""
+    lake = Lake(spark, str(tmp_path / "lake"))
+    before_ms = now_ms()
+    report = Runner(lake, Asked({"metaserver": shop.system.meta_url}), now_ms=lambda: now_ms() + LATER_MS).run(
+        ["ingest"]
+    )
+    assert not report.failed, report.failed
+    for table in STREAMED:
+        watermarks = lake.snapshot(table).watermarks
+        assert set(watermarks) == {"g1", "g2"}
+        assert all(before_ms <= at_ms <= now_ms() for at_ms in watermarks.values()), table
 
 
 @in_whole_spark_runs
