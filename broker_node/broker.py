@@ -77,7 +77,15 @@ class Broker(Node):
             self.clock,
             self.refuse_sends,
             self.send_gate,
-            BrokerReading(self.store, self.committer, self.clock, self.read_gate, options.group, self.node_id),
+            BrokerReading(
+                self.store,
+                self.committer,
+                self.clock,
+                self.read_gate,
+                options.group,
+                self.node_id,
+                self.incarnation,
+            ),
         )
         self.handlers.apply(self.policy)
         self.subject_retention = SubjectRetention(self.store, options.retention_hours)
