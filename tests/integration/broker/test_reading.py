@@ -481,11 +481,12 @@ async def test_a_history_that_is_another_one_can_be_told(tmp_path: Path) -> None
 
 async def test_ranges_report_the_incarnation_of_the_data_folder(tmp_path: Path) -> None:
     async def incarnation(folder: Path) -> str:
-        folder.mkdir(exist_ok=True)
         async with running_broker(folder, read_bytes_per_second=0) as broker:
             (page,) = await read(broker, lambda r: list(r.range_pages()))
             return page.incarnation
 
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
     first = await incarnation(tmp_path / "a")
     assert first
     assert await incarnation(tmp_path / "a") == first, "a restart keeps it"
