@@ -187,12 +187,12 @@ def advance(
     left: dict[Key, int] = {}
     behind: set[str] = set()
     is_changed = bool(emptied)
-    for key, place in start.ranges.items():
+    for key, old in start.ranges.items():
         if key[0] not in emptied:
-            places[key] = place
+            places[key] = old
         elif key[2]:
             now = seen.ranges.get(key)
-            places[key] = place.ended(
+            places[key] = old.ended(
                 now.began_at_ms if now is not None and now.began_at_ms >= 0 else seen.read_at_ms[key[0]]
             )
             behind.add(key[0])
@@ -226,20 +226,20 @@ def advance(
         places[key] = place
         if held.end > place.next:
             left[key] = held.end - place.next
-    for key, place in start.ranges.items():
+    for key, old in start.ranges.items():
         broker_group = key[0]
         is_gone = broker_group in seen.read_at_ms and key not in seen.ranges and seen.is_wanted(key)
         if not is_gone or broker_group in emptied:
             continue
         if not key[2] or (
-            place.forgotten_at_ms and seen.read_at_ms[broker_group] > place.forgotten_at_ms + FORGOTTEN_KEPT_MS
+            old.forgotten_at_ms and seen.read_at_ms[broker_group] > old.forgotten_at_ms + FORGOTTEN_KEPT_MS
         ):
             del places[key]
-        elif not place.forgotten_at_ms:
+        elif not old.forgotten_at_ms:
             if lost is None:
-                raise _was_forgotten(key, place)
-            lost.forgotten(key, place)
-            places[key], is_changed = place.forgotten(seen.read_at_ms[broker_group]), True
+                raise _was_forgotten(key, old)
+            lost.forgotten(key, old)
+            places[key], is_changed = old.forgotten(seen.read_at_ms[broker_group]), True
     if len(places) > RANGES_MAX:
         raise StreamError(
             f"{len(places)} ranges, one stream keeps {RANGES_MAX}: share the subjects between several (option subjects)",
