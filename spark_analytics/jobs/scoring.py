@@ -30,7 +30,11 @@ def score_rows(window: Window, steps: Sequence[int]) -> list[Row]:
     """Rows of `forecast_scores` for the steps of a window, which is whole steps. Steps without cases have no row."""
     cases: Counter[tuple[str, int]] = Counter()
     held: Counter[tuple[str, int]] = Counter()
-    for scored, of_kind in ((Scored.DRAIN, _drain_cases(window)), (Scored.DISK, _disk_cases(window))):
+    forecasts: tuple[tuple[str, Iterator[Case]], ...] = (
+        (Scored.DRAIN, _drain_cases(window)),
+        (Scored.DISK, _disk_cases(window)),
+    )
+    for scored, of_kind in forecasts:
         for case in of_kind:
             cases[scored, case.hour_ms] += 1
             held[scored, case.hour_ms] += case.is_held

@@ -193,7 +193,7 @@ class _States:
         end = by_second.held_until(stored.seconds, np.maximum.accumulate(stored.end_sequences), first, count, 0)
         begin = by_second.held_until(stored.range_seconds, np.maximum.accumulate(stored.range_begins), first, count, 0)
         # From the first message of a new incarnation on, everything that the broker group held before it is gone.
-        begin = np.maximum(begin, end - end % SEQUENCES_PER_INCARNATION)
+        begin = np.maximum(begin, end & -SEQUENCES_PER_INCARNATION)
         none = np.zeros(0, dtype=np.int64)
         moved_at, moved_to = (none, none) if part.moved is None else (_longs(part.moved, "a"), _longs(part.moved, "b"))
         if part.is_retry and len(stored.seconds) and (not len(moved_at) or stored.seconds[0] < moved_at[0]):

@@ -104,7 +104,8 @@ def test_a_day_at_once_fills_every_table_and_again_the_same(lake: Lake, day: Day
     assert report.watermark_ms == end
     at_once = published()
     for table in TABLES:
-        if table not in ("delayed_load", "anomalies"):
+        # Of a day's forecasts and values none is compared with a later one, or with earlier days, yet.
+        if table not in ("delayed_load", "anomalies", "forecast_scores"):
             assert {row["step_seconds"] for row in at_once[table]} == {
                 step.seconds for step in TABLES[table].model.steps
             }
@@ -119,7 +120,7 @@ def test_a_day_at_once_fills_every_table_and_again_the_same(lake: Lake, day: Day
     for found in runs:
         assert found.state == RunState.SUCCEEDED
         assert found.tables == sorted(JOBS[found.job].tables)
-        assert (found.rows_read or 0) > 0 or found.job == "anomalies"
+        assert (found.rows_read or 0) > 0 or found.job in ("anomalies", "scores")
         assert found.watermark_at == datetime.fromtimestamp(end / 1000, UTC)
         assert found.finished_at is not None
     assert sum(found.rows_written or 0 for found in runs) == report.rows_written == sum(map(len, at_once.values()))
