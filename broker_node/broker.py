@@ -80,7 +80,15 @@ class Broker(Node):
             self.clock,
             self.refuse_sends,
             self.send_gate,
-            BrokerReading(self.store, self.committer, self.clock, self.read_gate, options.group, self.node_id),
+            BrokerReading(
+                self.store,
+                self.committer,
+                self.clock,
+                self.read_gate,
+                options.group,
+                self.node_id,
+                self.incarnation,
+            ),
             self.supervisor,
             self.message_bytes_max,
         )

@@ -82,6 +82,8 @@ class Node(ABC):
         self._is_started = False
         self._is_ready = False
         self._is_closed = False
+        self.incarnation = ""
+        """Identifies the data folder (`DataDir.incarnation`); "" until it is open."""
         self._data_dir: DataDir | None = None
         self._stop_membership = asyncio.Event()
         self._membership_task: asyncio.Task[None] | None = None
@@ -144,6 +146,7 @@ class Node(ABC):
         budget = file_budget(options.connections_max)
         owner = DataDirOwner(self.kind, options.group, self.node_id)
         self._data_dir = DataDir.open(options.data_dir, owner, self.disk)
+        self.incarnation = self._data_dir.incarnation
         began = time.perf_counter()
         self._load_policy()
         self.log = self.open_store(budget)

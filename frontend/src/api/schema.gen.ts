@@ -2947,6 +2947,8 @@ export interface components {
             finished_at: string | null;
             /** Format: date-time */
             watermark_at: string | null;
+            /** @description broker groups whose rows are missing in what it published */
+            missing: string[];
         };
         /** @description One run of an analytics job. */
         RunRow: {
@@ -2966,6 +2968,12 @@ export interface components {
             tables: string[];
             rows_read: string | null;
             rows_written: string | null;
+            /** @description broker groups that could not be read: their rows are missing in what the run published */
+            missing: string[];
+            /** @description rows read that came after their steps were published: these are computed again */
+            late_rows: string | null;
+            /** @description stretches that nodes had deleted before they were read */
+            holes: string | null;
             error: string;
             /** Format: date-time */
             started_at: string;
@@ -2987,6 +2995,39 @@ export interface components {
          * @enum {string}
          */
         ScopesEnum: "read" | "messages" | "operate" | "admin";
+        /** @description How forecasts or anomaly flags of the last days turned out. */
+        ScoreRow: {
+            /**
+             * @description drain_forecasts, disk_forecasts: forecasts that came due, held where the truth lay in the interval; anomalies: values compared, held where they were not flagged; anomaly_flags: flags, held where the next hour was flagged as well
+             *
+             *     * `drain_forecasts` - drain_forecasts
+             *     * `disk_forecasts` - disk_forecasts
+             *     * `anomalies` - anomalies
+             *     * `anomaly_flags` - anomaly_flags
+             */
+            scored: components["schemas"]["ScoredEnum"];
+            days: number;
+            cases_count: number;
+            held_count: number;
+            /**
+             * Format: double
+             * @description null: not yet verified, there are too few cases
+             */
+            held_ratio: number | null;
+            /**
+             * Format: double
+             * @description the share that should hold; null: no target
+             */
+            target_ratio: number | null;
+        };
+        /**
+         * @description * `drain_forecasts` - drain_forecasts
+         *     * `disk_forecasts` - disk_forecasts
+         *     * `anomalies` - anomalies
+         *     * `anomaly_flags` - anomaly_flags
+         * @enum {string}
+         */
+        ScoredEnum: "drain_forecasts" | "disk_forecasts" | "anomalies" | "anomaly_flags";
         /** @description Which letters: those named, or all. */
         SelectionRequest: {
             /** @description by broker group */
@@ -3139,6 +3180,14 @@ export interface components {
             kept_since: string;
             /** @description that made these rows, and the last that filled the table; newest first */
             runs: components["schemas"]["RunOfRows"][];
+            /** @description broker groups that could not be read when these runs were made */
+            missing: string[];
+            /** @description stretches that nodes had deleted before they were read, found from from_at to to_at */
+            holes: number;
+            /** @description rows that came after their steps were published, found from from_at to to_at; they are computed again */
+            late_rows: number;
+            /** @description how forecasts or flags of this table turned out; empty: it has none */
+            scores: components["schemas"]["ScoreRow"][];
             /** @description `at` (the step's beginning), `run`, and the table's columns; null is what could not be measured */
             results: {
                 [key: string]: unknown;
@@ -5185,6 +5234,8 @@ export interface operations {
                 ordering?: string;
                 /** @description only rows that this run made; where the table has it */
                 run?: string;
+                /** @description exactly this; where the table has it */
+                scored?: string;
                 /** @description auto: the finest that is kept so long and has 1000 points or fewer in the range. */
                 step?: "auto" | "day" | "hour" | "minute" | "ten_minutes";
                 /** @description exactly this; where the table has it */
@@ -5196,7 +5247,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                table: "anomalies" | "consumer_shares" | "delayed_load" | "disk_forecasts" | "drain_forecasts" | "failures" | "group_rates" | "group_skew" | "lag" | "latencies" | "subject_rates" | "team_capacity";
+                table: "anomalies" | "consumer_shares" | "delayed_load" | "disk_forecasts" | "drain_forecasts" | "failures" | "forecast_scores" | "group_rates" | "group_skew" | "lag" | "latencies" | "subject_rates" | "team_capacity";
             };
             cookie?: never;
         };

@@ -477,3 +477,17 @@ async def test_a_history_that_is_another_one_can_be_told(tmp_path: Path) -> None
         await client.begin()
         (group,) = (await ranges(broker))["orders"].groups
         assert (group.begin, group.end, group.began_at_ms) == (0, 1, begun + 5000)
+
+
+async def test_ranges_report_the_incarnation_of_the_data_folder(tmp_path: Path) -> None:
+    async def incarnation(folder: Path) -> str:
+        async with running_broker(folder, read_bytes_per_second=0) as broker:
+            (page,) = await read(broker, lambda r: list(r.range_pages()))
+            return page.incarnation
+
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    first = await incarnation(tmp_path / "a")
+    assert first
+    assert await incarnation(tmp_path / "a") == first, "a restart keeps it"
+    assert await incarnation(tmp_path / "b") != first, "an empty folder gets another one"
