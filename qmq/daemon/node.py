@@ -178,6 +178,7 @@ class Node(ABC):
             supervisor=self.supervisor,
         )
         self._measure_disk()
+        self.checkpoints.start()
         self.committer.start()
         await self.before_serving()
         await self.server.start()
@@ -187,7 +188,6 @@ class Node(ABC):
         await self.serving()
         self.supervisor.every(JOB_SECONDS, "disk_space", self._measure_disk, is_vital=True)
         self.start_jobs()
-        self.checkpoints.start()
         if options.meta:
             self.membership = Membership(
                 options.meta, self._registration, self._registered, self.take_policy, self.clock, self.supervisor

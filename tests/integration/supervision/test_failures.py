@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from broker_node.actions import StartReason
+from broker_node.broker import Broker
 from qmq.errors import ConnectionLost
 from qmq.protocol.commands import PullRequest
 from tests.support.in_process import connected, message, running_broker, small_system
@@ -69,4 +71,15 @@ async def test_a_held_pull_whose_read_fails_does_not_hold_up_other_clients_answe
             assert await within(sender.send(message(1)), 5) == {}
             assert await within(pull, 5) == (-1, [])
         assert broker.handlers.counters.bad_requests == {"unreadable": 1}
+        broker.failure.check()
+
+
+async def test_a_checkpoint_may_be_due_before_the_node_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def store_something(broker: Broker) -> None:
+        broker.store.start_group(broker.store.subject("orders"), "g", "", 0, False, StartReason.RESET)
+        await broker.committer.drain()
+
+    monkeypatch.setattr(Broker, "before_serving", store_something)
+    async with running_broker(tmp_path, checkpoint_bytes=1) as broker:
+        await eventually_async(lambda: broker.checkpoints.saved == 1)
         broker.failure.check()
