@@ -198,10 +198,11 @@ def _pieces(task: Task, reader: NodeReader, one: Range, names: pa.StringArray) -
 
 
 def _shift(page: Page, base: int, *names: str) -> None:
-    """Add a number to columns, where the page has them."""
+    """Add a number to columns, where the page has them; -1 stands for no place, and stays."""
     for name in names:
         if base and name in page.columns:
-            page.columns[name] = pc.add(page.columns[name], base)
+            column = page.columns[name]
+            page.columns[name] = pc.if_else(pc.less(column, 0), column, pc.add(column, base))
 
 
 def _chosen(task: Task, page: Page) -> Page:
