@@ -25,7 +25,7 @@ from qmq.daemon.node import Node
 from qmq.log.disk import Disk
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
-from qmq.log.retention import SegmentAge, keep_from
+from qmq.log.retention import keep_from
 from qmq.net.server import Connection
 from qmq.protocol.codes import Role
 from qmq.protocol.frames import Frame
@@ -176,15 +176,8 @@ class Broker(Node):
 
     def _retain(self) -> None:
         log = self.store.log
-        infos = log.segments()
-        if len(infos) < 2:
-            return
-        newest = self.store.segment_newest_ms
-        ages = [
-            SegmentAge(info.base, info.end, newest.get(info.base)) for info in infos if info.base <= log.written_end
-        ]
         cut = keep_from(
-            ages,
+            self.store.segment_ages(),
             now_ms=self.clock.wall_ms(),
             keep_ms=round(self.options.retention_hours * 3_600_000),
             keep_bytes=self.options.retention_bytes,
@@ -192,6 +185,6 @@ class Broker(Node):
         )
         gone = log.drop_before(cut)
         for base in gone:
-            newest.pop(base, None)
+            self.store.segment_newest_ms.pop(base, None)
         if gone:
             logger.info("retention: %d segments deleted, the log begins at offset %d", len(gone), log.begin)

@@ -91,6 +91,7 @@ class Replay:
 
     def _action(self, offset: int, kind: int, payload: memoryview) -> None:
         action = decode_action(kind, payload)
+        self._store.note_age(self._segment_base, action.at_ms)
         subject = self._store.subject(action.subject)
         group = subject.groups.get(action.group)
         if group is None:
@@ -160,6 +161,8 @@ def _open_from(
         damage for damage in store.known_damage if damage.begin not in known and damage.end > log.begin
     )
     store.message_log = MessageLog(log)
+    bases = {segment.base for segment in log.segments()}
+    store.segment_newest_ms = {base: at_ms for base, at_ms in store.segment_newest_ms.items() if base in bases}
     for subject in store.subjects.values():
         subject.next_sequence = subject.visible_end
     report = RecoveryReport(

@@ -23,7 +23,7 @@ from qmq.log.index import DenseIndex, HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
 from qmq.log.recovery import Damage
-from qmq.log.segment import SegmentInfo
+from qmq.log.retention import SegmentAge
 from qmq.protocol.scan import Run
 
 logger = logging.getLogger("qmq.broker.store")
@@ -121,12 +121,11 @@ class MessageStore:
     known_damage: list[Damage] = field(default_factory=list)
     """Damage of the log that a checkpoint remembered."""
     segment_newest_ms: dict[int, int] = field(default_factory=dict)
-    """Segment base -> store time of the newest message in it; what retention goes by."""
+    """Segment base -> wall time of the newest record in it, message or action; the age that retention uses."""
     touched: set[Subject] = field(default_factory=set)
     """Subjects that something happened to since rates were last sampled."""
     forgotten: dict[tuple[str, str], DenseIndex] = field(default_factory=dict)
     """(subject, group) -> history of groups removed since the last checkpoint."""
-    _segment: SegmentInfo | None = None
     known_tails: dict[int, Position] = field(default_factory=dict)
     """Last commits of the log's segments that a checkpoint remembered."""
     _unsynced: deque[_Unsynced] = field(default_factory=deque)
@@ -203,6 +202,7 @@ class MessageStore:
         Returns the record's log offset: answers wait until `synced_end` is above it.
         """
         appended = self.message_log.append_run(run, body, subject.next_sequence, stored_at_ms, origin, subject.name)
+        self.note_age(self.log.appended_base, stored_at_ms)
         subject.next_sequence += run.count
         self._unsynced.append(_Unsynced(appended.record_offset, subject, run, appended.entries_offset, stored_at_ms))
         return appended.record_offset
@@ -210,6 +210,7 @@ class MessageStore:
     def act(self, subject: Subject, group: Group, action: Action) -> int:
         """Add an action to the log and apply it; returns the record's log offset."""
         offset = self.message_log.append_action(action)
+        self.note_age(self.log.appended_base, action.at_ms)
         self.apply(subject, group, action, offset, self.clock.monotonic())
         return offset
 
@@ -266,7 +267,6 @@ class MessageStore:
         while unsynced and unsynced[0].record_offset < synced_end:
             item = unsynced.popleft()
             self.index_run(item.subject, item.run, item.entries_offset, item.stored_at_ms)
-            self.note_age(self._segment_base(item.record_offset), item.stored_at_ms)
             touched[item.subject.name] = item.subject
         return list(touched.values())
 
@@ -285,16 +285,10 @@ class MessageStore:
         if index.tail_bytes >= TAIL_FLUSH_BYTES:
             self.flush_index(index)
 
-    def note_age(self, segment_base: int, stored_at_ms: int) -> None:
-        """A segment holds a message of this age."""
-        if stored_at_ms > self.segment_newest_ms.get(segment_base, -1):
-            self.segment_newest_ms[segment_base] = stored_at_ms
-
-    def _segment_base(self, offset: int) -> int:
-        segment = self._segment
-        if segment is None or not segment.base <= offset < segment.end:
-            segment = self._segment = self.log.segment_holding(offset)
-        return segment.base if segment is not None else -1
+    def note_age(self, segment_base: int, at_ms: int) -> None:
+        """Record that a segment holds a record of this wall time, message or action."""
+        if at_ms > self.segment_newest_ms.get(segment_base, -1):
+            self.segment_newest_ms[segment_base] = at_ms
 
     def flush_index(self, index: DenseIndex) -> bool:
         """Write an index's buffered entries; a full disk is counted and tried again later, nothing is lost by it."""
@@ -314,6 +308,13 @@ class MessageStore:
         logger.error("subject %s: message %d fails its checks and is withheld", subject, sequence)
 
     # --- retention -------------------------------------------------------------------------------------------------
+
+    def segment_ages(self) -> list[SegmentAge]:
+        """The log's segments up to the one being written, oldest first, with the wall time of their newest records."""
+        newest, end = self.segment_newest_ms, self.log.written_end
+        return [
+            SegmentAge(info.base, info.end, newest.get(info.base)) for info in self.log.segments() if info.base <= end
+        ]
 
     def adjust_begin(self, subject: Subject) -> None:
         """Forget the entries of messages that left with their log segment."""

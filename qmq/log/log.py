@@ -199,6 +199,11 @@ class SegmentedLog:
         return self._at + (HEADER_BYTES + self._body_bytes if self._record_count else 0)
 
     @property
+    def appended_base(self) -> int:
+        """The base of the segment that the last appended record goes to; the segment may not exist yet."""
+        return self._base
+
+    @property
     def prepared_bytes(self) -> int:
         """Bytes of segments made ahead of need."""
         return sum(info.bytes for info in self._segments.infos() if info.base > self._base)

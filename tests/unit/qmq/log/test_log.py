@@ -249,6 +249,18 @@ def test_segments_go_by_age_or_size_but_never_above_what_is_needed() -> None:
     assert cut(keep_ms=100_000) == 0
 
 
+def test_a_segment_of_unknown_age_is_as_old_as_the_next_newer_one_that_is_known() -> None:
+    def cut(*newest: int | None) -> int:
+        segments = [SegmentAge(n * 10, n * 10 + 10, at_ms) for n, at_ms in enumerate(newest)]
+        return keep_from(segments, now_ms=10_000, keep_ms=5_000, keep_bytes=0, floor=100)
+
+    assert cut(1, None, 2, 3, 9_000) == 40
+    assert cut(None, None, 2, 9_000) == 30
+    assert cut(1, None, 9_000, 9_000) == 10
+    assert cut(1, None, None) == 10
+    assert cut(None, None) == 0
+
+
 def test_a_view_reads_an_index_as_it_was_while_the_index_goes_on() -> None:
     disk = MemoryDisk()
     index = DenseIndex(disk, "index", 4, handles=HandleCache(disk, 2), segment_entries=10)
