@@ -63,6 +63,7 @@ class BrokerAdmin:
         page = [store.subjects[n] for n in names[: min(limit, STATS_SUBJECTS_MAX)] if n in store.subjects]
         lease = broker.options.consumer_lease_seconds
         answer = broker.describe()
+        answer["unreadable_messages"] = len(store.message_log.unreadable)
         policies, is_paused = broker.policy.subjects, broker.handlers.is_paused
         answer["subjects"] = [
             subject_stats(store, broker.rates, subject, lease, policies.get(subject.name, NO_RULES), is_paused)

@@ -184,6 +184,7 @@ class Broker(Node):
             floor=self.checkpoints.floor,
         )
         gone = log.drop_before(cut)
+        self.store.message_log.unreadable.forget_before(log.begin)
         for base in gone:
             self.store.segment_newest_ms.pop(base, None)
         if gone:

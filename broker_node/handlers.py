@@ -308,7 +308,7 @@ class Handlers:
             return
         log = self._store.log
         size = max(cold.size, min(COLD_READ_BYTES, log.written_end - cold.offset))
-        future = asyncio.get_running_loop().run_in_executor(None, log.warm, cold.offset, size)
+        future = asyncio.get_running_loop().run_in_executor(None, self._store.message_log.warm, cold, size)
         self._cold.add(future)
 
         def read(done: "asyncio.Future[None]") -> None:

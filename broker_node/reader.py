@@ -48,13 +48,19 @@ def read_messages(
 def _mend(
     store: MessageStore, subject: Subject, sequences: Sequence[int], index_bytes: bytes, raws: list[memoryview | None]
 ) -> None:
-    """Where a check failed, make the index entry again from the log; what still fails is withheld."""
+    """Where a check failed, make the index entry again from the log; what still fails is withheld.
+
+    A message that the disk can't read is left as it is: its entry may be right.
+    """
     if None not in raws:
         return
+    unreadable = store.message_log.unreadable
     for i, raw in enumerate(raws):
         entry = index_bytes[i * ENTRY_BYTES : (i + 1) * ENTRY_BYTES]
         place = (subject.name, sequences[i])
         if raw is not None or entry == WITHHELD or place in store.withheld:
+            continue
+        if unreadable.is_withheld(ENTRY.unpack(entry)[0]):
             continue
         repaired = repair_entries(store, subject, sequences[i])
         if repaired:

@@ -160,7 +160,7 @@ def _open_from(
     log.damaged += tuple(
         damage for damage in store.known_damage if damage.begin not in known and damage.end > log.begin
     )
-    store.message_log = MessageLog(log)
+    store.message_log = MessageLog(log, clock)
     bases = {segment.base for segment in log.segments()}
     store.segment_newest_ms = {base: at_ms for base, at_ms in store.segment_newest_ms.items() if base in bases}
     for subject in store.subjects.values():

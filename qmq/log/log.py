@@ -1,11 +1,12 @@
 """SegmentedLog: append, commit, read, roll. The package docstring has the format and the life of a log."""
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
-from qmq.errors import LogError
+from qmq.errors import LogError, ReadFailed
 from qmq.log.commit import COMMIT_BYTES_TARGET, RECORD_BYTES_MAX, SealedCommit
 from qmq.log.disk import Buffer, Disk, File
 from qmq.log.record import (
@@ -21,6 +22,8 @@ from qmq.log.record import (
 )
 from qmq.log.recovery import Commit, Damage, Walked, Walker
 from qmq.log.segment import SegmentInfo, Segments
+
+logger = logging.getLogger("qmq.log")
 
 SEGMENT_BYTES = 1 << 30
 """Default size of a segment, as in QMQ, RocketMQ and Kafka."""
@@ -89,6 +92,8 @@ class SegmentedLog:
             tails: as the property of that name was at the checkpoint: segments below `start` are held to it.
 
         Raises:
+            ReadFailed: the disk can't read a place that recovery needs; nothing was changed. It may be an acknowledged
+                commit or a torn one, so it is neither cleared nor passed over.
             LogError: a commit of an unknown format stands in the log.
             OSError: the disk refused.
         """
@@ -115,7 +120,13 @@ class SegmentedLog:
             if tail is None or info.base in self.tails:
                 continue
             self.tails[info.base] = tail
-            if not walker.holds(info.base, tail):
+            try:
+                holds = walker.holds(info.base, tail)
+            except ReadFailed as error:
+                # Its messages are withheld when they are read, as in a running node; the next start compares again.
+                logger.error("the segment at log offset %d can't be compared with its checkpoint: %s", info.base, error)
+                continue
+            if not holds:
                 self.damaged += (Damage(info.base, info.end, "the segment is not as it was left"),)
 
     def _settle(self, walked: Walked) -> None:
@@ -372,13 +383,14 @@ class SegmentedLog:
         """Bytes of the log.
 
         Raises:
-            LogError: they are not kept, or the disk could not give them.
+            ReadFailed: the disk returned an error.
+            LogError: they are not kept.
         """
         file, place = self._segments.locate(offset, size)
         try:
             data = file.pread(size, place)
         except OSError as error:
-            raise LogError(f"log offset {offset}: {error}", code="log.unreadable") from error
+            raise ReadFailed(f"log offset {offset}: {error}") from error
         if len(data) < size:
             raise LogError(f"log offset {offset}: {len(data)} of {size} bytes are there", code="log.unreadable")
         return data
@@ -389,7 +401,7 @@ class SegmentedLog:
         try:
             return file.pread_cached(size, place)
         except OSError as error:
-            raise LogError(f"log offset {offset}: {error}", code="log.unreadable") from error
+            raise ReadFailed(f"log offset {offset}: {error}") from error
 
     def warm(self, offset: int, size: int) -> None:
         """Bring a range into memory, as far as it is kept; from a thread that may wait for the disk."""
@@ -398,9 +410,12 @@ class SegmentedLog:
             self.read(offset, min(size, info.end - offset))
 
     def walk(self, begin: int, visit: Callable[[Commit], None], stop: Callable[[int], bool]) -> tuple[Damage, ...]:
-        """Visit commits again from a segment's base on, until `stop(offset)`; the damage met on the way."""
+        """Visit commits again from a segment's base on, until `stop(offset)`; the damage met on the way.
+
+        Places that the disk can't read count as damage.
+        """
         end = self.written_end
-        walker = Walker(self._segments, visit, stop=lambda offset: offset >= end or stop(offset))
+        walker = Walker(self._segments, visit, stop=lambda offset: offset >= end or stop(offset), skip_unreadable=True)
         return walker.walk(Position(begin, UNKNOWN_CHAIN)).damaged
 
     def segments(self) -> list[SegmentInfo]:

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from qmq.errors import LogError
+from qmq.errors import LogError, ReadFailed
 from qmq.log.disk import Disk, File
 
 NAME_DIGITS = 20
@@ -112,7 +112,7 @@ class Segments:
         try:
             return self.file(info.base), offset - info.base
         except OSError as error:
-            raise LogError(f"the segment of log offset {offset} can't be opened: {error}") from error
+            raise ReadFailed(f"the segment of log offset {offset} can't be opened: {error}") from error
 
     def close(self) -> None:
         """Let go of all files."""

@@ -42,6 +42,7 @@ class MemoryFile:
         self._inode.pending.append((offset, data))
 
     def pread(self, size: int, offset: int) -> bytes:
+        self._disk.read(self._path, offset, size)
         return bytes(self._inode.content[offset : offset + size])
 
     def pread_cached(self, size: int, offset: int) -> bytes | None:
@@ -83,7 +84,8 @@ class MemoryDisk:
     """The shape of `qmq.log.disk.Disk`.
 
     `crash_at` ends the process at that mutation (counted from 0), a write half done. `fail` may return an OSError for a
-    mutation. `lies_about_sync` makes syncs do nothing (a deliberate breakage for the suite to find).
+    mutation, `fail_read` for a read of so many bytes at a place of a file. `lies_about_sync` makes syncs do nothing (a deliberate
+    breakage for the suite to find).
     """
 
     def __init__(self) -> None:
@@ -95,6 +97,8 @@ class MemoryDisk:
         self.steps = 0
         self.crash_at: int | None = None
         self.fail: Callable[[str, str], OSError | None] | None = None
+        self.fail_read: Callable[[str, int, int], OSError | None] | None = None
+        self.reads = 0
         self.lies_about_sync = False
         self.capacity_bytes: int | None = None
 
@@ -110,6 +114,13 @@ class MemoryDisk:
         if error is not None:
             if half is not None:
                 half()
+            raise error
+
+    def read(self, path: str, offset: int, size: int) -> None:
+        """Bytes are about to be read."""
+        self.reads += 1
+        error = self.fail_read(path, offset, size) if self.fail_read is not None else None
+        if error is not None:
             raise error
 
     # --- Disk ------------------------------------------------------------------------------------------------------
