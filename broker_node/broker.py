@@ -8,14 +8,17 @@ from broker_node.checkpointing import BrokerCheckpoints
 from broker_node.delivery import Delivery
 from broker_node.handlers import Handlers
 from broker_node.history_retention import HistoryRetention
+from broker_node.message_log import ColdRead
 from broker_node.metrics import BrokerMetrics
 from broker_node.options import BrokerOptions
+from broker_node.progress import Consumer
 from broker_node.rates import RateTable
 from broker_node.reading import BrokerReading
 from broker_node.recovery import RecoveryReport, groups_with_orphans, open_store
-from broker_node.retry import move_to_retry
+from broker_node.retry import Budget, move_orphans
 from broker_node.stats import rate_counters
-from broker_node.store import StoreLimits
+from broker_node.store import LimitReached, StoreLimits
+from broker_node.subject import Group, Subject
 from broker_node.subject_retention import SubjectRetention
 from qmq.clock import Clock
 from qmq.daemon.admin_http import AdminHttp
@@ -35,7 +38,9 @@ logger = logging.getLogger("qmq.broker")
 SWEEP_SUBJECTS_MAX = 2_000
 """Subjects looked through for silent consumers in one tick; all of them in turn."""
 SWEEP_CONSUMERS_MAX = 100
-"""Consumers settled in one sweep: moving messages takes the event loop's time."""
+"""Consumers settled, or forgotten, in one sweep."""
+SETTLEMENTS_MAX = 1_000
+"""Settlements under way above which a sweep begins no more."""
 
 
 class Broker(Node):
@@ -59,7 +64,12 @@ class Broker(Node):
             self.disk,
             options.data_dir,
             self.clock,
-            limits=StoreLimits(options.subjects_max, options.groups_per_subject_max, options.consumers_per_group_max),
+            limits=StoreLimits(
+                options.subjects_max,
+                options.groups_per_subject_max,
+                options.consumers_per_group_max,
+                options.consumer_in_flight_max,
+            ),
             segment_bytes=options.segment_bytes,
             handles=HandleCache(self.disk, budget.index_files),
         )
@@ -104,26 +114,34 @@ class Broker(Node):
         )
 
     async def before_serving(self) -> None:
-        self._retry_orphans()
+        await self._retry_orphans()
         # What the policy dropped before may be back: files made again, or a checkpoint from before.
         has_more = True
         while has_more:
             has_more = self.subject_retention.tick(0)
             await asyncio.sleep(0)
 
-    def _retry_orphans(self) -> None:
-        """Messages whose assignment was lost with a damaged commit go to their group's retry subject."""
+    async def _retry_orphans(self) -> None:
+        """Messages whose assignment was lost with a damaged commit go to their group's retry subject, slice by slice."""
         for subject, group in groups_with_orphans(self.store):
-            moved = move_to_retry(self.store, subject, group, group.progress.orphans)
-            self.store.counters.orphans += moved
-            group.progress.orphans.clear()
+            moved = 0
+            while group.progress.orphans:
+                try:
+                    moved += move_orphans(self.store, subject, group, Budget(), cached_only=True)
+                except ColdRead as cold:
+                    await asyncio.to_thread(self.store.message_log.warm, cold, cold.size)
+                    moved += move_orphans(self.store, subject, group, Budget(), cached_only=False)
+                except LimitReached as error:
+                    logger.error("messages of a lost assignment can't be retried before the next start: %s", error)
+                    break
+                subject.changed()
+                await self.committer.drain()
             logger.warning(
                 "subject %s, group %s: %d messages of a lost assignment are retried",
                 subject.name,
                 group.progress.group,
                 moved,
             )
-        self.committer.kick()
 
     async def stopping(self) -> None:
         self.handlers.stop()
@@ -162,17 +180,33 @@ class Broker(Node):
                     if silent < lease or settled >= SWEEP_CONSUMERS_MAX:
                         continue
                     if consumer.log.in_flight and not group.progress.broadcast:
-                        settled += 1
-                        logger.info(
-                            "consumer %s of group %s is silent for %.0f s: its %d unacked messages of %s are retried",
-                            consumer.consumer_id, group.progress.group, silent, consumer.log.in_flight, subject.name,
-                        )  # fmt: skip
-                        self.delivery.settle(subject, group, consumer)
+                        settled += self._settle_silent(subject, group, consumer, silent)
                     elif silent >= forget and not consumer.log.in_flight:
                         settled += 1
                         self.delivery.leave(subject, group, consumer)
         if settled:
             self.committer.kick()
+
+    def _settle_silent(self, subject: Subject, group: Group, consumer: Consumer, silent: float) -> bool:
+        """Begin to settle a silent consumer; False when that is under way or not possible."""
+        if len(self.delivery.settlements) >= SETTLEMENTS_MAX:
+            return False
+        in_flight = consumer.log.in_flight
+        try:
+            settlement = self.delivery.settle(subject, group, consumer)
+        except LimitReached as error:
+            logger.warning("consumer %s of group %s is silent and keeps %d messages of %s: %s",
+                consumer.consumer_id, group.progress.group, in_flight, subject.name, error,
+            )  # fmt: skip
+            return False
+        if settlement is None:
+            return False
+        logger.info(
+            "consumer %s of group %s is silent for %.0f s: its %d unacked messages of %s are retried",
+            consumer.consumer_id, group.progress.group, silent, in_flight, subject.name,
+        )  # fmt: skip
+        self.handlers.settlements.run(settlement)
+        return True
 
     def _retain(self) -> None:
         log = self.store.log

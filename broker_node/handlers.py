@@ -14,13 +14,14 @@ from broker_node.message_log import ColdRead
 from broker_node.pull_gate import PullGate
 from broker_node.reading import BrokerReading
 from broker_node.reset import set_position
+from broker_node.settlement import BeingSettled, Settlement, SettlementRunner
 from broker_node.store import LimitReached, MessageStore
 from broker_node.subject import Subject
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
 from qmq.daemon.policy import NodePolicy
 from qmq.daemon.send_gate import Refusal, SendGate, first_of
-from qmq.errors import IllegalName, LogError, ProtocolError
+from qmq.errors import IllegalName, LogError, ProtocolError, QmqError
 from qmq.net.server import Connection
 from qmq.protocol.codes import VERSIONS_SERVED, Command, ConsumeFrom, ResponseCode, SendResult
 from qmq.protocol.commands import (
@@ -65,6 +66,8 @@ class HandlerCounters:
     policy_refused_messages: Counter[str] = field(default_factory=Counter)
     policy_refused_pulls: int = 0
     paused_pulls: int = 0
+    full_pulls: int = 0
+    """Pulls of consumers with as many messages in flight as they may have."""
 
 
 class Handlers:
@@ -94,6 +97,7 @@ class Handlers:
         self.polls = LongPolls(clock, on_expired=self._expired, on_due=self.wake)
         self.counters = HandlerCounters()
         self.addresses = ConsumerAddresses()
+        self.settlements = SettlementRunner(store, committer, on_ended=delivery.settled)
         self._cold: set[asyncio.Future[None]] = set()
         self._is_stopping = False
         self._table: dict[int, Callable[[Connection, Frame], None]] = {
@@ -120,6 +124,8 @@ class Handlers:
             return
         try:
             handler(connection, frame)
+        except BeingSettled as wait:
+            self._after(wait.settlement, connection, frame)
         except BadChecksum as error:
             self._bad("bad_crc", connection, str(error))
             self._refuse(connection, frame)
@@ -136,6 +142,24 @@ class Handlers:
             # The log failed and the node is about to end; whatever this asked for was not done.
             self._bad("log_failed", connection, str(error))
             connection.reply(frame, ResponseCode.BROKER_ERROR)
+
+    def _after(self, settlement: Settlement, connection: Connection, frame: Frame) -> None:
+        """Take a request again once its consumer's settlement has ended."""
+
+        def ended(error: QmqError | None) -> None:
+            if error is None:
+                self.handle(connection, frame)
+                return
+            self._bad("settlement", connection, str(error))
+            self._refuse(connection, frame)
+
+        try:
+            settlement.then(ended)
+        except LimitReached as error:
+            self._bad("limit_reached", connection, str(error))
+            self._refuse(connection, frame)
+            return
+        self.settlements.run(settlement)
 
     def _bad(self, reason: str, connection: Connection, what: str) -> None:
         self.counters.bad_requests[reason] += 1
@@ -242,6 +266,12 @@ class Handlers:
             self._settled(pull, is_new)
             self._answer(pull, answer)
             return True
+        if answer.is_full:
+            self._settled(pull, is_new)
+            self.counters.full_pulls += 1
+            self._committer.kick()
+            self._refuse(pull.connection, pull.frame)
+            return True
         if answer.retry_at_ms is not None:
             wait = max(0, answer.retry_at_ms - self._clock.wall_ms()) / 1000
             self.polls.wake_at(pull.request.subject, self._clock.monotonic() + wait)
@@ -328,12 +358,18 @@ class Handlers:
                         self._pause(pull)
                         return
                 answer = self._delivery.pull(pull.request, cached_only=False)
+            except BeingSettled as wait:
+                self._after(wait.settlement, pull.connection, pull.frame)
+                return
             except (ProtocolError, LimitReached, LogError) as failure:
                 self._bad("cold_pull", pull.connection, str(failure))
                 self._refuse(pull.connection, pull.frame)
                 return
             if answer.raws:
                 self._answer(pull, answer)
+            elif answer.is_full:
+                self.counters.full_pulls += 1
+                self._refuse(pull.connection, pull.frame)
             else:
                 pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
             self._committer.kick()
@@ -359,6 +395,10 @@ class Handlers:
     def _try_safely(self, pull: ParkedPull) -> bool:
         try:
             return self._try(pull, is_new=False)
+        except BeingSettled as wait:
+            self.polls.done(pull)
+            self._after(wait.settlement, pull.connection, pull.frame)
+            return True
         except (ProtocolError, LimitReached, LogError) as error:
             self._bad("held_pull", pull.connection, str(error))
             self.polls.done(pull)
@@ -377,6 +417,7 @@ class Handlers:
     def stop(self) -> None:
         """Answer every waiting pull with nothing, and hold none any more."""
         self._is_stopping = True
+        self.settlements.stop()
         self.polls.give_up_all()
 
     # --- ack and group management ----------------------------------------------------------------------------------
@@ -385,8 +426,8 @@ class Handlers:
         request = AckRequest.decode(frame.body, frame.version)
         if not (request.subject and request.group and request.consumer_id):
             raise ProtocolError("an ack without subject, group or consumer id")
-        self.counters.acks += 1
         offset = self._delivery.ack(request)
+        self.counters.acks += 1
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))
 
     def _heartbeat(self, connection: Connection, frame: Frame) -> None:

@@ -73,6 +73,8 @@ class BrokerMetrics(NodeMetrics):
             "Pulls of groups that a policy does not allow",
             handlers.counters.policy_refused_pulls,
         )
+        yield counter("full_pulls", "Pulls of consumers with too many messages in flight", handlers.counters.full_pulls)
+        yield gauge("settlements", "Consumers whose unacked messages are being retried", len(delivery.settlements))
         yield counter("paused_pulls", "Pulls held because a policy pauses them", handlers.counters.paused_pulls)
         yield counter(
             "expired_messages", "Messages dropped by their subject's own retention", broker.subject_retention.dropped

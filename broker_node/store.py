@@ -42,6 +42,7 @@ class StoreLimits:
     subjects_max: int = 200_000
     groups_per_subject_max: int = 10_000
     consumers_per_group_max: int = 10_000
+    consumer_in_flight_max: int = 100_000
 
 
 class LimitReached(QmqError):

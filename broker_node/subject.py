@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from broker_node.actions import SequenceRun
 from broker_node.consume_log import ConsumeLog
 from broker_node.progress import Consumer, GroupProgress
 from broker_node.pull_log import PullRun
@@ -117,6 +118,8 @@ def _group_state(group: Group) -> list[Any]:
         ]
         for c in progress.consumers.values()
     ]
+    # Retried at start; what is left of them must survive a checkpoint made meanwhile.
+    orphans = [[run.begin, run.count] for run in progress.orphans]
     return [
         progress.group,
         int(progress.broadcast),
@@ -124,6 +127,7 @@ def _group_state(group: Group) -> list[Any]:
         progress.applied_at,
         group.history.end,
         consumers,
+        *([orphans] if orphans else []),
     ]
 
 
@@ -131,9 +135,10 @@ def restore_groups(
     subject: Subject, states: list[list[Any]], open_history: Callable[[str, str, int], DenseIndex], seen_at: float
 ) -> None:
     """Rebuild a subject's groups from its checkpoint line; `open_history(subject, group, end)` opens their history."""
-    for name, broadcast, next_sequence, applied_at, history_end, consumers in states:
+    for name, broadcast, next_sequence, applied_at, history_end, consumers, *orphans in states:
         progress = GroupProgress(subject.name, name, next_sequence, bool(broadcast))
         progress.applied_at = applied_at
+        progress.orphans = [SequenceRun(*run) for runs in orphans for run in runs]
         for consumer_id, acked, pulled, touched_at, runs in consumers:
             consumer = progress.consumers[consumer_id] = Consumer(consumer_id, seen_at)
             consumer.touched_at = touched_at
