@@ -25,6 +25,7 @@ from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.node import Node
+from qmq.daemon.segment_removal import SegmentRemoval
 from qmq.log.disk import Disk
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
@@ -92,6 +93,7 @@ class Broker(Node):
         self.handlers.apply(self.policy)
         self.subject_retention = SubjectRetention(self.store, options.retention_hours)
         self.subject_retention.apply(self.policy)
+        self.segment_removal = SegmentRemoval(self.store.log, self.clock)
         self.history_retention = HistoryRetention(self.store, options.retention_hours)
         self.checkpoints = Checkpointing(
             BrokerCheckpoints(self.store),
@@ -145,6 +147,7 @@ class Broker(Node):
 
     async def stopping(self) -> None:
         self.handlers.stop()
+        await self.segment_removal.close()
 
     # --- what happens ----------------------------------------------------------------------------------------------
 
@@ -217,9 +220,9 @@ class Broker(Node):
             keep_bytes=self.options.retention_bytes,
             floor=self.checkpoints.floor,
         )
-        gone = log.drop_before(cut)
+        gone = self.segment_removal.drop_before(cut)
         self.store.message_log.unreadable.forget_before(log.begin)
         for base in gone:
             self.store.segment_newest_ms.pop(base, None)
         if gone:
-            logger.info("retention: %d segments deleted, the log begins at offset %d", len(gone), log.begin)
+            logger.info("retention: %d segments dropped, the log begins at offset %d", len(gone), log.begin)

@@ -24,6 +24,7 @@ from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.node import Node
 from qmq.daemon.policy import sends_policy
+from qmq.daemon.segment_removal import SegmentRemoval
 from qmq.errors import LogError
 from qmq.log.disk import Disk
 from qmq.log.index import HandleCache
@@ -121,6 +122,7 @@ class DelayNode(Node):
             observe=self.metrics.observe_lateness,
             send_seconds=options.send_seconds,
         )
+        self._segment_removal = SegmentRemoval(self.store.log, self.clock)
         self.store.on_near = self.delivery.due_soon
         self.session.on_change = self.delivery.routes_changed
         return DelayAdmin(self).server()
@@ -142,6 +144,7 @@ class DelayNode(Node):
                 await asyncio.wait([task])
         await self.session.close()
         await self._pool.close()
+        await self._segment_removal.close()
         self.store.close()
 
     # --- what happens ----------------------------------------------------------------------------------------------
@@ -156,7 +159,7 @@ class DelayNode(Node):
         self.metrics.last_minute.tick(now)
         self._look_near()
         self._look_back()
-        self.store.log.drop_before(self.checkpoints.floor)
+        self._segment_removal.drop_before(self.checkpoints.floor)
         delivered = self.store.counters.delivered
         self.delivered_per_s, self._delivered_before = delivered - self._delivered_before, delivered
         alarm = self.clock_alarm

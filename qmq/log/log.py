@@ -67,6 +67,8 @@ class SegmentedLog:
         self.written_end = self.synced_end = walked.position.offset
         self.position = walked.position
         self.needs_seal = False
+        self._hidden: deque[int] = deque()
+        """Bases of dropped segments whose files are still there, oldest first."""
         self.tails = dict(walked.tails)
         """Segment base -> offset and CRC of its last commit with records: by them a segment is known again."""
 
@@ -426,15 +428,45 @@ class SegmentedLog:
         """The segment that a log offset is in."""
         return self._segments.holding(offset)
 
-    def drop_before(self, offset: int) -> list[int]:
-        """Delete whole segments below a log offset, never the current one; their bases."""
-        gone = [info.base for info in self._segments.infos() if info.end <= offset and info.base < self._base]
-        for base in gone:
-            self._segments.remove(base)
+    def hide_before(self, offset: int) -> list[int]:
+        """Drop whole segments below a log offset, never the current one; their bases.
+
+        They can't be read any more. Their files are deleted by `delete_hidden`.
+        """
+        bases = [info.base for info in self._segments.infos() if info.end <= offset and info.base < self._base]
+        for base in bases:
+            self._segments.hide(base)
             self.tails.pop(base, None)
-        if gone:
+        self._hidden.extend(bases)
+        return bases
+
+    @property
+    def hidden_segments(self) -> int:
+        """Segments dropped whose files are not deleted yet."""
+        return len(self._hidden)
+
+    def delete_hidden(self, files_max: int) -> None:
+        """Delete files of dropped segments, oldest first; in one thread at a time, which may wait for the disk.
+
+        Each deletion is durable before the next: a crash in between leaves a log without a gap.
+
+        Raises:
+            OSError: the disk refused; the rest is tried again by the next call.
+        """
+        for _ in range(min(files_max, len(self._hidden))):
+            try:
+                self._disk.remove(self._segments.path(self._hidden[0]))
+            except FileNotFoundError:
+                # An earlier call deleted it and could not sync the folder.
+                logger.info("the dropped segment at log offset %d is gone already", self._hidden[0])
             self._disk.sync_dir(self._segments.folder)
-        return gone
+            self._hidden.popleft()
+
+    def drop_before(self, offset: int) -> list[int]:
+        """Drop whole segments below a log offset and delete their files at once; their bases."""
+        bases = self.hide_before(offset)
+        self.delete_hidden(len(self._hidden))
+        return bases
 
     def close(self) -> None:
         """Let go of all files."""

@@ -74,6 +74,10 @@ class Segments:
     def remove(self, base: int) -> None:
         """Delete a segment; durable after the folder's next sync."""
         self._disk.remove(self.path(base))
+        self.hide(base)
+
+    def hide(self, base: int) -> None:
+        """Forget a segment; its file stays."""
         with self._lock:
             place = self._bases.index(base)
             del self._infos[place], self._bases[place]

@@ -1,5 +1,6 @@
 """The engine on a disk in memory: what it keeps, what it says of damage, what it refuses."""
 
+import contextlib
 import random
 
 import pytest
@@ -12,7 +13,7 @@ from qmq.log.log import SegmentedLog
 from qmq.log.record import HEADER_BYTES, Position, iter_records
 from qmq.log.recovery import Commit
 from qmq.log.retention import SegmentAge, keep_from
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 
 SEGMENT = 16 * 1024
 Record = tuple[int, int, bytes]
@@ -167,6 +168,53 @@ def test_whole_segments_are_dropped_and_reading_them_says_so() -> None:
     again, found = opened(disk.after_kill())
     assert again.damaged == ()
     assert found[0][0] > cut
+
+
+def test_dropped_segments_are_deleted_oldest_first_and_a_crash_leaves_no_gap() -> None:
+    total = None
+    crash_at = 0
+    while total is None or crash_at < total:
+        disk = MemoryDisk()
+        log, _ = filled(disk, 60)
+        bases = [info.base for info in log.segments()]
+        cut, begin = bases[4], disk.steps
+        assert log.hide_before(cut) == bases[:4]
+        assert (log.begin, disk.steps, log.hidden_segments) == (cut, begin, 4)
+        if total is not None:
+            disk.crash_at = begin + crash_at
+        with contextlib.suppress(SimulatedCrash):
+            log.delete_hidden(2)
+            log.delete_hidden(99)
+            assert log.hidden_segments == 0
+        if total is None:
+            total = disk.steps - begin
+            assert total == 8
+            continue
+        for state in disk.crash_states(5, crash_at):
+            again, _ = opened(state)
+            assert again.damaged == (), crash_at
+            assert again.begin in bases[:5]
+        crash_at += 1
+
+
+def test_a_deletion_that_fails_is_tried_again_and_nothing_newer_goes_before() -> None:
+    disk = MemoryDisk()
+    log, _ = filled(disk, 60)
+    bases = [info.base for info in log.segments()]
+    second = f"log/{bases[1]:020d}"
+    disk.fail = lambda what, path: OSError(5, "injected") if what == "remove" and path == second else None
+    log.hide_before(bases[3])
+    with pytest.raises(OSError, match="injected"):
+        log.delete_hidden(99)
+    assert log.hidden_segments == 2
+    assert opened(disk.after_kill())[0].begin == bases[1]
+    disk.fail = lambda what, _: OSError(5, "injected") if what == "sync_dir" else None
+    with pytest.raises(OSError, match="injected"):
+        log.delete_hidden(99)
+    disk.fail = None
+    log.delete_hidden(99)
+    assert log.hidden_segments == 0
+    assert opened(disk.after_kill())[0].begin == bases[3]
 
 
 def test_a_segment_is_made_ahead_and_used() -> None:
