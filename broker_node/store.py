@@ -147,6 +147,13 @@ class MessageStore:
         if subject is None:
             if len(self.subjects) >= self.limits.subjects_max:
                 raise LimitReached(f"this node holds {self.limits.subjects_max} subjects, its limit (subjects_max)")
+            subject = self.stored_subject(name)
+        return subject
+
+    def stored_subject(self, name: str) -> Subject:
+        """The subject, made when new; for what is in the log already, so no limit applies."""
+        subject = self.subjects.get(name)
+        if subject is None:
             index = self.open_index(name)
             # A process that died may have left entries of a subject that no checkpoint knows: they are replayed.
             index.start_at(0)
@@ -169,12 +176,7 @@ class MessageStore:
         return f"{parent}/{digest[:2]}/{digest[2:]}"
 
     def new_group(self, subject: Subject, name: str, next_sequence: int, broadcast: bool) -> Group:
-        """A group in memory; the action that makes it durable is the caller's."""
-        if len(subject.groups) >= self.limits.groups_per_subject_max:
-            raise LimitReached(
-                f"subject {subject.name} has {self.limits.groups_per_subject_max} groups, the limit"
-                " (groups_per_subject_max)"
-            )
+        """A group in memory; the action that makes it durable is the caller's, and so is the limit."""
         progress = GroupProgress(subject.name, name, next_sequence, broadcast)
         # A group forgotten lately goes on with its old history: the last checkpoint counts on those files.
         history = self.forgotten.pop((subject.name, name), None)
@@ -187,8 +189,19 @@ class MessageStore:
     def start_group(
         self, subject: Subject, name: str, consumer_id: str, next_sequence: int, broadcast: bool, reason: StartReason
     ) -> Group:
-        """Make a group, or set an existing one's position, durably with the next commit."""
-        group = subject.groups.get(name) or self.new_group(subject, name, next_sequence, broadcast)
+        """Make a group, or set an existing one's position, durably with the next commit.
+
+        Raises:
+            LimitReached: the subject has `groups_per_subject_max` groups.
+        """
+        group = subject.groups.get(name)
+        if group is None:
+            if len(subject.groups) >= self.limits.groups_per_subject_max:
+                raise LimitReached(
+                    f"subject {subject.name} has {self.limits.groups_per_subject_max} groups, the limit"
+                    " (groups_per_subject_max)"
+                )
+            group = self.new_group(subject, name, next_sequence, broadcast)
         at_ms = self.clock.wall_ms()
         self.act(subject, group, Start(subject.name, name, consumer_id, at_ms, broadcast, next_sequence, int(reason)))
         return group
