@@ -93,16 +93,21 @@ class Segments:
         return info if offset < info.end else None
 
     def file(self, base: int) -> File:
-        """The segment's file for reading."""
+        """The segment's file for reading, opened outside the lock: a slow open holds up no use of another segment."""
         with self._lock:
             file = self._open.get(base)
-            if file is None:
-                file = self._open[base] = self._disk.open(self.path(base), writable=False)
-                if len(self._open) > OPEN_SEGMENTS_MAX:
-                    self._open.popitem(last=False)
-            else:
+            if file is not None:
                 self._open.move_to_end(base)
-            return file
+                return file
+        file = self._disk.open(self.path(base), writable=False)
+        with self._lock:
+            if base not in self._bases:
+                # Removed in between: the caller reads it, nobody else will.
+                return file
+            kept = self._open.setdefault(base, file)
+            if len(self._open) > OPEN_SEGMENTS_MAX:
+                self._open.popitem(last=False)
+            return kept
 
     def locate(self, offset: int, size: int) -> tuple[File, int]:
         """The file and place of a range of the log.
