@@ -3,6 +3,7 @@
 All pages are listed in docs/reference/admin.md.
 """
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from aiohttp import web
 
 from broker_node.browse import browse, page_of
 from broker_node.group_pages import GroupPages
+from broker_node.index_repair import DamagedEntries
 from broker_node.search import (
     CRITERIA_MAX,
     FOUND_MESSAGES_MAX,
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 PAGE_MESSAGES = 50
 """Messages of a page when no limit is asked for."""
+STATS_TURN_SUBJECTS = 20
+"""Subjects whose numbers are read in one turn of the event loop: a group with a lag costs a read of the index."""
 ID_SCANS_MAX = 10
 """Scans of SCAN_MESSAGES_MAX messages in one request for an id; the answer says where to go on."""
 
@@ -76,10 +80,12 @@ class BrokerAdmin:
         answer = broker.describe()
         answer["unreadable_messages"] = len(store.message_log.unreadable)
         policies, is_paused = broker.policy.subjects, broker.handlers.is_paused
-        answer["subjects"] = [
-            subject_stats(store, broker.rates, subject, lease, policies.get(subject.name, NO_RULES), is_paused)
-            for subject in page
-        ]
+        subjects = answer["subjects"] = []
+        for i, subject in enumerate(page):
+            if i and i % STATS_TURN_SUBJECTS == 0:
+                await asyncio.sleep(0)
+            rules = policies.get(subject.name, NO_RULES)
+            subjects.append(subject_stats(store, broker.rates, subject, lease, rules, is_paused))
         if name is not None:
             # Also for a subject that the node has nothing of yet: whether it would take a message.
             answer["closed"] = policies.get(name, NO_RULES).closed
@@ -102,7 +108,13 @@ class BrokerAdmin:
             return await self._find_id(subject, message_id, sequence)
         if "from_time" in request.query:
             sequence = subject.consume_log.find_time(Params(request.query).moment_ms("from_time"))
-        return browse(store, subject, sequence, limit)
+        while True:
+            try:
+                return browse(store, subject, sequence, limit)
+            except DamagedEntries as damaged:
+                with self._turn():
+                    await asyncio.to_thread(damaged.read, store.message_log)
+                    damaged.finish()
 
     async def _find_id(self, subject: Subject, message_id: str, sequence: int) -> dict[str, Any]:
         """Messages with an id (a retried one has several), newest last."""

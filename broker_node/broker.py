@@ -8,6 +8,7 @@ from broker_node.checkpointing import BrokerCheckpoints
 from broker_node.delivery import Delivery
 from broker_node.handlers import Handlers
 from broker_node.history_retention import HistoryRetention
+from broker_node.index_repair import DamagedEntries
 from broker_node.message_log import ColdRead
 from broker_node.metrics import BrokerMetrics
 from broker_node.options import BrokerOptions
@@ -26,6 +27,7 @@ from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.node import Node
 from qmq.daemon.segment_removal import SegmentRemoval
+from qmq.errors import LogError
 from qmq.log.disk import Disk
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
@@ -91,7 +93,7 @@ class Broker(Node):
             BrokerReading(self.store, self.committer, self.clock, self.read_gate, options.group, self.node_id),
         )
         self.handlers.apply(self.policy)
-        self.subject_retention = SubjectRetention(self.store, options.retention_hours)
+        self.subject_retention = SubjectRetention(self.store, options.retention_hours, self._repair)
         self.subject_retention.apply(self.policy)
         self.segment_removal = SegmentRemoval(self.store.log, self.clock)
         self.history_retention = HistoryRetention(self.store, options.retention_hours)
@@ -126,13 +128,16 @@ class Broker(Node):
     async def _retry_orphans(self) -> None:
         """Messages whose assignment was lost with a damaged commit go to their group's retry subject, slice by slice."""
         for subject, group in groups_with_orphans(self.store):
-            moved = 0
+            moved, cached_only = 0, True
             while group.progress.orphans:
                 try:
-                    moved += move_orphans(self.store, subject, group, Budget(), cached_only=True)
+                    moved += move_orphans(self.store, subject, group, Budget(), cached_only=cached_only)
+                    cached_only = True
                 except ColdRead as cold:
-                    await asyncio.to_thread(self.store.message_log.warm, cold, cold.size)
-                    moved += move_orphans(self.store, subject, group, Budget(), cached_only=False)
+                    await asyncio.to_thread(cold.read, self.store.message_log)
+                    cold.finish()
+                    cached_only = False
+                    continue
                 except LimitReached as error:
                     logger.error("messages of a lost assignment can't be retried before the next start: %s", error)
                     break
@@ -144,6 +149,21 @@ class Broker(Node):
                 group.progress.group,
                 moved,
             )
+
+    def _repair(self, damaged: DamagedEntries) -> None:
+        """Make damaged index entries again in a thread."""
+        job = asyncio.get_running_loop().run_in_executor(None, damaged.read, self.store.message_log)
+
+        def read(done: "asyncio.Future[None]") -> None:
+            error = None if done.cancelled() else done.exception()
+            try:
+                if error is not None:
+                    raise error
+                damaged.finish()
+            except (LogError, OSError) as failure:
+                logger.error("index entries can't be made again: %s", failure)
+
+        job.add_done_callback(read)
 
     async def stopping(self) -> None:
         self.handlers.stop()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from broker_node.actions import Ack, Offline, Pull, StartReason, runs_of
 from broker_node.filters import TagMatch, tag_match
+from broker_node.message_log import MessageLog
 from broker_node.progress import Consumer
 from broker_node.reader import read_messages
 from broker_node.retry import retry_target
@@ -67,6 +68,10 @@ class Delivery:
         self.settlements: dict[tuple[str, str, str], Settlement] = {}
         """Settlements under way, by subject, group and consumer id."""
         self.counters = DeliveryCounters()
+
+    @property
+    def message_log(self) -> MessageLog:
+        return self._store.message_log
 
     # --- pull ------------------------------------------------------------------------------------------------------
 

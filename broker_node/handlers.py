@@ -49,8 +49,6 @@ UNSYNCED_BYTES_MAX = 64 << 20
 """Bytes appended and not yet on disk; above it sends are answered busy."""
 COLD_READS_MAX = 64
 """Pulls that wait for the disk at a time; more are answered with nothing and ask again."""
-COLD_READ_BYTES = 1 << 20
-"""How much is read into memory for a cold pull: what it asks for, or this, whichever is more."""
 
 
 @dataclass(slots=True)
@@ -336,9 +334,7 @@ class Handlers:
         if len(self._cold) >= COLD_READS_MAX:
             pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
             return
-        log = self._store.log
-        size = max(cold.size, min(COLD_READ_BYTES, log.written_end - cold.offset))
-        future = asyncio.get_running_loop().run_in_executor(None, self._store.message_log.warm, cold, size)
+        future = asyncio.get_running_loop().run_in_executor(None, cold.read, self._store.message_log)
         self._cold.add(future)
 
         def read(done: "asyncio.Future[None]") -> None:
@@ -347,8 +343,9 @@ class Handlers:
                 return
             error = done.exception()
             if error is not None:
-                logger.warning("a pull's messages at log offset %d could not be read: %s", cold.offset, error)
+                logger.warning("a pull's messages could not be read: %s", error)
             try:
+                cold.finish()
                 if self._pull_gate:
                     # The policy may have changed since.
                     if not self._pull_gate.allows(pull.request):
@@ -358,10 +355,13 @@ class Handlers:
                         self._pause(pull)
                         return
                 answer = self._delivery.pull(pull.request, cached_only=False)
+            except ColdRead as damaged:
+                self._warm(pull, damaged)
+                return
             except BeingSettled as wait:
                 self._after(wait.settlement, pull.connection, pull.frame)
                 return
-            except (ProtocolError, LimitReached, LogError) as failure:
+            except (ProtocolError, LimitReached, LogError, OSError) as failure:
                 self._bad("cold_pull", pull.connection, str(failure))
                 self._refuse(pull.connection, pull.frame)
                 return

@@ -29,6 +29,8 @@ READ_GAP_BYTES_MAX = 4096
 """Neighbouring messages closer than this are read with one call."""
 READ_SPAN_BYTES_MAX = 1 << 20
 """Most bytes of one read."""
+COLD_READ_BYTES = 1 << 20
+"""How much is read into memory for a cold read: what it asks for, or this, whichever is more."""
 UNBOUNDED = 1 << 62
 
 
@@ -41,6 +43,19 @@ class ColdRead(Exception):
         self.size = size
         self.index_bytes = index_bytes
         """The index entries of the messages in the range."""
+
+    def read(self, log: "MessageLog") -> None:
+        """Bring the range, or COLD_READ_BYTES, into memory; from a thread that may wait for the disk.
+
+        A read error withholds the messages concerned, so that the next pull does not wait for them again.
+        """
+        try:
+            log.log.warm(self.offset, max(self.size, min(COLD_READ_BYTES, log.log.written_end - self.offset)))
+        except LogError:
+            log.read_raws(self.index_bytes, cached_only=False)
+
+    def finish(self) -> None:
+        """Back on the event loop, after `read`."""
 
 
 class Appended(NamedTuple):
@@ -151,16 +166,6 @@ class MessageLog:
         for place in range(0, len(index_bytes), ENTRY_BYTES):
             raws += self.read_raws(index_bytes[place : place + ENTRY_BYTES], cached_only=cached_only)
         return raws
-
-    def warm(self, cold: ColdRead, size: int) -> None:
-        """Bring the range of a cold read into memory, `size` bytes of it; from a thread that may wait for the disk.
-
-        A read error withholds the messages concerned, so that the next pull does not wait for them again.
-        """
-        try:
-            self.log.warm(cold.offset, size)
-        except LogError:
-            self.read_raws(cold.index_bytes, cached_only=False)
 
     def is_message_whole(self, offset: int, size: int) -> bool:
         """Whether the bytes at an index entry's place match the CRC stored before them."""

@@ -24,8 +24,6 @@ logger = logging.getLogger("qmq.broker.settlement")
 
 WAITING_MAX = 1_000
 """Requests of one consumer that wait for its settlement; more are refused."""
-WARM_BYTES = 1 << 20
-"""How much is read into memory when a settlement's next messages are not there."""
 
 
 class Settlement:
@@ -162,12 +160,7 @@ class SettlementRunner:
             self._warm(settlement, cold)
             return
         except (LogError, LimitReached) as error:
-            subject, group, consumer_id = settlement.key
-            logger.error(
-                "group %s of %s: unacked messages of %s can't be retried and stay with it: %s",
-                group, subject, consumer_id, error,
-            )  # fmt: skip
-            self._end(settlement, error)
+            self._failed(settlement, error)
             return
         settlement.is_warm = False
         if is_done:
@@ -175,26 +168,37 @@ class SettlementRunner:
         else:
             self._ready.append(settlement)
 
+    def _failed(self, settlement: Settlement, error: Exception) -> None:
+        subject, group, consumer_id = settlement.key
+        logger.error(
+            "group %s of %s: unacked messages of %s can't be retried and stay with it: %s",
+            group, subject, consumer_id, error,
+        )  # fmt: skip
+        self._end(settlement, error if isinstance(error, QmqError) else LogError(str(error)))
+
     def _end(self, settlement: Settlement, error: QmqError | None) -> None:
         self._on_ended(settlement)
         settlement.ended(error)
 
     def _warm(self, settlement: Settlement, cold: ColdRead) -> None:
         """Read a settlement's next messages into memory in a thread, then let it go on."""
-        log = self._store.message_log
-        size = max(cold.size, min(WARM_BYTES, log.log.written_end - cold.offset))
-        settlement.is_warm = cold.offset == settlement.warmed_offset
+        settlement.is_warm = 0 <= cold.offset == settlement.warmed_offset
         settlement.warmed_offset = cold.offset
-        future = asyncio.get_running_loop().run_in_executor(None, log.warm, cold, size)
+        future = asyncio.get_running_loop().run_in_executor(None, cold.read, self._store.message_log)
 
         def read(done: "asyncio.Future[None]") -> None:
             if done.cancelled():
                 return
             error = done.exception()
             if error is not None:
-                logger.warning("messages at log offset %d could not be read ahead: %s", cold.offset, error)
+                logger.warning("a settlement's messages could not be read: %s", error)
             if self._is_stopped:
                 self._end(settlement, _stopping())
+                return
+            try:
+                cold.finish()
+            except (LogError, OSError) as failure:
+                self._failed(settlement, failure)
                 return
             self._ready.append(settlement)
             if not self._has_turn:

@@ -32,7 +32,8 @@ TAIL_FLUSH_BYTES = 256 * 1024
 """An index's entries in memory are written to its file when they reach this; checkpoints write the rest."""
 
 WITHHELD_MAX = 100_000
-"""Damaged messages remembered, so that they are looked for in the log once and not at every pull."""
+"""Damaged messages remembered, so that they are looked for in the log once. Beyond it damaged messages are withheld and not looked
+for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class MessageStore:
     counters: StoreCounters = field(default_factory=StoreCounters)
     dirty_indexes: set[DenseIndex] = field(default_factory=set)
     withheld: set[tuple[str, int]] = field(default_factory=set)
-    """(subject, sequence) of messages that failed their checks since start; bounded by WITHHELD_MAX."""
+    """(subject, sequence) of messages that failed their checks since start; no more are looked for from WITHHELD_MAX on."""
     known_damage: list[Damage] = field(default_factory=list)
     """Damage of the log that a checkpoint remembered."""
     segment_newest_ms: dict[int, int] = field(default_factory=dict)
@@ -317,8 +318,7 @@ class MessageStore:
     def withhold(self, subject: str, sequence: int) -> None:
         """A message fails its checks and can't be had: count it, say so, never serve it."""
         self.counters.withheld_messages += 1
-        if len(self.withheld) < WITHHELD_MAX:
-            self.withheld.add((subject, sequence))
+        self.withheld.add((subject, sequence))
         logger.error("subject %s: message %d fails its checks and is withheld", subject, sequence)
 
     # --- retention -------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def entry(driver: StoreDriver, sequence: int) -> Entry:
 
 
 def pulled(driver: StoreDriver, consumer: str = "c", last: int = -1) -> list[str]:
-    answer = driver.delivery.pull(PullRequest("orders", GROUP, consumer, 50, -1, last, 0, False))
+    answer = driver._pulled(driver.delivery, PullRequest("orders", GROUP, consumer, 50, -1, last, 0, False))
     return [decode_raw(raw)[0].message_id for raw in answer.raws]
 
 
@@ -111,7 +111,7 @@ def test_a_cold_read_that_fails_withholds_its_messages_before_the_pull_is_tried_
     first, last = entry(driver, 0), entry(driver, 9)
     index_bytes = driver.store.subjects["orders"].consume_log.index.read(0, 10)
     assert len(index_bytes) == 10 * ENTRY_BYTES
-    log.warm(ColdRead(first.log_offset, last.log_offset + last.size - first.log_offset, index_bytes), 1 << 20)
+    ColdRead(first.log_offset, last.log_offset + last.size - first.log_offset, index_bytes).read(log)
     assert list(log.unreadable) == [(bad.log_offset, bad.size)]
     reads = driver.disk.reads
     assert len(pulled(driver)) == 9

@@ -123,7 +123,7 @@ def test_a_cold_slice_changes_nothing_and_goes_on_when_it_is_in_memory() -> None
     with pytest.raises(ColdRead) as raised:
         job.step(Budget())
     assert (store.log.appended_end, consumer_of(store).log.acked) == (before, 0)
-    store.message_log.warm(raised.value, raised.value.size)
+    raised.value.read(store.message_log)
     while True:
         with contextlib.suppress(ColdRead):
             if job.step(Budget()):
