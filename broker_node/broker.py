@@ -8,15 +8,17 @@ from broker_node.checkpointing import BrokerCheckpoints
 from broker_node.delivery import Delivery
 from broker_node.handlers import Handlers
 from broker_node.history_retention import HistoryRetention
+from broker_node.index_repair import DamagedEntries
+from broker_node.message_log import ColdRead
 from broker_node.metrics import BrokerMetrics
 from broker_node.options import BrokerOptions
 from broker_node.progress import Consumer
 from broker_node.rates import RateTable
 from broker_node.reading import BrokerReading
 from broker_node.recovery import RecoveryReport, groups_with_orphans, open_store
-from broker_node.retry import move_to_retry
+from broker_node.retry import Budget, move_orphans
 from broker_node.stats import rate_counters
-from broker_node.store import StoreLimits
+from broker_node.store import LimitReached, StoreLimits
 from broker_node.subject import Group, Subject
 from broker_node.subject_retention import SubjectRetention
 from qmq.clock import Clock
@@ -24,11 +26,12 @@ from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.node import JOB_SECONDS, Node
+from qmq.daemon.segment_removal import SegmentRemoval
 from qmq.errors import LogError
 from qmq.log.disk import Disk
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
-from qmq.log.retention import SegmentAge, keep_from
+from qmq.log.retention import keep_from
 from qmq.net.server import Connection
 from qmq.protocol.codes import Role
 from qmq.protocol.frames import Frame
@@ -38,7 +41,9 @@ logger = logging.getLogger("qmq.broker")
 SWEEP_SUBJECTS_MAX = 2_000
 """Subjects checked for silent consumers in one run of the job; all of them in turn."""
 SWEEP_CONSUMERS_MAX = 100
-"""Consumers settled in one sweep: moving messages takes the event loop's time."""
+"""Consumers settled, or forgotten, in one sweep."""
+SETTLEMENTS_MAX = 1_000
+"""Settlements under way above which a sweep begins no more."""
 
 
 class Broker(Node):
@@ -62,7 +67,12 @@ class Broker(Node):
             self.disk,
             options.data_dir,
             self.clock,
-            limits=StoreLimits(options.subjects_max, options.groups_per_subject_max, options.consumers_per_group_max),
+            limits=StoreLimits(
+                options.subjects_max,
+                options.groups_per_subject_max,
+                options.consumers_per_group_max,
+                options.consumer_in_flight_max,
+            ),
             segment_bytes=options.segment_bytes,
             handles=HandleCache(self.disk, budget.index_files),
         )
@@ -93,8 +103,9 @@ class Broker(Node):
             self.message_bytes_max,
         )
         self.handlers.apply(self.policy)
-        self.subject_retention = SubjectRetention(self.store, options.retention_hours)
+        self.subject_retention = SubjectRetention(self.store, options.retention_hours, self._repair)
         self.subject_retention.apply(self.policy)
+        self.segment_removal = SegmentRemoval(self.store.log, self.clock, self.supervisor)
         self.history_retention = HistoryRetention(self.store, options.retention_hours)
         self.checkpoints = Checkpointing(
             BrokerCheckpoints(self.store),
@@ -118,7 +129,7 @@ class Broker(Node):
         )
 
     async def before_serving(self) -> None:
-        self._retry_orphans()
+        await self._retry_orphans()
         # What the policy dropped before may be back: files made again, or a checkpoint from before.
         has_more = True
         while has_more:
@@ -127,22 +138,43 @@ class Broker(Node):
                 logger.error("%s", self.subject_retention.problem)
             await asyncio.sleep(0)
 
-    def _retry_orphans(self) -> None:
-        """Messages whose assignment was lost with a damaged commit go to their group's retry subject."""
+    async def _retry_orphans(self) -> None:
+        """Messages whose assignment was lost with a damaged commit go to their group's retry subject, slice by slice."""
         for subject, group in groups_with_orphans(self.store):
-            moved = move_to_retry(self.store, subject, group, group.progress.orphans)
-            self.store.counters.orphans += moved
-            group.progress.orphans.clear()
+            moved, cached_only = 0, True
+            while group.progress.orphans:
+                try:
+                    moved += move_orphans(self.store, subject, group, Budget(), cached_only=cached_only)
+                    cached_only = True
+                except ColdRead as cold:
+                    await asyncio.to_thread(cold.read, self.store.message_log)
+                    cold.finish()
+                    cached_only = False
+                    continue
+                except LimitReached as error:
+                    logger.error("messages of a lost assignment can't be retried before the next start: %s", error)
+                    break
+                subject.changed()
+                await self.committer.drain()
             logger.warning(
                 "subject %s, group %s: %d messages of a lost assignment are retried",
                 subject.name,
                 group.progress.group,
                 moved,
             )
-        self.committer.kick()
+
+    def _repair(self, damaged: DamagedEntries) -> None:
+        """Make damaged index entries again, reading in a thread."""
+
+        async def repair() -> None:
+            await asyncio.get_running_loop().run_in_executor(None, damaged.read, self.store.message_log)
+            damaged.finish()
+
+        self.supervisor.background("index_repair", repair())
 
     async def stopping(self) -> None:
         self.handlers.stop()
+        await self.segment_removal.close()
 
     # --- what happens ----------------------------------------------------------------------------------------------
 
@@ -210,38 +242,48 @@ class Broker(Node):
         if silent < lease:
             return False
         if consumer.log.in_flight and not group.progress.broadcast:
-            logger.info(
-                "consumer %s of group %s is silent for %.0f s: its %d unacked messages of %s are retried",
-                consumer.consumer_id, group.progress.group, silent, consumer.log.in_flight, subject.name,
-            )  # fmt: skip
-            self.delivery.settle(subject, group, consumer)
-            return True
+            return self._settle_silent(subject, group, consumer, silent)
         if silent >= forget and not consumer.log.in_flight:
             self.delivery.leave(subject, group, consumer)
             return True
         return False
 
+    def _settle_silent(self, subject: Subject, group: Group, consumer: Consumer, silent: float) -> bool:
+        """Begin to settle a silent consumer; False when that is under way or not possible."""
+        if len(self.delivery.settlements) >= SETTLEMENTS_MAX:
+            return False
+        in_flight = consumer.log.in_flight
+        try:
+            settlement = self.delivery.settle(subject, group, consumer)
+        except LimitReached as error:
+            logger.warning("consumer %s of group %s is silent and keeps %d messages of %s: %s",
+                consumer.consumer_id, group.progress.group, in_flight, subject.name, error,
+            )  # fmt: skip
+            return False
+        if settlement is None:
+            return False
+        logger.info(
+            "consumer %s of group %s is silent for %.0f s: its %d unacked messages of %s are retried",
+            consumer.consumer_id, group.progress.group, silent, in_flight, subject.name,
+        )  # fmt: skip
+        self.handlers.settlements.run(settlement)
+        return True
+
     def _retain(self) -> None:
         log = self.store.log
-        infos = log.segments()
-        if len(infos) < 2:
-            return
-        newest = self.store.segment_newest_ms
-        ages = [
-            SegmentAge(info.base, info.end, newest.get(info.base)) for info in infos if info.base <= log.written_end
-        ]
         cut = keep_from(
-            ages,
+            self.store.segment_ages(),
             now_ms=self.clock.wall_ms(),
             keep_ms=round(self.options.retention_hours * 3_600_000),
             keep_bytes=self.options.retention_bytes,
             floor=self.checkpoints.floor,
         )
-        gone = log.drop_before(cut)
+        gone = self.segment_removal.drop_before(cut)
+        self.store.message_log.unreadable.forget_before(log.begin)
         for base in gone:
-            newest.pop(base, None)
+            self.store.segment_newest_ms.pop(base, None)
         if gone:
-            logger.info("retention: %d segments deleted, the log begins at offset %d", len(gone), log.begin)
+            logger.info("retention: %d segments dropped, the log begins at offset %d", len(gone), log.begin)
 
 
 def _raise(problem: str) -> None:

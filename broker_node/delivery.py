@@ -6,11 +6,13 @@ assignment (which messages the pull sequences stand for) is in the log before th
 
 from dataclasses import dataclass, field
 
-from broker_node.actions import Ack, Offline, Pull, Settle, StartReason, runs_of
+from broker_node.actions import Ack, Offline, Pull, StartReason, runs_of
 from broker_node.filters import TagMatch, tag_match
+from broker_node.message_log import MessageLog
 from broker_node.progress import Consumer
 from broker_node.reader import read_messages
-from broker_node.retry import move_to_retry
+from broker_node.retry import retry_target
+from broker_node.settlement import BeingSettled, Settlement
 from broker_node.store import LimitReached, MessageStore
 from broker_node.subject import Group, Subject
 from qmq.protocol.commands import AckRequest, PullRequest
@@ -37,6 +39,8 @@ class Delivered:
     """Log offset of the last record the answer rests on; -1: none."""
     retry_at_ms: int | None = None
     """Nothing was due yet, but a message becomes visible at this wall time (retry subjects)."""
+    is_full: bool = False
+    """Nothing new: the consumer has as many messages in flight as it may have."""
     has_more: bool = False
     """Nothing of what was looked at matched, and there is more to look at: ask again rather than wait."""
 
@@ -61,7 +65,13 @@ class Delivery:
     def __init__(self, store: MessageStore, *, retry_delay_ms: int) -> None:
         self._store = store
         self._retry_delay_ms = retry_delay_ms
+        self.settlements: dict[tuple[str, str, str], Settlement] = {}
+        """Settlements under way, by subject, group and consumer id."""
         self.counters = DeliveryCounters()
+
+    @property
+    def message_log(self) -> MessageLog:
+        return self._store.message_log
 
     # --- pull ------------------------------------------------------------------------------------------------------
 
@@ -70,9 +80,11 @@ class Delivery:
 
         Raises:
             ColdRead: the messages must be read from disk first; nothing was changed.
+            BeingSettled: what the consumer held is on its way to the retry subject; ask again when that has ended.
             LimitReached: one more subject, group or consumer does not fit.
         """
         store = self._store
+        self._wait_for_settlement(request.subject, request.group, request.consumer_id)
         subject = store.subject(request.subject)
         store.adjust_begin(subject)
         group = self._group(subject, request)
@@ -155,6 +167,9 @@ class Delivery:
         cached_only: bool,
     ) -> Delivered:
         progress = group.progress
+        limit = min(limit, self._room(consumer))
+        if limit <= 0:
+            return Delivered(wait_for=progress.applied_at, is_full=True)
         start = progress.next_sequence
         position = max(start, subject.begin)
         if position > start:
@@ -186,6 +201,13 @@ class Delivery:
             answer.has_more = not raws and position < subject.visible_end and answer.retry_at_ms is None
         answer.wait_for = progress.applied_at
         return answer
+
+    def _room(self, consumer: Consumer) -> int:
+        """How many new messages a consumer may take."""
+        most, log = self._store.limits.consumer_in_flight_max, consumer.log
+        if log.pulled - log.acked + PULL_MESSAGES_MAX <= most:
+            return PULL_MESSAGES_MAX
+        return most - log.in_flight
 
     def _pick(
         self,
@@ -241,6 +263,10 @@ class Delivery:
 
         `reference` 6.3: a repeated ack succeeds; pull sequences that an ack jumps over were never handled, so their
         messages go to the group's retry subject before the ack counts for them.
+
+        Raises:
+            BeingSettled: the consumer's messages are on their way to the retry subject; ask again when that has ended.
+            LimitReached: the retry subject does not fit.
         """
         store = self._store
         subject = store.subjects.get(request.subject)
@@ -253,6 +279,7 @@ class Delivery:
         if consumer is None or request.is_heartbeat:
             self.counters.lost_acks += 0 if request.is_heartbeat else 1
             return -1
+        self._wait_for_settlement(request.subject, request.group, request.consumer_id)
         end = min(request.pull_last + 1, consumer.log.pulled)
         if end <= consumer.log.acked:
             self.counters.duplicate_acks += 1
@@ -260,9 +287,7 @@ class Delivery:
         broadcast = group.progress.broadcast
         begin = min(max(request.pull_begin, consumer.log.acked), end)
         if begin > consumer.log.acked and not broadcast:
-            offset = self._settle(subject, group, consumer, begin)
-            if begin == end:
-                return offset
+            raise BeingSettled(self._settlement(subject, group, consumer, begin))
         before = consumer.log.in_flight
         action = Ack(
             subject.name,
@@ -288,33 +313,49 @@ class Delivery:
             if consumer is not None:
                 consumer.seen_at = now
 
-    # --- leaving ---------------------------------------------------------------------------------------------------
+    # --- settling --------------------------------------------------------------------------------------------------
 
-    def settle(self, subject: Subject, group: Group, consumer: Consumer) -> None:
-        """A consumer fell silent: its unacked messages go to the retry subject and are settled on its behalf.
+    def settle(self, subject: Subject, group: Group, consumer: Consumer) -> Settlement | None:
+        """Begin to settle all that a silent consumer holds; None when there is nothing to begin.
 
-        Its numbering stays, so that an ack it still sends finds its own messages done, never somebody else's.
+        Its numbering stays, so that an ack it still sends finds its own messages done, never another consumer's.
+
+        Raises:
+            LimitReached: the retry subject does not fit.
         """
-        if group.progress.broadcast or not consumer.log.in_flight:
-            return
-        self._settle(subject, group, consumer, consumer.log.pulled)
-
-    def _settle(self, subject: Subject, group: Group, consumer: Consumer, end: int) -> int:
-        """Move what a consumer holds below pull sequence `end` to the retry subject; the log offset that says so."""
-        begin = consumer.log.acked
-        runs = list(consumer.log.between(begin, end))
-        self.counters.settled += sum(run.count for run in runs)
-        group.retried_total += move_to_retry(self._store, subject, group, runs)
-        now_ms = self._store.clock.wall_ms()
-        settle = Settle(subject.name, group.progress.group, consumer.consumer_id, now_ms, False, begin, end)
-        return self._store.act(subject, group, settle)
+        key = (subject.name, group.progress.group, consumer.consumer_id)
+        if group.progress.broadcast or not consumer.log.in_flight or key in self.settlements:
+            return None
+        return self._settlement(subject, group, consumer, consumer.log.pulled)
 
     def leave(self, subject: Subject, group: Group, consumer: Consumer) -> int:
-        """A consumer said goodbye, or was silent for very long: settle, and drop its state.
+        """Drop the state of a consumer that left, or was silent for very long; the log offset that the answer waits for.
 
-        Returns the log offset of the last record written.
+        Raises:
+            BeingSettled: what it holds has to be settled first.
+            LimitReached: the retry subject does not fit.
         """
-        self.settle(subject, group, consumer)
+        self._wait_for_settlement(subject.name, group.progress.group, consumer.consumer_id)
+        settlement = self.settle(subject, group, consumer)
+        if settlement is not None:
+            raise BeingSettled(settlement)
         progress, now_ms = group.progress, self._store.clock.wall_ms()
         offline = Offline(subject.name, progress.group, consumer.consumer_id, now_ms, progress.broadcast)
         return self._store.act(subject, group, offline)
+
+    def settled(self, settlement: Settlement) -> None:
+        """A settlement has ended."""
+        self.settlements.pop(settlement.key, None)
+        self.counters.settled += settlement.settled
+
+    def _settlement(self, subject: Subject, group: Group, consumer: Consumer, end: int) -> Settlement:
+        retry_target(self._store, subject, group)
+        settlement = Settlement(self._store, subject, group, consumer, end)
+        self.settlements[settlement.key] = settlement
+        return settlement
+
+    def _wait_for_settlement(self, subject: str, group: str, consumer_id: str) -> None:
+        if self.settlements:
+            settlement = self.settlements.get((subject, group, consumer_id))
+            if settlement is not None:
+                raise BeingSettled(settlement)

@@ -14,13 +14,14 @@ from broker_node.message_log import ColdRead
 from broker_node.pull_gate import PullGate
 from broker_node.reading import BrokerReading
 from broker_node.reset import set_position
+from broker_node.settlement import BeingSettled, Settlement, SettlementRunner
 from broker_node.store import LimitReached, MessageStore
 from broker_node.subject import Subject
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
 from qmq.daemon.policy import NodePolicy
 from qmq.daemon.send_gate import Refusal, SendGate
-from qmq.errors import IllegalName, LogError, ProtocolError
+from qmq.errors import IllegalName, LogError, ProtocolError, QmqError
 from qmq.net.server import Connection
 from qmq.protocol.codes import VERSIONS_SERVED, Command, ConsumeFrom, ResponseCode, SendResult
 from qmq.protocol.commands import (
@@ -49,8 +50,6 @@ UNSYNCED_BYTES_MAX = 64 << 20
 """Bytes appended and not yet on disk; above it sends are answered busy."""
 COLD_READS_MAX = 64
 """Pulls that wait for the disk at a time; more are answered with nothing and ask again."""
-COLD_READ_BYTES = 1 << 20
-"""How much is read into memory for a cold pull: what it asks for, or this, whichever is more."""
 
 REASONS: dict[type[Exception], str] = {
     BadChecksum: "bad_crc",
@@ -76,6 +75,8 @@ class HandlerCounters:
     policy_refused_messages: Counter[str] = field(default_factory=Counter)
     policy_refused_pulls: int = 0
     paused_pulls: int = 0
+    full_pulls: int = 0
+    """Pulls of consumers with as many messages in flight as they may have."""
 
 
 class Handlers:
@@ -109,6 +110,7 @@ class Handlers:
         self.polls = LongPolls(clock, supervisor, on_expired=self._expired, on_due=self.wake)
         self.counters = HandlerCounters()
         self.addresses = ConsumerAddresses()
+        self.settlements = SettlementRunner(store, committer, supervisor, on_ended=delivery.settled)
         self._cold: set[asyncio.Future[None]] = set()
         self._is_stopping = False
         self._table: dict[int, Callable[[Connection, Frame], None]] = {
@@ -135,6 +137,8 @@ class Handlers:
             return
         try:
             handler(connection, frame)
+        except BeingSettled as wait:
+            self._after(wait.settlement, connection, frame)
         except Exception as error:  # noqa: BLE001 - every error ends this request only
             self._failed(connection, frame, error)
 
@@ -150,6 +154,24 @@ class Handlers:
         else:
             connection.report(error)
         self._refuse(connection, frame)
+
+    def _after(self, settlement: Settlement, connection: Connection, frame: Frame) -> None:
+        """Take a request again once its consumer's settlement has ended."""
+
+        def ended(error: QmqError | None) -> None:
+            if error is None:
+                self.handle(connection, frame)
+                return
+            self._bad("settlement", connection, str(error))
+            self._refuse(connection, frame)
+
+        try:
+            settlement.then(ended)
+        except LimitReached as error:
+            self._bad("limit_reached", connection, str(error))
+            self._refuse(connection, frame)
+            return
+        self.settlements.run(settlement)
 
     def _bad(self, reason: str, connection: Connection, what: str) -> None:
         self.counters.bad_requests[reason] += 1
@@ -257,6 +279,12 @@ class Handlers:
             self._settled(pull, is_new)
             self._answer(pull, answer)
             return True
+        if answer.is_full:
+            self._settled(pull, is_new)
+            self.counters.full_pulls += 1
+            self._committer.kick()
+            self._refuse(pull.connection, pull.frame)
+            return True
         if answer.retry_at_ms is not None:
             wait = max(0, answer.retry_at_ms - self._clock.wall_ms()) / 1000
             self.polls.wake_at(pull.request.subject, self._clock.monotonic() + wait)
@@ -322,11 +350,10 @@ class Handlers:
         if len(self._cold) >= COLD_READS_MAX:
             pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
             return
-        log = self._store.log
-        size = max(cold.size, min(COLD_READ_BYTES, log.written_end - cold.offset))
+        loop, log = asyncio.get_running_loop(), self._store.message_log
 
         async def warm() -> None:
-            await asyncio.get_running_loop().run_in_executor(None, log.warm, cold.offset, size)
+            await loop.run_in_executor(None, cold.read, log)
 
         future = self._supervisor.background("cold_read", warm())
         self._cold.add(future)
@@ -336,6 +363,7 @@ class Handlers:
             if done.cancelled() or pull.connection.is_closed:
                 return
             try:
+                cold.finish()
                 if self._pull_gate:
                     # The policy may have changed since.
                     if not self._pull_gate.allows(pull.request):
@@ -345,11 +373,20 @@ class Handlers:
                         self._pause(pull)
                         return
                 answer = self._delivery.pull(pull.request, cached_only=False)
+            except ColdRead as damaged:
+                self._warm(pull, damaged)
+                return
+            except BeingSettled as wait:
+                self._after(wait.settlement, pull.connection, pull.frame)
+                return
             except Exception as failure:  # noqa: BLE001 - every error ends this request only
                 self._failed(pull.connection, pull.frame, failure)
                 return
             if answer.raws:
                 self._answer(pull, answer)
+            elif answer.is_full:
+                self.counters.full_pulls += 1
+                self._refuse(pull.connection, pull.frame)
             else:
                 pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
             self._committer.kick()
@@ -375,6 +412,10 @@ class Handlers:
     def _try_safely(self, pull: ParkedPull) -> bool:
         try:
             return self._try(pull, is_new=False)
+        except BeingSettled as wait:
+            self.polls.done(pull)
+            self._after(wait.settlement, pull.connection, pull.frame)
+            return True
         except Exception as error:  # noqa: BLE001 - every error ends this request only
             self.polls.done(pull)
             self._failed(pull.connection, pull.frame, error)
@@ -392,6 +433,7 @@ class Handlers:
     def stop(self) -> None:
         """Answer every waiting pull with nothing, and hold none any more."""
         self._is_stopping = True
+        self.settlements.stop()
         self.polls.give_up_all()
 
     # --- ack and group management ----------------------------------------------------------------------------------
@@ -400,8 +442,8 @@ class Handlers:
         request = AckRequest.decode(frame.body, frame.version)
         if not (request.subject and request.group and request.consumer_id):
             raise ProtocolError("an ack without subject, group or consumer id")
-        self.counters.acks += 1
         offset = self._delivery.ack(request)
+        self.counters.acks += 1
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))
 
     def _heartbeat(self, connection: Connection, frame: Frame) -> None:

@@ -19,6 +19,9 @@ class BrokerOptions(NodeOptions):
     subjects_max: int = option(200_000, help="most subjects this node holds", minimum=1)
     groups_per_subject_max: int = option(10_000, help="most consumer groups of a subject", minimum=1)
     consumers_per_group_max: int = option(10_000, help="most consumers of a group", minimum=1)
+    consumer_in_flight_max: int = option(
+        100_000, help="most unacked messages of a consumer on a subject; above it a pull gets no new ones", minimum=1
+    )
     retry_delay_seconds: float = option(5.0, help="how long a retried message stays invisible", unit="s", minimum=0)
     consumer_lease_seconds: float = option(
         180.0,

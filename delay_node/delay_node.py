@@ -23,6 +23,7 @@ from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.daemon.policy import sends_policy
+from qmq.daemon.segment_removal import SegmentRemoval
 from qmq.log.disk import Disk
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
@@ -121,6 +122,7 @@ class DelayNode(Node):
             observe=self.metrics.observe_lateness,
             send_seconds=options.send_seconds,
         )
+        self._segment_removal = SegmentRemoval(self.store.log, self.clock, self.supervisor)
         self.store.on_near = self.delivery.due_soon
         self.session.on_change = self.delivery.routes_changed
         return DelayAdmin(self).server()
@@ -146,6 +148,7 @@ class DelayNode(Node):
             await self.supervisor.cancel(self._delivering)
         await self.session.close()
         await self._pool.close()
+        await self._segment_removal.close()
         self.store.close()
 
     # --- what happens ----------------------------------------------------------------------------------------------
@@ -168,7 +171,7 @@ class DelayNode(Node):
         self.metrics.last_minute.tick(self.clock.monotonic())
 
     def _drop_segments(self) -> None:
-        self.store.log.drop_before(self.checkpoints.floor)
+        self._segment_removal.drop_before(self.checkpoints.floor)
 
     def _sample_rates(self) -> None:
         delivered = self.store.counters.delivered

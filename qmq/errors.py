@@ -81,6 +81,13 @@ class LogError(QmqError):
     code = "log.error"
 
 
+class ReadFailed(LogError):
+    """The disk returned an error for a read of the log (EIO, say). What stands there is unknown; a later read may succeed."""
+
+    code = "log.read_failed"
+    retriable = True
+
+
 # --- client ---------------------------------------------------------------------------------------------------------
 
 

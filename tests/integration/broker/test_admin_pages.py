@@ -13,6 +13,7 @@ import pytest
 from broker_node import addresses, group_pages, search, trace
 from broker_node.broker import Broker
 from broker_node.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY_BYTES
+from broker_node.retry import Moved
 from qmq.client.nodes import NodeAdmin, NodeRefused
 from qmq.clock import ManualClock
 from qmq.protocol.commands import TagFilter
@@ -405,7 +406,7 @@ async def test_what_the_broker_settles_is_retried_in_a_trace_though_its_copy_is_
         await client.begin()
         await client.send(*(message(n) for n in range(3)))
         await client.pull(limit=3)
-        monkeypatch.setattr("broker_node.delivery.move_to_retry", lambda *_: 0)
+        monkeypatch.setattr("broker_node.settlement.move_to_retry", lambda *_, **__: Moved(runs_done=1))
         await client.ack(1, 1)
         states = [await group_trace(admin, n) for n in range(3)]
         assert [group["state"] for group in states] == ["retried", "acked", "in_flight"]

@@ -332,7 +332,7 @@ async def test_an_ack_beyond_all_that_was_pulled_settles_and_acks_nothing(tmp_pa
 
 
 async def test_a_log_of_before_settlements_is_read_as_acks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker_node.delivery.Settle", Ack)
+    monkeypatch.setattr("broker_node.settlement.Settle", Ack)
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await client.begin()
         await client.send(*(message(n) for n in range(4)))
