@@ -68,7 +68,11 @@ class Broker(Node):
 
     def build(self) -> AdminHttp:
         options = self.options
-        self.delivery = Delivery(self.store, retry_delay_ms=round(options.retry_delay_seconds * 1000))
+        self.delivery = Delivery(
+            self.store,
+            retry_delay_ms=round(options.retry_delay_seconds * 1000),
+            lease_seconds=options.consumer_lease_seconds,
+        )
         self.metrics = BrokerMetrics(self)
         self.handlers = Handlers(
             self.store,
@@ -159,7 +163,12 @@ class Broker(Node):
             for group in list(subject.groups.values()):
                 for consumer in list(group.progress.consumers.values()):
                     silent = now - consumer.seen_at
-                    if silent < lease or settled >= SWEEP_CONSUMERS_MAX:
+                    if settled >= SWEEP_CONSUMERS_MAX:
+                        continue
+                    if silent < lease:
+                        if self.delivery.abandoned(group, consumer, now):
+                            settled += 1
+                            self.delivery.settle_abandoned(subject, group, consumer)
                         continue
                     if consumer.log.in_flight and not group.progress.broadcast:
                         settled += 1

@@ -1,20 +1,26 @@
 """What a pull gets: what this consumer holds unacked first, then new messages. And what an ack does.
 
-The rules are QMQ's (`reference` 5.4, 5.5, 6.3); the promises are ours: only synced messages are handed out, and the
-assignment (which messages the pull sequences stand for) is in the log before the answer leaves.
+The rules are QMQ's (docs/reference/wire.md, 5.4, 5.5, 6.3); the promises are ours: only synced messages are handed out, and
+the assignment (which messages the pull sequences stand for) is in the log before the answer leaves.
+
+A pull redelivers when it arrives, never when it is woken: a pull that waits gets new messages only. Messages that another
+live session of the same consumer holds (`broker_node/sessions.py`) are neither redelivered nor settled nor acked by this one.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from broker_node.actions import Ack, Offline, Pull, Settle, StartReason, runs_of
+from broker_node.duplicate_ids import DuplicateIds
 from broker_node.filters import TagMatch, tag_match
 from broker_node.progress import Consumer
 from broker_node.reader import read_messages
 from broker_node.retry import move_to_retry
+from broker_node.sessions import Peer, Session
 from broker_node.store import LimitReached, MessageStore
 from broker_node.subject import Group, Subject
 from qmq.protocol.commands import AckRequest, PullRequest
-from qmq.protocol.names import retry_subject
+from qmq.protocol.names import retry_subject, split_subject
 
 PULL_MESSAGES_MAX = 10_000
 """Most messages of one answer, as in QMQ; larger requests are lowered to it."""
@@ -58,41 +64,85 @@ class DeliveryCounters:
 class Delivery:
     """Pulls and acks over a store."""
 
-    def __init__(self, store: MessageStore, *, retry_delay_ms: int) -> None:
+    def __init__(self, store: MessageStore, *, retry_delay_ms: int, lease_seconds: float = 180.0) -> None:
         self._store = store
         self._retry_delay_ms = retry_delay_ms
+        self._lease_seconds = lease_seconds
+        self.duplicates = DuplicateIds(lease_seconds)
         self.counters = DeliveryCounters()
 
     # --- pull ------------------------------------------------------------------------------------------------------
 
-    def pull(self, request: PullRequest, *, cached_only: bool = True) -> Delivered:
+    def pull(
+        self, request: PullRequest, peer: Peer | None = None, *, is_arrival: bool = True, cached_only: bool = True
+    ) -> Delivered:
         """Take messages for a consumer.
+
+        Args:
+            peer: the connection that the pull came on; None: what is delivered is held by no session.
+            is_arrival: False for a pull that waited and is tried again.
 
         Raises:
             ColdRead: the messages must be read from disk first; nothing was changed.
             LimitReached: one more subject, group or consumer does not fit.
         """
         store = self._store
-        subject = store.subject(request.subject)
+        subject = self._subject(request.subject)
+        if subject is None:
+            return Delivered()
         store.adjust_begin(subject)
         group = self._group(subject, request)
         consumer = self._consumer(group, request.consumer_id)
+        session = self._session(subject, group, consumer, request, peer, is_arrival)
         have = max(request.pull_last + 1, consumer.log.acked)
         limit = min(request.limit, PULL_MESSAGES_MAX)
-        if consumer.log.pulled > have:
-            again = self._redeliver(subject, group, consumer, have, limit, cached_only)
+        if is_arrival and consumer.log.pulled > have:
+            again = self._redeliver(subject, group, consumer, session, request, have, limit, cached_only)
             if again is not None:
                 return again
+        consumer.holder = session
         return self._deliver_new(subject, group, consumer, request, limit, cached_only)
 
-    def attend(self, request: PullRequest) -> None:
-        """A consumer pulls and is to get nothing: it counts as alive, and a new group's place is set as by any first pull.
+    def attend(self, request: PullRequest, peer: Peer | None = None) -> None:
+        """Keep a consumer alive whose pull gets nothing, and set a new group's position as any first pull does.
 
         Raises:
             LimitReached: one more subject, group or consumer does not fit.
         """
-        subject = self._store.subject(request.subject)
-        self._consumer(self._group(subject, request), request.consumer_id)
+        subject = self._subject(request.subject)
+        if subject is not None:
+            group = self._group(subject, request)
+            self._session(subject, group, self._consumer(group, request.consumer_id), request, peer, is_arrival=True)
+
+    def _subject(self, name: str) -> Subject | None:
+        """The subject of a pull; None for a retry subject that nothing was stored in yet.
+
+        A first pull makes a real subject: the group's position, its end, has to be durable before the first message. A
+        group reads a retry subject from its beginning, so there is nothing to remember before the first retry makes it.
+        """
+        subject = self._store.subjects.get(name)
+        if subject is None and split_subject(name).kind != "retry":
+            subject = self._store.subject(name)
+        return subject
+
+    def _session(
+        self,
+        subject: Subject,
+        group: Group,
+        consumer: Consumer,
+        request: PullRequest,
+        peer: Peer | None,
+        is_arrival: bool,
+    ) -> Session | None:
+        if peer is None:
+            return None
+        session = None if is_arrival else consumer.sessions.on(peer)
+        if session is None:
+            now = self._store.clock.monotonic()
+            session = consumer.sessions.pull_arrived(peer, request.pull_last, now, self._lease_seconds)
+            if consumer.sessions.is_duplicate:
+                self.duplicates.note(subject.name, group.progress.group, consumer, now)
+        return session
 
     def _group(self, subject: Subject, request: PullRequest) -> Group:
         group = subject.groups.get(request.group)
@@ -113,32 +163,70 @@ class Delivery:
         return progress.consumer(consumer_id, self._store.clock.monotonic())
 
     def _redeliver(
-        self, subject: Subject, group: Group, consumer: Consumer, have: int, limit: int, cached_only: bool
+        self,
+        subject: Subject,
+        group: Group,
+        consumer: Consumer,
+        session: Session | None,
+        request: PullRequest,
+        have: int,
+        limit: int,
+        cached_only: bool,
     ) -> Delivered | None:
-        """Messages pulled and never acked, under their old pull sequences; None when none of them can be had.
+        """Messages pulled and never acked, under their old pull sequences; None when there are none for this pull.
 
         One answer is one contiguous run of pull sequences, so it begins at the first message that still exists and ends
-        before the next that does not. Those passed over stay unacked until the consumer's ack spans them.
+        before the next that does not. Those passed over stay unacked until the consumer's ack spans them. Messages that
+        do not match the pull's filter count as acked.
         """
-        found = Delivered(wait_for=consumer.touched_at)
-        room = PULL_BYTES_MAX
-        for run in consumer.log.between(have, consumer.log.pulled):
+        others = consumer.sessions.others(session, self._store.clock.monotonic(), self._lease_seconds)
+        match = tag_match(request.filters)
+        found = Delivered()
+        unmatched: list[int] = []
+        room, is_whole = PULL_BYTES_MAX, True
+        for pull_sequence, raw in self._held(subject, consumer, have, others, limit, cached_only):
+            is_match = raw is not None and (match is None or match.matches(raw))
+            if found.raws and (not is_match or found.pull_begin + len(found.raws) != pull_sequence):
+                break
+            if raw is None:
+                continue
+            room -= len(raw)
+            if is_match:
+                if not found.raws:
+                    found.pull_begin = pull_sequence
+                found.raws.append(raw)
+            else:
+                unmatched.append(pull_sequence)
+            if room <= 0 or len(found.raws) >= limit or len(unmatched) >= FILTER_SCAN_MAX:
+                is_whole = False
+                break
+        for run in runs_of(unmatched):
+            self._act_ack(subject, group, consumer, run.begin, run.end)
+        if found.raws:
+            found.wait_for = consumer.touched_at
+            self._delivered(consumer, session, found)
+            consumer.log.hold(found.pull_begin, found.pull_begin + len(found.raws), session)
+            return self._count_redelivered(group, found)
+        return None if is_whole else Delivered(wait_for=consumer.touched_at, has_more=True)
+
+    def _held(
+        self, subject: Subject, consumer: Consumer, have: int, others: list[Session], limit: int, cached_only: bool
+    ) -> Iterator[tuple[int, memoryview | None]]:
+        """Unacked messages from pull sequence `have` on that no other session holds; None for one that is gone."""
+        for run in list(consumer.log.between(have, consumer.log.pulled)):
+            if run.holder in others:
+                continue
             at, end = max(run.begin, subject.begin), run.begin + run.count
-            while at < end and len(found.raws) < limit and room > 0:
-                batch = read_messages(
-                    self._store, subject, at, min(end, at + limit - len(found.raws)), cached_only, room
-                )
+            while at < end:
+                batch = read_messages(self._store, subject, at, min(end, at + limit), cached_only, PULL_BYTES_MAX)
                 for sequence, raw in enumerate(batch, at):
-                    pull_sequence = run.pull_begin + sequence - run.begin
-                    if found.raws and (raw is None or found.pull_begin + len(found.raws) != pull_sequence):
-                        return self._count_redelivered(group, found)
-                    if raw is not None:
-                        if not found.raws:
-                            found.pull_begin = pull_sequence
-                        found.raws.append(raw)
-                        room -= len(raw)
+                    yield run.pull_begin + sequence - run.begin, raw
                 at += max(1, len(batch))
-        return self._count_redelivered(group, found) if found.raws else None
+
+    @staticmethod
+    def _delivered(consumer: Consumer, session: Session | None, answer: Delivered) -> None:
+        if session is not None:
+            session.delivered_end = answer.pull_begin + len(answer.raws)
 
     def _count_redelivered(self, group: Group, found: Delivered) -> Delivered:
         group.redelivered_total += len(found.raws)
@@ -181,6 +269,8 @@ class Delivery:
             )
             self._store.act(subject, group, action)
             answer.pull_begin, answer.raws = pull_begin, raws
+            if raws:
+                self._delivered(consumer, consumer.holder, answer)
             group.pulled_total += len(raws)
             self.counters.pulled += len(raws)
             answer.has_more = not raws and position < subject.visible_end and answer.retry_at_ms is None
@@ -236,11 +326,12 @@ class Delivery:
 
     # --- ack -------------------------------------------------------------------------------------------------------
 
-    def ack(self, request: AckRequest) -> int:
+    def ack(self, request: AckRequest, peer: Peer | None = None) -> int:
         """Confirm a closed range of pull sequences; the log offset the answer has to wait for (-1: nothing).
 
-        `reference` 6.3: a repeated ack succeeds; pull sequences that an ack jumps over were never handled, so their
-        messages go to the group's retry subject before the ack counts for them.
+        docs/reference/wire.md, 6.3: a repeated ack succeeds; pull sequences that an ack jumps over were never handled, so
+        their messages go to the group's retry subject before the ack counts for them. What another live session holds is
+        neither acked nor jumped over.
         """
         store = self._store
         subject = store.subjects.get(request.subject)
@@ -248,60 +339,88 @@ class Delivery:
         if subject is None or group is None:
             self.counters.lost_acks += 0 if request.is_heartbeat else 1
             return -1
-        self._touch(request, store.clock.monotonic())
+        now = store.clock.monotonic()
         consumer = group.progress.consumers.get(request.consumer_id)
+        session = self._touch(request, peer, now)
         if consumer is None or request.is_heartbeat:
             self.counters.lost_acks += 0 if request.is_heartbeat else 1
             return -1
-        end = min(request.pull_last + 1, consumer.log.pulled)
-        if end <= consumer.log.acked:
+        log = consumer.log
+        end = min(request.pull_last + 1, log.pulled)
+        if end <= log.acked:
             self.counters.duplicate_acks += 1
             return consumer.touched_at
         broadcast = group.progress.broadcast
-        begin = min(max(request.pull_begin, consumer.log.acked), end)
-        if begin > consumer.log.acked and not broadcast:
-            offset = self._settle(subject, group, consumer, begin)
-            if begin == end:
-                return offset
-        before = consumer.log.in_flight
-        action = Ack(
-            subject.name,
-            request.group,
-            request.consumer_id,
-            store.clock.wall_ms(),
-            broadcast,
-            consumer.log.acked,
-            end,
-        )
-        offset = store.act(subject, group, action)
+        begin = min(max(request.pull_begin, log.acked), end)
+        others = consumer.sessions.others(session, now, self._lease_seconds)
+        if broadcast:
+            begin = log.acked
+        else:
+            for low, high in log.free_ranges(log.acked, begin, others):
+                self._settle(subject, group, consumer, low, high)
+        for low, high in log.free_ranges(begin, end, others):
+            self._act_ack(subject, group, consumer, low, high)
+        return consumer.touched_at
+
+    def _act_ack(self, subject: Subject, group: Group, consumer: Consumer, begin: int, end: int) -> None:
+        progress, before = group.progress, consumer.log.in_flight
+        at_ms = self._store.clock.wall_ms()
+        action = Ack(subject.name, progress.group, consumer.consumer_id, at_ms, progress.broadcast, begin, end)
+        self._store.act(subject, group, action)
         done = before - consumer.log.in_flight
         group.acked_total += done
         self.counters.acked += done
-        return offset
 
-    def _touch(self, request: AckRequest, now: float) -> None:
-        """A sign of life counts for the real and the retry subject alike (`reference` 6.3)."""
+    def _touch(self, request: AckRequest, peer: Peer | None, now: float) -> Session | None:
+        """Note a consumer's ack as a sign of life, for the real and the retry subject alike; its session on this subject."""
+        own: Session | None = None
         for name in (request.subject, retry_subject(request.subject, request.group)):
             subject = self._store.subjects.get(name)
             group = subject.groups.get(request.group) if subject is not None else None
             consumer = group.progress.consumers.get(request.consumer_id) if group is not None else None
-            if consumer is not None:
-                consumer.seen_at = now
+            if consumer is None:
+                continue
+            consumer.seen_at = now
+            if peer is not None:
+                sessions, holder = consumer.sessions, None
+                if name == request.subject and sessions.on(peer) is None and not request.is_heartbeat:
+                    holder = consumer.log.holder_of(request.pull_last)
+                session = sessions.ack_arrived(peer, holder, now, self._lease_seconds)
+                if sessions.is_duplicate:
+                    self.duplicates.note(name, request.group, consumer, now)
+                if name == request.subject:
+                    own = session
+        return own
 
     # --- leaving ---------------------------------------------------------------------------------------------------
 
     def settle(self, subject: Subject, group: Group, consumer: Consumer) -> None:
-        """A consumer fell silent: its unacked messages go to the retry subject and are settled on its behalf.
+        """Move a silent consumer's unacked messages to the retry subject, and settle them on its behalf.
 
-        Its numbering stays, so that an ack it still sends finds its own messages done, never somebody else's.
+        Its numbering stays, so that an ack it still sends finds its own messages done, and confirms no others.
         """
         if group.progress.broadcast or not consumer.log.in_flight:
             return
-        self._settle(subject, group, consumer, consumer.log.pulled)
+        self._settle(subject, group, consumer, consumer.log.acked, consumer.log.pulled)
 
-    def _settle(self, subject: Subject, group: Group, consumer: Consumer, end: int) -> int:
-        """Move what a consumer holds below pull sequence `end` to the retry subject; the log offset that says so."""
-        begin = consumer.log.acked
+    def abandoned(self, group: Group, consumer: Consumer, now: float) -> bool:
+        """Whether the oldest messages of a live consumer are held by a session that was silent for the lease."""
+        first = consumer.log.first()
+        return (
+            first is not None
+            and first.holder is not None
+            and now - first.holder.seen_at >= self._lease_seconds
+            and not group.progress.broadcast
+        )
+
+    def settle_abandoned(self, subject: Subject, group: Group, consumer: Consumer) -> None:
+        """Settle the oldest messages of a live consumer that a dead session holds; see `abandoned`."""
+        first = consumer.log.first()
+        if first is not None:
+            self._settle(subject, group, consumer, first.pull_begin, first.pull_end)
+
+    def _settle(self, subject: Subject, group: Group, consumer: Consumer, begin: int, end: int) -> int:
+        """Move what a consumer holds of pull sequences [begin, end) to the retry subject; the log offset of the action."""
         runs = list(consumer.log.between(begin, end))
         self.counters.settled += sum(run.count for run in runs)
         group.retried_total += move_to_retry(self._store, subject, group, runs)
@@ -309,11 +428,23 @@ class Delivery:
         settle = Settle(subject.name, group.progress.group, consumer.consumer_id, now_ms, False, begin, end)
         return self._store.act(subject, group, settle)
 
-    def leave(self, subject: Subject, group: Group, consumer: Consumer) -> int:
-        """A consumer said goodbye, or was silent for very long: settle, and drop its state.
+    def leave(self, subject: Subject, group: Group, consumer: Consumer, peer: Peer | None = None) -> int:
+        """Settle a consumer that left, or was silent for very long, and drop its state.
+
+        A consumer that has another live session stays: only what the session on `peer` holds is settled.
 
         Returns the log offset of the last record written.
         """
+        now = self._store.clock.monotonic()
+        session = consumer.sessions.on(peer)
+        others = consumer.sessions.others(session, now, self._lease_seconds) if session is not None else []
+        if session is not None and others:
+            if not group.progress.broadcast:
+                held = [run for run in consumer.log.runs() if run.holder is session]
+                for run in held:
+                    self._settle(subject, group, consumer, run.pull_begin, run.pull_end)
+            consumer.sessions.end(session)
+            return consumer.touched_at
         self.settle(subject, group, consumer)
         progress, now_ms = group.progress, self._store.clock.wall_ms()
         offline = Offline(subject.name, progress.group, consumer.consumer_id, now_ms, progress.broadcast)

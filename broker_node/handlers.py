@@ -233,10 +233,10 @@ class Handlers:
             if self._pull_gate.is_paused(pull.request):
                 return is_new and not self._pause(pull)
         try:
-            answer = self._delivery.pull(pull.request)
+            answer = self._delivery.pull(pull.request, pull.connection, is_arrival=is_new)
         except ColdRead as cold:
             self._settled(pull, is_new)
-            self._warm(pull, cold)
+            self._warm(pull, cold, is_new)
             return True
         if answer.raws:
             self._settled(pull, is_new)
@@ -262,7 +262,7 @@ class Handlers:
     def _pause(self, pull: ParkedPull) -> bool:
         """Hold a paused consumer's new pull as if there were nothing for it; False when it was answered instead."""
         self.counters.paused_pulls += 1
-        self._delivery.attend(pull.request)
+        self._delivery.attend(pull.request, pull.connection)
         self._committer.kick()
         if self._is_stopping or pull.request.timeout_ms <= 0 or not self.polls.park(pull):
             pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
@@ -300,7 +300,7 @@ class Handlers:
             answer.wait_for, lambda: pull.connection.reply(pull.frame, ResponseCode.SUCCESS, body)
         )
 
-    def _warm(self, pull: ParkedPull, cold: ColdRead) -> None:
+    def _warm(self, pull: ParkedPull, cold: ColdRead, is_arrival: bool) -> None:
         """Read what a pull needs into memory in a thread, then try the pull again from the start."""
         self.counters.cold_pulls += 1
         if len(self._cold) >= COLD_READS_MAX:
@@ -327,7 +327,7 @@ class Handlers:
                     if self._pull_gate.is_paused(pull.request):
                         self._pause(pull)
                         return
-                answer = self._delivery.pull(pull.request, cached_only=False)
+                answer = self._delivery.pull(pull.request, pull.connection, is_arrival=is_arrival, cached_only=False)
             except (ProtocolError, LimitReached, LogError) as failure:
                 self._bad("cold_pull", pull.connection, str(failure))
                 self._refuse(pull.connection, pull.frame)
@@ -341,20 +341,23 @@ class Handlers:
         future.add_done_callback(read)
 
     def wake(self, subject: str) -> None:
-        """A subject may have something new: try its waiting pulls, oldest first."""
-        if not self.polls.has(subject):
+        """Try the waiting pulls of a subject that may have new messages: of each group as many as it has messages for."""
+        for group in self.polls.groups(subject):
+            pull = self.polls.oldest(subject, group)
+            while pull is not None and self._try_safely(pull):
+                pull = self.polls.oldest(subject, group)
+            if pull is not None and self._pull_gate and self._pull_gate.is_paused(pull.request):
+                self._wake_behind_paused(pull)
+
+    def _wake_behind_paused(self, paused: ParkedPull) -> None:
+        """Try the pulls behind one that its consumer's pause holds; those of a group that is paused as a whole stay."""
+        request = paused.request
+        if self.is_paused(request.subject, request.group, ""):
             return
-        empty_groups: set[str] = set()
-        for pull in self.polls.take(subject):
-            group = pull.request.group
-            # Once an unfiltered pull of a group came back empty, the group's other pulls would too.
-            if group in empty_groups:
-                self.polls.put_back(pull)
-            elif not self._try_safely(pull):
-                self.polls.put_back(pull)
-                # A paused consumer's pull says nothing about its group's others.
-                if not pull.request.filters and not self._pull_gate.is_paused(pull.request):
-                    empty_groups.add(group)
+        for pull in self.polls.newer(paused):
+            if not self._try_safely(pull) and not self._pull_gate.is_paused(pull.request):
+                # It found nothing, and neither would those behind it.
+                return
 
     def _try_safely(self, pull: ParkedPull) -> bool:
         try:
@@ -386,7 +389,7 @@ class Handlers:
         if not (request.subject and request.group and request.consumer_id):
             raise ProtocolError("an ack without subject, group or consumer id")
         self.counters.acks += 1
-        offset = self._delivery.ack(request)
+        offset = self._delivery.ack(request, connection)
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))
 
     def _heartbeat(self, connection: Connection, frame: Frame) -> None:
@@ -431,7 +434,7 @@ class Handlers:
         group = subject.groups.get(request.group) if subject is not None else None
         consumer = group.progress.consumers.get(request.consumer_id) if group is not None else None
         if subject is not None and group is not None and consumer is not None:
-            offset = self._delivery.leave(subject, group, consumer)
+            offset = self._delivery.leave(subject, group, consumer, connection)
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))
 
 

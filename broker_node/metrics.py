@@ -78,6 +78,11 @@ class BrokerMetrics(NodeMetrics):
             "expired_history_entries", "Entries of groups' histories that were old", broker.history_retention.dropped
         )
         yield gauge("held_pulls", "Pulls waiting for messages", handlers.polls.held)
+        yield gauge(
+            "duplicate_consumer_ids",
+            "Consumer ids that two live connections use at the same time",
+            delivery.duplicates.count(broker.clock.monotonic()),
+        )
         yield gauge("subjects", "Subjects on this node", len(store.subjects))
         yield from self._per_subject(self.labels)
 
