@@ -33,7 +33,14 @@ from qmq.protocol.commands import (
 )
 from qmq.protocol.extensions import EnsureGroupRequest, EnsureGroupResponse, LeaveGroupRequest
 from qmq.protocol.frames import Frame
-from qmq.protocol.names import check_consumer_id, check_group, check_subject, retry_subject
+from qmq.protocol.names import (
+    SUBJECT_OVER_LIMIT,
+    check_consumer_id,
+    check_group,
+    check_subject,
+    retry_subject,
+    split_subject,
+)
 from qmq.protocol.scan import BadChecksum, Run, scan_batch
 
 logger = logging.getLogger("qmq.broker.handlers")
@@ -128,7 +135,7 @@ class Handlers:
             self._refuse(connection, frame)
         except ProtocolError as error:
             self._bad("undecodable", connection, str(error))
-            self._refuse(connection, frame)
+            self._refuse(connection, frame, ResponseCode.BROKER_ERROR)
         except LimitReached as error:
             self._bad("limit_reached", connection, str(error))
             self._refuse(connection, frame)
@@ -141,9 +148,9 @@ class Handlers:
         self.counters.bad_requests[reason] += 1
         logger.warning("%s: %s (%s)", connection.peer, what, reason)
 
-    def _refuse(self, connection: Connection, frame: Frame) -> None:
-        """Answer a request that can't be served; a pull late, because its sender asks again at once."""
-        code = ResponseCode.NO_MESSAGE if frame.code == Command.PULL_MESSAGE else ResponseCode.BROKER_ERROR
+    def _refuse(self, connection: Connection, frame: Frame, pull_code: ResponseCode = ResponseCode.NO_MESSAGE) -> None:
+        """Answer a request that can't be served: a pull with `pull_code`, and late, because its sender asks again at once."""
+        code = pull_code if frame.code == Command.PULL_MESSAGE else ResponseCode.BROKER_ERROR
         if frame.code == Command.PULL_MESSAGE and not self._is_stopping:
             asyncio.get_running_loop().call_later(ERROR_HOLD_SECONDS, connection.reply, frame, code)
         else:
@@ -165,10 +172,11 @@ class Handlers:
         offset = -1
         if self._send_gate:
             runs = self._let_in(frame, runs, failures)
-        subjects = [store.subject(run.subject) for run in runs]
-        for subject, run in zip(subjects, runs, strict=True):
-            offset = store.append_run(subject, run, data, now_ms)
-            self.counters.sends += run.count
+        for run in runs:
+            subject = self._subject_of(run, connection, frame, failures)
+            if subject is not None:
+                offset = store.append_run(subject, run, data, now_ms)
+                self.counters.sends += run.count
         for failure in failures:
             self.counters.send_failures[SendResult(failure.result).name.lower()] += 1
         body = encode_send_response(failures) if failures else b""
@@ -176,6 +184,18 @@ class Handlers:
             connection.reply(frame, ResponseCode.SUCCESS, body)
             return
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))
+
+    def _subject_of(
+        self, run: Run, connection: Connection, frame: Frame, failures: list[SendFailure]
+    ) -> Subject | None:
+        """The subject of a run; None when it is one more than the node holds, and its messages were added to `failures`."""
+        try:
+            return self._store.subject(run.subject)
+        except LimitReached as error:
+            self._bad("limit_reached", connection, str(error))
+            refusal = Refusal(SendResult.STORE_ERROR, f"{SUBJECT_OVER_LIMIT}: {error}", "limit")
+            failures += _refused(frame, run.raw_begins, refusal)
+            return None
 
     def _let_in(self, frame: Frame, runs: list[Run], failures: list[SendFailure]) -> list[Run]:
         """What of these runs the policy lets in; the rest becomes failures."""
@@ -216,7 +236,10 @@ class Handlers:
         check_consumer_id(request.consumer_id)
         self.addresses.note(request.consumer_id, connection)
         if request.limit <= 0 or request.pull_last >= PULL_SEQUENCE_MAX:
-            raise ProtocolError(f"a pull of {request.limit} messages after {request.pull_last} can't be served")
+            what = f"a pull of {request.limit} messages after {request.pull_last} can't be served"
+            self._bad("illegal_pull", connection, what)
+            self._refuse(connection, frame)
+            return
         deadline = self._clock.monotonic() + min(request.timeout_ms / 1000, HOLD_SECONDS_MAX)
         self._try(ParkedPull(connection, frame, request, deadline), is_new=True)
 
@@ -415,6 +438,11 @@ class Handlers:
         request = EnsureGroupRequest.decode(frame.body, frame.version)
         check_subject(request.subject)
         check_group(request.group)
+        is_retry = split_subject(request.subject).kind == "retry"
+        if is_retry and request.start == "earliest" and request.subject not in self._store.subjects:
+            # Every group begins there, and the first retry makes the subject.
+            connection.reply(frame, ResponseCode.SUCCESS, EnsureGroupResponse(True, 0).encode(frame.version))
+            return
         subject = self._store.subject(request.subject)
         group, created = subject.groups.get(request.group), False
         if group is None or not request.only_if_new:

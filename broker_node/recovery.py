@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass
 
 from broker_node.actions import Forget, MessagesHead, Pull, Start, decode_action
-from broker_node.consume_log import ConsumeLog, encode_withheld
+from broker_node.consume_log import encode_withheld
 from broker_node.message_log import MessageLog, visit_records
 from broker_node.store import MessageStore, StoreLimits, StorePaths
 from broker_node.subject import Group, Subject, restore_groups
@@ -228,7 +228,7 @@ def _restore_subject(store: MessageStore, state: dict[str, object]) -> None:
     name, begin, end = str(state["subject"]), int(str(state["begin"])), int(str(state["end"]))
     index = store.open_index(name)
     _fit(index, begin, end, f"consume log of {name}")
-    subject = store.subjects[name] = Subject(name, ConsumeLog(index))
+    subject = store.add_subject(name, index)
     groups = state["groups"]
     assert isinstance(groups, list)
 

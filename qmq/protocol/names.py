@@ -21,7 +21,8 @@ VALUE_BYTES_MAX = 32767
 
 SUBJECT_CLOSED = "subject.closed"
 SUBJECT_OVER_QUOTA = "subject.over_quota"
-"""What the remark begins with when a node refuses a message for its subject's policy: the node itself is fine."""
+SUBJECT_OVER_LIMIT = "subject.over_limit"
+"""What the remark begins with when a node refuses a message for its subject: the node itself is fine."""
 
 _BREAKING = re.compile("[/\0\r\n \t\v\f\x85\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]")
 """What a subject may not hold: '/', line ends and white space that breaks."""
@@ -38,8 +39,8 @@ class SubjectName:
 
 
 def is_subject_refusal(remark: str) -> bool:
-    """Whether a send was refused for its subject's policy, which says nothing about the node's other subjects."""
-    return remark.startswith((SUBJECT_CLOSED, SUBJECT_OVER_QUOTA))
+    """Whether a send was refused for its subject, which says nothing about the node's other subjects."""
+    return remark.startswith((SUBJECT_CLOSED, SUBJECT_OVER_QUOTA, SUBJECT_OVER_LIMIT))
 
 
 def split_subject(name: str) -> SubjectName:
