@@ -3,7 +3,7 @@
 import logging
 
 from broker_node.progress import Consumer
-from qmq.daemon.log_limiter import LogLimiter
+from qmq.net.log_limiter import LogLimiter
 from qmq.protocol.names import split_subject
 
 DUPLICATES_MAX = 10_000

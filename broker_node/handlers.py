@@ -21,6 +21,7 @@ from qmq.daemon.committer import Committer
 from qmq.daemon.policy import NodePolicy
 from qmq.daemon.send_gate import Refusal, SendGate, first_of
 from qmq.errors import IllegalName, LogError, ProtocolError
+from qmq.net.log_limiter import LogLimiter
 from qmq.net.server import Connection
 from qmq.protocol.codes import VERSIONS_SERVED, Command, ConsumeFrom, ResponseCode, SendResult
 from qmq.protocol.commands import (
@@ -102,6 +103,7 @@ class Handlers:
         self.counters = HandlerCounters()
         self.addresses = ConsumerAddresses()
         self._cold: set[asyncio.Future[None]] = set()
+        self._log_limiter = LogLimiter()
         self._is_stopping = False
         self._table: dict[int, Callable[[Connection, Frame], None]] = {
             Command.SEND_MESSAGE: self._send,
@@ -145,8 +147,9 @@ class Handlers:
             connection.reply(frame, ResponseCode.BROKER_ERROR)
 
     def _bad(self, reason: str, connection: Connection, what: str) -> None:
+        """Count a bad request, and log it with a back-off for each reason and host."""
         self.counters.bad_requests[reason] += 1
-        logger.warning("%s: %s (%s)", connection.peer, what, reason)
+        self._log_limiter.warning(logger, connection.peer, reason, what, self._clock.monotonic())
 
     def _refuse(self, connection: Connection, frame: Frame, pull_code: ResponseCode = ResponseCode.NO_MESSAGE) -> None:
         """Answer a request that can't be served: a pull with `pull_code`, and late, because its sender asks again at once."""
@@ -439,7 +442,7 @@ class Handlers:
         check_subject(request.subject)
         check_group(request.group)
         is_retry = split_subject(request.subject).kind == "retry"
-        if is_retry and request.start == "earliest" and request.subject not in self._store.subjects:
+        if is_retry and request.start in ("earliest", "latest") and request.subject not in self._store.subjects:
             # Every group begins there, and the first retry makes the subject.
             connection.reply(frame, ResponseCode.SUCCESS, EnsureGroupResponse(True, 0).encode(frame.version))
             return

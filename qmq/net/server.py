@@ -15,6 +15,7 @@ from typing import cast
 
 from qmq.clock import Clock
 from qmq.errors import ProtocolError
+from qmq.net.log_limiter import LogLimiter
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.frames import FRAME_BYTES_MAX, HEADER_BYTES, Frame, FrameReader, response_header
 
@@ -224,7 +225,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _bad_frame(self, error: ProtocolError) -> None:
         self._metrics.bad_frames[error.code] += 1
-        self._server.logger.warning("%s: %s; connection closed", self.peer, error)
+        self._server.warning(self.peer, error.code, f"{error}; connection closed")
         # What good frames before it asked for is still answered, if that is possible at once.
         self.finish()
         self.is_closed = True
@@ -259,15 +260,12 @@ class Connection(asyncio.BufferedProtocol):
         half_for = 0.0 if self._half_since is None or self._is_reading_paused else now - self._half_since
         if half_for > self._limits.half_frame_seconds:
             self._metrics.half_frames += 1
-            self._server.logger.warning(
-                "%s: half a frame (%d bytes), then silence; connection closed",
-                self.peer,
-                self._reader.pending_bytes,
-            )
+            what = f"half a frame ({self._reader.pending_bytes} bytes), then silence; connection closed"
+            self._server.warning(self.peer, "half_frame", what)
             self.abort()
         if self._stalled_since is not None and now - self._stalled_since > self._limits.write_stall_seconds:
             self._metrics.write_stalls += 1
-            self._server.logger.warning("%s: does not read its answers; connection closed", self.peer)
+            self._server.warning(self.peer, "write_stall", "does not read its answers; connection closed")
             self.abort()
 
 
@@ -297,6 +295,7 @@ class FrameServer:
         self._checker: asyncio.TimerHandle | None = None
         self.is_closing = False
         self._watch_answers: asyncio.Event | None = None
+        self._log_limiter = LogLimiter()
 
     async def start(self) -> None:
         """Bind and listen. Raises OSError when the address is taken."""
@@ -358,6 +357,10 @@ class FrameServer:
             task = self.loop.create_task(self._join(connection, sock))
             self._joining.add(task)
             task.add_done_callback(self._joining.discard)
+
+    def warning(self, peer: str, reason: str, what: str) -> None:
+        """Log what a peer did wrong, with a back-off for each reason and host."""
+        self._log_limiter.warning(self.logger, peer, reason, what, self.clock.monotonic())
 
     def _refused(self, peer: str) -> None:
         self.metrics.refused += 1

@@ -1,5 +1,6 @@
-"""How often a repeated event is worth a line in the log. Pure."""
+"""How often a repeated event is worth a line in the log."""
 
+import logging
 from dataclasses import dataclass
 
 INTERVAL_SECONDS = 10.0
@@ -49,3 +50,15 @@ class LogLimiter:
         known.interval = min(2 * known.interval, self._interval_max)
         known.next_at, known.suppressed = now + known.interval, 0
         return suppressed
+
+    def warning(self, logger: logging.Logger, peer: str, reason: str, what: str, now: float) -> None:
+        """Log what a peer did, unless lines for the same reason and the same host are suppressed now.
+
+        Args:
+            peer: `host:port`.
+        """
+        suppressed = self.admit((reason, peer.rpartition(":")[0]), now)
+        if suppressed is None:
+            return
+        more = f"; {suppressed} more of this host since the last line" if suppressed else ""
+        logger.warning("%s: %s (%s%s)", peer, what, reason, more)
