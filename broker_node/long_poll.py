@@ -83,8 +83,8 @@ class LongPolls:
         return next(iter(waiting.values())) if waiting else None
 
     def newer(self, pull: ParkedPull) -> list[ParkedPull]:
-        """The pulls of the same subject and group that wait less long."""
-        waiting = self._parked.get(pull.request.subject, {}).get(pull.request.group, {})
+        """The pulls of a parked pull's subject and group that wait less long."""
+        waiting = self._parked[pull.request.subject][pull.request.group]
         return [other for ticket, other in waiting.items() if ticket > pull.ticket]
 
     def done(self, pull: ParkedPull) -> None:

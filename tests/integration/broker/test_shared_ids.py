@@ -166,6 +166,9 @@ async def test_two_live_connections_of_one_id_are_reported(tmp_path: Path, caplo
             await work(a, b, a, b)
             assert broker.delivery.duplicates.count(clock.monotonic()) == 1
             assert len(await page()) == 2
+            stats = await asyncio.to_thread(get_json, "http://{}:{}/stats".format(*broker.admin.address))
+            (consumer,) = stats["subjects"][0]["groups"][0]["consumers"]
+            assert consumer["duplicate"]
             lines = [line for line in caplog.messages if "used by several connections" in line]
             assert len(lines) == 1
             clock.advance(61)
