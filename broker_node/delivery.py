@@ -9,6 +9,8 @@ live session of the same consumer holds (`broker_node/sessions.py`) are neither 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
+from itertools import groupby
 
 from broker_node.actions import Ack, Offline, Pull, Settle, StartReason, runs_of
 from broker_node.duplicate_ids import DuplicateIds
@@ -44,7 +46,7 @@ class Delivered:
     retry_at_ms: int | None = None
     """Nothing was due yet, but a message becomes visible at this wall time (retry subjects)."""
     has_more: bool = False
-    """Nothing of what was looked at matched, and there is more to look at: ask again rather than wait."""
+    """Nothing for this pull now, and it should not wait: its sender gets something by pulling again."""
 
 
 @dataclass(slots=True)
@@ -59,6 +61,14 @@ class DeliveryCounters:
     duplicate_acks: int = 0
     lost_acks: int = 0
     fell_behind: int = 0
+
+
+class _Verdict(Enum):
+    """What an ack does to a part of its range, or of what it jumps over."""
+
+    ACKED = 0
+    SETTLED = 1
+    LEFT = 2
 
 
 class Delivery:
@@ -100,6 +110,10 @@ class Delivery:
             again = self._redeliver(subject, group, consumer, session, request, have, limit, cached_only)
             if again is not None:
                 return again
+        if not is_arrival and session is not None and consumer.log.held_end(session) > request.pull_last + 1:
+            # Another pull of this connection was answered while this one waited. If its sender had given that one up, new
+            # messages would leave a gap that its acks span: it has to pull again, naming what it received.
+            return Delivered(wait_for=consumer.touched_at, has_more=True)
         consumer.holder = session
         return self._deliver_new(subject, group, consumer, request, limit, cached_only)
 
@@ -139,7 +153,10 @@ class Delivery:
         session = None if is_arrival else consumer.sessions.on(peer)
         if session is None:
             now = self._store.clock.monotonic()
+            before = len(consumer.sessions)
             session = consumer.sessions.pull_arrived(peer, request.pull_last, now, self._lease_seconds)
+            if before and len(consumer.sessions) > before:
+                consumer.sessions.prune({run.holder for run in consumer.log.runs()})
             if consumer.sessions.is_duplicate:
                 self.duplicates.note(subject.name, group.progress.group, consumer, now)
         return session
@@ -204,8 +221,12 @@ class Delivery:
             self._act_ack(subject, group, consumer, run.begin, run.end)
         if found.raws:
             found.wait_for = consumer.touched_at
-            self._delivered(consumer, session, found)
-            consumer.log.hold(found.pull_begin, found.pull_begin + len(found.raws), session)
+            end = found.pull_begin + len(found.raws)
+            if session is not None:
+                session.delivered_end = end
+                if any(run.holder not in (session, None) for run in consumer.log.between(found.pull_begin, end)):
+                    session.taken_end = end
+            consumer.log.hold(found.pull_begin, end, session)
             return self._count_redelivered(group, found)
         return None if is_whole else Delivered(wait_for=consumer.touched_at, has_more=True)
 
@@ -222,11 +243,6 @@ class Delivery:
                 for sequence, raw in enumerate(batch, at):
                     yield run.pull_begin + sequence - run.begin, raw
                 at += max(1, len(batch))
-
-    @staticmethod
-    def _delivered(consumer: Consumer, session: Session | None, answer: Delivered) -> None:
-        if session is not None:
-            session.delivered_end = answer.pull_begin + len(answer.raws)
 
     def _count_redelivered(self, group: Group, found: Delivered) -> Delivered:
         group.redelivered_total += len(found.raws)
@@ -269,8 +285,8 @@ class Delivery:
             )
             self._store.act(subject, group, action)
             answer.pull_begin, answer.raws = pull_begin, raws
-            if raws:
-                self._delivered(consumer, consumer.holder, answer)
+            if raws and consumer.holder is not None:
+                consumer.holder.delivered_end = pull_begin + len(raws)
             group.pulled_total += len(raws)
             self.counters.pulled += len(raws)
             answer.has_more = not raws and position < subject.visible_end and answer.retry_at_ms is None
@@ -330,8 +346,9 @@ class Delivery:
         """Confirm a closed range of pull sequences; the log offset the answer has to wait for (-1: nothing).
 
         docs/reference/wire.md, 6.3: a repeated ack succeeds; pull sequences that an ack jumps over were never handled, so
-        their messages go to the group's retry subject before the ack counts for them. What another live session holds is
-        neither acked nor jumped over.
+        their messages go to the group's retry subject before the ack counts for them. An ack counts for what was delivered
+        on its session: inside its range, messages of a dead session were never handled either, and those of another live
+        session are left to it.
         """
         store = self._store
         subject = store.subjects.get(request.subject)
@@ -352,14 +369,31 @@ class Delivery:
             return consumer.touched_at
         broadcast = group.progress.broadcast
         begin = min(max(request.pull_begin, log.acked), end)
+        first = log.first()
+        if first is not None and begin == log.acked and end <= first.pull_end and first.holder in (session, None):
+            # The usual ack: in order, of what its own session holds.
+            self._act_ack(subject, group, consumer, begin, end)
+            return consumer.touched_at
         others = consumer.sessions.others(session, now, self._lease_seconds)
         if broadcast:
             begin = log.acked
-        else:
-            for low, high in log.free_ranges(log.acked, begin, others):
+        # Only the process that received a message names it as the last of an ack.
+        own = (session, log.holder_of(end - 1), None)
+
+        def verdict(at: int, holder: Session | None) -> _Verdict:
+            if holder in others:
+                return _Verdict.LEFT
+            return _Verdict.ACKED if broadcast or (at >= begin and holder in own) else _Verdict.SETTLED
+
+        parts = [*log.holders(log.acked, begin), *log.holders(begin, end)]
+        judged = [(low, high, verdict(low, holder)) for low, high, holder in parts]
+        for what, neighbours in groupby(judged, key=lambda part: part[2]):
+            ranges = list(neighbours)
+            low, high = ranges[0][0], ranges[-1][1]
+            if what is _Verdict.SETTLED:
                 self._settle(subject, group, consumer, low, high)
-        for low, high in log.free_ranges(begin, end, others):
-            self._act_ack(subject, group, consumer, low, high)
+            elif what is _Verdict.ACKED:
+                self._act_ack(subject, group, consumer, low, high)
         return consumer.touched_at
 
     def _act_ack(self, subject: Subject, group: Group, consumer: Consumer, begin: int, end: int) -> None:
@@ -382,13 +416,12 @@ class Delivery:
                 continue
             consumer.seen_at = now
             if peer is not None:
-                sessions, holder = consumer.sessions, None
-                if name == request.subject and sessions.on(peer) is None and not request.is_heartbeat:
-                    holder = consumer.log.holder_of(request.pull_last)
-                session = sessions.ack_arrived(peer, holder, now, self._lease_seconds)
+                sessions, is_own = consumer.sessions, name == request.subject
+                last = request.pull_last if is_own else -1
+                session = sessions.ack_arrived(peer, last, consumer.log.holder_of, now, self._lease_seconds)
                 if sessions.is_duplicate:
                     self.duplicates.note(name, request.group, consumer, now)
-                if name == request.subject:
+                if is_own:
                     own = session
         return own
 

@@ -91,6 +91,10 @@ class PullLog:
         """The oldest run."""
         return self._runs[0] if self._runs else None
 
+    def held_end(self, session: Session) -> int:
+        """The pull sequence behind the last message that a session holds; -1: it holds none."""
+        return next((run.pull_end for run in reversed(self._runs) if run.holder is session), -1)
+
     def holder_of(self, pull_sequence: int) -> Session | None:
         """The session that holds a message; None when it is acked or not known."""
         return next((run.holder for run in self.between(pull_sequence, pull_sequence + 1)), None)
@@ -98,19 +102,21 @@ class PullLog:
     def between(self, begin: int, end: int) -> Iterator[PullRun]:
         """The runs inside pull sequences [begin, end), clipped to it."""
         for run in self._runs:
+            if run.pull_begin >= end:
+                return
             low, high = max(run.pull_begin, begin), min(run.pull_end, end)
             if low < high:
                 yield PullRun(low, run.begin + low - run.pull_begin, high - low, run.holder)
 
-    def free_ranges(self, begin: int, end: int, others: list[Session]) -> list[tuple[int, int]]:
-        """The parts of [begin, end) that none of these sessions holds, in order."""
-        found = []
-        for run in self.between(begin, end) if others else ():
-            if run.holder in others:
-                if begin < run.pull_begin:
-                    found.append((begin, run.pull_begin))
-                begin = run.pull_end
-        return [*found, (begin, end)] if begin < end else found
+    def holders(self, begin: int, end: int) -> list[tuple[int, int, Session | None]]:
+        """[begin, end) in parts, each with the session that holds it; None for what is acked or held by an unknown one."""
+        parts: list[tuple[int, int, Session | None]] = []
+        for run in self.between(begin, end):
+            if begin < run.pull_begin:
+                parts.append((begin, run.pull_begin, None))
+            parts.append((run.pull_begin, run.pull_end, run.holder))
+            begin = run.pull_end
+        return [*parts, (begin, end, None)] if begin < end else parts
 
     def oldest_sequence(self) -> int | None:
         """The lowest consume sequence not acked."""

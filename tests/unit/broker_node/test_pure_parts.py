@@ -115,9 +115,8 @@ def test_a_pull_log_answers_as_a_plain_dict_would(
         low, high = sorted((ack_at, hold_at))
         middle = {run.pull_begin + i for run in log.between(low, high) for i in range(run.count)}
         assert middle == {n for n in plain if low <= n < high}
-        others = [session for session in sessions[1:] if session is not sessions[who]]
-        free = {n for begin, end in log.free_ranges(low, high, others) for n in range(begin, end)}
-        assert free == {n for n in range(low, high) if n not in plain or plain[n][1] not in others}
+        held = {n: holder for begin, end, holder in log.holders(low, high) for n in range(begin, end)}
+        assert held == {n: plain[n][1] if n in plain else None for n in range(low, high)}
         restored = PullLog()
         restored.restore(log.runs())
         assert restored.in_flight == log.in_flight
