@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from broker_node.admin import BrokerAdmin
 from broker_node.checkpointing import BrokerCheckpoints
@@ -17,6 +18,7 @@ from broker_node.rates import RateTable
 from broker_node.reading import BrokerReading
 from broker_node.recovery import RecoveryReport, groups_with_orphans, open_store
 from broker_node.retry import Budget, move_orphans
+from broker_node.settlement import Settlement
 from broker_node.stats import rate_counters
 from broker_node.store import LimitReached, StoreLimits
 from broker_node.subject import Group, Subject
@@ -81,7 +83,11 @@ class Broker(Node):
 
     def build(self) -> AdminHttp:
         options = self.options
-        self.delivery = Delivery(self.store, retry_delay_ms=round(options.retry_delay_seconds * 1000))
+        self.delivery = Delivery(
+            self.store,
+            retry_delay_ms=round(options.retry_delay_seconds * 1000),
+            lease_seconds=options.consumer_lease_seconds,
+        )
         self.metrics = BrokerMetrics(self)
         self.handlers = Handlers(
             self.store,
@@ -240,31 +246,41 @@ class Broker(Node):
         lease, forget = self.options.consumer_lease_seconds, self.options.consumer_forget_hours * 3600
         silent = now - consumer.seen_at
         if silent < lease:
-            return False
+            if not self.delivery.abandoned(group, consumer, now):
+                return False
+            return self._settle_with(
+                self.delivery.settle_abandoned, subject, group, consumer, "they are held by a connection that is gone"
+            )
         if consumer.log.in_flight and not group.progress.broadcast:
-            return self._settle_silent(subject, group, consumer, silent)
+            return self._settle_with(self.delivery.settle, subject, group, consumer, f"it is silent for {silent:.0f} s")
         if silent >= forget and not consumer.log.in_flight:
             self.delivery.leave(subject, group, consumer)
             return True
         return False
 
-    def _settle_silent(self, subject: Subject, group: Group, consumer: Consumer, silent: float) -> bool:
-        """Begin to settle a silent consumer; False when that is under way or not possible."""
+    def _settle_with(
+        self,
+        begin: Callable[[Subject, Group, Consumer], Settlement | None],
+        subject: Subject,
+        group: Group,
+        consumer: Consumer,
+        why: str,
+    ) -> bool:
+        """Begin a settlement; False when one is under way or not possible."""
         if len(self.delivery.settlements) >= SETTLEMENTS_MAX:
             return False
-        in_flight = consumer.log.in_flight
         try:
-            settlement = self.delivery.settle(subject, group, consumer)
+            settlement = begin(subject, group, consumer)
         except LimitReached as error:
-            logger.warning("consumer %s of group %s is silent and keeps %d messages of %s: %s",
-                consumer.consumer_id, group.progress.group, in_flight, subject.name, error,
+            logger.warning("consumer %s of group %s keeps its unacked messages of %s: %s",
+                consumer.consumer_id, group.progress.group, subject.name, error,
             )  # fmt: skip
             return False
         if settlement is None:
             return False
         logger.info(
-            "consumer %s of group %s is silent for %.0f s: its %d unacked messages of %s are retried",
-            consumer.consumer_id, group.progress.group, silent, in_flight, subject.name,
+            "consumer %s of group %s: unacked messages of %s are retried, %s",
+            consumer.consumer_id, group.progress.group, subject.name, why,
         )  # fmt: skip
         self.handlers.settlements.run(settlement)
         return True

@@ -22,6 +22,7 @@ from qmq.daemon.committer import Committer
 from qmq.daemon.policy import NodePolicy
 from qmq.daemon.send_gate import Refusal, SendGate
 from qmq.errors import IllegalName, LogError, ProtocolError, QmqError
+from qmq.net.log_limiter import LogLimiter
 from qmq.net.server import Connection
 from qmq.protocol.codes import VERSIONS_SERVED, Command, ConsumeFrom, ResponseCode, SendResult
 from qmq.protocol.commands import (
@@ -34,7 +35,14 @@ from qmq.protocol.commands import (
 )
 from qmq.protocol.extensions import EnsureGroupRequest, EnsureGroupResponse, LeaveGroupRequest
 from qmq.protocol.frames import MESSAGE_BYTES_MAX, Frame
-from qmq.protocol.names import check_consumer_id, check_group, check_subject, retry_subject
+from qmq.protocol.names import (
+    SUBJECT_OVER_LIMIT,
+    check_consumer_id,
+    check_group,
+    check_subject,
+    retry_subject,
+    split_subject,
+)
 from qmq.protocol.scan import BadChecksum, Run, scan_batch
 from qmq.supervisor import Supervisor
 
@@ -112,6 +120,7 @@ class Handlers:
         self.addresses = ConsumerAddresses()
         self.settlements = SettlementRunner(store, committer, supervisor, on_ended=delivery.settled)
         self._cold: set[asyncio.Future[None]] = set()
+        self._log_limiter = LogLimiter()
         self._is_stopping = False
         self._table: dict[int, Callable[[Connection, Frame], None]] = {
             Command.SEND_MESSAGE: self._send,
@@ -153,7 +162,8 @@ class Handlers:
                 break
         else:
             connection.report(error)
-        self._refuse(connection, frame)
+        is_undecodable = isinstance(error, ProtocolError) and not isinstance(error, BadChecksum | IllegalName)
+        self._refuse(connection, frame, ResponseCode.BROKER_ERROR if is_undecodable else ResponseCode.NO_MESSAGE)
 
     def _after(self, settlement: Settlement, connection: Connection, frame: Frame) -> None:
         """Take a request again once its consumer's settlement has ended."""
@@ -174,12 +184,13 @@ class Handlers:
         self.settlements.run(settlement)
 
     def _bad(self, reason: str, connection: Connection, what: str) -> None:
+        """Count a bad request, and log it with a back-off for each reason and host."""
         self.counters.bad_requests[reason] += 1
-        logger.warning("%s: %s (%s)", connection.peer, what, reason)
+        self._log_limiter.warning(logger, connection.peer, reason, what, self._clock.monotonic())
 
-    def _refuse(self, connection: Connection, frame: Frame) -> None:
-        """Answer a request that can't be served; a pull late, because its sender asks again at once."""
-        code = ResponseCode.NO_MESSAGE if frame.code == Command.PULL_MESSAGE else ResponseCode.BROKER_ERROR
+    def _refuse(self, connection: Connection, frame: Frame, pull_code: ResponseCode = ResponseCode.NO_MESSAGE) -> None:
+        """Answer a request that can't be served: a pull with `pull_code`, and late, because its sender asks again at once."""
+        code = pull_code if frame.code == Command.PULL_MESSAGE else ResponseCode.BROKER_ERROR
         if frame.code == Command.PULL_MESSAGE and not self._is_stopping:
             self._supervisor.later(ERROR_HOLD_SECONDS, "held_refusal", lambda: connection.reply(frame, code))
         else:
@@ -202,10 +213,11 @@ class Handlers:
         offset = -1
         if self._send_gate:
             runs = self._let_in(frame, runs, failures)
-        subjects = [store.subject(run.subject) for run in runs]
-        for subject, run in zip(subjects, runs, strict=True):
-            offset = store.append_run(subject, run, data, now_ms)
-            self.counters.sends += run.count
+        for run in runs:
+            subject = self._subject_of(run, connection, frame, failures)
+            if subject is not None:
+                offset = store.append_run(subject, run, data, now_ms)
+                self.counters.sends += run.count
         for failure in failures:
             self.counters.send_failures[SendResult(failure.result).name.lower()] += 1
         body = encode_send_response(failures) if failures else b""
@@ -213,6 +225,18 @@ class Handlers:
             connection.reply(frame, ResponseCode.SUCCESS, body)
             return
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))
+
+    def _subject_of(
+        self, run: Run, connection: Connection, frame: Frame, failures: list[SendFailure]
+    ) -> Subject | None:
+        """The subject of a run; None when it is one more than the node holds, and its messages were added to `failures`."""
+        try:
+            return self._store.subject(run.subject)
+        except LimitReached as error:
+            self._bad("limit_reached", connection, str(error))
+            refusal = Refusal(SendResult.STORE_ERROR, f"{SUBJECT_OVER_LIMIT}: {error}", "limit")
+            failures += _refused(frame, run.raw_begins, refusal)
+            return None
 
     def _let_in(self, frame: Frame, runs: list[Run], failures: list[SendFailure]) -> list[Run]:
         """What of these runs the policy lets in; the rest becomes failures."""
@@ -253,7 +277,10 @@ class Handlers:
         check_consumer_id(request.consumer_id)
         self.addresses.note(request.consumer_id, connection)
         if request.limit <= 0 or request.pull_last >= PULL_SEQUENCE_MAX:
-            raise ProtocolError(f"a pull of {request.limit} messages after {request.pull_last} can't be served")
+            what = f"a pull of {request.limit} messages after {request.pull_last} can't be served"
+            self._bad("illegal_pull", connection, what)
+            self._refuse(connection, frame)
+            return
         deadline = self._clock.monotonic() + min(request.timeout_ms / 1000, HOLD_SECONDS_MAX)
         self._try(ParkedPull(connection, frame, request, deadline), is_new=True)
 
@@ -270,10 +297,10 @@ class Handlers:
             if self._pull_gate.is_paused(pull.request):
                 return is_new and not self._pause(pull)
         try:
-            answer = self._delivery.pull(pull.request)
+            answer = self._delivery.pull(pull.request, pull.connection, is_arrival=is_new)
         except ColdRead as cold:
             self._settled(pull, is_new)
-            self._warm(pull, cold)
+            self._warm(pull, cold, is_new)
             return True
         if answer.raws:
             self._settled(pull, is_new)
@@ -305,7 +332,7 @@ class Handlers:
     def _pause(self, pull: ParkedPull) -> bool:
         """Hold a paused consumer's new pull as if there were nothing for it; False when it was answered instead."""
         self.counters.paused_pulls += 1
-        self._delivery.attend(pull.request)
+        self._delivery.attend(pull.request, pull.connection)
         self._committer.kick()
         if self._is_stopping or pull.request.timeout_ms <= 0 or not self.polls.park(pull):
             pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
@@ -344,7 +371,7 @@ class Handlers:
             answer.wait_for, lambda: pull.connection.reply(pull.frame, ResponseCode.SUCCESS, body)
         )
 
-    def _warm(self, pull: ParkedPull, cold: ColdRead) -> None:
+    def _warm(self, pull: ParkedPull, cold: ColdRead, is_arrival: bool) -> None:
         """Read what a pull needs into memory in a thread, then try the pull again from the start."""
         self.counters.cold_pulls += 1
         if len(self._cold) >= COLD_READS_MAX:
@@ -372,12 +399,12 @@ class Handlers:
                     if self._pull_gate.is_paused(pull.request):
                         self._pause(pull)
                         return
-                answer = self._delivery.pull(pull.request, cached_only=False)
+                answer = self._delivery.pull(pull.request, pull.connection, is_arrival=is_arrival, cached_only=False)
             except ColdRead as damaged:
-                self._warm(pull, damaged)
+                self._warm(pull, damaged, is_arrival)
                 return
             except BeingSettled as wait:
-                self._after(wait.settlement, pull.connection, pull.frame)
+                self._wait_or_ask_again(pull, wait.settlement, is_arrival)
                 return
             except Exception as failure:  # noqa: BLE001 - every error ends this request only
                 self._failed(pull.connection, pull.frame, failure)
@@ -394,32 +421,43 @@ class Handlers:
         future.add_done_callback(read)
 
     def wake(self, subject: str) -> None:
-        """A subject may have something new: try its waiting pulls, oldest first."""
-        if not self.polls.has(subject):
+        """Try the waiting pulls of a subject that may have new messages: of each group as many as it has messages for."""
+        for group in self.polls.groups(subject):
+            pull = self.polls.oldest(subject, group)
+            while pull is not None and self._try_safely(pull):
+                pull = self.polls.oldest(subject, group)
+            if pull is not None and self._pull_gate and self._pull_gate.is_paused(pull.request):
+                self._wake_behind_paused(pull)
+
+    def _wake_behind_paused(self, paused: ParkedPull) -> None:
+        """Try the pulls behind one that its consumer's pause holds; those of a group that is paused as a whole stay."""
+        request = paused.request
+        if self.is_paused(request.subject, request.group, ""):
             return
-        empty_groups: set[str] = set()
-        for pull in self.polls.take(subject):
-            group = pull.request.group
-            # Once an unfiltered pull of a group came back empty, the group's other pulls would too.
-            if group in empty_groups:
-                self.polls.put_back(pull)
-            elif not self._try_safely(pull):
-                self.polls.put_back(pull)
-                # A paused consumer's pull says nothing about its group's others.
-                if not pull.request.filters and not self._pull_gate.is_paused(pull.request):
-                    empty_groups.add(group)
+        for pull in self.polls.newer(paused):
+            if not self._try_safely(pull) and not self._pull_gate.is_paused(pull.request):
+                # It found nothing, and neither would those behind it.
+                return
 
     def _try_safely(self, pull: ParkedPull) -> bool:
         try:
             return self._try(pull, is_new=False)
         except BeingSettled as wait:
             self.polls.done(pull)
-            self._after(wait.settlement, pull.connection, pull.frame)
+            self._wait_or_ask_again(pull, wait.settlement, is_arrival=False)
             return True
         except Exception as error:  # noqa: BLE001 - every error ends this request only
             self.polls.done(pull)
             self._failed(pull.connection, pull.frame, error)
             return True
+
+    def _wait_or_ask_again(self, pull: ParkedPull, settlement: Settlement, is_arrival: bool) -> None:
+        """Take a pull again after a settlement. One that was held is answered with nothing instead: taken again as a new pull it
+        would get what another pull of its sender has received since."""
+        if is_arrival:
+            self._after(settlement, pull.connection, pull.frame)
+        else:
+            pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
 
     def _expired(self, pull: ParkedPull) -> None:
         self.polls.done(pull)
@@ -442,7 +480,7 @@ class Handlers:
         request = AckRequest.decode(frame.body, frame.version)
         if not (request.subject and request.group and request.consumer_id):
             raise ProtocolError("an ack without subject, group or consumer id")
-        offset = self._delivery.ack(request)
+        offset = self._delivery.ack(request, connection)
         self.counters.acks += 1
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))
 
@@ -469,6 +507,11 @@ class Handlers:
         request = EnsureGroupRequest.decode(frame.body, frame.version)
         check_subject(request.subject)
         check_group(request.group)
+        is_retry = split_subject(request.subject).kind == "retry"
+        if is_retry and request.start in ("earliest", "latest") and request.subject not in self._store.subjects:
+            # Every group begins there, and the first retry makes the subject.
+            connection.reply(frame, ResponseCode.SUCCESS, EnsureGroupResponse(True, 0).encode(frame.version))
+            return
         subject = self._store.subject(request.subject)
         group, created = subject.groups.get(request.group), False
         if group is None or not request.only_if_new:
@@ -488,7 +531,7 @@ class Handlers:
         group = subject.groups.get(request.group) if subject is not None else None
         consumer = group.progress.consumers.get(request.consumer_id) if group is not None else None
         if subject is not None and group is not None and consumer is not None:
-            offset = self._delivery.leave(subject, group, consumer)
+            offset = self._delivery.leave(subject, group, consumer, connection)
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))
 
 

@@ -83,7 +83,14 @@ class BrokerMetrics(NodeMetrics):
             "expired_history_entries", "Entries of groups' histories that were old", broker.history_retention.dropped
         )
         yield gauge("held_pulls", "Pulls waiting for messages", handlers.polls.held)
+        yield gauge(
+            "duplicate_consumer_ids",
+            "Consumer ids that two live connections use at the same time",
+            delivery.duplicates.count(broker.clock.monotonic()),
+        )
         yield gauge("subjects", "Subjects on this node", len(store.subjects))
+        yield gauge("real_subjects", "Subjects without retry and dead-letter subjects", store.real_subjects)
+        yield gauge("subjects_max", "Most real subjects this node holds", store.limits.subjects_max)
         yield from self._per_subject(self.labels)
 
     def _per_subject(self, labels: dict[str, str]) -> Iterable[Metric]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker_node.actions import Forget, MessagesHead, Pull, Start, decode_action
-from broker_node.consume_log import ConsumeLog, encode_withheld
+from broker_node.consume_log import encode_withheld
 from broker_node.message_log import MessageLog, visit_records
 from broker_node.store import MessageStore, StoreLimits, StorePaths
 from broker_node.subject import Group, Subject, restore_groups
@@ -241,7 +241,7 @@ def _restore_subject(store: MessageStore, state: dict[str, Any]) -> None:
         raise ValueError(f"subject {name} begins at {begin} and ends at {end}")
     index = store.open_index(name)
     _fit(index, begin, end, f"consume log of {name}")
-    subject = store.subjects[name] = Subject(name, ConsumeLog(index))
+    subject = store.add_subject(name, index)
 
     def open_history(subject_name: str, group: str, history_end: int) -> DenseIndex:
         history = store.open_history(subject_name, group)

@@ -8,7 +8,7 @@ repeats at most the messages of one slice, and loses none.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from broker_node.actions import Settle
@@ -28,14 +28,21 @@ WAITING_MAX = 1_000
 
 
 class Settlement:
-    """One consumer's messages below pull sequence `end`, on their way to the retry subject."""
+    """One consumer's messages in `ranges` of pull sequences [begin, end), on their way to the retry subject."""
 
-    def __init__(self, store: MessageStore, subject: Subject, group: Group, consumer: Consumer, end: int) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        subject: Subject,
+        group: Group,
+        consumer: Consumer,
+        ranges: Iterable[tuple[int, int]],
+    ) -> None:
         self._store = store
         self.subject = subject
         self.group = group
         self.consumer = consumer
-        self.end = end
+        self._ranges = deque(ranges)
         self.is_running = False
         self.settled = 0
         """Messages settled so far, those that could not be written again included."""
@@ -76,23 +83,29 @@ class Settlement:
         progress, log = group.progress, consumer.log
         if subject.groups.get(progress.group) is not group:
             return True
-        if progress.consumers.get(consumer.consumer_id) is not consumer or log.acked >= self.end:
+        if progress.consumers.get(consumer.consumer_id) is not consumer:
             return True
-        begin = log.acked
-        runs = list(islice(log.between(begin, self.end), TURN_MESSAGES_MAX))
-        moved = move_to_retry(self._store, subject, group, runs, budget, cached_only=cached_only)
-        if moved.runs_done < len(runs):
-            reached = runs[moved.runs_done].pull_begin + moved.part
+        begin, end = self._ranges[0]
+        runs = list(islice(log.between(begin, end), TURN_MESSAGES_MAX))
+        reached = end
+        if runs:
+            moved = move_to_retry(self._store, subject, group, runs, budget, cached_only=cached_only)
+            if moved.runs_done < len(runs):
+                reached = runs[moved.runs_done].pull_begin + moved.part
+            elif len(runs) == TURN_MESSAGES_MAX:
+                reached = runs[-1].pull_end
+            if reached > begin:
+                now_ms = self._store.clock.wall_ms()
+                settle = Settle(subject.name, progress.group, consumer.consumer_id, now_ms, False, begin, reached)
+                before = log.in_flight
+                self._store.act(subject, group, settle)
+                self.settled += before - log.in_flight
+                group.retried_total += moved.messages
+        if reached < end:
+            self._ranges[0] = (reached, end)
         else:
-            reached = runs[-1].pull_end if len(runs) == TURN_MESSAGES_MAX else self.end
-        if reached > begin:
-            now_ms = self._store.clock.wall_ms()
-            settle = Settle(subject.name, progress.group, consumer.consumer_id, now_ms, False, begin, reached)
-            before = log.in_flight
-            self._store.act(subject, group, settle)
-            self.settled += before - log.in_flight
-            group.retried_total += moved.messages
-        return log.acked >= self.end
+            self._ranges.popleft()
+        return not self._ranges
 
 
 class BeingSettled(Exception):

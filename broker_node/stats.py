@@ -120,6 +120,7 @@ def _group_stats(
             "last_seen_seconds": round(now - consumer.seen_at, 3),
             "paused": is_paused(subject.name, progress.group, consumer.consumer_id),
             "online": now - consumer.seen_at < lease_seconds,
+            "duplicate": consumer.sessions.are_duplicates(now, lease_seconds),
         }
         for consumer in progress.consumers.values()
     ]

@@ -25,6 +25,7 @@ from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
 from qmq.log.recovery import Damage
 from qmq.log.retention import SegmentAge
+from qmq.protocol.names import split_subject
 from qmq.protocol.scan import Run
 
 logger = logging.getLogger("qmq.broker.store")
@@ -44,6 +45,8 @@ class StoreLimits:
     """What one node holds at most. Reaching one refuses the newcomer and nobody else."""
 
     subjects_max: int = 200_000
+    """Of real subjects; as many retry and dead-letter subjects fit beside them. Official consumers send a failed message back
+    until it is taken, so a retry subject is not refused because of how many real subjects there are."""
     groups_per_subject_max: int = 10_000
     consumers_per_group_max: int = 10_000
     consumer_in_flight_max: int = 100_000
@@ -127,6 +130,8 @@ class MessageStore:
     """Damage of the log that a checkpoint remembered."""
     segment_newest_ms: dict[int, int] = field(default_factory=dict)
     """Segment base -> wall time of the newest record in it, message or action; the age that retention uses."""
+    real_subjects: int = 0
+    """How many of `subjects` are real ones: no retry and no dead-letter subjects."""
     touched: set[Subject] = field(default_factory=set)
     """Subjects that something happened to since rates were last sampled."""
     forgotten: dict[tuple[str, str], DenseIndex] = field(default_factory=dict)
@@ -145,12 +150,15 @@ class MessageStore:
         """The subject, made when new.
 
         Raises:
-            LimitReached: the node holds `subjects_max` subjects.
+            LimitReached: the node holds `subjects_max` subjects of this kind.
         """
         subject = self.subjects.get(name)
         if subject is None:
-            if len(self.subjects) >= self.limits.subjects_max:
-                raise LimitReached(f"this node holds {self.limits.subjects_max} subjects, its limit (subjects_max)")
+            is_real, most = split_subject(name).kind == "real", self.limits.subjects_max
+            held = self.real_subjects if is_real else len(self.subjects) - self.real_subjects
+            if held >= most:
+                what = "subjects" if is_real else "retry and dead-letter subjects"
+                raise LimitReached(f"this node holds {held} {what}, its limit is {most} (subjects_max)")
             subject = self.stored_subject(name)
         return subject
 
@@ -161,7 +169,13 @@ class MessageStore:
             index = self.open_index(name)
             # A process that died may have left entries of a subject that no checkpoint knows: they are replayed.
             index.start_at(0)
-            subject = self.subjects[name] = Subject(name, ConsumeLog(index))
+            subject = self.add_subject(name, index)
+        return subject
+
+    def add_subject(self, name: str, index: DenseIndex) -> Subject:
+        """A subject over the file part of its consume log; the caller has checked that it is new."""
+        subject = self.subjects[name] = Subject(name, ConsumeLog(index))
+        self.real_subjects += split_subject(name).kind == "real"
         return subject
 
     def open_index(self, subject: str) -> DenseIndex:

@@ -148,5 +148,7 @@ def restore_groups(
             consumer = progress.consumers[as_text(consumer_id)] = Consumer(consumer_id, seen_at)
             consumer.touched_at = as_number(touched_at, -1)
             consumer.log.acked, consumer.log.pulled = as_number(acked), as_number(pulled)
-            consumer.log.restore([PullRun(*map(as_number, run)) for run in runs])
+            consumer.log.restore(
+                [PullRun(as_number(first), as_number(begin), as_number(count)) for first, begin, count in runs]
+            )
         subject.groups[name] = Group(progress, open_history(subject.name, name, as_number(history_end)))

@@ -18,6 +18,7 @@ from qmq.daemon.committer import Committer
 from qmq.daemon.send_gate import SendGate
 from qmq.errors import IllegalName, LogError, ProtocolError, QmqError
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX
+from qmq.net.log_limiter import LogLimiter
 from qmq.net.server import Connection
 from qmq.protocol.codes import VERSIONS_SERVED, Command, ResponseCode, SendResult
 from qmq.protocol.commands import SendFailure, encode_send_response
@@ -88,6 +89,7 @@ class Handlers:
         self._pending = pending
         self._committer = committer
         self._clock = clock
+        self._log_limiter = LogLimiter()
         self._refuse_sends = refuse_sends
         self._send_gate = send_gate
         self._delay_max_ms = delay_max_ms
@@ -127,8 +129,9 @@ class Handlers:
             connection.reply(frame, ResponseCode.BROKER_ERROR)
 
     def _bad(self, reason: str, connection: Connection, what: str) -> None:
+        """Count a bad request, and log it with a back-off for each reason and host."""
         self.counters.bad_requests[reason] += 1
-        logger.warning("%s: %s (%s)", connection.peer, what, reason)
+        self._log_limiter.warning(logger, connection.peer, reason, what, asyncio.get_running_loop().time())
 
     # --- send ------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from qmq.daemon.log_writer import LogWriter
 from qmq.errors import QmqError, SettingError
 
 OUT_OF_RESOURCES_SECONDS = 10.0
@@ -35,8 +36,8 @@ class _JsonFormatter(logging.Formatter):
 
 
 def set_up_logging(level: str, form: str) -> None:
-    """Log to standard error, a record a line; `form` is plain or json."""
-    handler = logging.StreamHandler(sys.stderr)
+    """Log to standard error, a record a line, from a thread of its own; `form` is plain or json."""
+    handler = LogWriter(sys.stderr.fileno())
     if form == "json":
         handler.setFormatter(_JsonFormatter())
     else:

@@ -16,6 +16,7 @@ from typing import cast
 
 from qmq.clock import Clock
 from qmq.errors import ProtocolError, SettingError
+from qmq.net.log_limiter import LogLimiter
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.frames import FRAME_BYTES_MAX, HEADER_BYTES, Frame, FrameReader, response_header
 from qmq.supervisor import Supervisor
@@ -333,7 +334,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _bad_frame(self, error: ProtocolError) -> None:
         self._metrics.bad_frames[error.code] += 1
-        self._server.logger.warning("%s: %s; connection closed", self.peer, error)
+        self._server.warning(self.peer, error.code, f"{error}; connection closed")
         # What good frames before it asked for is still answered, if that is possible at once.
         self.finish()
         self.is_closed = True
@@ -392,15 +393,12 @@ class Connection(asyncio.BufferedProtocol):
         limits = self._limits
         if half_for > limits.half_frame_seconds + self._reader.unfinished_bytes / limits.frame_bytes_per_second_min:
             self._metrics.half_frames += 1
-            self._server.logger.warning(
-                "%s: half a frame (%d bytes), then silence; connection closed",
-                self.peer,
-                self._reader.pending_bytes,
-            )
+            what = f"half a frame ({self._reader.pending_bytes} bytes), then silence; connection closed"
+            self._server.warning(self.peer, "half_frame", what)
             self.abort()
         if self._stalled_since is not None and now - self._stalled_since > self._limits.write_stall_seconds:
             self._metrics.write_stalls += 1
-            self._server.logger.warning("%s: does not read its answers; connection closed", self.peer)
+            self._server.warning(self.peer, "write_stall", "does not read its answers; connection closed")
             self.abort()
 
 
@@ -448,6 +446,7 @@ class FrameServer:
         self._is_accepting = False
         self.is_closing = False
         self._watch_answers: asyncio.Event | None = None
+        self._log_limiter = LogLimiter()
 
     async def start(self) -> None:
         """Bind and listen. Raises OSError when the address is taken."""
@@ -510,6 +509,10 @@ class FrameServer:
             task = self.supervisor.background("connection_setup", self._join(connection, sock))
             self._joining.add(task)
             task.add_done_callback(partial(self._joined, connection, sock))
+
+    def warning(self, peer: str, reason: str, what: str) -> None:
+        """Log what a peer did wrong, with a back-off for each reason and host."""
+        self._log_limiter.warning(self.logger, peer, reason, what, self.clock.monotonic())
 
     def _refused(self, peer: str) -> None:
         self.metrics.refused += 1

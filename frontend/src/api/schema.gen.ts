@@ -1355,6 +1355,7 @@ export interface components {
          * @description * `lag` - lag
          *     * `time_lag` - time_lag
          *     * `dead_letters` - dead_letters
+         *     * `duplicate_ids` - duplicate_ids
          *     * `group_state` - group_state
          *     * `disk` - disk
          *     * `lateness` - lateness
@@ -1362,7 +1363,7 @@ export interface components {
          *     * `unknown` - unknown
          * @enum {string}
          */
-        AlertKind: "lag" | "time_lag" | "dead_letters" | "group_state" | "disk" | "lateness" | "loop_late" | "unknown";
+        AlertKind: "lag" | "time_lag" | "dead_letters" | "duplicate_ids" | "group_state" | "disk" | "lateness" | "loop_late" | "unknown";
         /** @description An alert. */
         AlertRow: {
             id: string;
@@ -1825,6 +1826,8 @@ export interface components {
             broker_group: string;
             consumer_id: string;
             address: string | null;
+            /** @description connections of several processes that use this consumer ID at the same time; empty: one process */
+            duplicate_addresses: string[];
             online: boolean;
             /** Format: double */
             last_seen_seconds: number | null;
@@ -4078,13 +4081,14 @@ export interface operations {
                  * @description * `lag` - lag
                  *     * `time_lag` - time_lag
                  *     * `dead_letters` - dead_letters
+                 *     * `duplicate_ids` - duplicate_ids
                  *     * `group_state` - group_state
                  *     * `disk` - disk
                  *     * `lateness` - lateness
                  *     * `loop_late` - loop_late
                  *     * `unknown` - unknown
                  */
-                kind?: "dead_letters" | "disk" | "group_state" | "lag" | "lateness" | "loop_late" | "time_lag" | "unknown";
+                kind?: "dead_letters" | "disk" | "duplicate_ids" | "group_state" | "lag" | "lateness" | "loop_late" | "time_lag" | "unknown";
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
                 /** @description One or more of name, kind, owner, is_enabled, created_at, updated_at, with '-' for descending. Null counts as the greatest. */
@@ -4651,13 +4655,14 @@ export interface operations {
                  * @description * `lag` - lag
                  *     * `time_lag` - time_lag
                  *     * `dead_letters` - dead_letters
+                 *     * `duplicate_ids` - duplicate_ids
                  *     * `group_state` - group_state
                  *     * `disk` - disk
                  *     * `lateness` - lateness
                  *     * `loop_late` - loop_late
                  *     * `unknown` - unknown
                  */
-                kind?: "dead_letters" | "disk" | "group_state" | "lag" | "lateness" | "loop_late" | "time_lag" | "unknown";
+                kind?: "dead_letters" | "disk" | "duplicate_ids" | "group_state" | "lag" | "lateness" | "loop_late" | "time_lag" | "unknown";
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
                 /** @description One or more of since, place, rule, target, owner, state, value, fired_at, resolved_at, with '-' for descending. Null counts as the greatest. */

@@ -737,8 +737,8 @@ async def test_changes_are_json_posts_only(tmp_path: Path) -> None:
 )
 async def test_odd_names_reach_their_pages(tmp_path: Path, subject: str, group: str) -> None:
     async with asked(tmp_path) as (_, client, admin):
-        await client.begin(subject, group)
         await client.send(message(0, subject))
+        await client.begin(subject, group)
         assert sequences(await admin.messages(subject)) == [0]
         assert sequences(await admin.search(subject, properties={"number": "0"})) == [0]
         assert (await admin.group(subject, group))["group"] == group
