@@ -222,7 +222,7 @@ class Consumer:
         stops = [fetcher.stop(leave=True) for fetcher in self._fetchers.values()]
         ends = await asyncio.gather(*stops, return_exceptions=True)
         # Handlers that still run may send messages back until here.
-        ends += await asyncio.gather(self._producer.close(), return_exceptions=True)
+        producer_ends = await asyncio.gather(self._producer.close(), return_exceptions=True)
         await self._session.close()
         await self.supervisor.close()
         await self._pool.close()
@@ -230,7 +230,7 @@ class Consumer:
             self._slot.release()
         if self._failure is not None:
             raise client_failed("consumer", self._failure)
-        for end in ends:
+        for end in (*ends, *producer_ends):
             if isinstance(end, BaseException):
                 raise end
 
