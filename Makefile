@@ -8,7 +8,7 @@ ARGS ?=
 DATABASES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: openapi help setup nodejs frontend wheel up test test-databases services lint bench bench-delay faults fuzz lock
+.PHONY: openapi help setup nodejs frontend wheel up test test-pythons test-databases services lint bench bench-delay faults fuzz lock
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -56,6 +56,9 @@ screenshots: frontend ## every page as a picture, into screenshots/: make screen
 # Some commands at a time (tests/support/all_tests.py); a failure in one does not hide the others.
 test: frontend ## lint and all tests: make test ARGS="-k word"
 	@$(BIN)/python -m tests.support.all_tests $(ARGS)
+
+test-pythons: setup ## unit and node tests on the other Python versions of this machine
+	@$(BIN)/python -m tests.support.pythons
 
 e2e: frontend ## stories in a real browser, and the demo: make e2e ARGS="-k lag"
 	QMQ_STORIES=full $(BIN)/python -m pytest tests/e2e tests/integration/demo $(ARGS)

@@ -121,7 +121,7 @@ def by_spark(folder: Path) -> Any:
     from spark_analytics.java import java_home
     from spark_analytics.local_rows import local_frame
     from spark_analytics.session import spark_session
-    from spark_analytics.transforms.frames import GROUP_STATE
+    from spark_analytics.transforms.frames import GROUP_STATE, RANGES
     from spark_analytics.transforms.lag import lag
     from spark_analytics.transforms.runs import runs
     from spark_analytics.transforms.stored import stored_seconds
@@ -133,7 +133,12 @@ def by_spark(folder: Path) -> Any:
     index, progress = (spark.read.parquet(str(folder / table)) for table in ("index", "progress"))
     state = local_frame(spark, [], GROUP_STATE)
     followed = runs(progress, state, window=window)
-    found = lag(stored_seconds(index), progress, state, followed, window=window, steps=SHORT_STEPS).toArrow()
+    # A sample an hour of what is kept, as ingestion takes them: here retention removes nothing.
+    places = [(broker_group, subject) for broker_group in BROKER_GROUPS for subject in SUBJECTS]
+    samples = [(*place, FIRST_MS + hour * 3_600_000, 0, 0, None) for place in places for hour in range(24)]
+    ranges = local_frame(spark, samples, RANGES)
+    stored = stored_seconds(index)
+    found = lag(stored, progress, state, followed, window=window, steps=SHORT_STEPS, ranges=ranges).toArrow()
     spark.stop()
     archive.keep()
     return found

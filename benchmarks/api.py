@@ -16,7 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.support.processes import PROJECT, Process, free_port
+from tests.support.ports import free_port
+from tests.support.processes import PROJECT, Process
 
 ASKING_NODES = (
     "messages",

@@ -3,15 +3,26 @@
 All pages are listed in docs/reference/admin.md.
 """
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from broker_node.browse import browse, find_id
+from broker_node.browse import browse, page_of
 from broker_node.group_pages import GroupPages
-from broker_node.search import CRITERIA_MAX, SCAN_MESSAGES, SCAN_MESSAGES_MAX, ScanTurns, TooManyScans, Wanted, scan
+from broker_node.index_repair import DamagedEntries
+from broker_node.search import (
+    CRITERIA_MAX,
+    FOUND_MESSAGES_MAX,
+    SCAN_MESSAGES,
+    SCAN_MESSAGES_MAX,
+    ScanTurns,
+    TooManyScans,
+    Wanted,
+    scan,
+)
 from broker_node.stats import STATS_SUBJECTS_MAX, subject_stats
 from broker_node.subject import Subject
 from broker_node.trace import trace
@@ -24,6 +35,10 @@ if TYPE_CHECKING:
 
 PAGE_MESSAGES = 50
 """Messages of a page when no limit is asked for."""
+STATS_TURN_SUBJECTS = 20
+"""Subjects whose numbers are read in one turn of the event loop: a group with a lag costs a read of the index."""
+ID_SCANS_MAX = 10
+"""Scans of SCAN_MESSAGES_MAX messages in one request for an id; the answer says where to go on."""
 
 
 class BrokerAdmin:
@@ -42,6 +57,7 @@ class BrokerAdmin:
             broker.options.admin_port,
             health=broker.health,
             ready=broker.readiness,
+            supervisor=broker.supervisor,
             read_only=broker.refuse_sends,
             registry=broker.metrics.registry,
             json_routes={
@@ -63,11 +79,14 @@ class BrokerAdmin:
         page = [store.subjects[n] for n in names[: min(limit, STATS_SUBJECTS_MAX)] if n in store.subjects]
         lease = broker.options.consumer_lease_seconds
         answer = broker.describe()
+        answer["unreadable_messages"] = len(store.message_log.unreadable)
         policies, is_paused = broker.policy.subjects, broker.handlers.is_paused
-        answer["subjects"] = [
-            subject_stats(store, broker.rates, subject, lease, policies.get(subject.name, NO_RULES), is_paused)
-            for subject in page
-        ]
+        subjects = answer["subjects"] = []
+        for i, subject in enumerate(page):
+            if i and i % STATS_TURN_SUBJECTS == 0:
+                await asyncio.sleep(0)
+            rules = policies.get(subject.name, NO_RULES)
+            subjects.append(subject_stats(store, broker.rates, subject, lease, rules, is_paused))
         if name is not None:
             # Also for a subject that the node has nothing of yet: whether it would take a message.
             answer["closed"] = policies.get(name, NO_RULES).closed
@@ -87,10 +106,32 @@ class BrokerAdmin:
         sequence = number(request, "sequence", 0) or 0
         message_id = request.query.get("message_id")
         if message_id is not None:
-            return find_id(store, subject, message_id, sequence)
+            return await self._find_id(subject, message_id, sequence)
         if "from_time" in request.query:
             sequence = subject.consume_log.find_time(Params(request.query).moment_ms("from_time"))
-        return browse(store, subject, sequence, limit)
+        while True:
+            try:
+                return browse(store, subject, sequence, limit)
+            except DamagedEntries as damaged:
+                with self._turn():
+                    await asyncio.to_thread(damaged.read, store.message_log)
+                    damaged.finish()
+
+    async def _find_id(self, subject: Subject, message_id: str, sequence: int) -> dict[str, Any]:
+        """Messages with an id (a retried one has several), newest last."""
+        found: list[dict[str, Any]] = []
+        at: int | None = sequence
+        with self._turn():
+            for _ in range(ID_SCANS_MAX):
+                if at is None or len(found) >= FOUND_MESSAGES_MAX:
+                    break
+                done = await scan(
+                    self._broker.store, subject, Wanted(message_id=message_id), at, subject.visible_end,
+                    limit=FOUND_MESSAGES_MAX - len(found), scan_limit=SCAN_MESSAGES_MAX,
+                )  # fmt: skip
+                found += done.messages
+                at = done.next_sequence
+        return page_of(subject, found, at)
 
     async def _search(self, request: web.Request) -> dict[str, Any]:
         store, subject = self._broker.store, self._subject(request)

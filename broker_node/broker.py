@@ -2,30 +2,38 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from broker_node.admin import BrokerAdmin
 from broker_node.checkpointing import BrokerCheckpoints
 from broker_node.delivery import Delivery
 from broker_node.handlers import Handlers
 from broker_node.history_retention import HistoryRetention
+from broker_node.index_repair import DamagedEntries
+from broker_node.message_log import ColdRead
 from broker_node.metrics import BrokerMetrics
 from broker_node.options import BrokerOptions
+from broker_node.progress import Consumer
 from broker_node.rates import RateTable
 from broker_node.reading import BrokerReading
 from broker_node.recovery import RecoveryReport, groups_with_orphans, open_store
-from broker_node.retry import move_to_retry
+from broker_node.retry import Budget, move_orphans
+from broker_node.settlement import Settlement
 from broker_node.stats import rate_counters
-from broker_node.store import StoreLimits
+from broker_node.store import LimitReached, StoreLimits
+from broker_node.subject import Group, Subject
 from broker_node.subject_retention import SubjectRetention
 from qmq.clock import Clock
 from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
-from qmq.daemon.node import Node
+from qmq.daemon.node import JOB_SECONDS, Node
+from qmq.daemon.segment_removal import SegmentRemoval
+from qmq.errors import LogError
 from qmq.log.disk import Disk
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
-from qmq.log.retention import SegmentAge, keep_from
+from qmq.log.retention import keep_from
 from qmq.net.server import Connection
 from qmq.protocol.codes import Role
 from qmq.protocol.frames import Frame
@@ -33,9 +41,11 @@ from qmq.protocol.frames import Frame
 logger = logging.getLogger("qmq.broker")
 
 SWEEP_SUBJECTS_MAX = 2_000
-"""Subjects looked through for silent consumers in one tick; all of them in turn."""
+"""Subjects checked for silent consumers in one run of the job; all of them in turn."""
 SWEEP_CONSUMERS_MAX = 100
-"""Consumers settled in one sweep: moving messages takes the event loop's time."""
+"""Consumers settled, or forgotten, in one sweep."""
+SETTLEMENTS_MAX = 1_000
+"""Settlements under way above which a sweep begins no more."""
 
 
 class Broker(Node):
@@ -59,7 +69,12 @@ class Broker(Node):
             self.disk,
             options.data_dir,
             self.clock,
-            limits=StoreLimits(options.subjects_max, options.groups_per_subject_max, options.consumers_per_group_max),
+            limits=StoreLimits(
+                options.subjects_max,
+                options.groups_per_subject_max,
+                options.consumers_per_group_max,
+                options.consumer_in_flight_max,
+            ),
             segment_bytes=options.segment_bytes,
             handles=HandleCache(self.disk, budget.index_files),
         )
@@ -68,7 +83,11 @@ class Broker(Node):
 
     def build(self) -> AdminHttp:
         options = self.options
-        self.delivery = Delivery(self.store, retry_delay_ms=round(options.retry_delay_seconds * 1000))
+        self.delivery = Delivery(
+            self.store,
+            retry_delay_ms=round(options.retry_delay_seconds * 1000),
+            lease_seconds=options.consumer_lease_seconds,
+        )
         self.metrics = BrokerMetrics(self)
         self.handlers = Handlers(
             self.store,
@@ -77,18 +96,29 @@ class Broker(Node):
             self.clock,
             self.refuse_sends,
             self.send_gate,
-            BrokerReading(self.store, self.committer, self.clock, self.read_gate, options.group, self.node_id),
+            BrokerReading(
+                self.store,
+                self.committer,
+                self.clock,
+                self.read_gate,
+                options.group,
+                self.node_id,
+                self.incarnation,
+            ),
+            self.supervisor,
             self.message_bytes_max,
         )
         self.handlers.apply(self.policy)
-        self.subject_retention = SubjectRetention(self.store, options.retention_hours)
+        self.subject_retention = SubjectRetention(self.store, options.retention_hours, self._repair)
         self.subject_retention.apply(self.policy)
+        self.segment_removal = SegmentRemoval(self.store.log, self.clock, self.supervisor)
         self.history_retention = HistoryRetention(self.store, options.retention_hours)
         self.checkpoints = Checkpointing(
             BrokerCheckpoints(self.store),
             self.store.log,
             self.committer,
             self.clock,
+            self.supervisor,
             options.checkpoint_bytes,
             options.checkpoint_seconds,
             0 if self.recovery.rebuilt else self.recovery.from_offset,
@@ -105,29 +135,52 @@ class Broker(Node):
         )
 
     async def before_serving(self) -> None:
-        self._retry_orphans()
+        await self._retry_orphans()
         # What the policy dropped before may be back: files made again, or a checkpoint from before.
         has_more = True
         while has_more:
             has_more = self.subject_retention.tick(0)
+            if self.subject_retention.problem:
+                logger.error("%s", self.subject_retention.problem)
             await asyncio.sleep(0)
 
-    def _retry_orphans(self) -> None:
-        """Messages whose assignment was lost with a damaged commit go to their group's retry subject."""
+    async def _retry_orphans(self) -> None:
+        """Messages whose assignment was lost with a damaged commit go to their group's retry subject, slice by slice."""
         for subject, group in groups_with_orphans(self.store):
-            moved = move_to_retry(self.store, subject, group, group.progress.orphans)
-            self.store.counters.orphans += moved
-            group.progress.orphans.clear()
+            moved, cached_only = 0, True
+            while group.progress.orphans:
+                try:
+                    moved += move_orphans(self.store, subject, group, Budget(), cached_only=cached_only)
+                    cached_only = True
+                except ColdRead as cold:
+                    await asyncio.to_thread(cold.read, self.store.message_log)
+                    cold.finish()
+                    cached_only = False
+                    continue
+                except LimitReached as error:
+                    logger.error("messages of a lost assignment can't be retried before the next start: %s", error)
+                    break
+                subject.changed()
+                await self.committer.drain()
             logger.warning(
                 "subject %s, group %s: %d messages of a lost assignment are retried",
                 subject.name,
                 group.progress.group,
                 moved,
             )
-        self.committer.kick()
+
+    def _repair(self, damaged: DamagedEntries) -> None:
+        """Make damaged index entries again, reading in a thread."""
+
+        async def repair() -> None:
+            await asyncio.get_running_loop().run_in_executor(None, damaged.read, self.store.message_log)
+            damaged.finish()
+
+        self.supervisor.background("index_repair", repair())
 
     async def stopping(self) -> None:
         self.handlers.stop()
+        await self.segment_removal.close()
 
     # --- what happens ----------------------------------------------------------------------------------------------
 
@@ -137,62 +190,119 @@ class Broker(Node):
     def synced(self, synced_end: int) -> None:
         self.handlers.synced(self.store.completed(synced_end))
 
-    def tick(self, now: float) -> None:
-        self.rates.add(now, rate_counters(self.store.touched))
+    def start_jobs(self) -> None:
+        every = self.supervisor.every
+        every(JOB_SECONDS, "rates", self._sample_rates)
+        every(JOB_SECONDS, "retention", self._retain)
+        every(JOB_SECONDS, "subject_retention", self._retain_subjects)
+        every(JOB_SECONDS, "history_retention", self._retain_histories)
+        every(JOB_SECONDS, "consumer_leases", self._sweep)
+        every(JOB_SECONDS, "long_poll_deadlines", self.handlers.polls.check)
+
+    def _sample_rates(self) -> None:
+        self.rates.add(self.clock.monotonic(), rate_counters(self.store.touched))
         self.store.touched.clear()
-        self._retain()
+
+    def _retain_subjects(self) -> None:
         self.subject_retention.tick(self.checkpoints.saved)
-        self.history_retention.tick(now, self.checkpoints.saved)
-        self._sweep(now)
+        _raise(self.subject_retention.problem)
+
+    def _retain_histories(self) -> None:
+        self.history_retention.tick(self.clock.monotonic(), self.checkpoints.saved)
+        _raise(self.history_retention.problem)
 
     def policy_changed(self) -> None:
         self.handlers.apply(self.policy)
         self.subject_retention.apply(self.policy)
 
-    def _sweep(self, now: float) -> None:
-        """Settle consumers that fell silent; forget those silent for very long."""
-        lease, forget = self.options.consumer_lease_seconds, self.options.consumer_forget_hours * 3600
-        settled = 0
+    def _sweep(self) -> None:
+        """Retry the messages of consumers whose lease ended; remove consumers that are silent for very long.
+
+        Raises:
+            Exception: the first error of a consumer, after all others were handled.
+        """
+        now = self.clock.monotonic()
+        settled, failure = 0, None
         if not self._to_sweep:
             self._to_sweep = list(self.store.subjects)
         names, self._to_sweep = self._to_sweep[:SWEEP_SUBJECTS_MAX], self._to_sweep[SWEEP_SUBJECTS_MAX:]
         for subject in [self.store.subjects[name] for name in names]:
             for group in list(subject.groups.values()):
                 for consumer in list(group.progress.consumers.values()):
-                    silent = now - consumer.seen_at
-                    if silent < lease or settled >= SWEEP_CONSUMERS_MAX:
-                        continue
-                    if consumer.log.in_flight and not group.progress.broadcast:
+                    if settled >= SWEEP_CONSUMERS_MAX:
+                        break
+                    try:
+                        settled += self._settle_if_silent(subject, group, consumer, now)
+                    except Exception as error:  # noqa: BLE001 - raised below, once the others were handled
                         settled += 1
-                        logger.info(
-                            "consumer %s of group %s is silent for %.0f s: its %d unacked messages of %s are retried",
-                            consumer.consumer_id, group.progress.group, silent, consumer.log.in_flight, subject.name,
-                        )  # fmt: skip
-                        self.delivery.settle(subject, group, consumer)
-                    elif silent >= forget and not consumer.log.in_flight:
-                        settled += 1
-                        self.delivery.leave(subject, group, consumer)
+                        failure = failure or error
         if settled:
             self.committer.kick()
+        if failure is not None:
+            raise failure
+
+    def _settle_if_silent(self, subject: Subject, group: Group, consumer: Consumer, now: float) -> bool:
+        """Whether the consumer was silent for long enough to lose its messages or its place."""
+        lease, forget = self.options.consumer_lease_seconds, self.options.consumer_forget_hours * 3600
+        silent = now - consumer.seen_at
+        if silent < lease:
+            if not self.delivery.abandoned(group, consumer, now):
+                return False
+            return self._settle_with(
+                self.delivery.settle_abandoned, subject, group, consumer, "they are held by a connection that is gone"
+            )
+        if consumer.log.in_flight and not group.progress.broadcast:
+            return self._settle_with(self.delivery.settle, subject, group, consumer, f"it is silent for {silent:.0f} s")
+        if silent >= forget and not consumer.log.in_flight:
+            self.delivery.leave(subject, group, consumer)
+            return True
+        return False
+
+    def _settle_with(
+        self,
+        begin: Callable[[Subject, Group, Consumer], Settlement | None],
+        subject: Subject,
+        group: Group,
+        consumer: Consumer,
+        why: str,
+    ) -> bool:
+        """Begin a settlement; False when one is under way or not possible."""
+        if len(self.delivery.settlements) >= SETTLEMENTS_MAX:
+            return False
+        try:
+            settlement = begin(subject, group, consumer)
+        except LimitReached as error:
+            logger.warning("consumer %s of group %s keeps its unacked messages of %s: %s",
+                consumer.consumer_id, group.progress.group, subject.name, error,
+            )  # fmt: skip
+            return False
+        if settlement is None:
+            return False
+        logger.info(
+            "consumer %s of group %s: unacked messages of %s are retried, %s",
+            consumer.consumer_id, group.progress.group, subject.name, why,
+        )  # fmt: skip
+        self.handlers.settlements.run(settlement)
+        return True
 
     def _retain(self) -> None:
         log = self.store.log
-        infos = log.segments()
-        if len(infos) < 2:
-            return
-        newest = self.store.segment_newest_ms
-        ages = [
-            SegmentAge(info.base, info.end, newest.get(info.base)) for info in infos if info.base <= log.written_end
-        ]
         cut = keep_from(
-            ages,
+            self.store.segment_ages(),
             now_ms=self.clock.wall_ms(),
             keep_ms=round(self.options.retention_hours * 3_600_000),
             keep_bytes=self.options.retention_bytes,
             floor=self.checkpoints.floor,
         )
-        gone = log.drop_before(cut)
+        gone = self.segment_removal.drop_before(cut)
+        self.store.message_log.unreadable.forget_before(log.begin)
         for base in gone:
-            newest.pop(base, None)
+            self.store.segment_newest_ms.pop(base, None)
         if gone:
-            logger.info("retention: %d segments deleted, the log begins at offset %d", len(gone), log.begin)
+            logger.info("retention: %d segments dropped, the log begins at offset %d", len(gone), log.begin)
+
+
+def _raise(problem: str) -> None:
+    """Fail the job with the problem that it met and worked around."""
+    if problem:
+        raise LogError(problem)

@@ -1,4 +1,4 @@
-"""Look at stored messages without being a consumer: by sequence, time or message id, decoded, paged."""
+"""Look at stored messages without being a consumer: by sequence or time, decoded, paged."""
 
 from typing import Any
 
@@ -12,9 +12,6 @@ BROWSE_MESSAGES_MAX = 500
 """Most messages of one page."""
 BROWSE_BYTES_MAX = 4 << 20
 """Most bytes of messages of one page."""
-ID_SCAN_MAX = 200_000
-"""Most messages looked through for an id in one request; the answer says where to go on."""
-_ID_STEP = 1_000
 
 
 def browse(store: MessageStore, subject: Subject, sequence: int, limit: int) -> dict[str, Any]:
@@ -24,28 +21,11 @@ def browse(store: MessageStore, subject: Subject, sequence: int, limit: int) -> 
     end = min(begin + max(1, min(limit, BROWSE_MESSAGES_MAX)), subject.visible_end)
     messages = _decoded(store, subject, begin, end)
     reached = messages[-1]["sequence"] + 1 if messages else end
-    return _page(subject, messages, reached if reached < subject.visible_end else None)
+    return page_of(subject, messages, reached if reached < subject.visible_end else None)
 
 
-def find_id(store: MessageStore, subject: Subject, message_id: str, sequence: int) -> dict[str, Any]:
-    """Messages with an id (a retried one has several), newest last; `next_sequence` says where an unfinished search goes on."""
-    store.adjust_begin(subject)
-    wanted = message_id.encode()
-    at = max(sequence, subject.begin)
-    stop = min(subject.visible_end, at + ID_SCAN_MAX)
-    found: list[dict[str, Any]] = []
-    while at < stop and len(found) < BROWSE_MESSAGES_MAX:
-        end = min(at + _ID_STEP, stop)
-        raws = read_messages(store, subject, at, end, cached_only=False)
-        for i, raw in enumerate(raws):
-            if raw is not None and bytes(raw).find(wanted, 0, 17 + 2 + 400 + 2 + len(wanted)) >= 0:
-                candidate = _decoded(store, subject, at + i, at + i + 1)
-                found += [message for message in candidate if message.get("message_id") == message_id]
-        at = end
-    return _page(subject, found, at if at < subject.visible_end else None)
-
-
-def _page(subject: Subject, messages: list[dict[str, Any]], next_sequence: int | None) -> dict[str, Any]:
+def page_of(subject: Subject, messages: list[dict[str, Any]], next_sequence: int | None) -> dict[str, Any]:
+    """A page of messages as JSON; `next_sequence` is where the next page begins."""
     return {
         "subject": subject.name,
         "begin_sequence": subject.begin,

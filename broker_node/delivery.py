@@ -1,20 +1,30 @@
 """What a pull gets: what this consumer holds unacked first, then new messages. And what an ack does.
 
-The rules are QMQ's (`reference` 5.4, 5.5, 6.3); the promises are ours: only synced messages are handed out, and the
-assignment (which messages the pull sequences stand for) is in the log before the answer leaves.
+The rules are QMQ's (docs/reference/wire.md, 5.4, 5.5, 6.3); the promises are ours: only synced messages are handed out, and
+the assignment (which messages the pull sequences stand for) is in the log before the answer leaves.
+
+A pull redelivers when it arrives, never when it is woken: a pull that waits gets new messages only. Messages that another
+live session of the same consumer holds (`broker_node/sessions.py`) are neither redelivered nor settled nor acked by this one.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
+from itertools import groupby
 
-from broker_node.actions import Ack, Offline, Pull, Settle, StartReason, runs_of
+from broker_node.actions import Ack, Offline, Pull, StartReason, runs_of
+from broker_node.duplicate_ids import DuplicateIds
 from broker_node.filters import TagMatch, tag_match
+from broker_node.message_log import MessageLog
 from broker_node.progress import Consumer
 from broker_node.reader import read_messages
-from broker_node.retry import move_to_retry
+from broker_node.retry import retry_target
+from broker_node.sessions import Peer, Session
+from broker_node.settlement import BeingSettled, Settlement
 from broker_node.store import LimitReached, MessageStore
 from broker_node.subject import Group, Subject
 from qmq.protocol.commands import AckRequest, PullRequest
-from qmq.protocol.names import retry_subject
+from qmq.protocol.names import retry_subject, split_subject
 
 PULL_MESSAGES_MAX = 10_000
 """Most messages of one answer, as in QMQ; larger requests are lowered to it."""
@@ -37,8 +47,10 @@ class Delivered:
     """Log offset of the last record the answer rests on; -1: none."""
     retry_at_ms: int | None = None
     """Nothing was due yet, but a message becomes visible at this wall time (retry subjects)."""
+    is_full: bool = False
+    """Nothing new: the consumer has as many messages in flight as it may have."""
     has_more: bool = False
-    """Nothing of what was looked at matched, and there is more to look at: ask again rather than wait."""
+    """Nothing for this pull now, and it should not wait: its sender gets something by pulling again."""
 
 
 @dataclass(slots=True)
@@ -55,44 +67,111 @@ class DeliveryCounters:
     fell_behind: int = 0
 
 
+class _Verdict(Enum):
+    """What an ack does to a part of its range, or of what it jumps over."""
+
+    ACKED = 0
+    SETTLED = 1
+    LEFT = 2
+
+
 class Delivery:
     """Pulls and acks over a store."""
 
-    def __init__(self, store: MessageStore, *, retry_delay_ms: int) -> None:
+    def __init__(self, store: MessageStore, *, retry_delay_ms: int, lease_seconds: float = 180.0) -> None:
         self._store = store
         self._retry_delay_ms = retry_delay_ms
+        self._lease_seconds = lease_seconds
+        self.duplicates = DuplicateIds(lease_seconds)
+        self.settlements: dict[tuple[str, str, str], Settlement] = {}
+        """Settlements under way, by subject, group and consumer id."""
         self.counters = DeliveryCounters()
+
+    @property
+    def message_log(self) -> MessageLog:
+        return self._store.message_log
 
     # --- pull ------------------------------------------------------------------------------------------------------
 
-    def pull(self, request: PullRequest, *, cached_only: bool = True) -> Delivered:
+    def pull(
+        self, request: PullRequest, peer: Peer | None = None, *, is_arrival: bool = True, cached_only: bool = True
+    ) -> Delivered:
         """Take messages for a consumer.
+
+        Args:
+            peer: the connection that the pull came on; None: what is delivered is held by no session.
+            is_arrival: False for a pull that waited and is tried again.
 
         Raises:
             ColdRead: the messages must be read from disk first; nothing was changed.
+            BeingSettled: what the consumer held is on its way to the retry subject; ask again when that has ended.
             LimitReached: one more subject, group or consumer does not fit.
         """
         store = self._store
-        subject = store.subject(request.subject)
+        self._wait_for_settlement(request.subject, request.group, request.consumer_id)
+        subject = self._subject(request.subject)
+        if subject is None:
+            return Delivered()
         store.adjust_begin(subject)
         group = self._group(subject, request)
         consumer = self._consumer(group, request.consumer_id)
+        session = self._session(subject, group, consumer, request, peer, is_arrival)
         have = max(request.pull_last + 1, consumer.log.acked)
         limit = min(request.limit, PULL_MESSAGES_MAX)
-        if consumer.log.pulled > have:
-            again = self._redeliver(subject, group, consumer, have, limit, cached_only)
+        if is_arrival and consumer.log.pulled > have:
+            again = self._redeliver(subject, group, consumer, session, request, have, limit, cached_only)
             if again is not None:
                 return again
+        if not is_arrival and session is not None and consumer.log.held_end(session) > request.pull_last + 1:
+            # Another pull of this connection was answered while this one waited. If its sender had given that one up, new
+            # messages would leave a gap that its acks span: it has to pull again, naming what it received.
+            return Delivered(wait_for=consumer.touched_at, has_more=True)
+        consumer.holder = session
         return self._deliver_new(subject, group, consumer, request, limit, cached_only)
 
-    def attend(self, request: PullRequest) -> None:
-        """A consumer pulls and is to get nothing: it counts as alive, and a new group's place is set as by any first pull.
+    def attend(self, request: PullRequest, peer: Peer | None = None) -> None:
+        """Keep a consumer alive whose pull gets nothing, and set a new group's position as any first pull does.
 
         Raises:
             LimitReached: one more subject, group or consumer does not fit.
         """
-        subject = self._store.subject(request.subject)
-        self._consumer(self._group(subject, request), request.consumer_id)
+        subject = self._subject(request.subject)
+        if subject is not None:
+            group = self._group(subject, request)
+            self._session(subject, group, self._consumer(group, request.consumer_id), request, peer, is_arrival=True)
+
+    def _subject(self, name: str) -> Subject | None:
+        """The subject of a pull; None for a retry subject that nothing was stored in yet.
+
+        A first pull makes a real subject: the group's position, its end, has to be durable before the first message. A
+        group reads a retry subject from its beginning, so there is nothing to remember before the first retry makes it.
+        """
+        subject = self._store.subjects.get(name)
+        if subject is None and split_subject(name).kind != "retry":
+            subject = self._store.subject(name)
+        return subject
+
+    def _session(
+        self,
+        subject: Subject,
+        group: Group,
+        consumer: Consumer,
+        request: PullRequest,
+        peer: Peer | None,
+        is_arrival: bool,
+    ) -> Session | None:
+        if peer is None:
+            return None
+        session = None if is_arrival else consumer.sessions.on(peer)
+        if session is None:
+            now = self._store.clock.monotonic()
+            before = len(consumer.sessions)
+            session = consumer.sessions.pull_arrived(peer, request.pull_last, now, self._lease_seconds)
+            if before and len(consumer.sessions) > before:
+                consumer.sessions.prune({run.holder for run in consumer.log.runs()})
+            if consumer.sessions.is_duplicate:
+                self.duplicates.note(subject.name, group.progress.group, consumer, now)
+        return session
 
     def _group(self, subject: Subject, request: PullRequest) -> Group:
         group = subject.groups.get(request.group)
@@ -113,32 +192,69 @@ class Delivery:
         return progress.consumer(consumer_id, self._store.clock.monotonic())
 
     def _redeliver(
-        self, subject: Subject, group: Group, consumer: Consumer, have: int, limit: int, cached_only: bool
+        self,
+        subject: Subject,
+        group: Group,
+        consumer: Consumer,
+        session: Session | None,
+        request: PullRequest,
+        have: int,
+        limit: int,
+        cached_only: bool,
     ) -> Delivered | None:
-        """Messages pulled and never acked, under their old pull sequences; None when none of them can be had.
+        """Messages pulled and never acked, under their old pull sequences; None when there are none for this pull.
 
         One answer is one contiguous run of pull sequences, so it begins at the first message that still exists and ends
-        before the next that does not. Those passed over stay unacked until the consumer's ack spans them.
+        before the next that does not. Those passed over stay unacked until the consumer's ack spans them. Messages that
+        do not match the pull's filter count as acked.
         """
-        found = Delivered(wait_for=consumer.touched_at)
-        room = PULL_BYTES_MAX
-        for run in consumer.log.between(have, consumer.log.pulled):
+        others = consumer.sessions.others(session, self._store.clock.monotonic(), self._lease_seconds)
+        match = tag_match(request.filters)
+        found = Delivered()
+        unmatched: list[int] = []
+        room, is_whole = PULL_BYTES_MAX, True
+        for pull_sequence, raw in self._held(subject, consumer, have, others, limit, cached_only):
+            is_match = raw is not None and (match is None or match.matches(raw))
+            if found.raws and (not is_match or found.pull_begin + len(found.raws) != pull_sequence):
+                break
+            if raw is None:
+                continue
+            room -= len(raw)
+            if is_match:
+                if not found.raws:
+                    found.pull_begin = pull_sequence
+                found.raws.append(raw)
+            else:
+                unmatched.append(pull_sequence)
+            if room <= 0 or len(found.raws) >= limit or len(unmatched) >= FILTER_SCAN_MAX:
+                is_whole = False
+                break
+        for run in runs_of(unmatched):
+            self._act_ack(subject, group, consumer, run.begin, run.end)
+        if found.raws:
+            found.wait_for = consumer.touched_at
+            end = found.pull_begin + len(found.raws)
+            if session is not None:
+                session.delivered_end = end
+                if any(run.holder not in (session, None) for run in consumer.log.between(found.pull_begin, end)):
+                    session.taken_end = end
+            consumer.log.hold(found.pull_begin, end, session)
+            return self._count_redelivered(group, found)
+        return None if is_whole else Delivered(wait_for=consumer.touched_at, has_more=True)
+
+    def _held(
+        self, subject: Subject, consumer: Consumer, have: int, others: list[Session], limit: int, cached_only: bool
+    ) -> Iterator[tuple[int, memoryview | None]]:
+        """Unacked messages from pull sequence `have` on that no other session holds; None for one that is gone."""
+        for run in list(consumer.log.between(have, consumer.log.pulled)):
+            if run.holder in others:
+                continue
             at, end = max(run.begin, subject.begin), run.begin + run.count
-            while at < end and len(found.raws) < limit and room > 0:
-                batch = read_messages(
-                    self._store, subject, at, min(end, at + limit - len(found.raws)), cached_only, room
-                )
+            while at < end:
+                batch = read_messages(self._store, subject, at, min(end, at + limit), cached_only, PULL_BYTES_MAX)
                 for sequence, raw in enumerate(batch, at):
-                    pull_sequence = run.pull_begin + sequence - run.begin
-                    if found.raws and (raw is None or found.pull_begin + len(found.raws) != pull_sequence):
-                        return self._count_redelivered(group, found)
-                    if raw is not None:
-                        if not found.raws:
-                            found.pull_begin = pull_sequence
-                        found.raws.append(raw)
-                        room -= len(raw)
+                    yield run.pull_begin + sequence - run.begin, raw
                 at += max(1, len(batch))
-        return self._count_redelivered(group, found) if found.raws else None
 
     def _count_redelivered(self, group: Group, found: Delivered) -> Delivered:
         group.redelivered_total += len(found.raws)
@@ -155,6 +271,9 @@ class Delivery:
         cached_only: bool,
     ) -> Delivered:
         progress = group.progress
+        limit = min(limit, self._room(consumer))
+        if limit <= 0:
+            return Delivered(wait_for=progress.applied_at, is_full=True)
         start = progress.next_sequence
         position = max(start, subject.begin)
         if position > start:
@@ -181,11 +300,20 @@ class Delivery:
             )
             self._store.act(subject, group, action)
             answer.pull_begin, answer.raws = pull_begin, raws
+            if raws and consumer.holder is not None:
+                consumer.holder.delivered_end = pull_begin + len(raws)
             group.pulled_total += len(raws)
             self.counters.pulled += len(raws)
             answer.has_more = not raws and position < subject.visible_end and answer.retry_at_ms is None
         answer.wait_for = progress.applied_at
         return answer
+
+    def _room(self, consumer: Consumer) -> int:
+        """How many new messages a consumer may take."""
+        most, log = self._store.limits.consumer_in_flight_max, consumer.log
+        if log.pulled - log.acked + PULL_MESSAGES_MAX <= most:
+            return PULL_MESSAGES_MAX
+        return most - log.in_flight
 
     def _pick(
         self,
@@ -236,11 +364,17 @@ class Delivery:
 
     # --- ack -------------------------------------------------------------------------------------------------------
 
-    def ack(self, request: AckRequest) -> int:
+    def ack(self, request: AckRequest, peer: Peer | None = None) -> int:
         """Confirm a closed range of pull sequences; the log offset the answer has to wait for (-1: nothing).
 
-        `reference` 6.3: a repeated ack succeeds; pull sequences that an ack jumps over were never handled, so their
-        messages go to the group's retry subject before the ack counts for them.
+        docs/reference/wire.md, 6.3: a repeated ack succeeds; pull sequences that an ack jumps over were never handled, so
+        their messages go to the group's retry subject before the ack counts for them. An ack counts for what was delivered
+        on its session: inside its range, messages of a dead session were never handled either, and those of another live
+        session are left to it.
+
+        Raises:
+            BeingSettled: messages are on their way to the retry subject; ask again when that has ended.
+            LimitReached: the retry subject does not fit.
         """
         store = self._store
         subject = store.subjects.get(request.subject)
@@ -248,73 +382,156 @@ class Delivery:
         if subject is None or group is None:
             self.counters.lost_acks += 0 if request.is_heartbeat else 1
             return -1
-        self._touch(request, store.clock.monotonic())
+        now = store.clock.monotonic()
         consumer = group.progress.consumers.get(request.consumer_id)
+        session = self._touch(request, peer, now)
         if consumer is None or request.is_heartbeat:
             self.counters.lost_acks += 0 if request.is_heartbeat else 1
             return -1
-        end = min(request.pull_last + 1, consumer.log.pulled)
-        if end <= consumer.log.acked:
+        self._wait_for_settlement(request.subject, request.group, request.consumer_id)
+        log = consumer.log
+        end = min(request.pull_last + 1, log.pulled)
+        if end <= log.acked:
             self.counters.duplicate_acks += 1
             return consumer.touched_at
         broadcast = group.progress.broadcast
-        begin = min(max(request.pull_begin, consumer.log.acked), end)
-        if begin > consumer.log.acked and not broadcast:
-            offset = self._settle(subject, group, consumer, begin)
-            if begin == end:
-                return offset
-        before = consumer.log.in_flight
-        action = Ack(
-            subject.name,
-            request.group,
-            request.consumer_id,
-            store.clock.wall_ms(),
-            broadcast,
-            consumer.log.acked,
-            end,
-        )
-        offset = store.act(subject, group, action)
+        begin = min(max(request.pull_begin, log.acked), end)
+        first = log.first()
+        if first is not None and begin == log.acked and end <= first.pull_end and first.holder in (session, None):
+            # The usual ack: in order, of what its own session holds.
+            self._act_ack(subject, group, consumer, begin, end)
+            return consumer.touched_at
+        others = consumer.sessions.others(session, now, self._lease_seconds)
+        if broadcast:
+            begin = log.acked
+        # Only the process that received a message names it as the last of an ack.
+        own = (session, log.holder_of(end - 1), None)
+
+        def verdict(at: int, holder: Session | None) -> _Verdict:
+            if holder in others:
+                return _Verdict.LEFT
+            return _Verdict.ACKED if broadcast or (at >= begin and holder in own) else _Verdict.SETTLED
+
+        parts = [*log.holders(log.acked, begin), *log.holders(begin, end)]
+        judged = [(low, high, verdict(low, holder)) for low, high, holder in parts]
+        ranges: dict[_Verdict, list[tuple[int, int]]] = {what: [] for what in _Verdict}
+        for what, neighbours in groupby(judged, key=lambda part: part[2]):
+            together = list(neighbours)
+            ranges[what].append((together[0][0], together[-1][1]))
+        unsettled = [pair for pair in ranges[_Verdict.SETTLED] if any(log.between(*pair))]
+        if unsettled:
+            # The ack is taken again after it, and then finds nothing to settle.
+            raise BeingSettled(self._settlement(subject, group, consumer, unsettled))
+        for low, high in ranges[_Verdict.ACKED]:
+            self._act_ack(subject, group, consumer, low, high)
+        return consumer.touched_at
+
+    def _act_ack(self, subject: Subject, group: Group, consumer: Consumer, begin: int, end: int) -> None:
+        progress, before = group.progress, consumer.log.in_flight
+        at_ms = self._store.clock.wall_ms()
+        action = Ack(subject.name, progress.group, consumer.consumer_id, at_ms, progress.broadcast, begin, end)
+        self._store.act(subject, group, action)
         done = before - consumer.log.in_flight
         group.acked_total += done
         self.counters.acked += done
-        return offset
 
-    def _touch(self, request: AckRequest, now: float) -> None:
-        """A sign of life counts for the real and the retry subject alike (`reference` 6.3)."""
+    def _touch(self, request: AckRequest, peer: Peer | None, now: float) -> Session | None:
+        """Note a consumer's ack as a sign of life, for the real and the retry subject alike; its session on this subject."""
+        own: Session | None = None
         for name in (request.subject, retry_subject(request.subject, request.group)):
             subject = self._store.subjects.get(name)
             group = subject.groups.get(request.group) if subject is not None else None
             consumer = group.progress.consumers.get(request.consumer_id) if group is not None else None
-            if consumer is not None:
-                consumer.seen_at = now
+            if consumer is None:
+                continue
+            consumer.seen_at = now
+            if peer is not None:
+                sessions, is_own = consumer.sessions, name == request.subject
+                last = request.pull_last if is_own else -1
+                session = sessions.ack_arrived(peer, last, consumer.log.holder_of, now, self._lease_seconds)
+                if sessions.is_duplicate:
+                    self.duplicates.note(name, request.group, consumer, now)
+                if is_own:
+                    own = session
+        return own
 
-    # --- leaving ---------------------------------------------------------------------------------------------------
+    # --- settling --------------------------------------------------------------------------------------------------
 
-    def settle(self, subject: Subject, group: Group, consumer: Consumer) -> None:
-        """A consumer fell silent: its unacked messages go to the retry subject and are settled on its behalf.
+    def settle(self, subject: Subject, group: Group, consumer: Consumer) -> Settlement | None:
+        """Begin to settle all that a silent consumer holds; None when there is nothing to begin.
 
-        Its numbering stays, so that an ack it still sends finds its own messages done, never somebody else's.
+        Its numbering stays, so that an ack it still sends finds its own messages done, and confirms no others.
+
+        Raises:
+            LimitReached: the retry subject does not fit.
         """
-        if group.progress.broadcast or not consumer.log.in_flight:
-            return
-        self._settle(subject, group, consumer, consumer.log.pulled)
+        key = (subject.name, group.progress.group, consumer.consumer_id)
+        if group.progress.broadcast or not consumer.log.in_flight or key in self.settlements:
+            return None
+        return self._settlement(subject, group, consumer, [(consumer.log.acked, consumer.log.pulled)])
 
-    def _settle(self, subject: Subject, group: Group, consumer: Consumer, end: int) -> int:
-        """Move what a consumer holds below pull sequence `end` to the retry subject; the log offset that says so."""
-        begin = consumer.log.acked
-        runs = list(consumer.log.between(begin, end))
-        self.counters.settled += sum(run.count for run in runs)
-        group.retried_total += move_to_retry(self._store, subject, group, runs)
-        now_ms = self._store.clock.wall_ms()
-        settle = Settle(subject.name, group.progress.group, consumer.consumer_id, now_ms, False, begin, end)
-        return self._store.act(subject, group, settle)
+    def abandoned(self, group: Group, consumer: Consumer, now: float) -> bool:
+        """Whether the oldest messages of a live consumer are held by a session that was silent for the lease."""
+        first = consumer.log.first()
+        return (
+            first is not None
+            and first.holder is not None
+            and now - first.holder.seen_at >= self._lease_seconds
+            and not group.progress.broadcast
+        )
 
-    def leave(self, subject: Subject, group: Group, consumer: Consumer) -> int:
-        """A consumer said goodbye, or was silent for very long: settle, and drop its state.
+    def settle_abandoned(self, subject: Subject, group: Group, consumer: Consumer) -> Settlement | None:
+        """Begin to settle the oldest messages of a live consumer that a dead session holds, see `abandoned`; None: under way.
 
-        Returns the log offset of the last record written.
+        Raises:
+            LimitReached: the retry subject does not fit.
         """
-        self.settle(subject, group, consumer)
+        first = consumer.log.first()
+        if first is None or (subject.name, group.progress.group, consumer.consumer_id) in self.settlements:
+            return None
+        return self._settlement(subject, group, consumer, [(first.pull_begin, first.pull_end)])
+
+    def leave(self, subject: Subject, group: Group, consumer: Consumer, peer: Peer | None = None) -> int:
+        """Drop the state of a consumer that left, or was silent for very long; the log offset that the answer waits for.
+
+        A consumer that has another live session stays: only what the session on `peer` holds is settled.
+
+        Raises:
+            BeingSettled: what it holds has to be settled first.
+            LimitReached: the retry subject does not fit.
+        """
+        self._wait_for_settlement(subject.name, group.progress.group, consumer.consumer_id)
+        now = self._store.clock.monotonic()
+        session = consumer.sessions.on(peer)
+        others = consumer.sessions.others(session, now, self._lease_seconds) if session is not None else []
+        if session is not None and others:
+            held = [(run.pull_begin, run.pull_end) for run in consumer.log.runs() if run.holder is session]
+            if held and not group.progress.broadcast:
+                raise BeingSettled(self._settlement(subject, group, consumer, held))
+            consumer.sessions.end(session)
+            return consumer.touched_at
+        settlement = self.settle(subject, group, consumer)
+        if settlement is not None:
+            raise BeingSettled(settlement)
         progress, now_ms = group.progress, self._store.clock.wall_ms()
         offline = Offline(subject.name, progress.group, consumer.consumer_id, now_ms, progress.broadcast)
         return self._store.act(subject, group, offline)
+
+    def settled(self, settlement: Settlement) -> None:
+        """A settlement has ended."""
+        self.settlements.pop(settlement.key, None)
+        self.counters.settled += settlement.settled
+
+    def _settlement(
+        self, subject: Subject, group: Group, consumer: Consumer, ranges: list[tuple[int, int]]
+    ) -> Settlement:
+        retry_target(self._store, subject, group)
+        settlement = Settlement(self._store, subject, group, consumer, ranges)
+        self.settlements[settlement.key] = settlement
+        return settlement
+
+    def _wait_for_settlement(self, subject: str, group: str, consumer_id: str) -> None:
+        if self.settlements:
+            settlement = self.settlements.get((subject, group, consumer_id))
+            if settlement is not None:
+                raise BeingSettled(settlement)

@@ -110,6 +110,7 @@ class GroupPages:
         return {
             "consumer_id": consumer.consumer_id,
             "address": address,
+            "duplicate_addresses": broker.delivery.duplicates.addresses(consumer, broker.clock.monotonic()),
             "online": silent < broker.options.consumer_lease_seconds,
             "last_seen_seconds": seen,
             "in_flight": log.in_flight,

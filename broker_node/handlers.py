@@ -14,13 +14,15 @@ from broker_node.message_log import ColdRead
 from broker_node.pull_gate import PullGate
 from broker_node.reading import BrokerReading
 from broker_node.reset import set_position
+from broker_node.settlement import BeingSettled, Settlement, SettlementRunner
 from broker_node.store import LimitReached, MessageStore
 from broker_node.subject import Subject
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
 from qmq.daemon.policy import NodePolicy
 from qmq.daemon.send_gate import Refusal, SendGate
-from qmq.errors import IllegalName, LogError, ProtocolError
+from qmq.errors import IllegalName, LogError, ProtocolError, QmqError
+from qmq.net.log_limiter import LogLimiter
 from qmq.net.server import Connection
 from qmq.protocol.codes import VERSIONS_SERVED, Command, ConsumeFrom, ResponseCode, SendResult
 from qmq.protocol.commands import (
@@ -33,8 +35,16 @@ from qmq.protocol.commands import (
 )
 from qmq.protocol.extensions import EnsureGroupRequest, EnsureGroupResponse, LeaveGroupRequest
 from qmq.protocol.frames import MESSAGE_BYTES_MAX, Frame
-from qmq.protocol.names import check_consumer_id, check_group, check_subject, retry_subject
+from qmq.protocol.names import (
+    SUBJECT_OVER_LIMIT,
+    check_consumer_id,
+    check_group,
+    check_subject,
+    retry_subject,
+    split_subject,
+)
 from qmq.protocol.scan import BadChecksum, Run, scan_batch
+from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.broker.handlers")
 
@@ -48,8 +58,16 @@ UNSYNCED_BYTES_MAX = 64 << 20
 """Bytes appended and not yet on disk; above it sends are answered busy."""
 COLD_READS_MAX = 64
 """Pulls that wait for the disk at a time; more are answered with nothing and ask again."""
-COLD_READ_BYTES = 1 << 20
-"""How much is read into memory for a cold pull: what it asks for, or this, whichever is more."""
+
+REASONS: dict[type[Exception], str] = {
+    BadChecksum: "bad_crc",
+    IllegalName: "illegal_name",
+    ProtocolError: "undecodable",
+    LimitReached: "limit_reached",
+    LogError: "log_failed",
+    OSError: "unreadable",
+}
+"""Errors that a request may meet, and the reason each is counted under. The first that fits counts."""
 
 
 @dataclass(slots=True)
@@ -65,6 +83,8 @@ class HandlerCounters:
     policy_refused_messages: Counter[str] = field(default_factory=Counter)
     policy_refused_pulls: int = 0
     paused_pulls: int = 0
+    full_pulls: int = 0
+    """Pulls of consumers with as many messages in flight as they may have."""
 
 
 class Handlers:
@@ -83,6 +103,7 @@ class Handlers:
         refuse_sends: Callable[[], str],
         send_gate: SendGate,
         reading: BrokerReading,
+        supervisor: Supervisor,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
     ) -> None:
         self._store = store
@@ -93,10 +114,13 @@ class Handlers:
         self._send_gate = send_gate
         self._message_bytes_max = message_bytes_max
         self._pull_gate = PullGate()
-        self.polls = LongPolls(clock, on_expired=self._expired, on_due=self.wake)
+        self._supervisor = supervisor
+        self.polls = LongPolls(clock, supervisor, on_expired=self._expired, on_due=self.wake)
         self.counters = HandlerCounters()
         self.addresses = ConsumerAddresses()
+        self.settlements = SettlementRunner(store, committer, supervisor, on_ended=delivery.settled)
         self._cold: set[asyncio.Future[None]] = set()
+        self._log_limiter = LogLimiter()
         self._is_stopping = False
         self._table: dict[int, Callable[[Connection, Frame], None]] = {
             Command.SEND_MESSAGE: self._send,
@@ -122,32 +146,53 @@ class Handlers:
             return
         try:
             handler(connection, frame)
-        except BadChecksum as error:
-            self._bad("bad_crc", connection, str(error))
+        except BeingSettled as wait:
+            self._after(wait.settlement, connection, frame)
+        except Exception as error:  # noqa: BLE001 - every error ends this request only
+            self._failed(connection, frame, error)
+
+    def _failed(self, connection: Connection, frame: Frame, error: Exception) -> None:
+        """Answer a request that raised. The one place for it: a request may fail at once, when woken or when its read ends.
+
+        An error of the request, a limit or the disk is counted by its reason; any other is an error of ours.
+        """
+        for kind, reason in REASONS.items():
+            if isinstance(error, kind):
+                self._bad(reason, connection, str(error))
+                break
+        else:
+            connection.report(error)
+        is_undecodable = isinstance(error, ProtocolError) and not isinstance(error, BadChecksum | IllegalName)
+        self._refuse(connection, frame, ResponseCode.BROKER_ERROR if is_undecodable else ResponseCode.NO_MESSAGE)
+
+    def _after(self, settlement: Settlement, connection: Connection, frame: Frame) -> None:
+        """Take a request again once its consumer's settlement has ended."""
+
+        def ended(error: QmqError | None) -> None:
+            if error is None:
+                self.handle(connection, frame)
+                return
+            self._bad("settlement", connection, str(error))
             self._refuse(connection, frame)
-        except IllegalName as error:
-            self._bad("illegal_name", connection, str(error))
-            self._refuse(connection, frame)
-        except ProtocolError as error:
-            self._bad("undecodable", connection, str(error))
-            self._refuse(connection, frame)
+
+        try:
+            settlement.then(ended)
         except LimitReached as error:
             self._bad("limit_reached", connection, str(error))
             self._refuse(connection, frame)
-        except LogError as error:
-            # The log failed and the node is about to end; whatever this asked for was not done.
-            self._bad("log_failed", connection, str(error))
-            connection.reply(frame, ResponseCode.BROKER_ERROR)
+            return
+        self.settlements.run(settlement)
 
     def _bad(self, reason: str, connection: Connection, what: str) -> None:
+        """Count a bad request, and log it with a back-off for each reason and host."""
         self.counters.bad_requests[reason] += 1
-        logger.warning("%s: %s (%s)", connection.peer, what, reason)
+        self._log_limiter.warning(logger, connection.peer, reason, what, self._clock.monotonic())
 
-    def _refuse(self, connection: Connection, frame: Frame) -> None:
-        """Answer a request that can't be served; a pull late, because its sender asks again at once."""
-        code = ResponseCode.NO_MESSAGE if frame.code == Command.PULL_MESSAGE else ResponseCode.BROKER_ERROR
+    def _refuse(self, connection: Connection, frame: Frame, pull_code: ResponseCode = ResponseCode.NO_MESSAGE) -> None:
+        """Answer a request that can't be served: a pull with `pull_code`, and late, because its sender asks again at once."""
+        code = pull_code if frame.code == Command.PULL_MESSAGE else ResponseCode.BROKER_ERROR
         if frame.code == Command.PULL_MESSAGE and not self._is_stopping:
-            asyncio.get_running_loop().call_later(ERROR_HOLD_SECONDS, connection.reply, frame, code)
+            self._supervisor.later(ERROR_HOLD_SECONDS, "held_refusal", lambda: connection.reply(frame, code))
         else:
             connection.reply(frame, code)
 
@@ -168,10 +213,11 @@ class Handlers:
         offset = -1
         if self._send_gate:
             runs = self._let_in(frame, runs, failures)
-        subjects = [store.subject(run.subject) for run in runs]
-        for subject, run in zip(subjects, runs, strict=True):
-            offset = store.append_run(subject, run, data, now_ms)
-            self.counters.sends += run.count
+        for run in runs:
+            subject = self._subject_of(run, connection, frame, failures)
+            if subject is not None:
+                offset = store.append_run(subject, run, data, now_ms)
+                self.counters.sends += run.count
         for failure in failures:
             self.counters.send_failures[SendResult(failure.result).name.lower()] += 1
         body = encode_send_response(failures) if failures else b""
@@ -179,6 +225,18 @@ class Handlers:
             connection.reply(frame, ResponseCode.SUCCESS, body)
             return
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))
+
+    def _subject_of(
+        self, run: Run, connection: Connection, frame: Frame, failures: list[SendFailure]
+    ) -> Subject | None:
+        """The subject of a run; None when it is one more than the node holds, and its messages were added to `failures`."""
+        try:
+            return self._store.subject(run.subject)
+        except LimitReached as error:
+            self._bad("limit_reached", connection, str(error))
+            refusal = Refusal(SendResult.STORE_ERROR, f"{SUBJECT_OVER_LIMIT}: {error}", "limit")
+            failures += _refused(frame, run.raw_begins, refusal)
+            return None
 
     def _let_in(self, frame: Frame, runs: list[Run], failures: list[SendFailure]) -> list[Run]:
         """What of these runs the policy lets in; the rest becomes failures."""
@@ -219,7 +277,10 @@ class Handlers:
         check_consumer_id(request.consumer_id)
         self.addresses.note(request.consumer_id, connection)
         if request.limit <= 0 or request.pull_last >= PULL_SEQUENCE_MAX:
-            raise ProtocolError(f"a pull of {request.limit} messages after {request.pull_last} can't be served")
+            what = f"a pull of {request.limit} messages after {request.pull_last} can't be served"
+            self._bad("illegal_pull", connection, what)
+            self._refuse(connection, frame)
+            return
         deadline = self._clock.monotonic() + min(request.timeout_ms / 1000, HOLD_SECONDS_MAX)
         self._try(ParkedPull(connection, frame, request, deadline), is_new=True)
 
@@ -236,14 +297,20 @@ class Handlers:
             if self._pull_gate.is_paused(pull.request):
                 return is_new and not self._pause(pull)
         try:
-            answer = self._delivery.pull(pull.request)
+            answer = self._delivery.pull(pull.request, pull.connection, is_arrival=is_new)
         except ColdRead as cold:
             self._settled(pull, is_new)
-            self._warm(pull, cold)
+            self._warm(pull, cold, is_new)
             return True
         if answer.raws:
             self._settled(pull, is_new)
             self._answer(pull, answer)
+            return True
+        if answer.is_full:
+            self._settled(pull, is_new)
+            self.counters.full_pulls += 1
+            self._committer.kick()
+            self._refuse(pull.connection, pull.frame)
             return True
         if answer.retry_at_ms is not None:
             wait = max(0, answer.retry_at_ms - self._clock.wall_ms()) / 1000
@@ -265,7 +332,7 @@ class Handlers:
     def _pause(self, pull: ParkedPull) -> bool:
         """Hold a paused consumer's new pull as if there were nothing for it; False when it was answered instead."""
         self.counters.paused_pulls += 1
-        self._delivery.attend(pull.request)
+        self._delivery.attend(pull.request, pull.connection)
         self._committer.kick()
         if self._is_stopping or pull.request.timeout_ms <= 0 or not self.polls.park(pull):
             pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
@@ -304,25 +371,26 @@ class Handlers:
             answer.wait_for, lambda: pull.connection.reply(pull.frame, ResponseCode.SUCCESS, body)
         )
 
-    def _warm(self, pull: ParkedPull, cold: ColdRead) -> None:
+    def _warm(self, pull: ParkedPull, cold: ColdRead, is_arrival: bool) -> None:
         """Read what a pull needs into memory in a thread, then try the pull again from the start."""
         self.counters.cold_pulls += 1
         if len(self._cold) >= COLD_READS_MAX:
             pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
             return
-        log = self._store.log
-        size = max(cold.size, min(COLD_READ_BYTES, log.written_end - cold.offset))
-        future = asyncio.get_running_loop().run_in_executor(None, log.warm, cold.offset, size)
+        loop, log = asyncio.get_running_loop(), self._store.message_log
+
+        async def warm() -> None:
+            await loop.run_in_executor(None, cold.read, log)
+
+        future = self._supervisor.background("cold_read", warm())
         self._cold.add(future)
 
         def read(done: "asyncio.Future[None]") -> None:
             self._cold.discard(done)
             if done.cancelled() or pull.connection.is_closed:
                 return
-            error = done.exception()
-            if error is not None:
-                logger.warning("a pull's messages at log offset %d could not be read: %s", cold.offset, error)
             try:
+                cold.finish()
                 if self._pull_gate:
                     # The policy may have changed since.
                     if not self._pull_gate.allows(pull.request):
@@ -331,13 +399,21 @@ class Handlers:
                     if self._pull_gate.is_paused(pull.request):
                         self._pause(pull)
                         return
-                answer = self._delivery.pull(pull.request, cached_only=False)
-            except (ProtocolError, LimitReached, LogError) as failure:
-                self._bad("cold_pull", pull.connection, str(failure))
-                self._refuse(pull.connection, pull.frame)
+                answer = self._delivery.pull(pull.request, pull.connection, is_arrival=is_arrival, cached_only=False)
+            except ColdRead as damaged:
+                self._warm(pull, damaged, is_arrival)
+                return
+            except BeingSettled as wait:
+                self._wait_or_ask_again(pull, wait.settlement, is_arrival)
+                return
+            except Exception as failure:  # noqa: BLE001 - every error ends this request only
+                self._failed(pull.connection, pull.frame, failure)
                 return
             if answer.raws:
                 self._answer(pull, answer)
+            elif answer.is_full:
+                self.counters.full_pulls += 1
+                self._refuse(pull.connection, pull.frame)
             else:
                 pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
             self._committer.kick()
@@ -345,29 +421,43 @@ class Handlers:
         future.add_done_callback(read)
 
     def wake(self, subject: str) -> None:
-        """A subject may have something new: try its waiting pulls, oldest first."""
-        if not self.polls.has(subject):
+        """Try the waiting pulls of a subject that may have new messages: of each group as many as it has messages for."""
+        for group in self.polls.groups(subject):
+            pull = self.polls.oldest(subject, group)
+            while pull is not None and self._try_safely(pull):
+                pull = self.polls.oldest(subject, group)
+            if pull is not None and self._pull_gate and self._pull_gate.is_paused(pull.request):
+                self._wake_behind_paused(pull)
+
+    def _wake_behind_paused(self, paused: ParkedPull) -> None:
+        """Try the pulls behind one that its consumer's pause holds; those of a group that is paused as a whole stay."""
+        request = paused.request
+        if self.is_paused(request.subject, request.group, ""):
             return
-        empty_groups: set[str] = set()
-        for pull in self.polls.take(subject):
-            group = pull.request.group
-            # Once an unfiltered pull of a group came back empty, the group's other pulls would too.
-            if group in empty_groups:
-                self.polls.put_back(pull)
-            elif not self._try_safely(pull):
-                self.polls.put_back(pull)
-                # A paused consumer's pull says nothing about its group's others.
-                if not pull.request.filters and not self._pull_gate.is_paused(pull.request):
-                    empty_groups.add(group)
+        for pull in self.polls.newer(paused):
+            if not self._try_safely(pull) and not self._pull_gate.is_paused(pull.request):
+                # It found nothing, and neither would those behind it.
+                return
 
     def _try_safely(self, pull: ParkedPull) -> bool:
         try:
             return self._try(pull, is_new=False)
-        except (ProtocolError, LimitReached, LogError) as error:
-            self._bad("held_pull", pull.connection, str(error))
+        except BeingSettled as wait:
             self.polls.done(pull)
-            self._refuse(pull.connection, pull.frame)
+            self._wait_or_ask_again(pull, wait.settlement, is_arrival=False)
             return True
+        except Exception as error:  # noqa: BLE001 - every error ends this request only
+            self.polls.done(pull)
+            self._failed(pull.connection, pull.frame, error)
+            return True
+
+    def _wait_or_ask_again(self, pull: ParkedPull, settlement: Settlement, is_arrival: bool) -> None:
+        """Take a pull again after a settlement. One that was held is answered with nothing instead: taken again as a new pull it
+        would get what another pull of its sender has received since."""
+        if is_arrival:
+            self._after(settlement, pull.connection, pull.frame)
+        else:
+            pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
 
     def _expired(self, pull: ParkedPull) -> None:
         self.polls.done(pull)
@@ -381,6 +471,7 @@ class Handlers:
     def stop(self) -> None:
         """Answer every waiting pull with nothing, and hold none any more."""
         self._is_stopping = True
+        self.settlements.stop()
         self.polls.give_up_all()
 
     # --- ack and group management ----------------------------------------------------------------------------------
@@ -389,8 +480,8 @@ class Handlers:
         request = AckRequest.decode(frame.body, frame.version)
         if not (request.subject and request.group and request.consumer_id):
             raise ProtocolError("an ack without subject, group or consumer id")
+        offset = self._delivery.ack(request, connection)
         self.counters.acks += 1
-        offset = self._delivery.ack(request)
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))
 
     def _heartbeat(self, connection: Connection, frame: Frame) -> None:
@@ -416,6 +507,11 @@ class Handlers:
         request = EnsureGroupRequest.decode(frame.body, frame.version)
         check_subject(request.subject)
         check_group(request.group)
+        is_retry = split_subject(request.subject).kind == "retry"
+        if is_retry and request.start in ("earliest", "latest") and request.subject not in self._store.subjects:
+            # Every group begins there, and the first retry makes the subject.
+            connection.reply(frame, ResponseCode.SUCCESS, EnsureGroupResponse(True, 0).encode(frame.version))
+            return
         subject = self._store.subject(request.subject)
         group, created = subject.groups.get(request.group), False
         if group is None or not request.only_if_new:
@@ -435,7 +531,7 @@ class Handlers:
         group = subject.groups.get(request.group) if subject is not None else None
         consumer = group.progress.consumers.get(request.consumer_id) if group is not None else None
         if subject is not None and group is not None and consumer is not None:
-            offset = self._delivery.leave(subject, group, consumer)
+            offset = self._delivery.leave(subject, group, consumer, connection)
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))
 
 

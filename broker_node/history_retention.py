@@ -4,7 +4,6 @@ A file goes when all its entries are too old, so of each history at most one fil
 position and what it holds are not in there.
 """
 
-import logging
 from collections import deque
 
 from broker_node.progress_log import time_of
@@ -13,8 +12,6 @@ from broker_node.subject import Group
 from broker_node.subject_retention import CHECKPOINTS_BEFORE_REMOVAL
 from qmq.errors import LogError
 from qmq.log.index import DenseIndex
-
-logger = logging.getLogger("qmq.broker.retention")
 
 LOOK_SECONDS = 600.0
 """How often all histories are looked at."""
@@ -31,11 +28,14 @@ class HistoryRetention:
         self._turn: deque[str] = deque()
         self._look_at: float | None = None
         self.dropped = 0
+        self.problem = ""
+        """The first failure of the last look at all histories; "" when there was none."""
 
     def tick(self, now: float, checkpoints_saved: int) -> None:
         """Look at some subjects' groups; `now` is monotonic, in seconds."""
         if not self._turn and (self._look_at is None or now >= self._look_at):
             self._look_at = now + LOOK_SECONDS
+            self.problem = ""
             self._turn.extend(self._store.subjects)
         for _ in range(min(len(self._turn), TICK_SUBJECTS_MAX)):
             subject = self._store.subjects.get(self._turn.popleft())
@@ -57,7 +57,8 @@ class HistoryRetention:
                 self.dropped += first_kept - history.begin
                 history.drop_before(first_kept)
         except (LogError, OSError) as error:
-            logger.error("group %s of %s: its history stays: %s", group.progress.group, group.progress.subject, error)
+            progress = group.progress
+            self.problem = self.problem or f"group {progress.group} of {progress.subject}: its history stays: {error}"
 
     def _first_kept(self, history: DenseIndex) -> int:
         """The first entry of the oldest file that holds a young one."""

@@ -1,21 +1,26 @@
-"""Pulls that found nothing wait here; the append that brings them something wakes them, not a timer.
+"""Pulls that found nothing wait here until an append wakes them or their patience ends.
 
-The only timers are the end of a pull's patience, and the moment a retried message becomes due. Both share one heap.
+The only timers are the end of a pull's patience, and the moment a retried message becomes due. Both share one heap. Memory
+follows the pulls that wait: an answered pull leaves its number in the heap at most, and those are cleared out as they add up.
 """
 
 import asyncio
 import heapq
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from qmq.clock import Clock
 from qmq.net.server import Connection
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.frames import Frame
+from qmq.supervisor import Supervisor
 
 HELD_PULLS_MAX = 50_000
 """Most pulls parked on one node; beyond it a pull is answered at once with nothing, as if its time were up."""
+STALE_DEADLINES_MAX = 1_000
+"""Deadlines of answered pulls that stay in the heap, beside as many as there are pulls waiting."""
 
 
 @dataclass(eq=False, slots=True)
@@ -26,21 +31,29 @@ class ParkedPull:
     frame: Frame
     request: PullRequest
     deadline: float
+    ticket: int = -1
     is_done: bool = False
+
+
+_Queue = OrderedDict[int, ParkedPull]
 
 
 @dataclass(slots=True)
 class LongPolls:
-    """Parked pulls by subject, oldest first."""
+    """Parked pulls by subject and group, the one that waits longest first."""
 
     clock: Clock
+    supervisor: Supervisor
     on_expired: Callable[[ParkedPull], None]
     on_due: Callable[[str], None]
     """A subject's retried messages became due."""
     held: int = 0
-    _parked: dict[str, deque[ParkedPull]] = field(default_factory=dict)
-    _deadlines: list[tuple[float, int, ParkedPull | str]] = field(default_factory=list)
-    _due: dict[str, float] = field(default_factory=dict)
+    _parked: dict[str, dict[str, _Queue]] = field(default_factory=dict)
+    _deadlines: list[tuple[float, int]] = field(default_factory=list)
+    """(when, ticket); a ticket that is not in `_by_ticket` was settled meanwhile."""
+    _by_ticket: dict[int, ParkedPull | str] = field(default_factory=dict)
+    """Parked pulls, and subjects whose retried messages become due."""
+    _due: dict[str, tuple[float, int]] = field(default_factory=dict)
     _ticket: int = 0
     _timer: asyncio.TimerHandle | None = None
     _timer_at: float = float("inf")
@@ -49,52 +62,67 @@ class LongPolls:
         """Keep a pull waiting; False when too many wait already."""
         if self.held >= HELD_PULLS_MAX:
             return False
-        self._parked.setdefault(pull.request.subject, deque()).append(pull)
+        pull.ticket = self._at(pull.deadline, pull)
+        request = pull.request
+        self._parked.setdefault(request.subject, {}).setdefault(request.group, OrderedDict())[pull.ticket] = pull
         self.held += 1
-        self._at(pull.deadline, pull)
         return True
 
     def wake_at(self, subject: str, when: float) -> None:
         """Wake a subject's pulls at a monotonic time."""
-        if when < self._due.get(subject, float("inf")):
-            self._due[subject] = when
-            self._at(when, subject)
+        known = self._due.get(subject)
+        if known is None or when < known[0]:
+            if known is not None:
+                del self._by_ticket[known[1]]
+            self._due[subject] = (when, self._at(when, subject))
 
-    def take(self, subject: str) -> Iterator[ParkedPull]:
-        """The subject's waiting pulls, oldest first; each is given back with `put_back` if it still has to wait."""
-        waiting = self._parked.pop(subject, None)
-        if waiting is None:
-            return
-        for pull in waiting:
-            if not pull.is_done:
-                yield pull
+    def groups(self, subject: str) -> list[str]:
+        """Groups that have pulls waiting for the subject."""
+        return list(self._parked.get(subject, ()))
 
-    def put_back(self, pull: ParkedPull) -> None:
-        """A pull taken found nothing again: it keeps its place and its deadline."""
-        self._parked.setdefault(pull.request.subject, deque()).append(pull)
+    def oldest(self, subject: str, group: str) -> ParkedPull | None:
+        """The pull of a group that waits longest; it stays parked until it is `done`."""
+        waiting = self._parked.get(subject, {}).get(group)
+        return next(iter(waiting.values())) if waiting else None
+
+    def newer(self, pull: ParkedPull) -> list[ParkedPull]:
+        """The pulls of a parked pull's subject and group that wait less long."""
+        waiting = self._parked[pull.request.subject][pull.request.group]
+        return [other for ticket, other in waiting.items() if ticket > pull.ticket]
 
     def done(self, pull: ParkedPull) -> None:
-        """A pull was answered or given up."""
-        if not pull.is_done:
-            pull.is_done = True
-            self.held -= 1
-
-    def has(self, subject: str) -> bool:
-        """Whether any pull waits for the subject."""
-        return subject in self._parked
+        """Remove a pull that is answered."""
+        if pull.is_done:
+            return
+        pull.is_done = True
+        self.held -= 1
+        del self._by_ticket[pull.ticket]
+        request = pull.request
+        groups = self._parked[request.subject]
+        waiting = groups[request.group]
+        del waiting[pull.ticket]
+        if not waiting:
+            del groups[request.group]
+            if not groups:
+                del self._parked[request.subject]
+        if len(self._deadlines) > 2 * len(self._by_ticket) + STALE_DEADLINES_MAX:
+            self._deadlines = [item for item in self._deadlines if item[1] in self._by_ticket]
+            heapq.heapify(self._deadlines)
 
     def give_up_all(self) -> None:
-        """The node stops: answer everybody."""
-        for subject in list(self._parked):
-            for pull in self.take(subject):
-                self.on_expired(pull)
+        """The node stops: answer every pull."""
+        for item in list(self._by_ticket.values()):
+            if isinstance(item, ParkedPull):
+                self.on_expired(item)
         if self._timer is not None:
             self._timer.cancel()
 
-    def _at(self, when: float, what: ParkedPull | str) -> None:
+    def _at(self, when: float, what: ParkedPull | str) -> int:
         self._ticket += 1
-        heapq.heappush(self._deadlines, (when, self._ticket, what))
+        self._by_ticket[self._ticket] = what
+        heapq.heappush(self._deadlines, (when, self._ticket))
         self._arm()
+        return self._ticket
 
     def _arm(self) -> None:
         if not self._deadlines or self._deadlines[0][0] >= self._timer_at:
@@ -103,25 +131,24 @@ class LongPolls:
             self._timer.cancel()
         self._timer_at = self._deadlines[0][0]
         delay = max(0.0, self._timer_at - self.clock.monotonic())
-        self._timer = asyncio.get_running_loop().call_later(delay, self._tick)
+        self._timer = self.supervisor.later(delay, "long_poll_timer", self.check)
 
-    def _tick(self) -> None:
+    def check(self) -> None:
+        """Answer what is due. The timer calls it, and once a second a job, so that no deadline rests on one timer."""
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer, self._timer_at = None, float("inf")
         now = self.clock.monotonic()
         while self._deadlines and self._deadlines[0][0] <= now:
-            when, _, what = heapq.heappop(self._deadlines)
-            if isinstance(what, str):
-                if self._due.get(what) == when:
-                    del self._due[what]
-                    self.on_due(what)
-            elif not what.is_done:
-                self._forget(what)
-                self.on_expired(what)
+            _, ticket = heapq.heappop(self._deadlines)
+            what = self._by_ticket.get(ticket)
+            if what is not None:
+                self.supervisor.call("long_poll", partial(self._end_wait, ticket, what))
         self._arm()
 
-    def _forget(self, pull: ParkedPull) -> None:
-        waiting = self._parked.get(pull.request.subject)
-        if waiting is not None and pull in waiting:
-            waiting.remove(pull)
-            if not waiting:
-                del self._parked[pull.request.subject]
+    def _end_wait(self, ticket: int, what: ParkedPull | str) -> None:
+        if isinstance(what, str):
+            del self._by_ticket[ticket], self._due[what]
+            self.on_due(what)
+        else:
+            self.on_expired(what)

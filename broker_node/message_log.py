@@ -18,7 +18,9 @@ from broker_node.actions import (
     encode_messages_head,
 )
 from broker_node.consume_log import ENTRY, ENTRY_BYTES, ENTRY_HEAD_BYTES
-from qmq.errors import LogError
+from broker_node.unreadable import UnreadablePlaces
+from qmq.clock import Clock
+from qmq.errors import LogError, ReadFailed
 from qmq.log.log import SegmentedLog
 from qmq.log.record import iter_records
 from qmq.protocol.scan import CRC_BYTES, Run, walk_stored
@@ -27,16 +29,33 @@ READ_GAP_BYTES_MAX = 4096
 """Neighbouring messages closer than this are read with one call."""
 READ_SPAN_BYTES_MAX = 1 << 20
 """Most bytes of one read."""
+COLD_READ_BYTES = 1 << 20
+"""How much is read into memory for a cold read: what it asks for, or this, whichever is more."""
 UNBOUNDED = 1 << 62
 
 
 class ColdRead(Exception):
     """The bytes are not in the page cache: read them elsewhere than on the event loop, then ask again."""
 
-    def __init__(self, offset: int, size: int) -> None:
+    def __init__(self, offset: int, size: int, index_bytes: bytes) -> None:
         super().__init__(offset, size)
         self.offset = offset
         self.size = size
+        self.index_bytes = index_bytes
+        """The index entries of the messages in the range."""
+
+    def read(self, log: "MessageLog") -> None:
+        """Bring the range, or COLD_READ_BYTES, into memory; from a thread that may wait for the disk.
+
+        A read error withholds the messages concerned, so that the next pull does not wait for them again.
+        """
+        try:
+            log.log.warm(self.offset, max(self.size, min(COLD_READ_BYTES, log.log.written_end - self.offset)))
+        except LogError:
+            log.read_raws(self.index_bytes, cached_only=False)
+
+    def finish(self) -> None:
+        """Back on the event loop, after `read`."""
 
 
 class Appended(NamedTuple):
@@ -49,8 +68,9 @@ class Appended(NamedTuple):
 class MessageLog:
     """Records on top of `qmq.log.SegmentedLog`."""
 
-    def __init__(self, log: SegmentedLog) -> None:
+    def __init__(self, log: SegmentedLog, clock: Clock) -> None:
         self.log = log
+        self.unreadable = UnreadablePlaces(clock)
 
     def append_run(
         self, run: Run, body: memoryview, first_sequence: int, stored_at_ms: int, origin: Origin, subject: str
@@ -70,6 +90,7 @@ class MessageLog:
     ) -> list[memoryview | None]:
         """The raw messages that index entries (`consume_log.ENTRY`) point at, each checked; None where a check failed.
 
+        None also for a message that the disk can't read: it is withheld, see `unreadable`, and not read again for a while.
         Stops early, after at least one message, when the next would bring the total over `bytes_max`.
 
         Raises:
@@ -79,19 +100,33 @@ class MessageLog:
         heads = memoryview(index_bytes)
         raws: list[memoryview | None] = []
         count, at = _within(entries, bytes_max), 0
+        has_unreadable = len(self.unreadable) > 0
+        is_withheld = self.unreadable.is_withheld
         while at < count:
             begin, size, *_ = entries[at]
+            if has_unreadable and is_withheld(begin):
+                raws.append(None)
+                at += 1
+                continue
             end = begin + size
             stop = at + 1
             while stop < count:
                 offset, size, *_ = entries[stop]
                 if not 0 <= offset - end <= READ_GAP_BYTES_MAX or offset + size - begin > READ_SPAN_BYTES_MAX:
                     break
+                if has_unreadable and is_withheld(offset):
+                    break
                 end = offset + size
                 stop += 1
-            data = self._read_span(begin, end - begin, cached_only)
+            places = index_bytes[at * ENTRY_BYTES : stop * ENTRY_BYTES]
+            try:
+                data = self._read_span(begin, end - begin, cached_only, places)
+            except ReadFailed as error:
+                data = None
+                if stop - at == 1:
+                    self.unreadable.add(begin, end - begin, error)
             if data is None and stop - at > 1:
-                raws.extend(self._read_apart(entries[at:stop], index_bytes, at, cached_only))
+                raws.extend(self._read_apart(places, cached_only))
                 at = stop
                 continue
             for i in range(at, stop):
@@ -100,35 +135,44 @@ class MessageLog:
                 place = i * ENTRY_BYTES
                 if raw is not None and crc32(heads[place : place + ENTRY_HEAD_BYTES], crc32(raw)) != check:
                     raw = None
+                if has_unreadable and raw is not None:
+                    self.unreadable.remove(offset)
                 raws.append(raw)
             at = stop
         return raws
 
-    def _read_span(self, offset: int, size: int, cached_only: bool) -> memoryview | None:
-        """Bytes of the log; None when they can't be read at all (a damaged place, a place no longer kept)."""
+    def _read_span(self, offset: int, size: int, cached_only: bool, index_bytes: bytes = b"") -> memoryview | None:
+        """Bytes of the log; None for a place that is no longer kept, or never was.
+
+        Raises:
+            ColdRead: with `cached_only`, when they are not in memory.
+            ReadFailed: the disk returned an error.
+        """
         if size <= 0:
             return None
         try:
             data = self.log.read_cached(offset, size) if cached_only else self.log.read(offset, size)
+        except ReadFailed:
+            raise
         except LogError:
             return None
         if data is None:
-            raise ColdRead(offset, size)
+            raise ColdRead(offset, size, index_bytes)
         return memoryview(data)
 
-    def _read_apart(
-        self, entries: list[tuple[int, ...]], index_bytes: bytes, first: int, cached_only: bool
-    ) -> list[memoryview | None]:
-        """A span that could not be read as one (it touched damage or the end of a segment), message by message."""
+    def _read_apart(self, index_bytes: bytes, cached_only: bool) -> list[memoryview | None]:
+        """Messages that could not be read as one span (a read error, the end of a segment), one by one."""
         raws: list[memoryview | None] = []
-        for i in range(first, first + len(entries)):
-            place = i * ENTRY_BYTES
+        for place in range(0, len(index_bytes), ENTRY_BYTES):
             raws += self.read_raws(index_bytes[place : place + ENTRY_BYTES], cached_only=cached_only)
         return raws
 
     def is_message_whole(self, offset: int, size: int) -> bool:
         """Whether the bytes at an index entry's place match the CRC stored before them."""
-        data = self._read_span(offset - CRC_BYTES, size + CRC_BYTES, cached_only=False)
+        try:
+            data = self._read_span(offset - CRC_BYTES, size + CRC_BYTES, cached_only=False)
+        except ReadFailed:
+            return False
         return data is not None and int.from_bytes(data[:CRC_BYTES], "big") == crc32(data[CRC_BYTES:])
 
 

@@ -53,6 +53,9 @@ class BrokerMetrics(NodeMetrics):
             "behind_retention_messages", "Messages removed before a group read them", delivery.counters.fell_behind
         )
         yield counter("withheld_messages", "Stored messages that fail their checks", store.counters.withheld_messages)
+        unreadable = store.message_log.unreadable
+        yield counter("read_errors", "Reads of stored messages that the disk refused", unreadable.read_errors)
+        yield gauge("unreadable_messages", "Messages withheld because the disk can't read them", len(unreadable))
         yield counter(
             "repaired_index_entries", "Index entries made again from the log", store.counters.repaired_entries
         )
@@ -70,6 +73,8 @@ class BrokerMetrics(NodeMetrics):
             "Pulls of groups that a policy does not allow",
             handlers.counters.policy_refused_pulls,
         )
+        yield counter("full_pulls", "Pulls of consumers with too many messages in flight", handlers.counters.full_pulls)
+        yield gauge("settlements", "Consumers whose unacked messages are being retried", len(delivery.settlements))
         yield counter("paused_pulls", "Pulls held because a policy pauses them", handlers.counters.paused_pulls)
         yield counter(
             "expired_messages", "Messages dropped by their subject's own retention", broker.subject_retention.dropped
@@ -78,7 +83,14 @@ class BrokerMetrics(NodeMetrics):
             "expired_history_entries", "Entries of groups' histories that were old", broker.history_retention.dropped
         )
         yield gauge("held_pulls", "Pulls waiting for messages", handlers.polls.held)
+        yield gauge(
+            "duplicate_consumer_ids",
+            "Consumer ids that two live connections use at the same time",
+            delivery.duplicates.count(broker.clock.monotonic()),
+        )
         yield gauge("subjects", "Subjects on this node", len(store.subjects))
+        yield gauge("real_subjects", "Subjects without retry and dead-letter subjects", store.real_subjects)
+        yield gauge("subjects_max", "Most real subjects this node holds", store.limits.subjects_max)
         yield from self._per_subject(self.labels)
 
     def _per_subject(self, labels: dict[str, str]) -> Iterable[Metric]:

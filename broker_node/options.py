@@ -16,9 +16,14 @@ class BrokerOptions(NodeOptions):
     admin_port: int = option(20981, help="port of the admin HTTP server; 0 takes a free one", minimum=0, maximum=65535)
     retention_hours: float = option(72.0, help="how long messages are kept", unit="h", minimum=0.01)
     retention_bytes: int = option(0, help="most bytes of log kept; 0: no such limit", unit="bytes", minimum=0)
-    subjects_max: int = option(200_000, help="most subjects this node holds", minimum=1)
+    subjects_max: int = option(
+        200_000, help="most subjects this node holds, beside as many retry and dead-letter subjects", minimum=1
+    )
     groups_per_subject_max: int = option(10_000, help="most consumer groups of a subject", minimum=1)
     consumers_per_group_max: int = option(10_000, help="most consumers of a group", minimum=1)
+    consumer_in_flight_max: int = option(
+        100_000, help="most unacked messages of a consumer on a subject; above it a pull gets no new ones", minimum=1
+    )
     retry_delay_seconds: float = option(5.0, help="how long a retried message stays invisible", unit="s", minimum=0)
     consumer_lease_seconds: float = option(
         180.0,

@@ -6,12 +6,13 @@ before (a checkpoint may be newer than the place the log is read from) and chang
 
 from broker_node.actions import Ack, Action, Offline, Pull, SequenceRun, Start
 from broker_node.pull_log import PullLog
+from broker_node.sessions import Session, Sessions
 
 
 class Consumer:
     """One consumer of a group: its pull log, and when it was last heard of."""
 
-    __slots__ = ("consumer_id", "log", "seen_at", "touched_at")
+    __slots__ = ("consumer_id", "holder", "log", "seen_at", "sessions", "touched_at")
 
     def __init__(self, consumer_id: str, seen_at: float = 0.0) -> None:
         self.consumer_id = consumer_id
@@ -20,6 +21,9 @@ class Consumer:
         """Monotonic seconds of the last pull, ack or heartbeat; memory only: a restart counts as just seen."""
         self.touched_at = -1
         """Log offset of the last action about this consumer: answers that rest on it wait for its sync."""
+        self.sessions = Sessions()
+        self.holder: Session | None = None
+        """The session that messages assigned now are delivered on."""
 
 
 class GroupProgress:
@@ -57,7 +61,7 @@ class GroupProgress:
             case Ack():
                 consumer = self.consumers.get(action.consumer_id)
                 if consumer is not None:
-                    consumer.log.ack(action.end)
+                    consumer.log.ack(action.begin, action.end)
                     consumer.touched_at = at
                     consumer.seen_at = seen_at
             case Offline():
@@ -69,7 +73,7 @@ class GroupProgress:
     def _apply_pull(self, pull: Pull, at: int, seen_at: float) -> None:
         consumer = self.consumer(pull.consumer_id, seen_at)
         if pull.runs:
-            consumer.log.assign(pull.pull_begin, pull.runs)
+            consumer.log.assign(pull.pull_begin, pull.runs, consumer.holder)
         consumer.touched_at = at
         if pull.from_sequence > self.next_sequence:
             self.orphans.append(SequenceRun(self.next_sequence, pull.from_sequence - self.next_sequence))

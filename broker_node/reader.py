@@ -1,12 +1,12 @@
-"""Reading a subject's messages: every one checked, damaged index entries made again, damaged messages withheld."""
+"""Reading a subject's messages: every one checked, damaged ones found."""
 
 from collections.abc import Sequence
 
 from broker_node.consume_log import ENTRY, ENTRY_BYTES, encode_withheld
 from broker_node.filters import TagMatch
-from broker_node.index_repair import repair_entries
+from broker_node.index_repair import DamagedEntries
 from broker_node.message_log import UNBOUNDED
-from broker_node.store import MessageStore
+from broker_node.store import WITHHELD_MAX, MessageStore
 from broker_node.subject import Subject
 
 WITHHELD = encode_withheld(1)
@@ -28,16 +28,17 @@ def read_messages(
 
     Raises:
         ColdRead: with `cached_only`, when messages are not in memory; nothing was changed.
+        DamagedEntries: messages fail their checks, their index entries may be wrong; a kind of ColdRead, of any read.
     """
     index_bytes = subject.consume_log.index.read(begin, end)
     if match is None:
         raws = store.message_log.read_raws(index_bytes, cached_only=cached_only, bytes_max=bytes_max)
-        _mend(store, subject, range(begin, end), index_bytes, raws)
+        _check(store, subject, range(begin, end), index_bytes, raws)
         return raws
     wanted = [i for i, entry in enumerate(ENTRY.iter_unpack(index_bytes)) if match.may_match(entry[3])]
     chosen = b"".join(index_bytes[i * ENTRY_BYTES : (i + 1) * ENTRY_BYTES] for i in wanted)
     found = store.message_log.read_raws(chosen, cached_only=cached_only, bytes_max=bytes_max)
-    _mend(store, subject, [begin + i for i in wanted], chosen, found)
+    _check(store, subject, [begin + i for i in wanted], chosen, found)
     seen = wanted[len(found)] if len(found) < len(wanted) else len(index_bytes) // ENTRY_BYTES
     raws = [None] * seen
     for i, raw in zip(wanted, found, strict=False):
@@ -45,19 +46,34 @@ def read_messages(
     return raws
 
 
-def _mend(
+def read_and_repair(store: MessageStore, subject: Subject, begin: int, end: int) -> list[memoryview | None]:
+    """As `read_messages`, waiting for the disk and for repairs: for tools and tests, not for the event loop."""
+    while True:
+        try:
+            return read_messages(store, subject, begin, end, cached_only=False)
+        except DamagedEntries as damaged:
+            damaged.read(store.message_log)
+            damaged.finish()
+
+
+def _check(
     store: MessageStore, subject: Subject, sequences: Sequence[int], index_bytes: bytes, raws: list[memoryview | None]
 ) -> None:
-    """Where a check failed, make the index entry again from the log; what still fails is withheld."""
+    """Raise DamagedEntries where a check failed and it is not known why.
+
+    A message that the disk can't read is left as it is: its entry may be right.
+    """
     if None not in raws:
         return
+    if len(store.withheld) >= WITHHELD_MAX:
+        # No more can be remembered, so they would be looked for at every pull.
+        return
+    unreadable, damaged = store.message_log.unreadable, []
     for i, raw in enumerate(raws):
         entry = index_bytes[i * ENTRY_BYTES : (i + 1) * ENTRY_BYTES]
-        place = (subject.name, sequences[i])
-        if raw is not None or entry == WITHHELD or place in store.withheld:
+        if raw is not None or entry == WITHHELD or (subject.name, sequences[i]) in store.withheld:
             continue
-        repaired = repair_entries(store, subject, sequences[i])
-        if repaired:
-            raws[i] = store.message_log.read_raws(repaired, cached_only=False)[0]
-        if raws[i] is None:
-            store.withhold(*place)
+        if not unreadable.is_withheld(ENTRY.unpack(entry)[0]):
+            damaged.append(sequences[i])
+    if damaged:
+        raise DamagedEntries(store, subject, damaged)

@@ -84,7 +84,14 @@ class BrokerReading:
     """Answers reads in bulk over a broker's store."""
 
     def __init__(
-        self, store: MessageStore, committer: Committer, clock: Clock, gate: ReadGate, broker_group: str, node_id: str
+        self,
+        store: MessageStore,
+        committer: Committer,
+        clock: Clock,
+        gate: ReadGate,
+        broker_group: str,
+        node_id: str,
+        incarnation: str,
     ) -> None:
         self._store = store
         self._committer = committer
@@ -92,6 +99,7 @@ class BrokerReading:
         self._gate = gate
         self._broker_group = broker_group
         self._node_id = node_id
+        self._incarnation = incarnation
         self._names: list[str] = []
         """All subjects, sorted; made anew when one came."""
 
@@ -130,7 +138,7 @@ class BrokerReading:
         found, next_after, newest = await self._look(request, limit)
         await self._synced(newest)
         subjects = await self._gate.in_thread(_cut, found, request.from_ms, request.to_ms)
-        page = RangesPage(self._broker_group, self._node_id, now_ms, subjects, next_after)
+        page = RangesPage(self._broker_group, self._node_id, now_ms, subjects, next_after, self._incarnation)
         return [page.encode(version)]
 
     async def _look(self, request: ListRangesRequest, limit: int) -> tuple[list[_Found], str, int]:

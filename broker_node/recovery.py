@@ -8,15 +8,16 @@ takes longer. What the log itself lost to damage shows as withheld sequences, ne
 import json
 import logging
 from dataclasses import dataclass
+from typing import Any
 
 from broker_node.actions import Forget, MessagesHead, Pull, Start, decode_action
-from broker_node.consume_log import ConsumeLog, encode_withheld
+from broker_node.consume_log import encode_withheld
 from broker_node.message_log import MessageLog, visit_records
 from broker_node.store import MessageStore, StoreLimits, StorePaths
 from broker_node.subject import Group, Subject, restore_groups
 from qmq.clock import Clock
 from qmq.errors import LogError
-from qmq.log.checkpoint import Checkpoint, CheckpointStore
+from qmq.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text
 from qmq.log.disk import Disk
 from qmq.log.index import DenseIndex, HandleCache
 from qmq.log.log import SegmentedLog
@@ -66,7 +67,7 @@ class Replay:
         visit_records(commit.body, commit.body_offset, self._messages, self._action)
 
     def _messages(self, offset: int, head: MessagesHead, entries_offset: int, run: Run) -> None:
-        subject = self._store.subject(head.subject)
+        subject = self._store.stored_subject(head.subject)
         index = subject.consume_log.index
         have = index.end
         if head.first_sequence + head.count <= have:
@@ -91,7 +92,8 @@ class Replay:
 
     def _action(self, offset: int, kind: int, payload: memoryview) -> None:
         action = decode_action(kind, payload)
-        subject = self._store.subject(action.subject)
+        self._store.note_age(self._segment_base, action.at_ms)
+        subject = self._store.stored_subject(action.subject)
         group = subject.groups.get(action.group)
         if group is None:
             if isinstance(action, Forget):
@@ -159,9 +161,16 @@ def _open_from(
     log.damaged += tuple(
         damage for damage in store.known_damage if damage.begin not in known and damage.end > log.begin
     )
-    store.message_log = MessageLog(log)
+    store.message_log = MessageLog(log, clock)
+    bases = {segment.base for segment in log.segments()}
+    store.segment_newest_ms = {base: at_ms for base, at_ms in store.segment_newest_ms.items() if base in bases}
     for subject in store.subjects.values():
         subject.next_sequence = subject.visible_end
+    if len(store.subjects) > limits.subjects_max:
+        logger.warning(
+            "%d subjects are stored, more than subjects_max (%d): they stay, new ones are refused",
+            len(store.subjects), limits.subjects_max,
+        )  # fmt: skip
     report = RecoveryReport(
         rebuilt=checkpoint is None,
         why_rebuilt=why,
@@ -215,29 +224,31 @@ def restore_state(store: MessageStore, state: bytes) -> None:
         head = json.loads(lines[0])
         if head["format"] != CHECKPOINT_FORMAT or head["subjects"] != len(lines) - 1:
             raise DerivedStateWrong(f"checkpoint of format {head['format']} with {len(lines) - 1} subjects")
-        store.known_damage = [Damage(*item) for item in head["damaged"]]
-        store.segment_newest_ms = dict(head["segment_newest_ms"])
-        store.known_tails = {base: Position(offset, crc) for base, offset, crc in head["segment_tails"]}
+        store.known_damage = [Damage(as_number(begin), as_number(end), str(why)) for begin, end, why in head["damaged"]]
+        store.segment_newest_ms = {as_number(base, -1): as_number(at_ms) for base, at_ms in head["segment_newest_ms"]}
+        store.known_tails = {
+            as_number(base): Position(as_number(offset), as_number(crc)) for base, offset, crc in head["segment_tails"]
+        }
         for line in lines[1:]:
             _restore_subject(store, json.loads(line))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise DerivedStateWrong(f"the checkpoint's state can't be read: {error}") from error
 
 
-def _restore_subject(store: MessageStore, state: dict[str, object]) -> None:
-    name, begin, end = str(state["subject"]), int(str(state["begin"])), int(str(state["end"]))
+def _restore_subject(store: MessageStore, state: dict[str, Any]) -> None:
+    name, begin, end = as_text(state["subject"]), as_number(state["begin"]), as_number(state["end"])
+    if begin > end:
+        raise ValueError(f"subject {name} begins at {begin} and ends at {end}")
     index = store.open_index(name)
     _fit(index, begin, end, f"consume log of {name}")
-    subject = store.subjects[name] = Subject(name, ConsumeLog(index))
-    groups = state["groups"]
-    assert isinstance(groups, list)
+    subject = store.add_subject(name, index)
 
     def open_history(subject_name: str, group: str, history_end: int) -> DenseIndex:
         history = store.open_history(subject_name, group)
         _fit(history, history.begin, history_end, f"progress log of {group} on {subject_name}")
         return history
 
-    restore_groups(subject, groups, open_history, store.clock.monotonic())
+    restore_groups(subject, state["groups"], open_history, store.clock.monotonic())
 
 
 def _fit(index: DenseIndex, begin: int, end: int, what: str) -> None:

@@ -1,14 +1,15 @@
-"""Messages that a consumer took and did not finish go to their group's retry subject.
+"""Writes messages that a consumer took and did not finish to their group's retry subject.
 
 The broker writes the raw bytes again, unchanged, under the retry subject's name (`reference` 6.5): the attempt number does
-not rise, because nobody is known to have tried. The new record and the action that settles the old assignment are in the
-same commit or a later one, so a crash between them repeats a message and never loses one.
+not rise, because nobody is known to have tried.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from zlib import crc32
 
 from broker_node.actions import Origin, SequenceRun
+from broker_node.message_log import ColdRead
 from broker_node.pull_log import PullRun
 from broker_node.reader import read_messages
 from broker_node.store import MessageStore
@@ -16,29 +17,107 @@ from broker_node.subject import Group, Subject
 from qmq.protocol.names import retry_subject, split_subject
 from qmq.protocol.scan import CRC_BYTES, walk_stored
 
-RETRY_BATCH_MESSAGES = 500
-"""Messages written to a retry subject as one record."""
+TURN_MESSAGES_MAX = 500
+"""Most messages written to retry subjects in one turn of the event loop."""
+TURN_BYTES_MAX = 1 << 20
+"""Most bytes of them; a single larger message is written all the same."""
 
 
-def move_to_retry(store: MessageStore, subject: Subject, group: Group, runs: Iterable[PullRun | SequenceRun]) -> int:
-    """Write the messages of these consume sequences to the group's retry subject; how many there were.
+@dataclass(slots=True)
+class Budget:
+    """What one turn of the event loop may still read and write."""
 
-    A message that is withheld or past retention can't be written again and is passed over.
+    messages: int = TURN_MESSAGES_MAX
+    bytes: int = TURN_BYTES_MAX
+
+    @property
+    def is_spent(self) -> bool:
+        return self.messages <= 0 or self.bytes <= 0
+
+
+@dataclass(slots=True)
+class Moved:
+    """How far a move came: `runs_done` whole runs and `part` sequences of the next, of which `messages` were written."""
+
+    messages: int = 0
+    sequences: int = 0
+    runs_done: int = 0
+    part: int = 0
+
+
+def retry_target(store: MessageStore, subject: Subject, group: Group) -> Subject:
+    """The subject that a group's unfinished messages go to, made when new.
+
+    Raises:
+        LimitReached: one more subject does not fit.
     """
-    # Nobody pulls a retry subject of a dead-letter subject: its messages go back where they came from.
-    is_dead = split_subject(subject.name).kind == "dead"
-    target = subject if is_dead else store.subject(retry_subject(subject.name, group.progress.group))
-    moved = 0
+    if split_subject(subject.name).kind == "dead":
+        # Nobody pulls a retry subject of a dead-letter subject: its messages go back where they came from.
+        return subject
+    return store.subject(retry_subject(subject.name, group.progress.group))
+
+
+def move_to_retry(
+    store: MessageStore,
+    subject: Subject,
+    group: Group,
+    runs: Sequence[PullRun | SequenceRun],
+    budget: Budget,
+    *,
+    cached_only: bool,
+) -> Moved:
+    """Append messages of these consume sequences, from the first on, to the retry subject until the budget is spent.
+
+    A message that is withheld or past retention can't be written again and is passed over. All messages become one record.
+
+    Raises:
+        ColdRead: with `cached_only`, when the first messages are not in memory; nothing was written.
+        LimitReached: the retry subject is new and does not fit.
+    """
+    target = retry_target(store, subject, group)
+    moved, entries = Moved(), []
     for run in runs:
-        begin = max(run.begin, subject.begin)
-        while begin < run.begin + run.count:
-            end = min(begin + RETRY_BATCH_MESSAGES, run.begin + run.count)
-            raws = read_messages(store, subject, begin, end, cached_only=False)
-            entries = b"".join(crc32(raw).to_bytes(CRC_BYTES, "big") + bytes(raw) for raw in raws if raw is not None)
-            if entries:
-                body = memoryview(entries)
-                entry_run = walk_stored(body, target.name)
-                store.append_run(target, entry_run, body, store.clock.wall_ms(), Origin.BROKER_RETRY)
-                moved += entry_run.count
-            begin = end
+        # What retention deleted costs nothing.
+        at, end = min(max(run.begin, subject.begin), run.begin + run.count), run.begin + run.count
+        while at < end and not budget.is_spent:
+            try:
+                raws = read_messages(
+                    store, subject, at, min(end, at + budget.messages), cached_only, bytes_max=budget.bytes
+                )
+            except ColdRead:
+                if not moved.sequences:
+                    raise
+                budget.messages = 0
+                break
+            for raw in raws:
+                if raw is not None:
+                    entries.append(crc32(raw).to_bytes(CRC_BYTES, "big") + bytes(raw))
+                    budget.bytes -= len(raw)
+            budget.messages -= max(1, len(raws))
+            at += max(1, len(raws))
+            moved.sequences += max(1, len(raws))
+        if at < end:
+            moved.part = at - run.begin
+            break
+        moved.runs_done += 1
+    if entries:
+        body = memoryview(b"".join(entries))
+        entry_run = walk_stored(body, target.name)
+        store.append_run(target, entry_run, body, store.clock.wall_ms(), Origin.BROKER_RETRY)
+        moved.messages = entry_run.count
     return moved
+
+
+def move_orphans(store: MessageStore, subject: Subject, group: Group, budget: Budget, *, cached_only: bool) -> int:
+    """Move messages whose assignment was lost with a damaged commit; how many were written.
+
+    `group.progress.orphans` holds the rest. Raises ColdRead and LimitReached as `move_to_retry`.
+    """
+    orphans = group.progress.orphans
+    moved = move_to_retry(store, subject, group, orphans, budget, cached_only=cached_only)
+    del orphans[: moved.runs_done]
+    if moved.part:
+        first = orphans[0]
+        orphans[0] = SequenceRun(first.begin + moved.part, first.count - moved.part)
+    store.counters.orphans += moved.messages
+    return moved.messages

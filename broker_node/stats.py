@@ -85,11 +85,12 @@ def group_numbers(
         "redelivered": group.redelivered_total,
     }
     oldest = max(progress.oldest_unacked(), subject.begin)
-    stored_at_ms = subject.consume_log.stored_at_ms(oldest) if oldest < subject.visible_end else None
+    has_age = lag.total > 0 and oldest < subject.visible_end
+    stored_at_ms = subject.consume_log.stored_at_ms(oldest) if has_age else None
     if lag.total and stored_at_ms is None:
         stats["reason"] = "the oldest unacked message is withheld: its commit was damaged"
     else:
-        stats["time_lag_seconds"] = time_lag_seconds(store.clock.wall_ms(), stored_at_ms if lag.total else None)
+        stats["time_lag_seconds"] = time_lag_seconds(store.clock.wall_ms(), stored_at_ms)
     if acked is not None and sent is not None:
         stats["drain_seconds"] = drain_seconds(lag.total, acked, sent)
     else:
@@ -119,6 +120,7 @@ def _group_stats(
             "last_seen_seconds": round(now - consumer.seen_at, 3),
             "paused": is_paused(subject.name, progress.group, consumer.consumer_id),
             "online": now - consumer.seen_at < lease_seconds,
+            "duplicate": consumer.sessions.are_duplicates(now, lease_seconds),
         }
         for consumer in progress.consumers.values()
     ]

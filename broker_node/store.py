@@ -24,7 +24,8 @@ from qmq.log.index import DenseIndex, HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
 from qmq.log.recovery import Damage
-from qmq.log.segment import SegmentInfo
+from qmq.log.retention import SegmentAge
+from qmq.protocol.names import split_subject
 from qmq.protocol.scan import Run
 
 logger = logging.getLogger("qmq.broker.store")
@@ -35,7 +36,8 @@ TAIL_FLUSH_BYTES = 256 * 1024
 RUN_BYTES_MAX = 8 << 20
 """Messages of one send that become one record of the log, unless a single one is larger."""
 WITHHELD_MAX = 100_000
-"""Damaged messages remembered, so that they are looked for in the log once and not at every pull."""
+"""Damaged messages remembered, so that they are looked for in the log once. Beyond it damaged messages are withheld and not looked
+for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,11 @@ class StoreLimits:
     """What one node holds at most. Reaching one refuses the newcomer and nobody else."""
 
     subjects_max: int = 200_000
+    """Of real subjects; as many retry and dead-letter subjects fit beside them. Official consumers send a failed message back
+    until it is taken, so a retry subject is not refused because of how many real subjects there are."""
     groups_per_subject_max: int = 10_000
     consumers_per_group_max: int = 10_000
+    consumer_in_flight_max: int = 100_000
 
 
 class LimitReached(QmqError):
@@ -120,16 +125,17 @@ class MessageStore:
     counters: StoreCounters = field(default_factory=StoreCounters)
     dirty_indexes: set[DenseIndex] = field(default_factory=set)
     withheld: set[tuple[str, int]] = field(default_factory=set)
-    """(subject, sequence) of messages that failed their checks since start; bounded by WITHHELD_MAX."""
+    """(subject, sequence) of messages that failed their checks since start; no more are looked for from WITHHELD_MAX on."""
     known_damage: list[Damage] = field(default_factory=list)
     """Damage of the log that a checkpoint remembered."""
     segment_newest_ms: dict[int, int] = field(default_factory=dict)
-    """Segment base -> store time of the newest message in it; what retention goes by."""
+    """Segment base -> wall time of the newest record in it, message or action; the age that retention uses."""
+    real_subjects: int = 0
+    """How many of `subjects` are real ones: no retry and no dead-letter subjects."""
     touched: set[Subject] = field(default_factory=set)
     """Subjects that something happened to since rates were last sampled."""
     forgotten: dict[tuple[str, str], DenseIndex] = field(default_factory=dict)
     """(subject, group) -> history of groups removed since the last checkpoint."""
-    _segment: SegmentInfo | None = None
     known_tails: dict[int, Position] = field(default_factory=dict)
     """Last commits of the log's segments that a checkpoint remembered."""
     _unsynced: deque[_Unsynced] = field(default_factory=deque)
@@ -144,16 +150,32 @@ class MessageStore:
         """The subject, made when new.
 
         Raises:
-            LimitReached: the node holds `subjects_max` subjects.
+            LimitReached: the node holds `subjects_max` subjects of this kind.
         """
         subject = self.subjects.get(name)
         if subject is None:
-            if len(self.subjects) >= self.limits.subjects_max:
-                raise LimitReached(f"this node holds {self.limits.subjects_max} subjects, its limit (subjects_max)")
+            is_real, most = split_subject(name).kind == "real", self.limits.subjects_max
+            held = self.real_subjects if is_real else len(self.subjects) - self.real_subjects
+            if held >= most:
+                what = "subjects" if is_real else "retry and dead-letter subjects"
+                raise LimitReached(f"this node holds {held} {what}, its limit is {most} (subjects_max)")
+            subject = self.stored_subject(name)
+        return subject
+
+    def stored_subject(self, name: str) -> Subject:
+        """The subject, made when new; for what is in the log already, so no limit applies."""
+        subject = self.subjects.get(name)
+        if subject is None:
             index = self.open_index(name)
             # A process that died may have left entries of a subject that no checkpoint knows: they are replayed.
             index.start_at(0)
-            subject = self.subjects[name] = Subject(name, ConsumeLog(index))
+            subject = self.add_subject(name, index)
+        return subject
+
+    def add_subject(self, name: str, index: DenseIndex) -> Subject:
+        """A subject over the file part of its consume log; the caller has checked that it is new."""
+        subject = self.subjects[name] = Subject(name, ConsumeLog(index))
+        self.real_subjects += split_subject(name).kind == "real"
         return subject
 
     def open_index(self, subject: str) -> DenseIndex:
@@ -172,12 +194,7 @@ class MessageStore:
         return f"{parent}/{digest[:2]}/{digest[2:]}"
 
     def new_group(self, subject: Subject, name: str, next_sequence: int, broadcast: bool) -> Group:
-        """A group in memory; the action that makes it durable is the caller's."""
-        if len(subject.groups) >= self.limits.groups_per_subject_max:
-            raise LimitReached(
-                f"subject {subject.name} has {self.limits.groups_per_subject_max} groups, the limit"
-                " (groups_per_subject_max)"
-            )
+        """A group in memory; the action that makes it durable is the caller's, and so is the limit."""
         progress = GroupProgress(subject.name, name, next_sequence, broadcast)
         # A group forgotten lately goes on with its old history: the last checkpoint counts on those files.
         history = self.forgotten.pop((subject.name, name), None)
@@ -190,8 +207,19 @@ class MessageStore:
     def start_group(
         self, subject: Subject, name: str, consumer_id: str, next_sequence: int, broadcast: bool, reason: StartReason
     ) -> Group:
-        """Make a group, or set an existing one's position, durably with the next commit."""
-        group = subject.groups.get(name) or self.new_group(subject, name, next_sequence, broadcast)
+        """Make a group, or set an existing one's position, durably with the next commit.
+
+        Raises:
+            LimitReached: the subject has `groups_per_subject_max` groups.
+        """
+        group = subject.groups.get(name)
+        if group is None:
+            if len(subject.groups) >= self.limits.groups_per_subject_max:
+                raise LimitReached(
+                    f"subject {subject.name} has {self.limits.groups_per_subject_max} groups, the limit"
+                    " (groups_per_subject_max)"
+                )
+            group = self.new_group(subject, name, next_sequence, broadcast)
         at_ms = self.clock.wall_ms()
         self.act(subject, group, Start(subject.name, name, consumer_id, at_ms, broadcast, next_sequence, int(reason)))
         return group
@@ -210,6 +238,7 @@ class MessageStore:
             record, entries = self.message_log.append_run(
                 part, body, subject.next_sequence, stored_at_ms, origin, subject.name
             )
+            self.note_age(self.log.appended_base, stored_at_ms)
             subject.next_sequence += part.count
             self._unsynced.append(_Unsynced(record, subject, part, entries, stored_at_ms))
         return record
@@ -217,6 +246,7 @@ class MessageStore:
     def act(self, subject: Subject, group: Group, action: Action) -> int:
         """Add an action to the log and apply it; returns the record's log offset."""
         offset = self.message_log.append_action(action)
+        self.note_age(self.log.appended_base, action.at_ms)
         self.apply(subject, group, action, offset, self.clock.monotonic())
         return offset
 
@@ -273,7 +303,6 @@ class MessageStore:
         while unsynced and unsynced[0].record_offset < synced_end:
             item = unsynced.popleft()
             self.index_run(item.subject, item.run, item.entries_offset, item.stored_at_ms)
-            self.note_age(self._segment_base(item.record_offset), item.stored_at_ms)
             touched[item.subject.name] = item.subject
         return list(touched.values())
 
@@ -292,16 +321,10 @@ class MessageStore:
         if index.tail_bytes >= TAIL_FLUSH_BYTES:
             self.flush_index(index)
 
-    def note_age(self, segment_base: int, stored_at_ms: int) -> None:
-        """A segment holds a message of this age."""
-        if stored_at_ms > self.segment_newest_ms.get(segment_base, -1):
-            self.segment_newest_ms[segment_base] = stored_at_ms
-
-    def _segment_base(self, offset: int) -> int:
-        segment = self._segment
-        if segment is None or not segment.base <= offset < segment.end:
-            segment = self._segment = self.log.segment_holding(offset)
-        return segment.base if segment is not None else -1
+    def note_age(self, segment_base: int, at_ms: int) -> None:
+        """Record that a segment holds a record of this wall time, message or action."""
+        if at_ms > self.segment_newest_ms.get(segment_base, -1):
+            self.segment_newest_ms[segment_base] = at_ms
 
     def flush_index(self, index: DenseIndex) -> bool:
         """Write an index's buffered entries; a full disk is counted and tried again later, nothing is lost by it."""
@@ -316,11 +339,17 @@ class MessageStore:
     def withhold(self, subject: str, sequence: int) -> None:
         """A message fails its checks and can't be had: count it, say so, never serve it."""
         self.counters.withheld_messages += 1
-        if len(self.withheld) < WITHHELD_MAX:
-            self.withheld.add((subject, sequence))
+        self.withheld.add((subject, sequence))
         logger.error("subject %s: message %d fails its checks and is withheld", subject, sequence)
 
     # --- retention -------------------------------------------------------------------------------------------------
+
+    def segment_ages(self) -> list[SegmentAge]:
+        """The log's segments up to the one being written, oldest first, with the wall time of their newest records."""
+        newest, end = self.segment_newest_ms, self.log.written_end
+        return [
+            SegmentAge(info.base, info.end, newest.get(info.base)) for info in self.log.segments() if info.base <= end
+        ]
 
     def adjust_begin(self, subject: Subject) -> None:
         """Forget the entries of messages that left with their log segment."""

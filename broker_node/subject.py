@@ -4,9 +4,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from broker_node.actions import SequenceRun
 from broker_node.consume_log import ConsumeLog
 from broker_node.progress import Consumer, GroupProgress
 from broker_node.pull_log import PullRun
+from qmq.log.checkpoint import as_number, as_text
 from qmq.log.index import DenseIndex
 from qmq.protocol.names import split_subject
 
@@ -117,6 +119,8 @@ def _group_state(group: Group) -> list[Any]:
         ]
         for c in progress.consumers.values()
     ]
+    # Retried at start; what is left of them must survive a checkpoint made meanwhile.
+    orphans = [[run.begin, run.count] for run in progress.orphans]
     return [
         progress.group,
         int(progress.broadcast),
@@ -124,19 +128,27 @@ def _group_state(group: Group) -> list[Any]:
         progress.applied_at,
         group.history.end,
         consumers,
+        *([orphans] if orphans else []),
     ]
 
 
 def restore_groups(
     subject: Subject, states: list[list[Any]], open_history: Callable[[str, str, int], DenseIndex], seen_at: float
 ) -> None:
-    """Rebuild a subject's groups from its checkpoint line; `open_history(subject, group, end)` opens their history."""
-    for name, broadcast, next_sequence, applied_at, history_end, consumers in states:
-        progress = GroupProgress(subject.name, name, next_sequence, bool(broadcast))
-        progress.applied_at = applied_at
+    """Rebuild a subject's groups from its checkpoint line; `open_history(subject, group, end)` opens their history.
+
+    Raises:
+        ValueError, TypeError: the line is not one that `checkpoint_line` makes.
+    """
+    for name, broadcast, next_sequence, applied_at, history_end, consumers, *orphans in states:
+        progress = GroupProgress(subject.name, as_text(name), as_number(next_sequence), bool(broadcast))
+        progress.applied_at = as_number(applied_at, -1)
+        progress.orphans = [SequenceRun(*map(as_number, run)) for runs in orphans for run in runs]
         for consumer_id, acked, pulled, touched_at, runs in consumers:
-            consumer = progress.consumers[consumer_id] = Consumer(consumer_id, seen_at)
-            consumer.touched_at = touched_at
-            consumer.log.acked, consumer.log.pulled = acked, pulled
-            consumer.log.restore([PullRun(*run) for run in runs])
-        subject.groups[name] = Group(progress, open_history(subject.name, name, history_end))
+            consumer = progress.consumers[as_text(consumer_id)] = Consumer(consumer_id, seen_at)
+            consumer.touched_at = as_number(touched_at, -1)
+            consumer.log.acked, consumer.log.pulled = as_number(acked), as_number(pulled)
+            consumer.log.restore(
+                [PullRun(as_number(first), as_number(begin), as_number(count)) for first, begin, count in runs]
+            )
+        subject.groups[name] = Group(progress, open_history(subject.name, name, as_number(history_end)))

@@ -7,9 +7,11 @@ nothing that is young enough is dropped, whatever stands behind it.
 
 import logging
 from collections import deque
+from collections.abc import Callable
 
 from broker_node.consume_log import ENTRY, ENTRY_BYTES
-from broker_node.reader import WITHHELD, read_messages
+from broker_node.index_repair import DamagedEntries
+from broker_node.reader import WITHHELD
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
 from qmq.daemon.policy import NodePolicy
@@ -32,14 +34,17 @@ crash would have all derived files made again."""
 class SubjectRetention:
     """Drops what a policy says is too old."""
 
-    def __init__(self, store: MessageStore, node_hours: float) -> None:
+    def __init__(self, store: MessageStore, node_hours: float, repair: Callable[[DamagedEntries], None]) -> None:
         self._store = store
+        self._repair = repair
         self._node_hours = node_hours
         self._keep_ms: dict[str, int] = {}
         self._turn: deque[str] = deque()
         self._files_of: dict[str, tuple[int, int]] = {}
         """Subjects with index files to delete: (checkpoints saved when they were hidden, first sequence kept)."""
         self.dropped = 0
+        self.problem = ""
+        """The first failure of the last tick; "" when there was none."""
 
     def apply(self, policy: NodePolicy) -> None:
         """Go by this policy from now on. What was dropped stays dropped."""
@@ -52,6 +57,7 @@ class SubjectRetention:
 
     def tick(self, checkpoints_saved: int) -> bool:
         """Look at subjects in turn; whether the turn, or a subject in it, was cut short by a limit."""
+        self.problem = ""
         self._remove_files(checkpoints_saved)
         if not self._turn:
             self._turn.extend(self._keep_ms)
@@ -80,9 +86,12 @@ class SubjectRetention:
                     return self._dropped(subject, begin), True
                 chunk = CHUNK_ENTRIES
         except (LogError, OSError) as error:
-            logger.error("subject %s: its retention stops at sequence %d: %s", subject.name, subject.begin, error)
+            self._failed(f"subject {subject.name}: its retention stops at sequence {subject.begin}: {error}")
             return self._dropped(subject, begin), True
         return self._dropped(subject, begin), subject.begin >= subject.visible_end
+
+    def _failed(self, problem: str) -> None:
+        self.problem = self.problem or problem
 
     def _dropped(self, subject: Subject, before: int) -> int:
         count = subject.begin - before
@@ -109,15 +118,13 @@ class SubjectRetention:
         index.hide_before(begin + count)
         if not is_damaged:
             return count * ENTRY_BYTES == len(entries)
-        self._mend(subject, begin + count)
+        # An entry without a size is damaged: it is made again, or passed over when its message is lost.
+        sequence = begin + count
+        if (subject.name, sequence) not in self._store.withheld:
+            self._repair(DamagedEntries(self._store, subject, [sequence]))
+            return False
+        index.hide_before(sequence + 1)
         return True
-
-    def _mend(self, subject: Subject, sequence: int) -> None:
-        """An entry without a size is damaged: make it again, or pass over it when its message is lost."""
-        read_messages(self._store, subject, sequence, sequence + 1, cached_only=False)
-        entry = subject.consume_log.entry(sequence)
-        if entry is None or entry.is_withheld:
-            subject.consume_log.index.hide_before(sequence + 1)
 
     def _remove_files(self, checkpoints_saved: int) -> None:
         for name, (saved, sequence) in list(self._files_of.items()):
@@ -129,4 +136,4 @@ class SubjectRetention:
                 try:
                     subject.consume_log.index.drop_before(sequence)
                 except OSError as error:
-                    logger.error("subject %s: an index file could not be deleted: %s", name, error)
+                    self._failed(f"subject {name}: an index file could not be deleted: {error}")

@@ -244,11 +244,20 @@ class Child:
         """Start it again whenever it ends, until it is stopped.
 
         Raises:
-            GaveUp: it ended too often.
+            GaveUp: it ended too often, or its output can't be shown: it would stop at its next line.
         """
         while not self._is_stopping:
             assert self._process is not None
-            code = await self._process.wait()
+            assert self._reader is not None
+            ending = asyncio.create_task(self._process.wait())
+            try:
+                # The output may end before the process, and after it: its own children may hold it open.
+                await asyncio.wait([ending, self._reader], return_when=asyncio.FIRST_COMPLETED)
+                if self._reader.done() and not self._reader.cancelled() and (error := self._reader.exception()):
+                    raise GaveUp(f"the output of {self.program.name} can't be shown: {error}")
+                code = await ending
+            finally:
+                ending.cancel()
             if self._is_stopping:
                 return
             now = time.monotonic()
@@ -279,7 +288,8 @@ class Child:
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
         if self._reader is not None:
-            await self._reader
+            # Its failure was reported by `watch`; the other processes still have to be stopped.
+            await asyncio.wait([self._reader])
 
 
 class Launcher:

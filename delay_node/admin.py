@@ -62,6 +62,7 @@ class DelayAdmin:
             node.options.admin_port,
             health=node.health,
             ready=node.readiness,
+            supervisor=node.supervisor,
             read_only=node.refuse_sends,
             registry=node.metrics.registry,
             json_routes={

@@ -8,7 +8,6 @@ from typing import Any
 from delay_node.admin import DelayAdmin
 from delay_node.delivery import Delivery
 from delay_node.handlers import Handlers
-from delay_node.hour import Hour
 from delay_node.metrics import DelayMetrics
 from delay_node.options import DelayOptions
 from delay_node.pending import PendingMessages
@@ -22,9 +21,9 @@ from qmq.clock import Clock
 from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
-from qmq.daemon.node import Node
+from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.daemon.policy import sends_policy
-from qmq.errors import LogError
+from qmq.daemon.segment_removal import SegmentRemoval
 from qmq.log.disk import Disk
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
@@ -36,7 +35,7 @@ logger = logging.getLogger("qmq.delay")
 
 DAY_MS = 86_400_000
 LOAD_RETRY_SECONDS = 5.0
-"""After an hour could not be read."""
+"""Pause after an hour could not be read."""
 DUE_SOON_MS = 60_000
 RULES_SHOWN_MAX = 1_000
 """Subjects whose rules `/stats` lists."""
@@ -55,10 +54,8 @@ class DelayNode(Node):
     def __init__(self, options: DelayOptions, clock: Clock | None = None, disk: Disk | None = None) -> None:
         super().__init__(options, clock, disk)
         self.trusted = TrustedClock(self.clock)
-        self._loading: asyncio.Task[None] | None = None
         self._delivering: asyncio.Task[None] | None = None
-        self._load_not_before = 0.0
-        self._said_alarm = False
+        self._has_logged_alarm = False
         self._delivered_before = 0
         self.delivered_per_s = 0.0
 
@@ -98,6 +95,7 @@ class DelayNode(Node):
             delay_max_ms,
             UNWRITTEN_FACTOR * options.checkpoint_bytes,
             DelayReading(self.store, self.committer, self.read_gate, options.group, self.node_id),
+            self.supervisor,
             self.message_bytes_max,
         )
         self.checkpoints = Checkpointing(
@@ -105,6 +103,7 @@ class DelayNode(Node):
             self.store.log,
             self.committer,
             self.clock,
+            self.supervisor,
             options.checkpoint_bytes,
             options.checkpoint_seconds,
             self._loaded_offset,
@@ -119,30 +118,37 @@ class DelayNode(Node):
             self.trusted,
             self.session,
             self._pool,
+            self.supervisor,
             observe=self.metrics.observe_lateness,
             send_seconds=options.send_seconds,
         )
+        self._segment_removal = SegmentRemoval(self.store.log, self.clock, self.supervisor)
         self.store.on_near = self.delivery.due_soon
         self.session.on_change = self.delivery.routes_changed
         return DelayAdmin(self).server()
 
     async def before_serving(self) -> None:
-        self._look_near()
+        self._check_clock()
+        to_load = self.store.to_load(self.store.near_before_ms)
+        if to_load:
+            # Nothing newer is delivered before these hours are loaded.
+            self.delivery.frontier_ms = to_load[0].begin_ms
+        self.supervisor.every(
+            JOB_SECONDS, "hour_loading", self._load_hours, retry_seconds=LOAD_RETRY_SECONDS, is_vital=True
+        )
 
     async def serving(self) -> None:
         if self.options.meta:
-            self.session.start()
-        self._delivering = asyncio.get_running_loop().create_task(self.delivery.run())
-        self.watch(self._delivering)
+            self.session.start(self.supervisor)
+        self._delivering = self.supervisor.critical("delivery", self.delivery.run())
 
     async def stopping(self) -> None:
         await self.delivery.stop(min(self.options.stop_seconds, self.options.send_seconds))
-        for task in (self._delivering, self._loading):
-            if task is not None:
-                task.cancel()
-                await asyncio.wait([task])
+        if self._delivering is not None:
+            await self.supervisor.cancel(self._delivering)
         await self.session.close()
         await self._pool.close()
+        await self._segment_removal.close()
         self.store.close()
 
     # --- what happens ----------------------------------------------------------------------------------------------
@@ -153,56 +159,54 @@ class DelayNode(Node):
     def synced(self, synced_end: int) -> None:
         self.store.completed(synced_end)
 
-    def tick(self, now: float) -> None:
-        self.metrics.last_minute.tick(now)
-        self._look_near()
-        self._look_back()
-        self.store.log.drop_before(self.checkpoints.floor)
+    def start_jobs(self) -> None:
+        every = self.supervisor.every
+        every(JOB_SECONDS, "clock", self._check_clock, is_vital=True)
+        every(JOB_SECONDS, "lateness", self._advance_lateness)
+        every(JOB_SECONDS, "hour_closing", self._close_hours)
+        every(JOB_SECONDS, "retention", self._drop_segments)
+        every(JOB_SECONDS, "rates", self._sample_rates)
+
+    def _advance_lateness(self) -> None:
+        self.metrics.last_minute.tick(self.clock.monotonic())
+
+    def _drop_segments(self) -> None:
+        self._segment_removal.drop_before(self.checkpoints.floor)
+
+    def _sample_rates(self) -> None:
         delivered = self.store.counters.delivered
         self.delivered_per_s, self._delivered_before = delivered - self._delivered_before, delivered
+
+    def _check_clock(self) -> None:
+        """Move the time before which hours belong into the wheel; log when the clock's alarm starts and ends."""
+        self.store.near_before_ms = self.trusted.now_ms() + round(self.options.load_ahead_minutes * 60_000)
         alarm = self.clock_alarm
-        if (alarm is not None) != self._said_alarm:
-            self._said_alarm = alarm is not None
-            if alarm is not None:
-                logger.error(
-                    "the wall clock jumped ahead by %d ms; messages are delivered by the time it had, until somebody"
-                    " confirms the new time (POST /clock/confirm) or the clock returns", alarm.ahead_ms,
-                )  # fmt: skip
-            else:
-                logger.warning("the wall clock is believed again")
-
-    def _look_near(self) -> None:
-        """Hours that begin soon belong into the wheel; oldest first, and nothing newer is delivered before they are read."""
-        now_ms = self.trusted.now_ms()
-        self.store.near_before_ms = now_ms + round(self.options.load_ahead_minutes * 60_000)
-        to_load = self.store.to_load(self.store.near_before_ms)
-        if not to_load:
-            if self._loading is None:
-                self.delivery.frontier_ms = None
+        if (alarm is not None) == self._has_logged_alarm:
             return
-        if self._loading is None and self.clock.monotonic() >= self._load_not_before:
-            self.delivery.frontier_ms = to_load[0].begin_ms
-            self._loading = self._loop.create_task(self._load(to_load))
-            self._loading.add_done_callback(self._loaded)
+        self._has_logged_alarm = alarm is not None
+        if alarm is not None:
+            logger.error(
+                "the wall clock jumped ahead by %d ms; messages are delivered by the previous time until an operator"
+                " confirms the new one (POST /clock/confirm) or the clock returns", alarm.ahead_ms,
+            )  # fmt: skip
+        else:
+            logger.warning("the wall clock is trusted again")
 
-    async def _load(self, hours: list[Hour]) -> None:
+    async def _load_hours(self) -> None:
+        """Load hours that begin soon into the wheel, oldest first; nothing newer is delivered before they are read.
+
+        Raises:
+            LogError: an hour can't be read.
+        """
+        hours = self.store.to_load(self.store.near_before_ms)
+        self.delivery.frontier_ms = hours[0].begin_ms if hours else None
         for i, hour in enumerate(hours):
-            self.delivery.frontier_ms = hour.begin_ms
             await self.store.load(hour)
             self.delivery.frontier_ms = hours[i + 1].begin_ms if i + 1 < len(hours) else None
             self.delivery.wake()
 
-    def _loaded(self, task: "asyncio.Task[None]") -> None:
-        self._loading = None
-        error = None if task.cancelled() else task.exception()
-        if isinstance(error, LogError):
-            logger.error("an hour can't be read, tried again in %g s: %s", LOAD_RETRY_SECONDS, error)
-            self._load_not_before = self.clock.monotonic() + LOAD_RETRY_SECONDS
-        elif error is not None:
-            self._task_ended(task)
-
-    def _look_back(self) -> None:
-        """Hours long past with nothing left to do: their files go with the next checkpoint."""
+    def _close_hours(self) -> None:
+        """Close hours that are past and have nothing left to do; the next checkpoint removes the files of old ones."""
         now_ms = self.trusted.now_ms()
         keep_ms = round(self.options.keep_hours * 3_600_000)
         for hour in self.store.hours_before(now_ms):
@@ -265,7 +269,7 @@ class DelayNode(Node):
             "lateness_p99_seconds": self.metrics.last_minute.quantile(0.99),
             "cancelled": store.counters.cancelled,
             "moved": store.counters.moved,
-            "is_loading": self._loading is not None,
+            "is_loading": self.delivery.frontier_ms is not None,
             "undeliverable": delivery.problems(),
             "subject_rules": [
                 {"subject": name, **sends_policy(rules)}

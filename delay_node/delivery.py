@@ -32,6 +32,7 @@ from qmq.errors import LogError, QmqError
 from qmq.protocol.codes import ClientType, Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, decode_send_response
 from qmq.protocol.names import is_subject_refusal
+from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.delay.delivery")
 
@@ -97,7 +98,6 @@ class Delivery:
 
     Args:
         observe: called with the lateness in seconds of each delivered message: from its due time to the broker's answer.
-        on_failed: called once when delivering can't go on.
     """
 
     def __init__(
@@ -107,6 +107,7 @@ class Delivery:
         clock: TrustedClock,
         session: MetaSession,
         pool: Pool,
+        supervisor: Supervisor,
         *,
         observe: Callable[[float], None],
         backoff: Backoff = BACKOFF,
@@ -117,6 +118,7 @@ class Delivery:
         self._clock = clock
         self._session = session
         self._pool = pool
+        self._supervisor = supervisor
         self._observe = observe
         self._breaker = Breaker(backoff)
         self._backoff = backoff
@@ -488,7 +490,7 @@ class Delivery:
         group.in_flight += 1
         for lane in lanes:
             lane.frames[group.name] += 1
-        task = asyncio.get_running_loop().create_task(self._send(items, route))
+        task = self._supervisor.background("delivery_batch", self._send(items, route))
         self._tasks.add(task)
 
         def ended(done: "asyncio.Task[None]") -> None:

@@ -18,6 +18,7 @@ from qmq.daemon.committer import Committer
 from qmq.daemon.send_gate import SendGate
 from qmq.errors import IllegalName, LogError, ProtocolError, QmqError
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX
+from qmq.net.log_limiter import LogLimiter
 from qmq.net.server import Connection
 from qmq.protocol.codes import VERSIONS_SERVED, Command, ResponseCode, SendResult
 from qmq.protocol.commands import SendFailure, encode_send_response
@@ -36,6 +37,7 @@ from qmq.protocol.frames import MESSAGE_BYTES_MAX, Frame
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, decode_raw
 from qmq.protocol.names import SUBJECT_OVER_LIMIT
 from qmq.protocol.scan import BadChecksum, Run, scan_batch
+from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.delay.handlers")
 
@@ -79,12 +81,15 @@ class Handlers:
         delay_max_ms: int,
         unwritten_bytes_max: int,
         reading: DelayReading,
+        supervisor: Supervisor,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
     ) -> None:
         self._store = store
+        self._supervisor = supervisor
         self._pending = pending
         self._committer = committer
         self._clock = clock
+        self._log_limiter = LogLimiter()
         self._refuse_sends = refuse_sends
         self._send_gate = send_gate
         self._delay_max_ms = delay_max_ms
@@ -124,8 +129,9 @@ class Handlers:
             connection.reply(frame, ResponseCode.BROKER_ERROR)
 
     def _bad(self, reason: str, connection: Connection, what: str) -> None:
+        """Count a bad request, and log it with a back-off for each reason and host."""
         self.counters.bad_requests[reason] += 1
-        logger.warning("%s: %s (%s)", connection.peer, what, reason)
+        self._log_limiter.warning(logger, connection.peer, reason, what, asyncio.get_running_loop().time())
 
     # --- send ------------------------------------------------------------------------------------------------------
 
@@ -228,13 +234,13 @@ class Handlers:
                 self._bad(error.code, connection, str(error))
                 connection.reply(frame, ResponseCode.BROKER_ERROR)
 
-        task = asyncio.get_running_loop().create_task(answer())
+        task = self._supervisor.background("query", answer())
         self._queries.add(task)
 
         def ended(done: "asyncio.Task[None]") -> None:
             self._queries.discard(done)
+            work.close()
             if not done.cancelled() and done.exception() is not None:
-                logger.error("a question failed in an unforeseen way", exc_info=done.exception())
                 connection.reply(frame, ResponseCode.BROKER_ERROR)
 
         task.add_done_callback(ended)

@@ -21,7 +21,7 @@ from delay_node.schedule_log import INDEX_BYTES, checks_of, hour_number
 from delay_node.store import UNBOUNDED, DelayStore
 from qmq.daemon.checkpointing import CheckpointDraft
 from qmq.errors import LogError
-from qmq.log.checkpoint import Checkpoint, CheckpointStore
+from qmq.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text
 from qmq.log.disk import Disk
 from qmq.log.index import HandleCache, sync_files
 from qmq.log.log import SegmentedLog
@@ -253,16 +253,20 @@ def restore_state(store: DelayStore, checkpoint: Checkpoint) -> None:
                 f"the checkpoint has format {head['format']}, this version reads {CHECKPOINT_FORMAT}",
                 code="log.format_unknown",
             )
-        store.known_damage = [Damage(*item) for item in head["damaged"]]
-        store.known_tails = {base: Position(offset, crc) for base, offset, crc in head["segment_tails"]}
-        store.subject_names = list(head["subjects"])
+        if head["hours"] * _HOUR.size != len(rows):
+            raise ValueError(f"{len(rows)} bytes for {head['hours']} hours")
+        store.known_damage = [Damage(as_number(begin), as_number(end), str(why)) for begin, end, why in head["damaged"]]
+        store.known_tails = {
+            as_number(base): Position(as_number(offset), as_number(crc)) for base, offset, crc in head["segment_tails"]
+        }
+        store.subject_names = list(map(as_text, head["subjects"]))
         store.subject_numbers = {name: number for number, name in enumerate(store.subject_names)}
-        for number, count, data_end, dispatch_count, gone, refused, lost in _HOUR.iter_unpack(rows):
-            store.hours[number] = Hour(
-                store.handles, store.root, number, count=count, data_end=data_end, dispatch_count=dispatch_count,
+        for hour, count, data_end, dispatch_count, gone, refused, lost in _HOUR.iter_unpack(rows):
+            store.hours[hour] = Hour(
+                store.handles, store.root, hour, count=count, data_end=data_end, dispatch_count=dispatch_count,
                 gone=gone, refused=refused, lost=lost,
             )  # fmt: skip
-    except (ValueError, KeyError, TypeError, StructError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError, StructError) as error:
         # Its CRC matched: whoever wrote it meant something else by it.
         raise LogError(f"the checkpoint's state can't be read: {error}", code="log.format_unknown") from error
 

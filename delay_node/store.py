@@ -116,7 +116,7 @@ class DelayStore:
     dirty: set[Hour] = field(default_factory=set)
     """Hours with something that no checkpoint holds."""
     finished: set[int] = field(default_factory=set)
-    """Hours whose files may go; `tick` of the node finds them, the next checkpoint leaves them out and removes them."""
+    """Hours whose files may go; the job `hour_closing` finds them, the next checkpoint leaves them out and removes them."""
     known_damage: list[Damage] = field(default_factory=list)
     known_tails: dict[int, Position] = field(default_factory=dict)
     unwritten_bytes: int = 0

@@ -56,11 +56,13 @@ def run(options: MetaOptions) -> int:
 
     async def serve(stop: asyncio.Event) -> None:
         metaserver = Metaserver(options, OrmRepository())
+        metaserver.supervisor.watch_loop()
         try:
             await metaserver.start()
             await metaserver.serve(stop)
         finally:
             await metaserver.close()
+        metaserver.failure.check()
 
     return run_daemon(serve)
 

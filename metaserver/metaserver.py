@@ -1,7 +1,6 @@
 """class Metaserver: what it owns, in which order it starts and stops. No Django: the repository is handed in."""
 
 import asyncio
-import contextlib
 import logging
 import os
 import random
@@ -20,13 +19,17 @@ from metaserver.server import MetaHandlers
 from metaserver.snapshot import Metadata, Route
 from qmq.clock import Clock, SystemClock
 from qmq.daemon.admin_http import AdminHttp, BadRequest, number
+from qmq.daemon.first_failure import FirstFailure
+from qmq.daemon.job_metrics import job_metrics
 from qmq.daemon.read_gate import ReadGate
 from qmq.log.disk import Disk, SystemDisk
 from qmq.net.server import FrameServer, ServerLimits
+from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.meta")
 
-TICK_SECONDS = 0.5
+EXPIRE_SECONDS = 0.5
+"""How often leases are checked."""
 RELOAD_SECONDS = 1.0
 """How often the database is asked whether other metaservers or operators changed anything; read again if so."""
 ROUTE_FILE_SECONDS = 5.0
@@ -50,19 +53,23 @@ class Metaserver:
         self.options = options
         self.clock: Clock = clock or SystemClock()
         self.directory = Directory(self.clock, rng or random.Random(), subject_groups_min=options.subject_groups_min)
-        self.read_gate = ReadGate(self.clock, token=options.read_token, bytes_per_second=0)
+        self.failure = FirstFailure()
+        """What ended the metaserver."""
+        self.supervisor = Supervisor(self.clock, logger=logger, on_failure=lambda name, error: self.failure.set(error))
+        self.read_gate = ReadGate(self.clock, self.supervisor, token=options.read_token, bytes_per_second=0)
         self._repository = repository
         self.tcp_address = ""
         """The address given to clients."""
         self.route_file = RouteFile(disk or SystemDisk(), os.path.join(options.data_dir, "routes.json"))
         self._stop = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
-        self._timer: asyncio.TimerHandle | None = None
+        self._keeping: asyncio.Task[None] | None = None
+        self._save_route_file_at = 0.0
+        self._reloaded_at = self._steady_since = 0.0
+        self._failures_seen = 0
         self._is_closed = False
 
     async def start(self) -> None:
         """Load what is known and listen. Raises OSError when an address is taken."""
-        self._loop = asyncio.get_running_loop()
         os.makedirs(self.options.data_dir, exist_ok=True)
         self.keeper = Keeper(self._repository, lambda route: self.handlers.route_stored(route), self.clock)
         self.handlers = MetaHandlers(self.directory, self.keeper, self.clock, self.read_gate)
@@ -74,8 +81,6 @@ class Metaserver:
         if metadata is not None:
             self.directory.load(metadata, from_file=from_file)
         self._has_file_only = from_file and metadata is not None
-        self._reloaded_at = self._steady_since = self.clock.monotonic()
-        self._failures_seen = self.keeper.failures
         options = self.options
         self.tcp = FrameServer(
             options.host,
@@ -84,6 +89,7 @@ class Metaserver:
             clock=self.clock,
             limits=ServerLimits(connections_max=options.connections_max, frame_bytes_max=FRAME_BYTES_MAX),
             logger=logging.getLogger("qmq.meta.net"),
+            supervisor=self.supervisor,
         )
         registry = CollectorRegistry()
         registry.register(_MetaMetrics(self))
@@ -92,6 +98,7 @@ class Metaserver:
             options.http_port,
             health=lambda: "",
             ready=lambda: "",
+            supervisor=self.supervisor,
             registry=registry,
             json_routes={
                 "/meta/cluster": self._cluster,
@@ -104,54 +111,40 @@ class Metaserver:
         await self.http.start()
         # Kept: the listener is closed before the last reload ends.
         self.tcp_address = f"{options.advertise_host or options.host}:{self.tcp.address[1]}"
-        self._tasks = [
-            self._loop.create_task(self.keeper.run(self._stop)),
-            self._loop.create_task(self._reload()),
-            self._loop.create_task(self._keep_route_file()),
-        ]
-        self._tick()
+        self._keeping = self.supervisor.critical("keeper", self.keeper.run(self._stop))
+        self._reloaded_at = self._steady_since = self.clock.monotonic()
+        self._failures_seen = self.keeper.failures
+        self.supervisor.every(EXPIRE_SECONDS, "leases", self.handlers.expire, is_vital=True)
+        self.supervisor.every(RELOAD_SECONDS, "reload", self.reload)
+        self.supervisor.every(ROUTE_FILE_ALONE_SECONDS, "route_file", self._keep_route_file)
         logger.info("metaserver serves on %s:%d, pages on %s:%d", *self.tcp.address, *self.http.address)
 
     async def serve(self, stop: asyncio.Event) -> None:
-        """Run until `stop`; a failure of a part is raised."""
-        waiting = asyncio.ensure_future(stop.wait())
-        done, _ = await asyncio.wait([waiting, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        for task in done:
-            if task in self._tasks:
-                task.result()
+        """Run until `stop` is set. Raises the first failure that ends the metaserver."""
+        await self.failure.wait(stop)
 
     async def close(self) -> None:
         """Stop; what is not stored yet is tried once more."""
-        if self._is_closed or not self._tasks:
+        if self._is_closed:
             return
         self._is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        await self.supervisor.stop()
+        if self._keeping is None:
+            # A start that failed: its addresses are released with the process.
+            await self.supervisor.close()
+            return
         await self.read_gate.close()
         await self.tcp.close(0)
         await self.http.close()
         self._stop.set()
-        await asyncio.wait(self._tasks)
+        await asyncio.wait([self._keeping])
+        await self.supervisor.close()
         await self.route_file.save(self.directory.metadata())
         self.route_file.close()
         logger.info("metaserver stopped")
 
-    def _tick(self) -> None:
-        self.handlers.expire()
-        self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
-
-    async def _reload(self) -> None:
-        """Reload once a second until the stop."""
-        while not self._stop.is_set():
-            try:
-                async with asyncio.timeout(RELOAD_SECONDS):
-                    await self._stop.wait()
-            except TimeoutError:
-                await self.reload()
-
     async def reload(self) -> None:
-        """Take over what others changed in the database, and record there that this metaserver runs."""
+        """Apply what others changed in the database, and record there that this metaserver runs."""
         metadata = await self.keeper.load()
         if metadata is not None:
             self.handlers.reloaded(self.directory.load(metadata))
@@ -180,16 +173,11 @@ class Metaserver:
                 self.keeper.route(route)
 
     async def _keep_route_file(self) -> None:
-        """Save the route file; apart from `_reload`, which waits for the database."""
-        save_at = 0.0
-        while not self._stop.is_set():
-            now = self.clock.monotonic()
-            if now >= save_at or self.keeper.waiting:
-                save_at = now + ROUTE_FILE_SECONDS
-                await self.route_file.save(self.directory.metadata())
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(ROUTE_FILE_ALONE_SECONDS):
-                    await self._stop.wait()
+        """Save the route file; apart from `reload`, which waits for the database."""
+        now = self.clock.monotonic()
+        if now >= self._save_route_file_at or self.keeper.waiting:
+            self._save_route_file_at = now + ROUTE_FILE_SECONDS
+            await self.route_file.save(self.directory.metadata())
 
     # --- pages -----------------------------------------------------------------------------------------------------
 
@@ -325,4 +313,4 @@ class _MetaMetrics(Collector):
             GaugeMetricFamily("qmq_meta_connections", "Connections", meta.tcp.metrics.connections),
             GaugeMetricFamily("qmq_meta_subjects", "Subjects routed", len(meta.directory.routes)),
         ]
-        return [*numbers, bad, state]
+        return [*numbers, bad, state, *job_metrics(meta.supervisor)]

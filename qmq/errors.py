@@ -66,6 +66,12 @@ class CriticalTaskFailed(QmqError):
     code = "process.critical_task_failed"
 
 
+class CommitNotApplied(QmqError):
+    """A commit is on disk and could not be applied in memory. `__cause__` is the exception. The process must end."""
+
+    code = "process.commit_not_applied"
+
+
 # --- log ------------------------------------------------------------------------------------------------------------
 
 
@@ -73,6 +79,13 @@ class LogError(QmqError):
     """The storage engine can't go on, or can't do what it was asked."""
 
     code = "log.error"
+
+
+class ReadFailed(LogError):
+    """The disk returned an error for a read of the log (EIO, say). What stands there is unknown; a later read may succeed."""
+
+    code = "log.read_failed"
+    retriable = True
 
 
 # --- client ---------------------------------------------------------------------------------------------------------

@@ -8,8 +8,7 @@ counted and logged. `status()` and `failing()` feed `/healthz`, `/readyz` and th
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -79,6 +78,10 @@ class _Job:
     logged_at: float | None = None
     unlogged_failures: int = 0
     has_logged_failing: bool = False
+    pause: "asyncio.Task[None] | None" = None
+    """The wait between two runs of a periodic job."""
+    must_run_again: bool = False
+    """Asked to run while a run was under way."""
 
 
 class Supervisor:
@@ -96,7 +99,7 @@ class Supervisor:
         *,
         logger: logging.Logger,
         on_failure: Callable[[str, BaseException], None],
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
     ) -> None:
         self._clock = clock
         self._logger = logger
@@ -104,6 +107,7 @@ class Supervisor:
         self._sleep = sleep
         self._jobs: dict[str, _Job] = {}
         self._periodic: set[asyncio.Task[Any]] = set()
+        """Those that `stop` cancels."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cancelled_by_owner: set[asyncio.Task[Any]] = set()
         self._is_stopping = False
@@ -111,23 +115,40 @@ class Supervisor:
     # --- starting --------------------------------------------------------------------------------------------------
 
     def every(
-        self, seconds: float, name: str, job: Callable[[], Awaitable[None] | None], *, is_vital: bool = False
+        self,
+        seconds: float,
+        name: str,
+        job: Callable[[], Awaitable[None] | None],
+        *,
+        retry_seconds: float | None = None,
+        is_vital: bool = False,
+        until_close: bool = False,
     ) -> "asyncio.Task[None]":
         """Run `job` now and then again `seconds` after each end of a run, so runs never overlap.
 
         A failure never stops the series. A job that is meant to run for ever is restarted `seconds` after it ends.
 
         Args:
+            retry_seconds: the pause after a failed run; None: the same `seconds`.
             is_vital: the process is unfit while the job fails: `/readyz` answers 503.
+            until_close: `stop` leaves the job running.
 
         Returns:
             The task of the whole series, for `cancel`.
         """
         record = self._new(name, JobKind.PERIODIC, seconds, is_vital)
-        task = asyncio.get_running_loop().create_task(self._repeat(record, seconds, job), name=name)
-        self._periodic.add(task)
+        pauses = (seconds, seconds if retry_seconds is None else retry_seconds)
+        task = asyncio.get_running_loop().create_task(self._repeat(record, pauses, job), name=name)
+        (self._tasks if until_close else self._periodic).add(task)
         task.add_done_callback(lambda ended: self._lasting_ended(record, ended))
         return task
+
+    def run_soon(self, name: str) -> None:
+        """Run a periodic job without waiting for the end of its pause; after the present run if one is under way."""
+        record = self._jobs[name]
+        record.must_run_again = True
+        if record.pause is not None:
+            record.pause.cancel()
 
     def critical(self, name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Run a task that the process can't do without: its failure, or its end before `stop`, calls `on_failure`."""
@@ -156,18 +177,16 @@ class Supervisor:
 
         def fire() -> None:
             if not self._is_stopping:
-                with self.guard(name):
-                    callback()
+                self.call(name, callback)
 
         return asyncio.get_running_loop().call_later(seconds, fire)
 
-    @contextmanager
-    def guard(self, name: str) -> Iterator[None]:
-        """Count and log an exception of the block under `name`, and continue after it."""
+    def call(self, name: str, callback: Callable[[], None]) -> None:
+        """Call `callback`. A failure is counted and logged under `name`, and not raised."""
         record = self._one_shot(name)
         try:
             self._begin(record)
-            yield
+            callback()
         except Exception as error:  # noqa: BLE001 - reported by _failed
             self._failed(record, error)
         else:
@@ -175,13 +194,42 @@ class Supervisor:
         finally:
             record.running -= 1
 
+    def report(self, name: str, error: BaseException | None) -> None:
+        """Count a run of a one-shot that was caught elsewhere: its failure, or None for its success."""
+        record = self._one_shot(name)
+        record.runs += 1
+        if error is None:
+            self._succeeded(record)
+        else:
+            self._failed(record, error)
+
+    def watch_loop(self, name: str = "event_loop") -> None:
+        """Count exceptions that reach the running event loop's handler, which still handles them afterwards."""
+        loop = asyncio.get_running_loop()
+        handler = loop.get_exception_handler()
+        self._one_shot(name)
+
+        def watch(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            error = context.get("exception") or RuntimeError(str(context.get("message")))
+            self._note_failure(self._one_shot(name), error)
+            if handler is not None:
+                handler(loop, context)
+            else:
+                loop.default_exception_handler(context)
+
+        loop.set_exception_handler(watch)
+
     async def cancel(self, task: "asyncio.Task[Any]") -> None:
         """End one job before the supervisor stops, and wait for its end. A lasting job leaves the registry."""
-        self._cancelled_by_owner.add(task)
-        await _cancel({task})
+        if not task.done():
+            self._cancelled_by_owner.add(task)
+            await _cancel({task})
 
     async def stop(self) -> None:
-        """Cancel periodic jobs and wait for their end. From now on critical tasks may end; timers no longer fire."""
+        """Cancel periodic jobs, except those `until_close`, and wait for their end. Critical tasks may end from now on.
+
+        Timers no longer fire.
+        """
         self._is_stopping = True
         await _cancel(self._periodic)
 
@@ -239,8 +287,11 @@ class Supervisor:
         record.runs += 1
         record.running += 1
 
-    async def _repeat(self, record: _Job, seconds: float, job: Callable[[], Awaitable[None] | None]) -> None:
-        while not self._is_stopping:
+    async def _repeat(
+        self, record: _Job, pauses: tuple[float, float], job: Callable[[], Awaitable[None] | None]
+    ) -> None:
+        while True:
+            record.must_run_again = False
             try:
                 await self._invoke(record, _run(job))
             except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
@@ -249,7 +300,19 @@ class Supervisor:
                 self._failed(record, error)
             else:
                 self._succeeded(record)
-            await self._sleep(seconds)
+            await self._pause(record, pauses[1] if record.consecutive_failures else pauses[0])
+
+    async def _pause(self, record: _Job, seconds: float) -> None:
+        """Wait, unless `run_soon` ends the wait."""
+        if record.must_run_again:
+            await asyncio.sleep(0)
+            return
+        record.pause = asyncio.get_running_loop().create_task(self._sleep(seconds))
+        try:
+            await asyncio.wait([record.pause])
+        finally:
+            record.pause.cancel()
+            record.pause = None
 
     async def _invoke(self, record: _Job, work: Coroutine[Any, Any, T]) -> T:
         """Every job and task runs through here. Only the cancellation of this task raises CancelledError."""

@@ -74,7 +74,7 @@ class Producer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        _run(self._inner.__aexit__(kind, error, trace))
 
     @overload
     def send(self, subject: str, body: Body, *, tags: Sequence[str] = (), message_id: str | None = None) -> Receipt: ...
@@ -187,7 +187,7 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        _run(self._inner.__aexit__(kind, error, trace))
 
     def __iter__(self) -> Iterator[Delivery]:
         while True:

@@ -21,6 +21,14 @@ class RunRow(serializers.Serializer):  # type: ignore[type-arg]
     tables = serializers.ListField(child=serializers.CharField(), help_text="summary tables it has filled")
     rows_read = serializers.CharField(allow_null=True)
     rows_written = serializers.CharField(allow_null=True)
+    missing = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="broker groups that could not be read: their rows are missing in what the run published",
+    )
+    late_rows = serializers.CharField(
+        allow_null=True, help_text="rows read that came after their steps were published: these are computed again"
+    )
+    holes = serializers.CharField(allow_null=True, help_text="stretches that nodes had deleted before they were read")
     error = serializers.CharField(allow_blank=True)
     started_at = serializers.DateTimeField()
     finished_at = serializers.DateTimeField(allow_null=True)

@@ -94,6 +94,10 @@ class GroupMember(serializers.Serializer):  # type: ignore[type-arg]
     broker_group = serializers.CharField()
     consumer_id = serializers.CharField()
     address = serializers.CharField(allow_null=True)
+    duplicate_addresses = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="connections of several processes that use this consumer ID at the same time; empty: one process",
+    )
     online = serializers.BooleanField()
     last_seen_seconds = serializers.FloatField(allow_null=True)
     in_flight = serializers.IntegerField()

@@ -2,7 +2,7 @@
 
 from rest_framework import serializers
 
-from console.analytics.models import RunState
+from console.analytics.models import RunState, Scored
 from console.analytics.steps import Step
 
 TABLE_STATES = ("no_run_yet", "filled")
@@ -48,6 +48,25 @@ class RunOfRows(serializers.Serializer):  # type: ignore[type-arg]
     state = serializers.ChoiceField(choices=[s.value for s in RunState])
     finished_at = serializers.DateTimeField(allow_null=True)
     watermark_at = serializers.DateTimeField(allow_null=True)
+    missing = serializers.ListField(
+        child=serializers.CharField(), help_text="broker groups whose rows are missing in what it published"
+    )
+
+
+class ScoreRow(serializers.Serializer):  # type: ignore[type-arg]
+    """How forecasts or anomaly flags of the last days turned out."""
+
+    scored = serializers.ChoiceField(
+        choices=[kind.value for kind in Scored],
+        help_text="drain_forecasts, disk_forecasts: forecasts that came due, held where the truth lay in the interval; "
+        "anomalies: values compared, held where they were not flagged; "
+        "anomaly_flags: flags, held where the next hour was flagged as well",
+    )
+    days = serializers.IntegerField()
+    cases_count = serializers.IntegerField()
+    held_count = serializers.IntegerField()
+    held_ratio = serializers.FloatField(allow_null=True, help_text="null: not yet verified, there are too few cases")
+    target_ratio = serializers.FloatField(allow_null=True, help_text="the share that should hold; null: no target")
 
 
 class SummaryPage(serializers.Serializer):  # type: ignore[type-arg]
@@ -64,6 +83,16 @@ class SummaryPage(serializers.Serializer):  # type: ignore[type-arg]
     to_at = serializers.DateTimeField()
     kept_since = serializers.DateTimeField(help_text="earlier rows of this step are forgotten")
     runs = RunOfRows(many=True, help_text="that made these rows, and the last that filled the table; newest first")
+    missing = serializers.ListField(
+        child=serializers.CharField(), help_text="broker groups that could not be read when these runs were made"
+    )
+    holes = serializers.IntegerField(
+        help_text="stretches that nodes had deleted before they were read, found from from_at to to_at"
+    )
+    late_rows = serializers.IntegerField(
+        help_text="rows that came after their steps were published, found from from_at to to_at; they are computed again"
+    )
+    scores = ScoreRow(many=True, help_text="how forecasts or flags of this table turned out; empty: it has none")
     results = serializers.ListField(
         child=serializers.DictField(),
         help_text="`at` (the step's beginning), `run`, and the table's columns; null is what could not be measured",

@@ -161,6 +161,8 @@ def _progress(answers: list[progress.Answer], group: Any) -> dict[str, Any]:
         for member in page["members"]:
             kept = {key: member[key] for key in _MEMBER if key in member}
             kept |= {key: str(member[key]) for key in ("pulled", "acked")}
+            # Nodes of versions before do not report them.
+            kept["duplicate_addresses"] = member.get("duplicate_addresses", [])
             kept["in_flight_ranges"] = [[str(begin), str(end)] for begin, end in member["in_flight_ranges"]]
             is_paused = group.is_paused or member["consumer_id"] in group.paused_consumers
             members.append({"broker_group": answer.broker_group, "is_paused": is_paused, **kept})

@@ -1,7 +1,7 @@
 """/analytics/tables/: what jobs found out, at the step that suits a chart, with the runs that made it."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.utils import timezone
@@ -78,6 +78,19 @@ def run_row(run: AnalyticsRun) -> dict[str, Any]:
         "state": run.state,
         "finished_at": run.finished_at,
         "watermark_at": run.watermark_at,
+        "missing": run.missing,
+    }
+
+
+def score_row(score: queries.Score) -> dict[str, Any]:
+    """How forecasts or flags turned out."""
+    return {
+        "scored": score.scored,
+        "days": queries.SCORE_DAYS,
+        "cases_count": score.cases_count,
+        "held_count": score.held_count,
+        "held_ratio": score.held_ratio,
+        "target_ratio": score.target_ratio,
     }
 
 
@@ -148,6 +161,10 @@ class TableView(ApiView):
         page: list[Summary] = self.paginate_queryset(queries.rows(found, step, window, filters)) or []
         answer = self.get_paginated_response([_row(found.shown, row) for row in page])
         made_by = {row.run_id for row in page} | ({state.run_id} if state is not None else set())
+        runs = queries.runs_of(made_by)
+        holes, late_rows = queries.found_while_reading(
+            datetime.fromtimestamp(window.from_ms / 1000, UTC), datetime.fromtimestamp(window.to_ms / 1000, UTC)
+        )
         answer.data |= {
             "table": table,
             **how_far(state),
@@ -156,7 +173,11 @@ class TableView(ApiView):
             "from_at": iso(window.from_ms),
             "to_at": iso(window.to_ms),
             "kept_since": iso(queries.kept_since_ms(step, now)),
-            "runs": [run_row(run) for run in queries.runs_of(made_by)],
+            "runs": [run_row(run) for run in runs],
+            "missing": sorted({name for run in runs for name in run.missing}),
+            "holes": holes,
+            "late_rows": late_rows,
+            "scores": [score_row(score) for score in queries.scores_of(table, now)],
         }
         return answer
 

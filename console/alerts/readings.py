@@ -44,7 +44,7 @@ COLLECTOR = "collector"
 
 
 def of_snapshot(snapshot: Mapping[str, Any] | None) -> Iterator[Reading]:
-    """Lag, time lag, disk, lateness, and for each consumer group and node whether it could be measured."""
+    """Lag, time lag, duplicate ids, disk, lateness, and for each consumer group and node whether it could be measured."""
     if snapshot is None:
         yield Reading(Kind.UNKNOWN, COLLECTOR, 1.0, "there is no snapshot")
         return
@@ -96,11 +96,16 @@ def of_loops(loops: Iterable[LoopRun]) -> Iterator[Reading]:
 
 
 def _of_group(target: str, entry: Mapping[str, Any], is_all: bool) -> Iterator[Reading]:
-    subject = split_subject(target.partition("/")[0]).subject
+    parts = split_subject(target.partition("/")[0])
+    subject = parts.subject
     reason = _reason(entry)
     lag, time_lag = _number(entry.get("lag")), _number(entry.get("time_lag_seconds"))
     yield Reading(Kind.LAG, target, lag, reason if lag is None else "", subject)
     yield Reading(Kind.TIME_LAG, target, time_lag, reason if time_lag is None else "", subject)
+    if parts.kind == "real":
+        # A consumer pulls its retry subject on the same connections: one alert is enough.
+        duplicates = _number(entry.get("duplicate_consumers"))
+        yield Reading(Kind.DUPLICATE_IDS, target, duplicates, reason if duplicates is None else "", subject)
     # Time lag alone is missing for a damaged commit; rates are missing in a node's first second. Lag is what counts.
     if lag is None:
         yield Reading(Kind.UNKNOWN, target, 1.0, reason, subject, is_consequence=not is_all)

@@ -27,6 +27,8 @@ class Kind(StrEnum):
     """Seconds; of a consumer group."""
     DEAD_LETTERS = "dead_letters"
     """Messages that became dead letters within the rule's window; of a consumer group."""
+    DUPLICATE_IDS = "duplicate_ids"
+    """Consumer ids that two processes use at the same time; of a consumer group."""
     GROUP_STATE = "group_state"
     """0: read_write, 1: read_only or write_only, 2: offline; of a broker group."""
     DISK = "disk"
@@ -39,7 +41,7 @@ class Kind(StrEnum):
     """1 while something can't be measured, else 0; of a consumer group, node or control loop. Fires after `for_seconds`."""
 
 
-OF_GROUPS = frozenset({Kind.LAG, Kind.TIME_LAG, Kind.DEAD_LETTERS, Kind.UNKNOWN})
+OF_GROUPS = frozenset({Kind.LAG, Kind.TIME_LAG, Kind.DEAD_LETTERS, Kind.DUPLICATE_IDS, Kind.UNKNOWN})
 """Kinds whose targets may be consumer groups."""
 
 

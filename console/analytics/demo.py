@@ -145,6 +145,7 @@ class _Shop:
             ("delayed_load", self._delayed_load, dict.fromkeys(long, 1)),
             ("drain_forecasts", self._drain_forecasts, {Step.HOUR: 1}),
             ("disk_forecasts", self._disk_forecasts, {Step.HOUR: 1}),
+            ("forecast_scores", self._forecast_scores, long),
         ):
             for step, shown_ms in steps.items():
                 first = max(self.begin_ms, self.end_ms - shown_ms)
@@ -289,6 +290,19 @@ class _Shop:
                     "compared_days_count": len(earlier),
                     "is_flagged": abs(score) > 4,
                 }
+
+    def _forecast_scores(self, cut: _Cut) -> Iterator[Row]:
+        hours = cut.step.ms // Step.HOUR.ms
+        for scored, each, share, target in (
+            ("drain_forecasts", len(self.series), 0.61, 0.8),
+            ("disk_forecasts", len(self.nodes), 0.74, 0.8),
+            ("anomalies", len(self.sent), 0.98, None),
+            ("anomaly_flags", max(1, len(self.sent) // 20), 0.35, None),
+        ):
+            cases = each * hours
+            for at in cut.moments if each else ():
+                held = int(self.random.binomial(cases, share))
+                yield {"at_ms": at, "scored": scored, "cases_count": cases, "held_count": held, "target_ratio": target}
 
     def _team_capacity(self, cut: _Cut) -> Iterator[Row]:
         for team in sorted({item.team for item in self.traffic}):

@@ -1,19 +1,74 @@
 """The read side."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Max, QuerySet, Sum
 
-from console.analytics.models import AnalyticsRun, TableState
+from console.analytics.models import AnalyticsRun, ForecastScore, Scored, TableState
 from console.analytics.rows import Window
 from console.analytics.steps import DAY_MS, Step
 from console.analytics.tables import SummaryTable
 from metaserver import queries as metadata
 
 TEAM = "team"
+
+
+SCORE_DAYS = 30
+"""The days that the hit rate of forecasts is of."""
+SCORE_CASES_MIN = 30
+"""Fewer cases verify nothing."""
+_SCORED = {
+    "drain_forecasts": (Scored.DRAIN,),
+    "disk_forecasts": (Scored.DISK,),
+    "anomalies": (Scored.ANOMALY, Scored.FLAG),
+}
+"""Table -> what is scored of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How a table's forecasts, or flags, turned out in the last SCORE_DAYS."""
+
+    scored: str
+    cases_count: int
+    held_count: int
+    target_ratio: float | None
+
+    @property
+    def held_ratio(self) -> float | None:
+        """The share that held; None: not yet verified, there are fewer cases than SCORE_CASES_MIN."""
+        return self.held_count / self.cases_count if self.cases_count >= SCORE_CASES_MIN else None
+
+
+def scores_of(table: str, now: datetime) -> list[Score]:
+    """How the forecasts or flags of a table turned out; empty where a table has none."""
+    kinds = _SCORED.get(table, ())
+    since_ms = int(now.timestamp() * 1000) - SCORE_DAYS * DAY_MS
+    found = ForecastScore._default_manager.filter(
+        step_seconds=Step.HOUR.seconds, at_ms__gte=since_ms, scored__in=kinds
+    ).order_by()
+    sums = {
+        row["scored"]: row
+        for row in found.values("scored").annotate(
+            cases=Sum("cases_count"), held=Sum("held_count"), target=Max("target_ratio")
+        )
+    }
+    return [
+        Score(kind, int(row["cases"] or 0), int(row["held"] or 0), row["target"])
+        for kind in kinds
+        for row in (sums.get(kind, {"cases": 0, "held": 0, "target": None}),)
+    ]
+
+
+def found_while_reading(from_at: datetime, to_at: datetime) -> tuple[int, int]:
+    """Holes and late rows that runs found which read the nodes and ended in [from, to)."""
+    ended = AnalyticsRun.objects.filter(finished_at__gte=from_at, finished_at__lt=to_at)
+    found = ended.order_by().aggregate(holes=Sum("holes"), late_rows=Sum("late_rows"))
+    return int(found["holes"] or 0), int(found["late_rows"] or 0)
 
 
 def runs() -> QuerySet[AnalyticsRun]:

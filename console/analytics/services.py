@@ -4,7 +4,7 @@ What a publication replaces, it replaces whole and at once: pages see all of the
 run is killed. Publishing the same again gives the same table.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -98,8 +98,21 @@ def publish(
     return len(values)
 
 
-def finish_run(run: AnalyticsRun, *, watermark_at: datetime | None = None, rows_read: int | None = None) -> None:
-    """The run has published all it had; everything before the watermark is in its tables now.
+def finish_run(
+    run: AnalyticsRun,
+    *,
+    watermark_at: datetime | None = None,
+    rows_read: int | None = None,
+    missing: Sequence[str] = (),
+    late_rows: int | None = None,
+    holes: int | None = None,
+) -> None:
+    """Mark a run as succeeded: it has published all it had, and everything before the watermark is in its tables.
+
+    Args:
+        missing: broker groups that could not be read: what it published is partial, and due again when they are back.
+        late_rows: rows that came after their steps may have been published; known of runs that read the nodes, like `holes`.
+        holes: stretches that nodes had deleted before they were read.
 
     Raises:
         Conflict: the run is over already.
@@ -107,12 +120,24 @@ def finish_run(run: AnalyticsRun, *, watermark_at: datetime | None = None, rows_
     with transaction.atomic():
         row = _claim(run)
         AnalyticsRun.objects.filter(pk=run.pk).update(
-            state=RunState.SUCCEEDED, watermark_at=watermark_at, rows_read=rows_read, finished_at=timezone.now()
+            state=RunState.SUCCEEDED,
+            watermark_at=watermark_at,
+            rows_read=rows_read,
+            missing=list(missing),
+            late_rows=late_rows,
+            holes=holes,
+            finished_at=timezone.now(),
         )
         if watermark_at is not None:
             is_behind = Q(watermark_at__isnull=True) | Q(watermark_at__lt=watermark_at)
             TableState.objects.filter(is_behind, table__in=row.tables).update(watermark_at=watermark_at)
     run.refresh_from_db()
+
+
+def make_due(tables: Iterable[str], from_at: datetime) -> None:
+    """Take the watermarks of tables back to a moment: what ends later is due again. Tables with demo rows are left alone."""
+    filled = TableState.objects.filter(table__in=list(tables), watermark_at__gt=from_at)
+    filled.exclude(run__job=DEMO_JOB).update(watermark_at=from_at)
 
 
 def fail_run(run: AnalyticsRun, error: str) -> None:

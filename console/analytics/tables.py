@@ -12,6 +12,7 @@ from console.analytics.models import (
     DiskForecast,
     DrainForecast,
     Failure,
+    ForecastScore,
     GroupRates,
     GroupSkew,
     Lag,
@@ -108,6 +109,7 @@ _MODELS: dict[str, type[Summary]] = {
     "drain_forecasts": DrainForecast,
     "disk_forecasts": DiskForecast,
     "anomalies": Anomaly,
+    "forecast_scores": ForecastScore,
     "team_capacity": TeamCapacity,
 }
 TABLES = {name: SummaryTable(name, model) for name, model in _MODELS.items()}

@@ -321,7 +321,11 @@ class LiveApp:
         """While there are websockets: each account once a round, however many websockets it has."""
         while self._sockets:
             await asyncio.sleep(RECHECK_SECONDS)
-            await self._check_all()
+            try:
+                await self._check_all()
+            except Exception:
+                logger.exception("accounts can't be checked again")
+                self._unchecked(self._clock.monotonic())
 
     async def _check_all(self) -> None:
         found: dict[tuple[access.Credential, Request], tuple[bool, bool]] = {}

@@ -161,7 +161,7 @@ class Hub:
                     await pubsub.subscribe(f"{PREFIX}beat")
                     for one in self._feeds.values():
                         one.is_requested = one.is_subscribed = False
-                    while self._feeds:
+                    while self._feeds and not silence.done():
                         await self._listen(pubsub)
                         self._trouble = None
                         pause = RECONNECT_FIRST_SECONDS

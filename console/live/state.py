@@ -326,7 +326,7 @@ def _subject(name: str, held_by: list[str], items: Sequence[Mapping[str, Any]], 
 _GROUP_UNKNOWN = dict.fromkeys(
     (
         "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "is_draining", "drain_seconds",
-        "consumers_online", "is_paused", "retried", "redelivered", "retry_lag", "skipped_by_retention",
+        "consumers_online", "duplicate_consumers", "is_paused", "retried", "redelivered", "retry_lag", "skipped_by_retention",
     )
 )  # fmt: skip
 
@@ -367,6 +367,10 @@ def _group(
         "drain_seconds": None,
         # One that reads from several broker groups is one consumer.
         "consumers_online": len({one["consumer_id"] for item in items for one in item["consumers"] if one["online"]}),
+        # Nodes of versions before do not report them.
+        "duplicate_consumers": len(
+            {one["consumer_id"] for item in items for one in item["consumers"] if one.get("duplicate", False)}
+        ),
         "is_paused": any(item["paused"] for item in items),
         "retried": _total(items, "retried"),
         "redelivered": _total(items, "redelivered"),

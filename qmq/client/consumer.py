@@ -132,7 +132,9 @@ class Consumer:
         )
         self._changed = asyncio.Event()
         self._session.on_change = lambda *_: self._changed.set()
-        self._producer = Producer(url, app=app, linger=0.0, limits=limits, timeouts=timeouts, backoff=backoff)
+        self._producer = Producer(
+            url, app=app, linger=0.0, limits=limits, timeouts=timeouts, backoff=backoff, clock=clock
+        )
         self._producer.on_failure = self._task_failed
         self._pool = Pool(timeouts.connect, limits.answer_bytes)
         self._sources: list[Source] = []
@@ -170,6 +172,9 @@ class Consumer:
         if not self.consumer_id:
             scope = "" if self._broadcast else self.group
             self._slot = await asyncio.to_thread(claim_slot, self._app, self.subject, scope)
+            if self._is_closing:  # closed meanwhile
+                self._slot.release()
+                return
             self.consumer_id = self._session.client_id = self._slot.consumer_id
             if self._broadcast:
                 self.group = self.consumer_id
@@ -219,9 +224,9 @@ class Consumer:
         if self._task is not None:
             await self.supervisor.cancel(self._task)
         stops = [fetcher.stop(leave=True) for fetcher in self._fetchers.values()]
-        ends: list[object] = [*await asyncio.gather(*stops, return_exceptions=True)]
-        # Last: fetchers publish messages that they hand back.
-        ends += await asyncio.gather(self._producer.close(), return_exceptions=True)
+        ends = await asyncio.gather(*stops, return_exceptions=True)
+        # Handlers that still run, and fetchers that hand back, may send messages until here.
+        producer_ends = await asyncio.gather(self._producer.close(), return_exceptions=True)
         await self._session.close()
         await self.supervisor.close()
         await self._pool.close()
@@ -229,7 +234,7 @@ class Consumer:
             self._slot.release()
         if self._failure is not None:
             raise client_failed("consumer", self._failure)
-        for end in ends:
+        for end in (*ends, *producer_ends):
             if isinstance(end, BaseException):
                 raise end
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -25,7 +24,7 @@ from qmq.client.reach import reach
 from qmq.client.routing import WRITABLE
 from qmq.client.sender import Sender
 from qmq.client.session import MetaSession
-from qmq.clock import SystemClock
+from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import ClientClosed, ClientFailed, SendFailed
 from qmq.net.discovery import meta_url
 from qmq.protocol.codes import ClientType
@@ -67,8 +66,10 @@ class Producer:
         limits: Limits = DEFAULT_LIMITS,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         backoff: Backoff = DEFAULT_BACKOFF,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._app = app
+        self._clock = clock
         self._limits = limits
         self._timeouts = timeouts
         self._backoff = backoff
@@ -87,7 +88,7 @@ class Producer:
             backoff=backoff,
             linger=linger,
         )
-        self.supervisor = Supervisor(SystemClock(), logger=logger, on_failure=self._failed)
+        self.supervisor = Supervisor(clock, logger=logger, on_failure=self._failed)
         """Runs the background tasks."""
         self.on_failure: Callable[[str, BaseException], None] | None = None
         """Called when a background task failed; the producer can't send any more then."""
@@ -220,7 +221,7 @@ class Producer:
         if not self._is_open:
             raise ClientClosed("the producer is not started, or closed")
         check_subject(subject)
-        return build_message(subject, body, tuple(tags), message_id, self._app, time.time_ns() // 1_000_000)
+        return build_message(subject, body, tuple(tags), message_id, self._app, self._clock.wall_ms())
 
     def _queue(self, message: Message, entry: bytes) -> "asyncio.Future[Receipt]":
         item = self._item(message, entry, is_delayed=False)

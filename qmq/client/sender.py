@@ -64,7 +64,7 @@ class Sender:
         self._task = supervisor.critical(TASK_NAME, self._run())
 
     def fail(self, error: BaseException) -> None:
-        """Fail what is queued or waits for room, and every later message. Batches on their way get one answer each still."""
+        """Fail what is queued or waits for room, and every later message. Batches in flight still finish."""
         self.failed = error
         for item in self._drain():
             self._settle(item, error=self._failure())

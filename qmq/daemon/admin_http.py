@@ -14,6 +14,8 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from qmq.supervisor import Supervisor
+
 REQUEST_BYTES_MAX = 64 << 10
 MOMENT_DIGITS_MAX = 20
 """Longest number that is taken for a time in milliseconds."""
@@ -104,6 +106,8 @@ def number(request: web.Request, name: str, default: int | None = None, minimum:
 class AdminHttp:
     """One server. `health` and `ready` answer "" when all is well, else what is wrong.
 
+    `/healthz` lists the supervisor's failing jobs and stays 200; `/readyz` answers 503 while a vital job fails.
+
     `read_only` answers why sends are refused: a node that only reads is ready, and says so with the reason.
     """
 
@@ -119,13 +123,16 @@ class AdminHttp:
         json_posts: Mapping[str, JsonPost] | None = None,
         text_routes: Mapping[str, Callable[[web.Request], Awaitable[str]]] | None = None,
         read_only: Callable[[], str] = lambda: "",
+        supervisor: Supervisor,
     ) -> None:
         self._host, self._port = host, port
         self._health, self._ready = health, ready
+        self._read_only = read_only
+        self._supervisor = supervisor
         self._registry = registry
-        app = web.Application(client_max_size=REQUEST_BYTES_MAX)
-        app.router.add_get("/healthz", self._state(health))
-        app.router.add_get("/readyz", self._state(ready, read_only))
+        app = web.Application(client_max_size=REQUEST_BYTES_MAX, middlewares=[self._report_errors])
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
         for path, handler in json_routes.items():
             app.router.add_get(path, self._json(handler))
@@ -151,19 +158,34 @@ class AdminHttp:
     async def close(self) -> None:
         await self._runner.cleanup()
 
-    @staticmethod
-    def _state(
-        ask: Callable[[], str], read_only: Callable[[], str] = lambda: ""
-    ) -> Callable[[web.Request], Awaitable[web.Response]]:
-        async def handler(_: web.Request) -> web.Response:
-            problem = ask()
-            body = {"status": "ok"} if not problem else {"status": "failing", "reason": problem}
-            refused = read_only()
-            if refused:
-                body["read_only"] = refused
-            return web.json_response(body, status=200 if not problem else 503)
+    @web.middleware
+    async def _report_errors(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except web.HTTPException:
+            raise
+        except Exception as error:  # noqa: BLE001 - reported; other requests are served
+            self._supervisor.report("admin_request", error)
+            return web.json_response({"code": "admin.failed", "message": "internal error, see the log"}, status=500)
 
-        return handler
+    async def _healthz(self, _: web.Request) -> web.Response:
+        problem = self._health()
+        body = _state(problem)
+        failing = self._supervisor.failing()
+        if failing:
+            body["failing_jobs"] = failing
+        return web.json_response(body, status=503 if problem else 200)
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        vital = self._supervisor.failing(vital_only=True)
+        problem = self._ready() or "; ".join(f"job {name} fails: {why}" for name, why in vital.items())
+        body = _state(problem)
+        refused = self._read_only()
+        if refused:
+            body["read_only"] = refused
+        return web.json_response(body, status=503 if problem else 200)
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
@@ -203,3 +225,7 @@ class AdminHttp:
                 return web.Response(text=str(error), status=error.status)
 
         return handler
+
+
+def _state(problem: str) -> dict[str, Any]:
+    return {"status": "failing", "reason": problem} if problem else {"status": "ok"}

@@ -14,11 +14,14 @@ from qmq.clock import Clock
 from qmq.daemon.committer import Committer
 from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
+from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.checkpoint")
 
-RETRY_SECONDS = 1.0
-"""After a checkpoint that could not be written."""
+CHECK_SECONDS = 1.0
+"""How often it is checked whether a checkpoint is due."""
+RETRY_SECONDS = 5.0
+"""Pause after a checkpoint that could not be written: taking the state costs the event loop time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class CheckpointWriter(Protocol[D]):
 
 
 class Checkpointing(Generic[D]):
-    """Makes checkpoints of a store when they are due, one at a time.
+    """Makes checkpoints of a store when they are due, one at a time. A failed one, on a full disk for example, is retried.
 
     Args:
         log: the log whose replay they bound.
@@ -68,6 +71,7 @@ class Checkpointing(Generic[D]):
         log: SegmentedLog,
         committer: Committer,
         clock: Clock,
+        supervisor: Supervisor,
         bytes_between: int,
         seconds: float,
         loaded_offset: int,
@@ -78,11 +82,12 @@ class Checkpointing(Generic[D]):
         self._clock = clock
         self._bytes_between = bytes_between
         self._seconds = seconds
-        self._task: asyncio.Task[None] | None = None
+        self._supervisor = supervisor
+        self._turn = asyncio.Lock()
+        self._has_failed = False
         self.last_position = log.position
         self._offsets = (loaded_offset, loaded_offset)
         self._last_at = clock.monotonic()
-        self._not_before = clock.monotonic()
         self.saved = 0
         self.failures = 0
         self.last_seconds = 0.0
@@ -92,25 +97,34 @@ class Checkpointing(Generic[D]):
         """The log from here on is needed to replay the older of the two checkpoints kept; retention stays below."""
         return self._offsets[0]
 
-    def maybe(self) -> None:
-        """Called at the end of a commit: begin a checkpoint when enough was written, or enough time has passed."""
-        if self._task is not None:
-            return
-        written, now = self._log.position.offset - self.last_position.offset, self._clock.monotonic()
-        due = written >= self._bytes_between or (written > 0 and now - self._last_at >= self._seconds)
-        if due and now >= self._not_before:
-            self._task = asyncio.get_running_loop().create_task(self._make())
-            self._task.add_done_callback(self._made)
+    def start(self) -> None:
+        """Start the periodic job; on the event loop."""
+        self._supervisor.every(
+            CHECK_SECONDS, "checkpoint", self._make_if_due, retry_seconds=RETRY_SECONDS, until_close=True
+        )
 
-    def _made(self, task: "asyncio.Task[None]") -> None:
-        self._task = None
-        self._last_at = self._clock.monotonic()
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            # A full disk, say: the old checkpoints are whole, and it is tried again.
+    def maybe(self) -> None:
+        """Called at the end of a commit: begin a checkpoint when one is due. After a failure only the job tries again."""
+        if not self._turn.locked() and not self._has_failed and self._is_due():
+            self._supervisor.run_soon("checkpoint")
+
+    def _is_due(self) -> bool:
+        """Whether enough was written, or enough time has passed."""
+        written = self._log.position.offset - self.last_position.offset
+        return written >= self._bytes_between or (
+            written > 0 and self._clock.monotonic() - self._last_at >= self._seconds
+        )
+
+    async def _make_if_due(self) -> None:
+        if not self._is_due():
+            return
+        try:
+            async with self._turn:
+                await self._make()
+        except Exception:
             self.failures += 1
-            self._not_before = self._last_at + RETRY_SECONDS
-            logger.error("a checkpoint could not be written: %s", error)
+            self._has_failed = True
+            raise
 
     async def _make(self) -> None:
         began = self._clock.monotonic()
@@ -124,14 +138,16 @@ class Checkpointing(Generic[D]):
         self.last_position = draft.position
         self._offsets = (self._offsets[1], draft.position.offset)
         self.saved += 1
-        self.last_seconds = self._clock.monotonic() - began
+        self._has_failed = False
+        self._last_at = self._clock.monotonic()
+        self.last_seconds = self._last_at - began
         logger.info("checkpoint at log offset %d, %d bytes", draft.position.offset, len(draft.state))
 
     async def finish(self) -> None:
         """At a graceful stop: wait for one under way, make a last one."""
-        if self._task is not None:
-            await asyncio.wait([self._task])
-        if self._log.position.offset != self.last_position.offset:
+        async with self._turn:
+            if self._log.position.offset == self.last_position.offset:
+                return
             try:
                 await self._make()
             except OSError as error:

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from qmq.clock import Clock
-from qmq.errors import LogError
+from qmq.errors import CommitNotApplied
 from qmq.log.commit import FlushPolicy, SealedCommit
 from qmq.log.log import SegmentedLog
+from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.committer")
 
@@ -22,19 +23,21 @@ SEAL_AFTER_SECONDS = 0.05
 """Idle this long, an empty commit is written (not synced): it proves to a later recovery that the last one was synced."""
 SLOW_SYNC_SECONDS = 0.5
 """A commit slower than this is said in the log."""
-PREPARE_RETRY_SECONDS = 1.0
-"""How long after a failed preparation of the next segment (a full disk) it is tried again."""
+PREPARE_SECONDS = 1.0
+"""How often the next segment is prepared if it is missing; also the pause after a failure, for example a full disk."""
 
 
 class Committer:
     """Writes a log's commits in order, from one thread, and calls back what waited.
 
+    It is fail-stop: once a write, a sync or the application of a commit has failed, no callback is called any more.
+
     Args:
         log: nobody else may `take`, `write` or `complete` its commits.
-        on_synced: called on the event loop with the new synced end, before the callbacks of `when_synced`.
-        on_failed: called once on the event loop when a write or sync failed. The log is then failed for good: what
-            waited is never called back, because whether it is on disk is unknown.
-        on_idle: called after the callbacks of a commit.
+        on_synced: called on the event loop with the new synced end, before the callbacks of `when_synced`. It applies
+            the commit; an exception of it fails the committer.
+        on_failed: called once on the event loop with the failure: OSError or LogError of a write or sync (whether the
+            commit is on disk is unknown), or CommitNotApplied.
         interval_seconds: for `FlushPolicy.INTERVAL`, how often the log is synced.
     """
 
@@ -45,6 +48,7 @@ class Committer:
         clock: Clock,
         on_synced: Callable[[int], None],
         on_failed: Callable[[BaseException], None],
+        supervisor: Supervisor,
         policy: FlushPolicy = FlushPolicy.ALWAYS,
         interval_seconds: float = 0.5,
     ) -> None:
@@ -52,6 +56,7 @@ class Committer:
         self._clock = clock
         self._on_synced = on_synced
         self._on_failed = on_failed
+        self._supervisor = supervisor
         self._policy = policy
         self._interval = interval_seconds
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
@@ -65,8 +70,6 @@ class Committer:
         self._idle = asyncio.Event()
         self._idle.set()
         self._started_at = 0.0
-        self._preparing = False
-        self._prepare_not_before = 0.0
         self.is_out_of_space = False
         """The next segment could not be made when it was last tried."""
         self.failed: BaseException | None = None
@@ -77,16 +80,22 @@ class Committer:
         self.observe_commit: Callable[[float, int], None] | None = None
 
     def start(self) -> None:
-        """Start the writing thread; on the event loop."""
+        """Start the writing thread and the periodic jobs; on the event loop."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._write_loop, name="committer", daemon=True)
         self._thread.start()
-        self.prepare()
+        self._supervisor.every(PREPARE_SECONDS, "segment_preparation", self._prepare, until_close=True)
         if self._policy is FlushPolicy.INTERVAL:
-            self._loop.call_later(self._interval, self._sync_by_interval)
+            self._supervisor.every(self._interval, "interval_sync", self._sync_by_interval, until_close=True)
 
     def when_synced(self, offset: int, callback: Callable[[], None]) -> None:
-        """Call back once the record at log offset `offset` is on disk; at once when it is already (or is -1)."""
+        """Call back once the record at log offset `offset` is on disk; at once when it is already (or is -1).
+
+        A callback that raises is counted and logged, and the next ones are called: what it belongs to is durable and
+        applied, only one answer is missing. After a failure of the committer nothing is called back.
+        """
+        if self.failed is not None:
+            return
         if offset < self._log.synced_end and not self._waiting:
             callback()
             return
@@ -129,7 +138,7 @@ class Committer:
             return
         try:
             commit = self._log.take()
-        except LogError as error:
+        except Exception as error:  # noqa: BLE001 - nothing can be written any more
             self._fail(error)
             return
         if commit is None:
@@ -154,11 +163,27 @@ class Committer:
                     self._loop.call_soon_threadsafe(self._done, job)
                 else:
                     job()
-            except BaseException as error:  # noqa: BLE001 - whatever it is, the loop must hear of it
+            except BaseException as error:  # noqa: BLE001 - the event loop ends the process with it
                 self._loop.call_soon_threadsafe(self._fail, error)
                 return
 
     def _done(self, commit: SealedCommit) -> None:
+        try:
+            self._complete(commit)
+        except BaseException as error:  # noqa: BLE001 - memory and log may differ from here on
+            failure = CommitNotApplied(
+                f"the commit at log offset {commit.offset} is on disk and could not be applied:"
+                f" {type(error).__name__}: {error}"
+            )
+            failure.__cause__ = error
+            self._fail(failure)
+            return
+        self._release(self._log.synced_end)
+        self.prepare()
+        if not self._scheduled:
+            self._begin()
+
+    def _complete(self, commit: SealedCommit) -> None:
         self._in_flight = False
         self._log.complete(commit)
         seconds = self._clock.monotonic() - self._started_at
@@ -168,64 +193,57 @@ class Committer:
             self.observe_commit(seconds, commit.end - commit.offset)
         if seconds > SLOW_SYNC_SECONDS:
             logger.warning("a commit of %d bytes took %.2f s to reach the disk", commit.end - commit.offset, seconds)
-        synced_end = self._log.synced_end
         if not commit.is_seal:
-            self._on_synced(synced_end)
-        self._release(synced_end)
-        self.prepare()
-        if not self._scheduled:
-            self._begin()
+            self._on_synced(self._log.synced_end)
 
     def _release(self, synced_end: int) -> None:
         waiting = self._waiting
         while waiting and waiting[0][0] < synced_end:
-            waiting.popleft()[1]()
+            callback = waiting.popleft()[1]
+            try:
+                callback()
+            except Exception as error:  # noqa: BLE001 - counted; other clients' answers must not wait for this one
+                self._supervisor.report("answer", error)
 
     def _seal_later(self) -> None:
         if self._sealing or self._policy is not FlushPolicy.ALWAYS or not self._log.needs_seal:
             return
         assert self._loop is not None
         self._sealing = True
-        self._seal_timer = self._loop.call_later(SEAL_AFTER_SECONDS, self._seal)
+        self._seal_timer = self._supervisor.later(SEAL_AFTER_SECONDS, "idle_seal", self._seal)
 
     def _seal(self) -> None:
         self._sealing = False
         if self._in_flight or self._scheduled or self.failed is not None:
             return
-        commit = self._log.seal_idle()
+        try:
+            commit = self._log.seal_idle()
+        except Exception as error:  # noqa: BLE001 - nothing can be written any more
+            self._fail(error)
+            return
         if commit is not None:
             self._submit(commit)
 
     def _sync_by_interval(self) -> None:
-        if self.failed is None and self._thread is not None and self._loop is not None:
+        if self.failed is None:
             self._jobs.put(self._log.sync)
-            self._loop.call_later(self._interval, self._sync_by_interval)
 
     def prepare(self) -> None:
-        """Have the next segment made in time, in another thread, so that a roll costs nothing.
+        """Have the next segment made in time, in another thread, so that a roll costs nothing. Called after each commit.
 
-        Called after each commit; while there is no space, also by whoever looks at the disk, so that writing goes on by
-        itself once there is.
+        After a failure only the period of the job tries again.
         """
-        if not self._log.needs_segment:
-            return
-        assert self._loop is not None
-        now = self._clock.monotonic()
-        if self._preparing or now < self._prepare_not_before:
-            return
-        self._preparing = True
-        future = self._loop.run_in_executor(None, self._log.prepare_next)
-        future.add_done_callback(self._prepared)
+        if self._log.needs_segment and not self.is_out_of_space:
+            self._supervisor.run_soon("segment_preparation")
 
-    def _prepared(self, future: "asyncio.Future[bool]") -> None:
-        self._preparing = False
-        if future.cancelled():
-            return
-        error = future.exception()
-        self.is_out_of_space = error is not None
-        if error is not None:
-            self._prepare_not_before = self._clock.monotonic() + PREPARE_RETRY_SECONDS
-            logger.warning("the next log segment could not be prepared: %s", error)
+    async def _prepare(self) -> None:
+        try:
+            if self._log.needs_segment:
+                await asyncio.get_running_loop().run_in_executor(None, self._log.prepare_next)
+        except OSError:
+            self.is_out_of_space = True
+            raise
+        self.is_out_of_space = False
 
     def _fail(self, error: BaseException) -> None:
         if self.failed is None:

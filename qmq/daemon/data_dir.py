@@ -3,6 +3,8 @@
 import fcntl
 import json
 import os
+import secrets
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from qmq.errors import SettingError
@@ -12,6 +14,12 @@ from qmq.log.disk import Disk
 FORMAT = 1
 _LOCK = "lock"
 _META = "node.json"
+_INCARNATION = "incarnation"
+
+
+def random_incarnation() -> str:
+    """64 random bits as 16 hex digits."""
+    return secrets.token_hex(8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +35,17 @@ class DataDirOwner:
 class DataDir:
     """The folder, locked for as long as this object lives."""
 
-    def __init__(self, path: str, lock_fd: int) -> None:
+    def __init__(self, path: str, lock_fd: int, incarnation: str) -> None:
         self.path = path
+        self.incarnation = incarnation
+        """Identifies this folder: written once, when a node first opens it, so that an emptied folder has another one."""
         self._lock_fd = lock_fd
 
     @classmethod
-    def open(cls, path: str, owner: DataDirOwner, disk: Disk) -> "DataDir":
-        """Lock the folder and make sure that it is this node's.
+    def open(
+        cls, path: str, owner: DataDirOwner, disk: Disk, new_incarnation: Callable[[], str] = random_incarnation
+    ) -> "DataDir":
+        """Lock the folder and make sure that it is this node's; `new_incarnation` names a folder without a name.
 
         Raises:
             SettingError: another process uses it, it belongs to another node, or another version wrote it.
@@ -48,19 +60,16 @@ class DataDir:
             raise SettingError(f"--data-dir {path} is in use by another process; give each node its own") from error
         try:
             cls._check_owner(path, owner, disk)
+            incarnation = cls._incarnation(path, disk, new_incarnation)
         except BaseException:
             os.close(fd)
             raise
-        return cls(path, fd)
+        return cls(path, fd, incarnation)
 
     @staticmethod
     def _check_owner(path: str, owner: DataDirOwner, disk: Disk) -> None:
         if _META in disk.list_dir(path):
-            file = disk.open(f"{path}/{_META}", writable=False)
-            try:
-                data = file.pread(file.size(), 0)
-            finally:
-                file.close()
+            data = _read(path, _META, disk)
             try:
                 found = DataDirOwner(**json.loads(data))
             except (ValueError, TypeError) as error:
@@ -77,8 +86,22 @@ class DataDir:
             return
         replace_file(disk, f"{path}/{_META}", [json.dumps(asdict(owner)).encode()])
 
+    @staticmethod
+    def _incarnation(path: str, disk: Disk, new_incarnation: Callable[[], str]) -> str:
+        if _INCARNATION not in disk.list_dir(path):
+            replace_file(disk, f"{path}/{_INCARNATION}", [new_incarnation().encode()])
+        return _read(path, _INCARNATION, disk).decode("ascii", "replace")
+
     def close(self) -> None:
         """Let the next process in."""
         if self._lock_fd >= 0:
             os.close(self._lock_fd)
             self._lock_fd = -1
+
+
+def _read(path: str, name: str, disk: Disk) -> bytes:
+    file = disk.open(f"{path}/{name}", writable=False)
+    try:
+        return bytes(file.pread(file.size(), 0))
+    finally:
+        file.close()

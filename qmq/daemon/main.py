@@ -42,11 +42,13 @@ def run_node(
 
     async def run(stop: asyncio.Event) -> None:
         node = make(options)
+        node.supervisor.watch_loop()
         try:
             await node.start()
             await node.serve(stop)
         finally:
             await node.close()
+        node.failure.check()
 
     try:
         return run_daemon(run)

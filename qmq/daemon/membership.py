@@ -22,6 +22,7 @@ from qmq.protocol.extensions import (
     NodeRegisterRequest,
     NodeRegisterResponse,
 )
+from qmq.supervisor import Supervisor
 
 HEARTBEAT_SECONDS = 1.0
 CALL_SECONDS = 2.0
@@ -52,12 +53,14 @@ class Membership:
         on_answer: Callable[[NodeRegisterResponse], None],
         on_policy: Callable[[bytes], Awaitable[None]],
         clock: Clock,
+        supervisor: Supervisor,
     ) -> None:
         self._meta_url = meta_url
         self._describe = describe
         self._on_answer = on_answer
         self._on_policy = on_policy
         self._clock = clock
+        self._supervisor = supervisor
         self._caller: Caller | None = None
         self._wake = asyncio.Event()
         self.last: NodeRegisterResponse | None = None
@@ -89,16 +92,18 @@ class Membership:
                 await self._beat(request_type)
                 request_type = BrokerRequestType.HEARTBEAT
                 self.failures = 0
+                self._supervisor.report("heartbeat", None)
                 pause = self.last.heartbeat_seconds if self.last is not None else HEARTBEAT_SECONDS
-            except (QmqError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - the node serves on whatever a heartbeat meets
+                if not isinstance(error, QmqError | OSError):
+                    self._supervisor.report("heartbeat", error)
                 await self._failed(error)
                 request_type = BrokerRequestType.ONLINE
                 pause = BACK_OFF_SECONDS[min(self.failures, len(BACK_OFF_SECONDS)) - 1]
             await self._pause(stop, max(0.05, pause))
         if self._fetching is not None:
             # Half a policy is none: what was not kept yet is fetched again by the next process.
-            self._fetching.cancel()
-            await asyncio.wait([self._fetching])
+            await self._supervisor.cancel(self._fetching)
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 await self._beat(BrokerRequestType.OFFLINE)
@@ -149,8 +154,22 @@ class Membership:
             return
         if wanted != self._policy_tried:
             self._policy_tried, self._policy_failures_in_a_row = wanted, 0
-        self._fetching = asyncio.get_running_loop().create_task(self._fetch_policy(self._caller, request, wanted))
-        self._fetching.add_done_callback(self._fetched)
+        self._fetching = self._supervisor.background("policy_fetch", self._fetch(self._caller, request, wanted))
+        self._fetching.add_done_callback(self._fetch_ended)
+
+    async def _fetch(self, caller: Caller, request: NodeRegisterRequest, wanted: str) -> None:
+        """Fetch a policy and apply it. An error of the metaserver, the network or the disk is logged here."""
+        try:
+            await self._fetch_policy(caller, request, wanted)
+        except Exception as error:
+            self._policy_failed(error)
+            if not isinstance(error, QmqError | OSError):
+                raise
+            return
+        self.policy_error, self._policy_failures_in_a_row = "", 0
+        # A metaserver that names one version and sends another is asked again only after a pause.
+        self._policy_not_before = self._clock.monotonic() + POLICY_BACK_OFF_SECONDS[0]
+        self.soon()
 
     async def _fetch_policy(self, caller: Caller, request: NodeRegisterRequest, wanted: str) -> None:
         question = NodePolicyRequest(request.broker_group, request.node_id, request.policy_version)
@@ -161,25 +180,16 @@ class Membership:
         if answer.document:
             await self._on_policy(answer.document)
 
-    def _fetched(self, task: "asyncio.Task[None]") -> None:
+    def _fetch_ended(self, _: "asyncio.Task[None]") -> None:
         self._fetching = None
-        error = None if task.cancelled() else task.exception()
-        if error is None:
-            self.policy_error, self._policy_failures_in_a_row = "", 0
-            # A metaserver that names one version and sends another is not asked in a circle.
-            self._policy_not_before = self._clock.monotonic() + POLICY_BACK_OFF_SECONDS[0]
-            self.soon()
-            return
+
+    def _policy_failed(self, error: Exception) -> None:
         self.policy_failures += 1
         self.policy_error = str(error)
         step = min(self._policy_failures_in_a_row, len(POLICY_BACK_OFF_SECONDS) - 1)
         self._policy_failures_in_a_row += 1
         self._policy_not_before = self._clock.monotonic() + POLICY_BACK_OFF_SECONDS[step]
-        expected = isinstance(error, (QmqError, OSError))
-        logger.error(
-            "policy %s could not be taken, the one before stays: %s",
-            self._policy_tried, error, exc_info=None if expected else error,
-        )  # fmt: skip
+        logger.error("policy %s could not be applied, the previous one stays: %s", self._policy_tried, error)
 
     async def _failed(self, error: Exception) -> None:
         self.failures += 1

@@ -17,13 +17,14 @@ from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.committer import Committer
 from qmq.daemon.data_dir import DataDir, DataDirOwner
 from qmq.daemon.file_budget import FileBudget, file_budget
+from qmq.daemon.first_failure import FirstFailure
 from qmq.daemon.membership import Membership
 from qmq.daemon.node_metrics import NodeMetrics
 from qmq.daemon.node_options import NodeOptions
 from qmq.daemon.policy import NO_POLICY, NodePolicy, PolicyFile, decode_policy
 from qmq.daemon.read_gate import ReadGate
 from qmq.daemon.send_gate import SendGate
-from qmq.errors import ProtocolError
+from qmq.errors import CommitNotApplied, ProtocolError
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX, FlushPolicy
 from qmq.log.disk import Disk, SystemDisk
 from qmq.log.log import SegmentedLog
@@ -31,15 +32,16 @@ from qmq.net.server import Connection, FrameServer, ServerLimits
 from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Role
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.protocol.frames import Frame
+from qmq.supervisor import Supervisor
 
 EPOCH = 1
 """Commits carry it; promotions raise it once groups have slaves."""
-TICK_SECONDS = 1.0
-"""How often free space, retention and whatever else a node watches are looked at."""
+JOB_SECONDS = 1.0
+"""Period of a node's jobs: free space, retention, rates."""
 
 
 class Node(ABC):
-    """One node. `start` binds and recovers, `failed` ends when it can't go on, `close` may be called twice."""
+    """One node. `start` binds and recovers, `serve` raises when the node can't continue, `close` may be called twice."""
 
     kind: ClassVar[str]
     """As the metaserver and the data folder know it."""
@@ -61,17 +63,28 @@ class Node(ABC):
         self.metaserver_read_only = ""
         self.policy: NodePolicy = NO_POLICY
         """What is in force."""
+        self.failure = FirstFailure()
+        """What ended the node."""
+        self.supervisor = Supervisor(
+            self.clock, logger=self.logger, on_failure=lambda name, error: self.failure.set(error)
+        )
         self.send_gate = SendGate(self.clock)
-        self.read_gate = ReadGate(self.clock, token=options.read_token, bytes_per_second=options.read_bytes_per_second)
+        self.read_gate = ReadGate(
+            self.clock,
+            self.supervisor,
+            token=options.read_token,
+            bytes_per_second=options.read_bytes_per_second,
+        )
         self.started_at_ms = 0
         self.membership: Membership | None = None
         self._started_at = 0.0
+        self._is_starting = False
         self._is_started = False
         self._is_ready = False
         self._is_closed = False
+        self.incarnation = ""
+        """Identifies the data folder (`DataDir.incarnation`); "" until it is open."""
         self._data_dir: DataDir | None = None
-        self._failure: asyncio.Future[None] | None = None
-        self._timers: list[asyncio.TimerHandle] = []
         self._stop_membership = asyncio.Event()
         self._membership_task: asyncio.Task[None] | None = None
 
@@ -99,8 +112,8 @@ class Node(ABC):
         """Everything below this log offset is on disk."""
 
     @abstractmethod
-    def tick(self, now: float) -> None:
-        """Called every TICK_SECONDS; `now` is monotonic seconds."""
+    def start_jobs(self) -> None:
+        """Start the periodic jobs of this kind of node; clients can come from now on."""
 
     async def before_serving(self) -> None:  # noqa: B027 - nothing is a fine answer
         """Work to do once commits can be written and before clients come."""
@@ -129,11 +142,11 @@ class Node(ABC):
             OSError: an address or the disk refused.
         """
         options = self.options
-        self._loop = asyncio.get_running_loop()
-        self._failure = self._loop.create_future()
+        self._is_starting = True
         budget = file_budget(options.connections_max)
         owner = DataDirOwner(self.kind, options.group, self.node_id)
         self._data_dir = DataDir.open(options.data_dir, owner, self.disk)
+        self.incarnation = self._data_dir.incarnation
         began = time.perf_counter()
         self._load_policy()
         self.log = self.open_store(budget)
@@ -143,6 +156,7 @@ class Node(ABC):
             clock=self.clock,
             on_synced=self._synced,
             on_failed=self._log_failed,
+            supervisor=self.supervisor,
             policy=FlushPolicy(options.flush),
             interval_seconds=options.flush_interval_seconds,
         )
@@ -161,8 +175,10 @@ class Node(ABC):
                 in_flight_bytes_max=options.in_flight_bytes_max,
             ),
             logger=logging.getLogger(f"qmq.{self.kind}.net"),
+            supervisor=self.supervisor,
         )
-        self._look_at_disk()
+        self._measure_disk()
+        self.checkpoints.start()
         self.committer.start()
         await self.before_serving()
         await self.server.start()
@@ -170,13 +186,13 @@ class Node(ABC):
         self.started_at_ms, self._started_at = self.clock.wall_ms(), self.clock.monotonic()
         self._is_ready = self._is_started = True
         await self.serving()
-        self._tick()
+        self.supervisor.every(JOB_SECONDS, "disk_space", self._measure_disk, is_vital=True)
+        self.start_jobs()
         if options.meta:
             self.membership = Membership(
-                options.meta, self._registration, self._registered, self.take_policy, self.clock
+                options.meta, self._registration, self._registered, self.take_policy, self.clock, self.supervisor
             )
-            self._membership_task = self._loop.create_task(self.membership.run(self._stop_membership))
-            self.watch(self._membership_task)
+            self._membership_task = self.supervisor.critical("membership", self.membership.run(self._stop_membership))
         self.logger.info(
             "%s node %s of group %s serves on %s:%d, admin on %s:%d",
             self.kind, self.node_id, options.group, *self.server.address, *self.admin.address,
@@ -195,39 +211,23 @@ class Node(ABC):
                 damage.begin, damage.end, damage.why,
             )  # fmt: skip
 
-    def watch(self, task: "asyncio.Task[None]") -> None:
-        """A task the node can't live without: when it dies, the node ends with its error."""
-        task.add_done_callback(self._task_ended)
-
-    def _task_ended(self, task: "asyncio.Task[None]") -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None and self._failure is not None and not self._failure.done():
-            self._failure.set_exception(error)
-
     async def serve(self, stop: asyncio.Event) -> None:
-        """Run until `stop` is set, or until the node can't go on (then the reason is raised)."""
-        assert self._failure is not None
-        waiting: asyncio.Future[bool] = asyncio.ensure_future(stop.wait())
-        both: list[asyncio.Future[Any]] = [waiting, self._failure]
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if self._failure.done():
-            self._failure.result()
+        """Run until `stop` is set. Raises the first failure that ends the node."""
+        await self.failure.wait(stop)
 
     async def close(self) -> None:
         """Stop gracefully: say goodbye, answer what is under way, write everything, make a checkpoint."""
-        if self._is_closed or self._failure is None:
+        if self._is_closed or not self._is_starting:
             return
         self._is_closed = True
         if not self._is_started:
             # A start that failed: whatever it had bound or locked goes with the process; the folder is let go at once.
+            await self.supervisor.close()
             if self._data_dir is not None:
                 self._data_dir.close()
-            self._failure.cancel()
             return
         self._is_ready = False
-        for timer in self._timers:
-            timer.cancel()
+        await self.supervisor.stop()
         self._stop_membership.set()
         if self._membership_task is not None:
             await asyncio.wait([self._membership_task])
@@ -241,11 +241,10 @@ class Node(ABC):
             await self.checkpoints.finish()
         await self.committer.stop()
         await self.admin.close()
+        await self.supervisor.close()
         self.log.close()
         if self._data_dir is not None:
             self._data_dir.close()
-        if not self._failure.done():
-            self._failure.cancel()
         self.logger.info("%s node %s stopped", self.kind, self.node_id)
 
     # --- policy ----------------------------------------------------------------------------------------------------
@@ -291,28 +290,20 @@ class Node(ABC):
         self.metrics.commit_bytes.observe(size)
 
     def _log_failed(self, error: BaseException) -> None:
-        """A write or sync failed: what is in memory may not be on disk. Nothing is answered any more, the process ends."""
-        self.logger.critical("the message log failed, this node stops: %s", error)
+        """Memory and log may differ: a write or sync failed, or a commit could not be applied. Stop answering and end."""
+        if isinstance(error, CommitNotApplied):
+            self.logger.critical("this node stops: %s", error, exc_info=error.__cause__)
+        else:
+            self.logger.critical("the message log failed, this node stops: %s", error)
         self._is_ready = False
         self.server.stop_listening()
         for connection in list(self.server.connections):
             connection.abort()
-        if self._failure is not None and not self._failure.done():
-            self._failure.set_exception(error)
+        self.failure.set(error)
 
-    def _tick(self) -> None:
-        self._look_at_disk()
-        self.committer.prepare()
-        self.tick(self.clock.monotonic())
-        self.checkpoints.maybe()
-        self._timers[:] = [self._loop.call_later(TICK_SECONDS, self._tick)]
-
-    def _look_at_disk(self) -> None:
-        try:
-            self.disk_free_bytes = self.disk.free_bytes(self.options.data_dir)
-            self.disk_total_bytes = self.disk.total_bytes(self.options.data_dir)
-        except OSError as error:
-            self.logger.warning("free space can't be read: %s", error)
+    def _measure_disk(self) -> None:
+        self.disk_free_bytes = self.disk.free_bytes(self.options.data_dir)
+        self.disk_total_bytes = self.disk.total_bytes(self.options.data_dir)
 
     # --- state -----------------------------------------------------------------------------------------------------
 

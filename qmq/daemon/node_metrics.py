@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histogram, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from qmq.daemon.job_metrics import job_metrics
+
 if TYPE_CHECKING:
     from qmq.daemon.node import Node
 
@@ -77,4 +79,5 @@ class NodeMetrics(Collector):
         yield self.gauge("disk_total_bytes", "Space where the log is", node.disk_total_bytes)
         failures = node.membership.policy_failures if node.membership is not None else 0
         yield self.counter("policy_failures", "Policies that could not be fetched, kept or applied", failures)
+        yield from job_metrics(node.supervisor)
         yield self.gauge("writable", "1 when sends are taken", 0 if node.refuse_sends() else 1)

@@ -17,6 +17,7 @@ from qmq.protocol import reading
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import encode_fields
 from qmq.protocol.frames import Frame
+from qmq.supervisor import Supervisor
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -53,6 +54,7 @@ class ReadGate:
     def __init__(
         self,
         clock: Clock,
+        supervisor: Supervisor,
         *,
         token: str,
         bytes_per_second: int,
@@ -60,6 +62,7 @@ class ReadGate:
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._clock = clock
+        self._supervisor = supervisor
         self._token = token.encode()
         self._bytes_per_second = bytes_per_second
         self._reads_max = reads_max
@@ -90,13 +93,15 @@ class ReadGate:
             self._refuse(connection, frame, ReadRefused(busy, code=reading.BUSY))
             return
         self.counters.reads[Command(frame.code).name.lower()] += 1
-        task = asyncio.get_running_loop().create_task(self._answer(connection, frame, work))
+        task = self._supervisor.background("bulk_read", self._answer(connection, frame, work))
         self._tasks.add(task)
 
         def ended(done: "asyncio.Task[None]") -> None:
             self._tasks.discard(done)
             if done.cancelled():
                 self._refuse(connection, frame, ReadRefused("the node stops", code=reading.BUSY))
+            elif done.exception() is not None:
+                connection.reply(frame, ResponseCode.BROKER_ERROR)
 
         task.add_done_callback(ended)
 
@@ -124,9 +129,6 @@ class ReadGate:
             self._refuse(connection, frame, ReadRefused(str(error), code=reading.UNREADABLE))
         except ProtocolError as error:
             self._refuse(connection, frame, ReadRefused(str(error), code=error.code))
-        except Exception:
-            logger.exception("%s: a read failed in an unforeseen way", connection.peer)
-            connection.reply(frame, ResponseCode.BROKER_ERROR)
 
     def _refuse(self, connection: Connection, frame: Frame, error: ReadRefused) -> None:
         self.counters.refused[error.code] += 1

@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from qmq.daemon.log_writer import LogWriter
 from qmq.errors import QmqError, SettingError
 
 OUT_OF_RESOURCES_SECONDS = 10.0
@@ -35,8 +36,8 @@ class _JsonFormatter(logging.Formatter):
 
 
 def set_up_logging(level: str, form: str) -> None:
-    """Log to standard error, a record a line; `form` is plain or json."""
-    handler = logging.StreamHandler(sys.stderr)
+    """Log to standard error, a record a line, from a thread of its own; `form` is plain or json."""
+    handler = LogWriter(sys.stderr.fileno())
     if form == "json":
         handler.setFormatter(_JsonFormatter())
     else:
@@ -95,7 +96,7 @@ def run_daemon(main: Callable[[asyncio.Event], Awaitable[None]]) -> int:
         # Foreseen: a port that is taken, a disk that refuses. One line says it all.
         logging.getLogger("qmq").critical("the process ends: %s", error)
         return FAILED
-    except Exception:
-        logging.getLogger("qmq").exception("the process ends")
+    except Exception as error:
+        logging.getLogger("qmq").exception("the process ends: %s: %s", type(error).__name__, error)
         return FAILED
     return 0

@@ -22,12 +22,17 @@ SYNC_ONE_BY_ONE_MAX = 500
 
 
 class HandleCache:
-    """Open files by path, the longest unused dropped first. A dropped file is closed by its last user. For any thread."""
+    """Open files by path, the longest unused dropped first. A dropped file is closed by its last user. For any thread.
+
+    Files are opened outside the lock: a slow open of one file holds up no use of another.
+    """
 
     def __init__(self, disk: Disk, open_files_max: int = OPEN_FILES_MAX) -> None:
         self._disk = disk
         self._most = open_files_max
         self._open: OrderedDict[str, File] = OrderedDict()
+        self._drops = 0
+        """Calls of `drop` so far: a file opened before one may be the one that was removed, and is not kept."""
         self._lock = threading.Lock()
 
     def get(self, path: str, *, create: bool = False) -> File:
@@ -37,20 +42,32 @@ class HandleCache:
             if file is not None:
                 self._open.move_to_end(path)
                 return file
-            try:
-                file = self._disk.open(path, writable=True)
-            except FileNotFoundError:
-                if not create:
-                    raise
-                file = self._disk.create(path, 0)
-            self._open[path] = file
+            drops = self._drops
+        file = self._open_file(path, create)
+        with self._lock:
+            if self._drops != drops:
+                return file
+            kept = self._open.setdefault(path, file)
             if len(self._open) > self._most:
                 self._open.popitem(last=False)
-            return file
+            return kept
+
+    def _open_file(self, path: str, create: bool) -> File:
+        try:
+            return self._disk.open(path, writable=True)
+        except FileNotFoundError:
+            if not create:
+                raise
+        try:
+            return self._disk.create(path, 0)
+        except FileExistsError:
+            # Another thread made it in between.
+            return self._disk.open(path, writable=True)
 
     def drop(self, path: str) -> None:
         """Let go of a file that is about to be removed."""
         with self._lock:
+            self._drops += 1
             self._open.pop(path, None)
 
 

@@ -1,11 +1,12 @@
 """SegmentedLog: append, commit, read, roll. The package docstring has the format and the life of a log."""
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
-from qmq.errors import LogError
+from qmq.errors import LogError, ReadFailed
 from qmq.log.commit import COMMIT_BYTES_TARGET, RECORD_BYTES_MAX, SealedCommit
 from qmq.log.disk import Buffer, Disk, File
 from qmq.log.record import (
@@ -21,6 +22,8 @@ from qmq.log.record import (
 )
 from qmq.log.recovery import Commit, Damage, Walked, Walker
 from qmq.log.segment import SegmentInfo, Segments
+
+logger = logging.getLogger("qmq.log")
 
 SEGMENT_BYTES = 1 << 30
 """Default size of a full-sized segment, as in QMQ, RocketMQ and Kafka."""
@@ -72,6 +75,8 @@ class SegmentedLog:
         self.written_end = self.synced_end = walked.position.offset
         self.position = walked.position
         self.needs_seal = False
+        self._hidden: deque[int] = deque()
+        """Bases of dropped segments whose files are still there, oldest first."""
         self.tails = dict(walked.tails)
         """Segment base -> offset and CRC of its last commit with records: by them a segment is known again."""
 
@@ -97,6 +102,8 @@ class SegmentedLog:
             tails: as the property of that name was at the checkpoint: segments below `start` are held to it.
 
         Raises:
+            ReadFailed: the disk can't read a place that recovery needs; nothing was changed. It may be an acknowledged
+                commit or a torn one, so it is neither cleared nor passed over.
             LogError: a commit of an unknown format stands in the log.
             OSError: the disk refused.
         """
@@ -123,7 +130,13 @@ class SegmentedLog:
             if tail is None or info.base in self.tails:
                 continue
             self.tails[info.base] = tail
-            if not walker.holds(info.base, tail):
+            try:
+                holds = walker.holds(info.base, tail)
+            except ReadFailed as error:
+                # Its messages are withheld when they are read, as in a running node; the next start compares again.
+                logger.error("the segment at log offset %d can't be compared with its checkpoint: %s", info.base, error)
+                continue
+            if not holds:
                 self.damaged += (Damage(info.base, info.end, "the segment is not as it was left"),)
 
     def _settle(self, walked: Walked) -> None:
@@ -205,6 +218,11 @@ class SegmentedLog:
     def appended_end(self) -> int:
         """Where the next commit will begin; above it nothing has been appended."""
         return self._at + (HEADER_BYTES + self._body_bytes if self._record_count else 0)
+
+    @property
+    def appended_base(self) -> int:
+        """The base of the segment that the last appended record goes to; the segment may not exist yet."""
+        return self._base
 
     @property
     def prepared_bytes(self) -> int:
@@ -396,13 +414,14 @@ class SegmentedLog:
         """Bytes of the log.
 
         Raises:
-            LogError: they are not kept, or the disk could not give them.
+            ReadFailed: the disk returned an error.
+            LogError: they are not kept.
         """
         file, place = self._segments.locate(offset, size)
         try:
             data = file.pread(size, place)
         except OSError as error:
-            raise LogError(f"log offset {offset}: {error}", code="log.unreadable") from error
+            raise ReadFailed(f"log offset {offset}: {error}") from error
         if len(data) < size:
             raise LogError(f"log offset {offset}: {len(data)} of {size} bytes are there", code="log.unreadable")
         return data
@@ -413,7 +432,7 @@ class SegmentedLog:
         try:
             return file.pread_cached(size, place)
         except OSError as error:
-            raise LogError(f"log offset {offset}: {error}", code="log.unreadable") from error
+            raise ReadFailed(f"log offset {offset}: {error}") from error
 
     def warm(self, offset: int, size: int) -> None:
         """Bring a range into memory, as far as it is kept; from a thread that may wait for the disk."""
@@ -422,9 +441,12 @@ class SegmentedLog:
             self.read(offset, min(size, info.end - offset))
 
     def walk(self, begin: int, visit: Callable[[Commit], None], stop: Callable[[int], bool]) -> tuple[Damage, ...]:
-        """Visit commits again from a segment's base on, until `stop(offset)`; the damage met on the way."""
+        """Visit commits again from a segment's base on, until `stop(offset)`; the damage met on the way.
+
+        Places that the disk can't read count as damage.
+        """
         end = self.written_end
-        walker = Walker(self._segments, visit, stop=lambda offset: offset >= end or stop(offset))
+        walker = Walker(self._segments, visit, stop=lambda offset: offset >= end or stop(offset), skip_unreadable=True)
         return walker.walk(Position(begin, UNKNOWN_CHAIN)).damaged
 
     def segments(self) -> list[SegmentInfo]:
@@ -435,15 +457,45 @@ class SegmentedLog:
         """The segment that a log offset is in."""
         return self._segments.holding(offset)
 
-    def drop_before(self, offset: int) -> list[int]:
-        """Delete whole segments below a log offset, never the current one; their bases."""
-        gone = [info.base for info in self._segments.infos() if info.end <= offset and info.base < self._base]
-        for base in gone:
-            self._segments.remove(base)
+    def hide_before(self, offset: int) -> list[int]:
+        """Drop whole segments below a log offset, never the current one; their bases.
+
+        They can't be read any more. Their files are deleted by `delete_hidden`.
+        """
+        bases = [info.base for info in self._segments.infos() if info.end <= offset and info.base < self._base]
+        for base in bases:
+            self._segments.hide(base)
             self.tails.pop(base, None)
-        if gone:
+        self._hidden.extend(bases)
+        return bases
+
+    @property
+    def hidden_segments(self) -> int:
+        """Segments dropped whose files are not deleted yet."""
+        return len(self._hidden)
+
+    def delete_hidden(self, files_max: int) -> None:
+        """Delete files of dropped segments, oldest first; in one thread at a time, which may wait for the disk.
+
+        Each deletion is durable before the next: a crash in between leaves a log without a gap.
+
+        Raises:
+            OSError: the disk refused; the rest is tried again by the next call.
+        """
+        for _ in range(min(files_max, len(self._hidden))):
+            try:
+                self._disk.remove(self._segments.path(self._hidden[0]))
+            except FileNotFoundError:
+                # An earlier call deleted it and could not sync the folder.
+                logger.info("the dropped segment at log offset %d is gone already", self._hidden[0])
             self._disk.sync_dir(self._segments.folder)
-        return gone
+            self._hidden.popleft()
+
+    def drop_before(self, offset: int) -> list[int]:
+        """Drop whole segments below a log offset and delete their files at once; their bases."""
+        bases = self.hide_before(offset)
+        self.delete_hidden(len(self._hidden))
+        return bases
 
     def close(self) -> None:
         """Let go of all files."""

@@ -8,8 +8,10 @@ from its place, so that commit is recognised by its chain and nothing is wrong.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from qmq.errors import ReadFailed
 from qmq.log.disk import File
 from qmq.log.record import (
     HEADER_BYTES,
@@ -25,6 +27,8 @@ from qmq.log.record import (
 from qmq.log.segment import SegmentInfo, Segments
 
 READ_AHEAD_BYTES = 1 << 20
+SECTOR_BYTES = 4096
+"""Where reading goes on behind a place that the disk can't read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +79,66 @@ class Walked:
 
 
 class _Window:
-    """Reads one file in large pieces."""
+    """Reads one segment's file in large pieces."""
 
-    def __init__(self, file: File) -> None:
+    def __init__(self, file: File, base: int) -> None:
         self._file = file
+        self._base = base
         self._data = memoryview(b"")
         self._begin = 0
 
     def get(self, place: int, size: int) -> memoryview:
-        """Up to `size` bytes at `place`; fewer at the end of the file."""
+        """Up to `size` bytes at `place`; fewer at the end of the file.
+
+        Raises:
+            ReadFailed: the disk can't read them.
+        """
         at = place - self._begin
         if not (at >= 0 and at + size <= len(self._data)):
-            self._data = memoryview(self._file.pread(max(size, READ_AHEAD_BYTES), place))
-            self._begin, at = place, 0
+            self._data, self._begin, at = memoryview(self._read(place, size)), place, 0
         return self._data[at : at + size]
+
+    def _read(self, place: int, size: int) -> bytes:
+        if size < READ_AHEAD_BYTES:
+            # A bad sector in what is read ahead is no error yet.
+            with suppress(OSError):
+                return self._file.pread(READ_AHEAD_BYTES, place)
+        try:
+            return self._file.pread(size, place)
+        except OSError as error:
+            raise ReadFailed(
+                f"{size} bytes at log offset {self._base + place} ({place} in the segment's file) can't be read: {error}"
+            ) from error
+
+    def next_data(self, place: int) -> int | None:
+        """The first place at or after `place` that may hold data. Raises ReadFailed."""
+        try:
+            return self._file.next_data(place)
+        except OSError as error:
+            raise ReadFailed(f"the segment at log offset {self._base} can't be searched: {error}") from error
+
+    def readable(self, place: int) -> memoryview:
+        """Bytes from `place` on, up to READ_AHEAD_BYTES, to the end of the file, or to the first sector that can't be read."""
+        try:
+            return self.get(place, READ_AHEAD_BYTES)
+        except ReadFailed:
+            parts: list[memoryview] = []
+            at = place
+            while at < place + READ_AHEAD_BYTES:
+                size = SECTOR_BYTES - at % SECTOR_BYTES
+                try:
+                    parts.append(memoryview(self._file.pread(size, at)))
+                except OSError:
+                    break
+                at += size
+            return memoryview(b"".join(parts))
 
 
 class Walker:
-    """Walks commits over segments. `visit` is called for each valid one, in order; `stop` may end the walk early."""
+    """Walks commits over segments. `visit` is called for each valid one, in order; `stop` may end the walk early.
+
+    A place that the disk can't read raises `ReadFailed`; with `skip_unreadable` it is passed over like damage.
+    """
 
     def __init__(
         self,
@@ -101,17 +147,23 @@ class Walker:
         *,
         synced_to: int = 0,
         stop: Callable[[int], bool] | None = None,
+        skip_unreadable: bool = False,
     ) -> None:
         self._segments = segments
         self._visit = visit
         self._stop = stop
+        self._skip_unreadable = skip_unreadable
         self._synced_to = synced_to
         self._damaged: list[Damage] = []
         self._windows: dict[int, _Window] = {}
         self._tails: dict[int, Position] = {}
 
     def walk(self, start: Position | None) -> Walked:
-        """From a position, or from the oldest segment's beginning with an unknown chain."""
+        """From a position, or from the oldest segment's beginning with an unknown chain.
+
+        Raises:
+            ReadFailed: the disk can't read a place, and unreadable places are not skipped.
+        """
         infos = self._segments.infos()
         if not infos:
             return Walked(start or Position(0, 0), -1, self._synced_to, (), None)
@@ -166,15 +218,30 @@ class Walker:
         end = Position(at, chain or 0)
         return Walked(end, base, self._synced_to, tuple(self._damaged), torn_at, self._tails)
 
+    def _window(self, base: int) -> _Window:
+        window = self._windows.get(base)
+        if window is None:
+            try:
+                window = _Window(self._segments.file(base), base)
+            except OSError as error:
+                raise ReadFailed(f"the segment at log offset {base} can't be opened: {error}") from error
+            self._windows = {base: window}
+        return window
+
     def _read(self, base: int, at: int) -> Commit | None:
         """The whole commit at a log offset, or None."""
+        try:
+            return self._read_whole(base, at)
+        except ReadFailed:
+            if not self._skip_unreadable:
+                raise
+            return None
+
+    def _read_whole(self, base: int, at: int) -> Commit | None:
         info = self._segments.holding(at)
         if info is None or info.base != base or at > info.end - HEADER_BYTES:
             return None
-        window = self._windows.get(base)
-        if window is None:
-            self._windows = {base: _Window(self._segments.file(base))}
-            window = self._windows[base]
+        window = self._window(base)
         header = decode_header(window.get(at - base, HEADER_BYTES), at, base)
         if header is None or header.end > info.end:
             return None
@@ -187,14 +254,19 @@ class Walker:
             if info.base < base:
                 continue
             place = at + 1 - base if info.base == base else 0
-            file = self._segments.file(info.base)
-            window = _Window(file)
+            window = self._window(info.base)
             while place < info.bytes:
-                data_at = file.next_data(place)
+                data_at = window.next_data(place)
                 if data_at is None:
                     break
                 place = max(place, data_at)
-                piece = bytes(window.get(place, READ_AHEAD_BYTES))
+                if self._skip_unreadable:
+                    piece = bytes(window.readable(place))
+                    if not piece and place + SECTOR_BYTES < info.bytes:
+                        place += SECTOR_BYTES - place % SECTOR_BYTES
+                        continue
+                else:
+                    piece = bytes(window.get(place, READ_AHEAD_BYTES))
                 found = piece.find(MAGIC_BYTES)
                 if found >= 0:
                     commit = self._read(info.base, info.base + place + found)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SegmentAge:
-    """A segment and the wall time, in milliseconds, of the newest message in it (None: not known, kept)."""
+    """A segment and the wall time, in milliseconds, of the newest record in it (None: unknown)."""
 
     base: int
     end: int
@@ -16,19 +16,34 @@ class SegmentAge:
 def keep_from(segments: Sequence[SegmentAge], *, now_ms: int, keep_ms: int, keep_bytes: int, floor: int) -> int:
     """The log offset below which whole segments may be deleted.
 
+    A log is in time order, so a segment of unknown age counts as old as the next newer segment whose age is known. With no
+    such segment it stays.
+
     Args:
         segments: oldest first; the last is being written and stays.
-        keep_ms: messages younger than this stay.
+        keep_ms: records younger than this stay.
         keep_bytes: most bytes kept, 0 for no such limit.
         floor: nothing at or above it may go (what a checkpoint still needs to be replayed).
     """
     cut = segments[0].base if segments else 0
     total = sum(segment.end - segment.base for segment in segments)
-    for segment in segments[:-1]:
-        too_old = segment.newest_at_ms is not None and segment.newest_at_ms < now_ms - keep_ms
+    ages = _known_ages(segments)
+    for segment, newest_at_ms in zip(segments[:-1], ages, strict=False):
+        too_old = newest_at_ms is not None and newest_at_ms < now_ms - keep_ms
         too_much = keep_bytes > 0 and total > keep_bytes
         if segment.end > floor or not (too_old or too_much):
             break
         cut = segment.end
         total -= segment.end - segment.base
     return cut
+
+
+def _known_ages(segments: Sequence[SegmentAge]) -> list[int | None]:
+    """For each segment its own age, or that of the next newer segment whose age is known."""
+    ages: list[int | None] = []
+    following: int | None = None
+    for segment in reversed(segments):
+        following = segment.newest_at_ms if segment.newest_at_ms is not None else following
+        ages.append(following)
+    ages.reverse()
+    return ages

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from qmq.errors import LogError
+from qmq.errors import LogError, ReadFailed
 from qmq.log.disk import Disk, File
 
 NAME_DIGITS = 20
@@ -105,6 +105,10 @@ class Segments:
     def remove(self, base: int) -> None:
         """Delete a segment; durable after the folder's next sync."""
         self._disk.remove(self.path(base))
+        self.hide(base)
+
+    def hide(self, base: int) -> None:
+        """Forget a segment; its file stays."""
         with self._lock:
             place = self._bases.index(base)
             del self._infos[place], self._bases[place]
@@ -120,16 +124,21 @@ class Segments:
         return info if offset < info.end else None
 
     def file(self, base: int) -> File:
-        """The segment's file for reading."""
+        """The segment's file for reading, opened outside the lock: a slow open holds up no use of another segment."""
         with self._lock:
             file = self._open.get(base)
-            if file is None:
-                file = self._open[base] = self._disk.open(self.path(base), writable=False)
-                if len(self._open) > OPEN_SEGMENTS_MAX:
-                    self._open.popitem(last=False)
-            else:
+            if file is not None:
                 self._open.move_to_end(base)
-            return file
+                return file
+        file = self._disk.open(self.path(base), writable=False)
+        with self._lock:
+            if base not in self._bases:
+                # Removed in between: the caller reads it, nobody else will.
+                return file
+            kept = self._open.setdefault(base, file)
+            if len(self._open) > OPEN_SEGMENTS_MAX:
+                self._open.popitem(last=False)
+            return kept
 
     def locate(self, offset: int, size: int) -> tuple[File, int]:
         """The file and place of a range of the log.
@@ -143,7 +152,7 @@ class Segments:
         try:
             return self.file(info.base), offset - info.base
         except OSError as error:
-            raise LogError(f"the segment of log offset {offset} can't be opened: {error}") from error
+            raise ReadFailed(f"the segment of log offset {offset} can't be opened: {error}") from error
 
     def close(self) -> None:
         """Let go of all files."""

@@ -11,22 +11,23 @@ import socket
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import cast
 
 from qmq.clock import Clock
 from qmq.errors import ProtocolError, SettingError
+from qmq.net.log_limiter import LogLimiter
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.frames import FRAME_BYTES_MAX, HEADER_BYTES, Frame, FrameReader, response_header
+from qmq.supervisor import Supervisor
 
 BACKLOG = 1024
 """Connections that the kernel keeps until they are accepted."""
 ACCEPTS_IN_A_ROW = 32
 """New connections of one turn of the loop."""
-ACCEPT_RETRY_SECONDS = 1.0
-"""Until new connections are looked at again when there was no file descriptor, or no memory, for one."""
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 CHECK_SECONDS = 1.0
-"""How often deadlines of connections are checked."""
+"""How often deadlines of connections are checked, and accepting resumes after a lack of file descriptors or memory."""
 LARGE_FRAME_BYTES = 1 << 20
 """An unfinished frame above this size takes room of `large_frames_bytes_max`; smaller ones are bounded by `connections_max`."""
 
@@ -198,9 +199,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._add_in_flight(size)
             try:
                 handler(self, frame)
-            except Exception:
-                self._metrics.handler_errors += 1
-                self._server.logger.exception("%s: command %d failed", self.peer, frame.code)
+            except Exception as error:  # noqa: BLE001 - reported; other requests and connections are served
+                self.report(error)
                 self.reply(frame, ResponseCode.BROKER_ERROR)
             if self._is_over():
                 self._deferred.extend(following)
@@ -235,7 +235,7 @@ class Connection(asyncio.BufferedProtocol):
         self._deferred.clear()
         self._server.release(self)
         for callback in self._close_callbacks:
-            callback()
+            self._server.supervisor.call("connection_closed", callback)
         self._close_callbacks.clear()
 
     def pause_writing(self) -> None:
@@ -259,6 +259,11 @@ class Connection(asyncio.BufferedProtocol):
         self._out.extend(parts)
         self._out_bytes += answer_bytes
         self._flush_soon()
+
+    def report(self, error: Exception) -> None:
+        """Count a request that met an error of ours; the supervisor reports `request` as failing."""
+        self._metrics.handler_errors += 1
+        self._server.supervisor.report("request", error)
 
     def push(self, data: bytes) -> None:
         """Write a whole frame that answers nothing."""
@@ -329,7 +334,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _bad_frame(self, error: ProtocolError) -> None:
         self._metrics.bad_frames[error.code] += 1
-        self._server.logger.warning("%s: %s; connection closed", self.peer, error)
+        self._server.warning(self.peer, error.code, f"{error}; connection closed")
         # What good frames before it asked for is still answered, if that is possible at once.
         self.finish()
         self.is_closed = True
@@ -388,20 +393,21 @@ class Connection(asyncio.BufferedProtocol):
         limits = self._limits
         if half_for > limits.half_frame_seconds + self._reader.unfinished_bytes / limits.frame_bytes_per_second_min:
             self._metrics.half_frames += 1
-            self._server.logger.warning(
-                "%s: half a frame (%d bytes), then silence; connection closed",
-                self.peer,
-                self._reader.pending_bytes,
-            )
+            what = f"half a frame ({self._reader.pending_bytes} bytes), then silence; connection closed"
+            self._server.warning(self.peer, "half_frame", what)
             self.abort()
         if self._stalled_since is not None and now - self._stalled_since > self._limits.write_stall_seconds:
             self._metrics.write_stalls += 1
-            self._server.logger.warning("%s: does not read its answers; connection closed", self.peer)
+            self._server.warning(self.peer, "write_stall", "does not read its answers; connection closed")
             self.abort()
 
 
 class FrameServer:
-    """Listens and keeps the connections."""
+    """Listens and keeps the connections.
+
+    Args:
+        supervisor: runs the server's own tasks; None: one of the server's own.
+    """
 
     def __init__(
         self,
@@ -412,6 +418,7 @@ class FrameServer:
         clock: Clock,
         limits: ServerLimits | None = None,
         logger: logging.Logger | None = None,
+        supervisor: Supervisor | None = None,
     ) -> None:
         self._host = host
         self._port = port
@@ -431,12 +438,15 @@ class FrameServer:
         """`in_flight_total_bytes_max` was exceeded, and more than half of it is still unanswered."""
         self._waiting: dict[Connection, None] = {}
         self.logger = logger or logging.getLogger("qmq.net")
+        self.supervisor = supervisor or Supervisor(clock, logger=self.logger, on_failure=lambda name, error: None)
         self.connections: set[Connection] = set()
         self._listener: socket.socket | None = None
         self._joining: set[asyncio.Task[None]] = set()
-        self._checker: asyncio.TimerHandle | None = None
+        self._checker: asyncio.Task[None] | None = None
+        self._is_accepting = False
         self.is_closing = False
         self._watch_answers: asyncio.Event | None = None
+        self._log_limiter = LogLimiter()
 
     async def start(self) -> None:
         """Bind and listen. Raises OSError when the address is taken."""
@@ -454,7 +464,7 @@ class FrameServer:
         sock.listen(BACKLOG)
         self._listener = sock
         self._listen()
-        self._checker = self.loop.call_later(CHECK_SECONDS, self._check)
+        self._checker = self.supervisor.every(CHECK_SECONDS, "connection_deadlines", self._check, until_close=True)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -466,6 +476,7 @@ class FrameServer:
     def _listen(self) -> None:
         if self._listener is not None and not self.is_closing:
             self.loop.add_reader(self._listener.fileno(), self._accept)
+            self._is_accepting = True
 
     def _accept(self) -> None:
         """Take who knocks, and close at once whom there is no room for.
@@ -482,9 +493,9 @@ class FrameServer:
             except OSError as error:
                 self.loop.call_exception_handler({"message": "a connection can't be accepted", "exception": error})
                 if error.errno in OUT_OF_RESOURCES:
-                    # The socket stays readable: without a pause this would spin.
+                    # The socket stays readable: without a pause this would spin. The next check resumes.
                     self.loop.remove_reader(self._listener.fileno())
-                    self.loop.call_later(ACCEPT_RETRY_SECONDS, self._listen)
+                    self._is_accepting = False
                 return
             if len(self.connections) >= self.limits.connections_max:
                 sock.close()
@@ -495,9 +506,13 @@ class FrameServer:
             self.connections.add(connection)
             self.metrics.connections_total += 1
             self.metrics.connections = len(self.connections)
-            task = self.loop.create_task(self._join(connection, sock))
+            task = self.supervisor.background("connection_setup", self._join(connection, sock))
             self._joining.add(task)
-            task.add_done_callback(self._joining.discard)
+            task.add_done_callback(partial(self._joined, connection, sock))
+
+    def warning(self, peer: str, reason: str, what: str) -> None:
+        """Log what a peer did wrong, with a back-off for each reason and host."""
+        self._log_limiter.warning(self.logger, peer, reason, what, self.clock.monotonic())
 
     def _refused(self, peer: str) -> None:
         self.metrics.refused += 1
@@ -513,6 +528,12 @@ class FrameServer:
             sock.close()
             self.release(connection)
             self.logger.warning("a new connection failed: %s", error)
+
+    def _joined(self, connection: Connection, sock: socket.socket, task: "asyncio.Task[None]") -> None:
+        self._joining.discard(task)
+        if task.cancelled() or task.exception() is not None:
+            sock.close()
+            self.release(connection)
 
     def release(self, connection: Connection) -> None:
         """A connection is gone."""
@@ -541,10 +562,11 @@ class FrameServer:
             connection.total_is_under()
 
     def _check(self) -> None:
+        if not self._is_accepting:
+            self._listen()
         now = self.clock.monotonic()
         for connection in list(self.connections):
             connection.check(now)
-        self._checker = self.loop.call_later(CHECK_SECONDS, self._check)
 
     def answers_changed(self) -> None:
         """Tell a close that waits when nothing is unanswered any more."""
@@ -578,6 +600,7 @@ class FrameServer:
             else:
                 connection.finish()
         if self._checker is not None:
-            self._checker.cancel()
+            await self.supervisor.cancel(self._checker)
+            self._checker = None
         await asyncio.sleep(0)
         return cut

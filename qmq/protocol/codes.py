@@ -4,8 +4,16 @@ from enum import IntEnum
 
 CURRENT_VERSION = 9
 """Header version of the official client 1.1.5 and later, and of ours."""
-VERSIONS_SERVED = frozenset({0, 4, 5, 6, 7, 8, 9})
-"""Header versions a node answers. Version 3 (C++, Erlang) sends messages without a CRC and is refused (trap T28)."""
+
+
+class _VersionsServed:
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and (version == 0 or version >= 4)
+
+
+VERSIONS_SERVED = _VersionsServed()
+"""Header versions a node answers; those above 9 are read as 9, as by the official server. Version 3 (C++, Erlang) sends messages
+without a CRC and is refused (trap T28)."""
 
 
 class Command(IntEnum):

@@ -204,7 +204,9 @@ class SubjectRange:
 class RangesPage:
     """A page of LIST_RANGES, subjects by name. `next_after` "": it is the last. `read_at_ms`: the node's time.
 
-    All that was stored, or done, before `read_at_ms` is in the ranges.
+    All that was stored, or done, before `read_at_ms` is in the ranges. `incarnation` identifies the data folder that holds the
+    subjects: another one than before means that the node was started with an empty folder, and that its sequences began again at
+    0. "": the node is of a version that does not report it.
     """
 
     broker_group: str
@@ -212,6 +214,7 @@ class RangesPage:
     read_at_ms: int
     subjects: tuple[SubjectRange, ...]
     next_after: str = ""
+    incarnation: str = ""
 
     def encode(self, version: int) -> bytes:
         writer = Writer().raw(
@@ -220,6 +223,7 @@ class RangesPage:
                 node_id=self.node_id,
                 read_at_ms=self.read_at_ms,
                 next_after=self.next_after,
+                incarnation=self.incarnation,
             )
         )
         writer.i32(len(self.subjects))
@@ -238,6 +242,7 @@ class RangesPage:
             fields.whole("read_at_ms"),
             tuple(SubjectRange.read(reader) for _ in range(count)),
             fields.text("next_after"),
+            fields.text("incarnation"),
         )
 
 

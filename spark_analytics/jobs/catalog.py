@@ -88,6 +88,10 @@ def _anomalies(given: Inputs) -> Frames:
     return {"anomalies": anomalies(values, window=given.window, steps=steps)}
 
 
+def _scores(given: Inputs) -> Frames:
+    return {"forecast_scores": given.scores(given.steps(LONG_MS))}
+
+
 def _capacity(given: Inputs) -> Frames:
     steps = given.steps(LONG_MS)
     return {"team_capacity": team_capacity(given.stored, given.owners, given.ranges, window=given.window, steps=steps)}
@@ -154,6 +158,14 @@ JOBS = {
             (*_HISTORY, "retries", "dead_letters"),
             LONG_STEPS,
             _anomalies,
+        ),
+        Job(
+            "scores",
+            "whether forecasts and anomaly flags held",
+            ("forecast_scores",),
+            (*_HISTORY, "retries", "dead_letters"),
+            LONG_STEPS,
+            _scores,
         ),
         Job(
             "capacity",

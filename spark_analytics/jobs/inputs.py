@@ -10,11 +10,14 @@ from pyspark.sql import functions as F
 from console.analytics.rows import Window as SummaryWindow
 from spark_analytics.jobs import metadata
 from spark_analytics.jobs.sampling import schema_of
+from spark_analytics.jobs.scoring import score_rows
 from spark_analytics.jobs.states import STORED_HOURS, States
 from spark_analytics.lake import Lake
+from spark_analytics.local_rows import local_frame
 from spark_analytics.transforms.frames import RANGES, selected
 from spark_analytics.transforms.lag import lag
 from spark_analytics.transforms.latency import oldest_acked
+from spark_analytics.transforms.outputs import FORECAST_SCORES
 from spark_analytics.transforms.rates import group_rates, subject_rates
 from spark_analytics.transforms.runs import runs
 from spark_analytics.transforms.stored import merged_seconds, stored_seconds
@@ -82,7 +85,15 @@ class Inputs:
     @cached_property
     def lag(self) -> DataFrame:
         """Rows of `lag` at every step that the window is whole steps of."""
-        made = lag(self.stored, self.progress, self.state, self.runs, window=self.window, steps=self.steps(SHORT_STEPS))
+        made = lag(
+            self.stored,
+            self.progress,
+            self.state,
+            self.runs,
+            window=self.window,
+            steps=self.steps(SHORT_STEPS),
+            ranges=self.states.begins(self.window.from_ms, self.window.to_ms),
+        )
         return self._keep(made)
 
     @cached_property
@@ -134,6 +145,10 @@ class Inputs:
         length, begin = self.window.to_ms - self.window.from_ms, self.window.from_ms % DAY_MS
         times = SummaryWindow(begin, begin + length) if length < DAY_MS else None
         return metadata.summary(self.lake.spark, table, from_ms, self.window.to_ms, steps, times)
+
+    def scores(self, steps: Sequence[int]) -> DataFrame:
+        """Rows of `forecast_scores` for the window, from what earlier jobs published."""
+        return local_frame(self.lake.spark, score_rows(self.window, steps), FORECAST_SCORES)
 
     @cached_property
     def owners(self) -> DataFrame:

@@ -5,6 +5,7 @@ run publishes the same. What of the lake is complete (the watermark) is asked on
 call go equally far.
 """
 
+import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -15,17 +16,21 @@ from datetime import UTC, datetime
 from console.analytics import queries, services
 from console.analytics.models import DEMO_JOB
 from console.analytics.steps import Step
+from qmq.client.reading import find_nodes
 from spark_analytics.jobs.catalog import JOBS, ORDER, Job
 from spark_analytics.jobs.inputs import Inputs
 from spark_analytics.jobs.planning import HOUR_MS, Chunk, due
 from spark_analytics.jobs.publishing import publish
 from spark_analytics.jobs.reasons import reason
-from spark_analytics.jobs.sampling import BROKER, sample_nodes, sample_ranges, schema_of
+from spark_analytics.jobs.sampling import probe, sample_nodes, sample_ranges, schema_of
 from spark_analytics.jobs.states import SAMPLED_RANGES, States
 from spark_analytics.lake import Lake
+from spark_analytics.lake.incarnations import add_incarnations
 from spark_analytics.lake.ingestion import ingest
-from spark_analytics.lake.tables import TABLES
+from spark_analytics.lake.log import Change
+from spark_analytics.lake.tables import STREAMED, TABLES
 from spark_analytics.local_rows import local_frame
+from spark_analytics.source.planning import NodeUnreadable
 from spark_analytics.transforms.windows import Window
 
 logger = logging.getLogger("qmq.analytics")
@@ -64,7 +69,11 @@ class Report:
     rows_written: int = 0
     watermark_ms: int | None = None
     holes: int = 0
-    """Stretches that nodes had forgotten before they were read."""
+    """Stretches that nodes had deleted before they were read."""
+    late_rows: int = 0
+    """Rows that came after their steps may have been published."""
+    missing: dict[str, str] = field(default_factory=dict)
+    """Broker group that could not be read -> why."""
     failed: dict[str, str] = field(default_factory=dict)
     """Job -> why."""
     left_out: dict[str, str] = field(default_factory=dict)
@@ -73,8 +82,11 @@ class Report:
     def __str__(self) -> str:
         until = f", up to {moment(self.watermark_ms)}" if self.watermark_ms is not None else ""
         holes = f", {self.holes} holes" if self.holes else ""
+        late = f", {self.late_rows:,} late rows" if self.late_rows else ""
+        missing = f", without {', '.join(sorted(self.missing))}" if self.missing else ""
         failed = f", {len(self.failed)} failed" if self.failed else ""
-        return f"{self.jobs} jobs: {self.rows_read:,} rows read, {self.rows_written:,} written{until}{holes}{failed}"
+        counts = f"{self.jobs} jobs: {self.rows_read:,} rows read, {self.rows_written:,} written"
+        return f"{counts}{until}{holes}{late}{missing}{failed}"
 
 
 class Runner:
@@ -143,26 +155,65 @@ class Runner:
             raise
         known = self._lake.watermark_ms()
         services.finish_run(
-            run, watermark_at=_at(known) if known is not None else None, rows_read=self.report.rows_read
+            run,
+            watermark_at=_at(known) if known is not None else None,
+            rows_read=self.report.rows_read,
+            missing=sorted(self.report.missing),
+            late_rows=self.report.late_rows,
+            holes=self.report.holes,
         )
         return text
 
     def _read_nodes(self) -> str:
         now_ms, spark = self._now_ms(), self._lake.spark
-        frame, nodes = sample_nodes(spark, self._asked.source)
-        groups = {node["broker_group"] for node in nodes if node["kind"] == BROKER}
-        self._lake.append("nodes", frame.coalesce(1))
+        self._lake.append("nodes", sample_nodes(spark, self._asked.source).coalesce(1))
+        token = self._asked.source.get("token", "")
+        brokers = probe(find_nodes(self._asked.source["metaserver"], token=token).nodes, token)
+        incarnations = add_incarnations(self._lake.files, brokers.incarnations)
         if not self._lake.files_of("ranges", now_ms, now_ms + 1):
             # Once an hour: these are as many rows as there are subjects.
-            ranges = list(sample_ranges(nodes, self._asked.source.get("token", ""), _at(now_ms)))
+            ranges = list(sample_ranges(brokers, incarnations, token, _at(now_ms)))
             self._lake.append("ranges", local_frame(spark, ranges, SAMPLED_RANGES).coalesce(1))
+        groups = brokers.nodes.keys()
+        if groups and not groups - brokers.missing.keys():
+            raise NodeUnreadable("; ".join(f"broker group {group}: {why}" for group, why in brokers.missing.items()))
         holes = f"{self._lake.root}/{HOLES_FOLDER}"
-        source = {**self._asked.source, "on_gap": "record", "holes": holes}
-        found = ingest(self._lake, source, groups, now_ms=now_ms, say=lambda text: self._say(f"ingest: {text}"))
-        lost = self._holes(holes, now_ms)
-        self.report.rows_read += sum(found.rows.values())
-        self.report.holes = lost
-        return f"{sum(found.rows.values()):,} rows of {len(groups)} broker groups" + (f"; {lost} holes" if lost else "")
+        source = {
+            **self._asked.source,
+            "on_gap": "record",
+            "holes": holes,
+            "incarnations": json.dumps(incarnations, sort_keys=True),
+        }
+        found = ingest(
+            self._lake, source, groups, missing=brokers.missing, say=lambda text: self._say(f"ingest: {text}")
+        )
+        for group, why in sorted(found.missing.items()):
+            self._say(f"ingest: broker group {group} is missing: {why}")
+        rows, lost = sum(found.rows.values()), self._holes(holes, now_ms)
+        self.report.rows_read += rows
+        self.report.holes, self.report.missing = lost, found.missing
+        self.report.late_rows = self._make_late_due()
+        read = f"{rows:,} rows of {len(groups) - len(found.missing)} broker groups"
+        lacking = f"; without {', '.join(sorted(found.missing))}" if found.missing else ""
+        return read + (f"; {lost} holes" if lost else "") + lacking
+
+    def _make_late_due(self) -> int:
+        """Make everything due again from the first hour on that has late rows, or from when a broker group that is back went
+        missing: states and lag carry what happened in one hour into the next. How many late rows there are."""
+        late = {name: found.late for name in STREAMED if (found := self._lake.snapshot(name)).late}
+        if not late:
+            return 0
+        for job in JOBS.values():
+            since = [hour for name in job.inputs for hour in late.get(name, ())]
+            if since and not job.is_ahead:
+                services.make_due(job.tables, _at(min(since)))
+        since = [hour for name in ("index", "progress") for hour in late.get(name, ())]
+        if since:
+            self._states.forget_after(min(since))
+            self._say(f"ingest: computed again from {moment(min(since))} on, rows came late")
+        for name in late:
+            self._lake.commit(name, self._lake.snapshot(name), Change(is_late_done=True))
+        return sum(rows for hours in late.values() for rows in hours.values())
 
     def _holes(self, folder: str, since_ms: int) -> int:
         """How many stretches this ingestion could not have: each is told, and stays in the table `holes`."""
@@ -295,7 +346,8 @@ class Runner:
             # What a run says is complete is so only when nothing is left out between it and the run before it.
             is_gapless = self._asked.from_ms is None or (done is not None and self._asked.from_ms <= done)
             watermark = _at(window.to_ms) if is_gapless else None
-            services.finish_run(run, watermark_at=watermark, rows_read=sum(files.values()))
+            missing = self._lake.missing(job.inputs, window.to_ms)
+            services.finish_run(run, watermark_at=watermark, rows_read=sum(files.values()), missing=missing)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run says it, and other jobs run
             services.fail_run(run, f"{type(error).__name__}: {reason(error)}")
             self._failed(job.name, error)

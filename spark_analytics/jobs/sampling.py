@@ -1,24 +1,37 @@
 """What is measured at each ingestion: nodes with their disks, and what subjects keep."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from qmq.client.reading import NodeReader
 from qmq.errors import QmqError
+from qmq.protocol.reading import NodeLine
 from spark_analytics.jobs.states import SAMPLED_RANGES, STATE_SCHEMAS
-from spark_analytics.schemas import NODES, SCHEMAS
+from spark_analytics.schemas import NODES, SCHEMAS, SEQUENCES_PER_INCARNATION
+from spark_analytics.source.planning import masters
+from spark_analytics.source.selection import Selection
 
-BROKER, MASTER = "broker", "master"
+BROKER = "broker"
+PROBE_ATTEMPTS_MAX = 3
+"""How often a node is asked whether it can be read."""
+PROBED_AT_ONCE = 8
 
 
-class NodeUnreadable(QmqError):
-    """A node that should have been read could not be; the text says which."""
+@dataclass(slots=True)
+class Brokers:
+    """The broker groups there are."""
 
-    code = "analytics.node_unreadable"
+    nodes: dict[str, NodeLine] = field(default_factory=dict)
+    """Broker group -> the node to read."""
+    incarnations: dict[str, str] = field(default_factory=dict)
+    """Broker group -> the incarnation of its data folder; of those that can be read."""
+    missing: dict[str, str] = field(default_factory=dict)
+    """Broker group that can't be read -> why."""
 
 
 def schema_of(table: str) -> StructType:
@@ -26,25 +39,48 @@ def schema_of(table: str) -> StructType:
     return ({"ranges": SAMPLED_RANGES} | STATE_SCHEMAS | SCHEMAS)[table]
 
 
-def sample_nodes(spark: SparkSession, source: Mapping[str, str]) -> tuple[DataFrame, list[dict[str, Any]]]:
-    """Every node as it is now (NODES), as a frame and as rows."""
-    found = spark.read.format("qmq").options(**source).option("table", "nodes").load().toArrow()
-    return spark.createDataFrame(found, NODES), found.to_pylist()
+def sample_nodes(spark: SparkSession, source: Mapping[str, str]) -> DataFrame:
+    """Every node as it is now (NODES)."""
+    return spark.createDataFrame(
+        spark.read.format("qmq").options(**source).option("table", "nodes").load().toArrow(), NODES
+    )
+
+
+def probe(nodes: Sequence[NodeLine], token: str) -> Brokers:
+    """Ask each broker group for a page of what it holds, to find out which can be read."""
+    found = Brokers({node.broker_group: node for node in masters(nodes, BROKER, Selection())})
+
+    def ask(node: NodeLine) -> tuple[str, str]:
+        try:
+            with NodeReader(node.address, token=token, attempts_max=PROBE_ATTEMPTS_MAX) as reader:
+                return next(reader.range_pages()).incarnation, ""
+        except QmqError as error:
+            return "", f"{node.address}: {error}"
+
+    with ThreadPoolExecutor(PROBED_AT_ONCE) as pool:
+        for node, (incarnation, why) in zip(found.nodes.values(), pool.map(ask, found.nodes.values()), strict=True):
+            if why:
+                found.missing[node.broker_group] = why
+            else:
+                found.incarnations[node.broker_group] = incarnation
+    return found
 
 
 def sample_ranges(
-    nodes: list[dict[str, Any]], token: str, at: datetime
+    brokers: Brokers, known: Mapping[str, Sequence[str]], token: str, at: datetime
 ) -> Iterator[tuple[datetime, str, str, int, int]]:
-    """What each subject keeps on each broker group: rows of SAMPLED_RANGES.
+    """What each subject keeps on each broker group that can be read: rows of SAMPLED_RANGES. One that fails meanwhile is missing.
 
-    Raises:
-        NodeUnreadable: a master can't be asked.
+    Args:
+        known: broker group -> its incarnations, the oldest first.
     """
-    for node in nodes:
-        if node["kind"] == BROKER and node["role"] == MASTER:
-            try:
-                with NodeReader(node["address"], token=token) as reader:
-                    for subject in reader.ranges():
-                        yield at, node["broker_group"], subject.name, subject.begin, subject.end
-            except QmqError as error:
-                raise NodeUnreadable(f"{node['node_id']} of {node['broker_group']}: {error}") from error
+    for group, incarnation in list(brokers.incarnations.items()):
+        shift = known[group].index(incarnation) * SEQUENCES_PER_INCARNATION if incarnation else 0
+        try:
+            with NodeReader(brokers.nodes[group].address, token=token) as reader:
+                held = [(subject.name, subject.begin + shift, subject.end + shift) for subject in reader.ranges()]
+        except QmqError as error:
+            brokers.missing[group] = f"{brokers.nodes[group].address}: {error}"
+            del brokers.incarnations[group]
+            continue
+        yield from ((at, group, *subject) for subject in held)

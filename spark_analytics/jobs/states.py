@@ -12,7 +12,7 @@ from spark_analytics.jobs.planning import HOUR_MS, states_due
 from spark_analytics.lake import Lake
 from spark_analytics.lake.lake import hour_of
 from spark_analytics.lake.log import Change
-from spark_analytics.schemas import INDEX, PROGRESS
+from spark_analytics.schemas import INDEX, PROGRESS, SEQUENCES_PER_INCARNATION
 from spark_analytics.transforms.frames import GROUP_STATE, STORED_SECONDS
 from spark_analytics.transforms.runs import runs
 from spark_analytics.transforms.state import group_state, set_below, stored_tail
@@ -21,7 +21,7 @@ from spark_analytics.transforms.windows import Window
 
 _AT = StructField("at", TimestampType(), False)
 STORED_HOURS = StructType([_AT, *(field for field in STORED_SECONDS.fields if field.name != "second")])
-"""What was stored in a subject of a broker group in an hour."""
+"""What was stored in a subject of an incarnation of a broker group in an hour."""
 STATE_SCHEMAS = {
     "group_state": StructType([_AT, *GROUP_STATE.fields]),
     "stored_tail": StructType([_AT, *STORED_SECONDS.fields]),
@@ -39,7 +39,7 @@ SAMPLED_RANGES = StructType(
 )
 """What a subject kept on a broker group at a moment: consume sequences [begin, end)."""
 RANGES_LOOKBACK_MS = 2 * HOUR_MS
-"""So far back a sample, of which there is one an hour, still says what is kept."""
+"""How far before a window samples of what is kept are read; further, up to the last sampled hour, where none was taken in it."""
 LATEST = "latest"
 """How the log of group_state names the last moment that a state is known of: also one at which there was no group yet."""
 
@@ -118,8 +118,10 @@ class States:
         return tail.where(~is_meant).unionByName(stored_seconds(earlier))
 
     def begins(self, from_ms: int, to_ms: int) -> DataFrame:
-        """RANGES without bytes: the samples of a time and of RANGES_LOOKBACK_MS before it."""
-        found = self._lake.read("ranges", SAMPLED_RANGES, from_ms - RANGES_LOOKBACK_MS, to_ms)
+        """RANGES without bytes: the samples taken in [from, to), and the last ones before it."""
+        hours = (hour_of(item.partition) for item in self._lake.snapshot("ranges").files.values())
+        last_ms = max((hour for hour in hours if hour <= from_ms), default=from_ms)
+        found = self._lake.read("ranges", SAMPLED_RANGES, min(last_ms, from_ms - RANGES_LOOKBACK_MS), to_ms)
         at_ms, no_bytes = F.unix_millis("sampled_at").alias("at_ms"), F.lit(None).cast("long").alias("stored_bytes")
         return found.select("broker_group", "subject", at_ms, "begin", "end", no_bytes)
 
@@ -158,7 +160,9 @@ class States:
 def _by_hour(seconds: DataFrame) -> DataFrame:
     """STORED_SECONDS summed by hour: STORED_HOURS."""
     hour = F.timestamp_seconds(F.col("second") - F.pmod(F.col("second"), F.lit(3600))).alias("at")
-    found = seconds.groupBy(hour, "broker_group", "subject").agg(
+    # Between two incarnations of a broker group lie sequences that never were.
+    incarnation = F.floor(F.col("first_sequence") / SEQUENCES_PER_INCARNATION)
+    found = seconds.groupBy(hour, "broker_group", "subject", incarnation.alias("incarnation")).agg(
         F.sum("messages").alias("messages"),
         F.sum("bytes").alias("bytes"),
         F.min("first_sequence").alias("first_sequence"),

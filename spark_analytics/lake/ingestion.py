@@ -5,7 +5,8 @@ the end of; then the table has it already, and nothing is added. So each row is 
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,11 +15,13 @@ from spark_analytics.lake.files import LakeError
 from spark_analytics.lake.lake import Lake
 from spark_analytics.lake.log import Batch, Change
 from spark_analytics.lake.tables import STREAMED
+from spark_analytics.source.offsets import complete_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
+HOUR_MS = 3_600_000
 SOURCE = "qmq"
 """The Spark data source; it has to be registered with the session."""
 STARTS_MAX = 4
@@ -26,6 +29,8 @@ STARTS_MAX = 4
 streams start theirs at once, with low priority: a busy machine may need longer for that."""
 NOT_THERE = "Python worker failed to connect back"
 """What Spark says of such a process."""
+_OF_BROKER_GROUP = re.compile(r"\b(?:NodeUnreadable|StreamError): (broker group (\S+)[^\n]*)")
+"""What the data source raises about one broker group, in Spark's text about it."""
 
 
 @dataclass(slots=True)
@@ -34,6 +39,8 @@ class Ingested:
 
     rows: dict[str, int] = field(default_factory=dict)
     """Table -> rows added."""
+    missing: dict[str, str] = field(default_factory=dict)
+    """Broker group that could not be read -> why."""
 
 
 def ingest(
@@ -41,52 +48,98 @@ def ingest(
     source: Mapping[str, str],
     broker_groups: Iterable[str],
     *,
-    now_ms: int,
+    missing: Mapping[str, str] | None = None,
     tables: Iterable[str] = STREAMED,
     source_format: str = SOURCE,
+    complete: Callable[[str], Mapping[str, int]] = complete_ms,
     say: Callable[[str], None] = lambda text: None,
 ) -> Ingested:
-    """Read what nodes have and the lake has not, of these tables side by side, and move their watermarks up to now.
+    """Read what nodes have and the lake has not, of these tables side by side, and advance their watermarks.
+
+    A broker group's watermark is the time of its own node, as of when the node listed what it holds: rows are compared with it, and
+    they carry that node's time. A broker group that can't be read is left out; the others are read, and tables remember which ones
+    are missing. When it is read again, its hours since then are remembered as late (`Snapshot.late`), as are those of rows
+    that come after their steps may have been published.
 
     Args:
         source: options of the data source, without `table`.
-        broker_groups: whose rows these are; all of them have to answer, or nothing is said to be complete.
-        now_ms: when this began, in ms since the epoch: what was stored before is read.
+        broker_groups: all that there are.
+        missing: those of them that are known to be unreadable, and why.
         source_format: the data source's name.
+        complete: up to when (ms since the epoch) each broker group is read at an offset of the stream, which is given as JSON.
         say: told of each batch.
 
     Raises:
         LakeError: a table of the lake can't take rows; LakeBusy: somebody else fills it.
-        StreamingQueryException: a node can't be read; batches before that are in the lake, and the next call goes on behind them.
+        StreamingQueryException: a stream failed; batches before that are in the lake, and the next call continues behind them.
     """
-    watermarks = dict.fromkeys(sorted(broker_groups), now_ms)
-    found, failures = Ingested(), list[Exception]()
+    groups = sorted(broker_groups)
+    found, failures = Ingested(missing=dict(missing or {})), list[Exception]()
+    left_out: dict[str, frozenset[str]] = {}
+    """Table -> broker groups that its stream does not read."""
+
+    def start(table: str) -> "StreamingQuery":
+        settle_checkpoint(lake, table)
+        left_out[table] = frozenset(found.missing)
+        options = dict(source)
+        if found.missing:
+            options["broker_groups"] = ",".join(group for group in groups if group not in found.missing)
+        return _start(lake, table, options, source_format, found, failures, say)
+
     queries: dict[str, StreamingQuery] = {}
     try:
         for table in tables:
             found.rows[table] = 0
-            settle_checkpoint(lake, table)
-            queries[table] = _start(lake, table, source, source_format, found, failures, say)
+            queries[table] = start(table)
         for table in queries:
-            for starts in range(1, STARTS_MAX + 1):
+            starts = 1
+            while True:
                 try:
                     queries[table].awaitTermination()
                     break
                 except Exception as error:
-                    if failures:  # the lake's own word, rather than Spark's about it
+                    if failures:  # the lake's own error, rather than Spark's about it
                         raise failures[0] from None
-                    if NOT_THERE not in str(error) or starts == STARTS_MAX:
+                    unreadable = _unreadable(error, set(groups) - left_out[table])
+                    if unreadable is not None and set(groups) - found.missing.keys() - {unreadable[0]}:
+                        group, why = unreadable
+                        found.missing.setdefault(group, why)
+                        say(f"{table}: started again without broker group {group}: {why}")
+                    elif NOT_THERE in str(error) and starts < STARTS_MAX:
+                        starts += 1
+                        say(f"{table}: started again, its Python process was not there in time")
+                    else:
                         raise
-                say(f"{table}: started again, its Python process was not there in time")
-                settle_checkpoint(lake, table)
-                queries[table] = _start(lake, table, source, source_format, found, failures, say)
-            base = lake.snapshot(table)
-            lake.commit(table, base, Change(watermarks=watermarks))
+                queries[table] = start(table)
+        for table in queries:
+            _complete(lake, table, groups, found.missing, complete(_offset(lake, table)))
     finally:
         for query in queries.values():
             with suppress(Exception):  # it has ended, or the session has
                 query.stop()
     return found
+
+
+def _unreadable(error: Exception, groups: Set[str]) -> tuple[str, str] | None:
+    """The one of these broker groups that an error is about, and what it says; None: it is about none."""
+    for found in _OF_BROKER_GROUP.finditer(str(error)):
+        if found[2] in groups:
+            return found[2], found[1]
+    return None
+
+
+def _complete(
+    lake: Lake, table: str, groups: Sequence[str], missing: Mapping[str, str], reached: Mapping[str, int]
+) -> None:
+    """Set a table's watermarks and the broker groups that are missing; hours since one went missing that is back are late."""
+    base = lake.snapshot(table)
+    watermarks = {group: reached[group] for group in groups if group in reached}
+    back = [group for group in base.missing if group not in missing and group in base.watermarks]
+    since = [lake.complete_ms(base.watermarks[group]) for group in back]
+    late = {at_ms - at_ms % HOUR_MS: 0 for at_ms in since}
+    lake.commit(
+        table, base, Change(watermarks=watermarks, missing=tuple(sorted(set(missing) & set(groups))), late=late)
+    )
 
 
 def settle_checkpoint(lake: Lake, table: str) -> None:
@@ -122,6 +175,19 @@ def _is_whole(lake: Lake, path: str) -> bool:
         return False
 
 
+def _offset(lake: Lake, table: str) -> str:
+    """The offset behind the last batch that a table has, as JSON; an empty one before the first batch."""
+    batch = lake.snapshot(table).batch
+    if batch is None:
+        return "{}"
+    path = f"{lake.checkpoint(table)}/offsets/{batch.number}"
+    try:
+        # A version, what Spark knows of the batch, then a line for each source.
+        return lake.files.read(path).decode().splitlines()[2]
+    except (FileNotFoundError, IndexError) as error:
+        raise LakeError(f"{lake.root}/{path} can't be read: {error}") from error
+
+
 def stream_id(lake: Lake, table: str) -> str:
     """The id that Spark gave the stream when its checkpoint was made.
 
@@ -144,9 +210,13 @@ def _start(
     failures: list[Exception],
     say: Callable[[str], None],
 ) -> "StreamingQuery":
+    # No job has published more of this table's rows than up to here.
+    published_ms = lake.watermark_ms((table,))
+
     def add(rows: "DataFrame", number: int) -> None:
         try:
-            added = lake.append(table, rows, batch=Batch(stream_id(lake, table), number))
+            batch = Batch(stream_id(lake, table), number)
+            added = lake.append(table, rows, batch=batch, late_before_ms=published_ms)
         except LakeError as error:
             failures.append(error)
             raise

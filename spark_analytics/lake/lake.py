@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 STAGING_FOLDER = "_staging"
 CHECKPOINTS_FOLDER = "_checkpoints"
 WATERMARK_SECONDS = 120
-"""How late rows may be: what a node stored before it was read less this long ago may be missing from what was read (rows are seen
-once they are synced), and clocks of nodes and of this machine may be apart by this much."""
+"""How late rows may be: a row that a node stored less than this long before it was read may be missing from what was read, as rows
+are visible once they are synced, and the node's clock may step back by this much."""
 COMPACT_AFTER = timedelta(hours=1)
 """How long after its end an hour is compacted: late rows come before, as a rule."""
 COMPACTED_BYTES = 128 << 20
@@ -109,17 +109,35 @@ class Lake:
         return self._log(table).commit(base, change)
 
     def watermark_ms(self, tables: Iterable[str] = STREAMED) -> int | None:
-        """The time in ms since the epoch before which these tables have every row of every broker group; None: not known yet.
+        """The time in ms since the epoch before which these tables have every row of every broker group that could be read; None:
+        not known yet.
 
-        It is the least of what each table was told of each broker group, less `watermark_seconds` for late rows.
+        It is the least of the tables' watermarks of these broker groups, less `watermark_seconds` for late rows. A broker group
+        that could not be read last time holds nothing up: `missing` names those of which rows may be missing before a time.
         """
         least: list[int] = []
         for name in tables:
-            known = self.snapshot(name).watermarks
-            if not known:
+            found = self.snapshot(name)
+            read = [at_ms for group, at_ms in found.watermarks.items() if group not in found.missing]
+            if not read:
                 return None
-            least.append(min(known.values()))
+            least.append(min(read))
         return min(least) - self._watermark_seconds * 1000 if least else None
+
+    def missing(self, tables: Iterable[str], to_ms: int) -> tuple[str, ...]:
+        """The broker groups that could not be read last time and may have rows before a moment that these tables do not have."""
+        found: set[str] = set()
+        for name in tables:
+            known = self.snapshot(name)
+            for group in known.missing:
+                complete_ms = known.watermarks.get(group)
+                if complete_ms is None or complete_ms - self._watermark_seconds * 1000 < to_ms:
+                    found.add(group)
+        return tuple(sorted(found))
+
+    def complete_ms(self, at_ms: int) -> int:
+        """Before which time (ms since the epoch) a broker group's rows are there that was read at `at_ms` of its clock."""
+        return at_ms - self._watermark_seconds * 1000
 
     def first_ms(self, table: str) -> int | None:
         """When the first hour begins that a table has rows of; None: it has none."""
@@ -147,8 +165,10 @@ class Lake:
         *,
         batch: Batch | None = None,
         watermarks: dict[str, int] | None = None,
+        late_before_ms: int | None = None,
     ) -> int:
-        """Add rows in one change; how many. A batch that is in the table already adds nothing.
+        """Add rows in one change; how many. A batch that is in the table already adds nothing. The change counts rows before
+        `late_before_ms` by their hour as late: their steps may be published already.
 
         Raises:
             LakeError: the table was filled by another stream: its checkpoint was lost or replaced.
@@ -165,8 +185,29 @@ class Lake:
                 return 0
         added = self._write(table, rows, base.version + 1)
         self.files.sync(self._checkpoint_files(table, batch))
-        self.commit(table, base, Change(added=added, batch=batch, watermarks=watermarks))
+        late = self._late(table, rows.schema, added, late_before_ms) if late_before_ms is not None else None
+        self.commit(table, base, Change(added=added, batch=batch, watermarks=watermarks, late=late))
         return sum(item.rows for item in added)
+
+    def _late(self, table: str, schema: "StructType", added: Sequence[DataFile], before_ms: int) -> dict[int, int]:
+        """Rows of new files before a moment, counted by hour. Of whole hours the files' names suffice."""
+        late: dict[int, int] = {}
+        last: list[DataFile] = []
+        for item in added:
+            hour = hour_of(item.partition)
+            if hour + _HOUR_MS <= before_ms:
+                late[hour] = late.get(hour, 0) + item.rows
+            elif hour < before_ms:
+                last.append(item)
+        if last:
+            from pyspark.sql import functions as F
+
+            moment = F.col(_table(table).moment)
+            rows = self._read_files(table, schema, last).where(moment < _timestamp(before_ms)).count()
+            if rows:
+                hour = before_ms - before_ms % _HOUR_MS
+                late[hour] = late.get(hour, 0) + rows
+        return late
 
     def replace(self, table: str, rows: "DataFrame", from_ms: int, to_ms: int) -> int:
         """Make `rows` all that the table has of the hours [from, to), in one change; how many they are.

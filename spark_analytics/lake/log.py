@@ -58,6 +58,12 @@ class Change:
     """Broker group -> time in ms since the epoch up to which its rows are here; it replaces what was said before."""
     forgotten: tuple[str, ...] = ()
     """Files that went before and are not on the disk any more."""
+    missing: tuple[str, ...] | None = None
+    """Broker groups that could not be read last time; it replaces the ones named before."""
+    late: Mapping[int, int] | None = None
+    """Hour (ms since the epoch) -> rows added of it after its steps may have been published."""
+    is_late_done: bool = False
+    """What was late is due again, or was computed: it is no longer remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,9 @@ class Snapshot:
     """Files that went and are on the disk still, for readers of older snapshots: path -> when they went."""
     batch: Batch | None = None
     watermarks: Mapping[str, int] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    late: Mapping[int, int] = field(default_factory=dict)
+    """Hours to compute again, and how many late rows they have."""
 
     def after(self, change: Change, version: int, at_ms: int) -> "Snapshot":
         """This snapshot with a change.
@@ -85,6 +94,9 @@ class Snapshot:
         files = {path: item for path, item in self.files.items() if path not in removed}
         files |= {item.path: item for item in change.added}
         forgotten = set(change.forgotten)
+        late = {} if change.is_late_done else dict(self.late)
+        for hour, rows in (change.late or {}).items():
+            late[hour] = late.get(hour, 0) + rows
         gone = {path: at for path, at in self.gone.items() if path not in forgotten}
         return Snapshot(
             version,
@@ -92,6 +104,8 @@ class Snapshot:
             {**gone, **dict.fromkeys(change.removed, at_ms)},
             change.batch or self.batch,
             dict(change.watermarks) if change.watermarks is not None else self.watermarks,
+            change.missing if change.missing is not None else self.missing,
+            late,
         )
 
 
@@ -141,6 +155,9 @@ class TableLog:
             "batch": _batch_values(change.batch),
             "watermarks": dict(change.watermarks) if change.watermarks is not None else None,
             "forgotten": list(change.forgotten),
+            "missing": list(change.missing) if change.missing is not None else None,
+            "late": sorted((change.late or {}).items()),
+            "late_done": change.is_late_done,
         }
         try:
             self._files.create(self._path(version), _dump(content))
@@ -178,6 +195,10 @@ class TableLog:
                 _batch(content["batch"]),
                 content["watermarks"],
                 tuple(content["forgotten"]),
+                # Earlier versions wrote none of these.
+                tuple(content["missing"]) if content.get("missing") is not None else None,
+                {int(hour): int(rows) for hour, rows in content.get("late", ())},
+                bool(content.get("late_done", False)),
             )
             return before.after(change, version, int(content["at_ms"]))
         except (KeyError, TypeError, ValueError) as error:
@@ -193,6 +214,8 @@ class TableLog:
                 dict(content["gone"]),
                 _batch(content["batch"]),
                 dict(content["watermarks"]),
+                tuple(content.get("missing", ())),
+                {int(hour): int(rows) for hour, rows in content.get("late", ())},
             )
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise LakeError(f"{path} is damaged: {error}") from error
@@ -203,6 +226,8 @@ class TableLog:
             "gone": dict(snapshot.gone),
             "batch": _batch_values(snapshot.batch),
             "watermarks": dict(snapshot.watermarks),
+            "missing": list(snapshot.missing),
+            "late": sorted(snapshot.late.items()),
         }
         # It says what the changes say: a writer killed before this line leaves its readers a little more to fold.
         self._files.create(self._snapshot_path(snapshot.version), _dump(content))

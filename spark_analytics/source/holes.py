@@ -21,9 +21,10 @@ from qmq.errors import QmqError, SettingError
 SUFFIX = ".hole.json"
 HOLE_BYTES_MAX = 64 << 10
 
-Reason = Literal["retention", "damage", "forgotten", "rebuilt"]
-"""`forgotten`: a group was forgotten, and its history with it; `rebuilt`: a node made a history anew from its log. Both are
-[begin, begin), as nobody knows how many entries were not read."""
+Reason = Literal["retention", "damage", "forgotten", "rebuilt", "emptied"]
+"""`forgotten`: a group was forgotten, and its history with it; `rebuilt`: a node made a history anew from its log; `emptied`: a
+broker group was started with an empty folder. All three are [begin, begin), as the number of entries that were not read is
+unknown."""
 
 
 class GapFound(QmqError):

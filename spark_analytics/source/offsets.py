@@ -3,7 +3,7 @@
     {"ranges": {BROKER_GROUP: {SUBJECT: [first, next]}},            tables index, messages, retries, dead_letters
      "complete_ms": {BROKER_GROUP: ms}}
     {"ranges": {BROKER_GROUP: {SUBJECT: {GROUP: [first, next, begin, began_at_ms, history, base, forgotten_at_ms]}}},
-     "complete_ms": ...}                                            table progress
+     "complete_ms": ..., "incarnations": {BROKER_GROUP: number}}    table progress
 
 `first` is where the stream began to read a range: a batch that begins with a range which the batch before did not know reads from
 there, also when it is run again and retention has gone on. `complete_ms`: everything stored, or done, on this broker group
@@ -14,6 +14,13 @@ again, or the node made its files anew from its log. It shows by lower numbers, 
 `begin`; one that began before `complete_ms` is the same group's. `history` counts how often that happened, and positions in
 the stream are an entry's number and `base`, so that they go on. That a group was forgotten is a row of the stream, at the next
 position; then `forgotten_at_ms` is when that was noticed.
+
+A broker group that is started with an empty folder begins another incarnation: its sequences begin again at 0. `incarnations` is
+how many there were before (0 is left out); sequences of incarnation n are shifted by n x SEQUENCES_PER_INCARNATION in the stream's
+rows, so that they rise. The ranges of subjects end with their incarnation. Histories of groups end as if the group was forgotten.
+
+A subject that is deleted leaves the offset at once; a group that was forgotten does after FORGOTTEN_KEPT_MS, so that positions of
+one that is made again soon are above the old ones.
 
 Bounded by RANGES_MAX: a range takes some 40 bytes of each of the hundred offsets that a checkpoint keeps.
 """
@@ -28,6 +35,9 @@ from qmq.errors import QmqError
 
 RANGES_MAX = 200_000
 """Most ranges of one stream: 10,000 subjects with 20 groups each. Above it, several streams have to share the subjects."""
+
+FORGOTTEN_KEPT_MS = 2 * 86_400_000
+"""How long the place of a forgotten group is kept: longer than the windows that jobs order positions in."""
 
 Key = tuple[str, str, str]
 """Broker group, subject, consumer group ("" where there is none)."""
@@ -52,6 +62,10 @@ class Held:
     began_at_ms: int = -1
 
 
+_ABOVE_ALL = 1 << 62
+"""In place of the first entry of a history that can't come back: every other one begins lower."""
+
+
 class Place(NamedTuple):
     """Where a stream stands in a range; see the module. `forgotten_at_ms` 0: the group is there."""
 
@@ -71,6 +85,11 @@ class Place(NamedTuple):
         """The place behind the row that says that the group was forgotten."""
         return self._replace(first=self.next, next=self.next + 1, history=self.history + 1, forgotten_at_ms=at_ms)
 
+    def ended(self, at_ms: int) -> "Place":
+        """The place behind that row for a group whose node was emptied: whatever follows is another history."""
+        place = self if self.forgotten_at_ms else self.forgotten(at_ms)
+        return place._replace(begin=_ABOVE_ALL, began_at_ms=0)
+
 
 @dataclass(frozen=True, slots=True)
 class Observed:
@@ -83,16 +102,21 @@ class Observed:
     ranges: Mapping[Key, Held]
     read_at_ms: Mapping[str, int]
     is_wanted: Callable[[Key], bool] = lambda key: True
+    incarnations: Mapping[str, int] = field(default_factory=dict)
+    """Broker group -> how many incarnations it had before this one; one that is not there is not known, and taken for the same."""
 
 
 class Lost(Protocol):
-    """Hears of histories that end, and of what may have been in them behind what was read."""
+    """Records histories that end, and what may have been in them behind what was read."""
 
     def forgotten(self, key: Key, place: Place) -> None:
         """The group was forgotten."""
 
     def rebuilt(self, key: Key, place: Place, done_ms: int) -> int:
         """The node made the history anew: the entry to go on with, the first that is not before `done_ms`."""
+
+    def emptied(self, broker_group: str, incarnation: int) -> None:
+        """The broker group was started with an empty folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +125,7 @@ class Offset:
 
     ranges: Mapping[Key, Place] = field(default_factory=dict)
     complete_ms: Mapping[str, int] = field(default_factory=dict)
+    incarnations: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As Spark keeps it."""
@@ -111,7 +136,9 @@ class Offset:
                 of_subjects.setdefault(subject, {})[group] = list(place)
             else:
                 of_subjects[subject] = [place.first, place.next]
-        return {"ranges": tree, "complete_ms": dict(sorted(self.complete_ms.items()))}
+        found = {"ranges": tree, "complete_ms": dict(sorted(self.complete_ms.items()))}
+        numbers = {name: number for name, number in sorted(self.incarnations.items()) if number}
+        return found | ({"incarnations": numbers} if numbers else {})
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> "Offset":
@@ -126,9 +153,10 @@ class Offset:
                     else:
                         ranges[broker_group, subject, ""] = Place(*map(int, places))
             complete = {str(name): int(at) for name, at in found.get("complete_ms", {}).items()}
+            incarnations = {str(name): int(number) for name, number in found.get("incarnations", {}).items()}
         except (AttributeError, TypeError, ValueError) as error:
             raise StreamError(f"the checkpoint's offset is none of the data source qmq: {error}") from error
-        return cls(ranges, complete)
+        return cls(ranges, complete, incarnations)
 
 
 def complete_ms(offset_json: str) -> dict[str, int]:
@@ -147,23 +175,36 @@ def advance(
     """The offset after `start` with at most `rows_max` rows more (None: all), shared evenly between the ranges.
 
     With nothing new the answer is `start` itself: no row, and no range to know of. With `may_only_complete` the times still go on,
-    which a stream without end must not do by itself, as it would make batches of nothing. That a group is forgotten, or its
-    history made anew, is an error, or `lost` hears of it.
+    which a stream without end must not do by itself, as it would make batches of nothing. That a group is forgotten, its
+    history made anew, or a broker group emptied, is an error, or `lost` records it.
 
     Raises:
         StreamError: a node holds less than was read of it already, or there are more than RANGES_MAX ranges.
     """
     known = {key[0] for key in start.ranges} | set(start.complete_ms)
-    places: dict[Key, Place] = dict(start.ranges)
+    emptied = _emptied(start, seen, known, lost)
+    places: dict[Key, Place] = {}
     left: dict[Key, int] = {}
     behind: set[str] = set()
-    is_changed = False
+    is_changed = bool(emptied)
+    for key, old in start.ranges.items():
+        if key[0] not in emptied:
+            places[key] = old
+        elif key[2]:
+            now = seen.ranges.get(key)
+            places[key] = old.ended(
+                now.began_at_ms if now is not None and now.began_at_ms >= 0 else seen.read_at_ms[key[0]]
+            )
+            behind.add(key[0])
     for key, held in seen.ranges.items():
         place = places.get(key)
         if place is None:
             # Whatever a broker group that is known already got since is new from its very beginning.
             first = 0 if key[0] in known else held.start
-            place = Place(first, first)
+            place, is_changed = Place(first, first), True
+        elif key[0] in emptied:
+            # The new history comes with the next call, behind the row that the old one has ended.
+            continue
         elif place.forgotten_at_ms:
             # Made again soon after, a group goes on with the history that it had.
             is_same = held.end >= place.first and not _is_another(place, held)
@@ -174,7 +215,7 @@ def advance(
             is_changed, done_ms = True, start.complete_ms.get(key[0], 0)
             if not 0 <= held.began_at_ms < done_ms:
                 lost.forgotten(key, place)
-                # The new history comes with the next call, behind the word that the old one has ended.
+                # As above.
                 at_ms = held.began_at_ms if held.began_at_ms >= 0 else seen.read_at_ms[key[0]]
                 places[key] = place.forgotten(at_ms)
                 behind.add(key[0])
@@ -185,13 +226,20 @@ def advance(
         places[key] = place
         if held.end > place.next:
             left[key] = held.end - place.next
-    for key, place in start.ranges.items():
-        is_gone = bool(key[2]) and key not in seen.ranges and not place.forgotten_at_ms
-        if is_gone and key[0] in seen.read_at_ms and seen.is_wanted(key):
+    for key, old in start.ranges.items():
+        broker_group = key[0]
+        is_gone = broker_group in seen.read_at_ms and key not in seen.ranges and seen.is_wanted(key)
+        if not is_gone or broker_group in emptied:
+            continue
+        if not key[2] or (
+            old.forgotten_at_ms and seen.read_at_ms[broker_group] > old.forgotten_at_ms + FORGOTTEN_KEPT_MS
+        ):
+            del places[key]
+        elif not old.forgotten_at_ms:
             if lost is None:
-                raise _was_forgotten(key, place)
-            lost.forgotten(key, place)
-            places[key], is_changed = place.forgotten(seen.read_at_ms[key[0]]), True
+                raise _was_forgotten(key, old)
+            lost.forgotten(key, old)
+            places[key], is_changed = old.forgotten(seen.read_at_ms[broker_group]), True
     if len(places) > RANGES_MAX:
         raise StreamError(
             f"{len(places)} ranges, one stream keeps {RANGES_MAX}: share the subjects between several (option subjects)",
@@ -205,10 +253,33 @@ def advance(
     for broker_group, at_ms in seen.read_at_ms.items():
         if broker_group not in behind:
             complete[broker_group] = max(at_ms, complete.get(broker_group, 0))
-    has_moved = bool(taken) or is_changed or len(places) > len(start.ranges)
-    if not has_moved and not (may_only_complete and complete != dict(start.complete_ms)):
+    if not (taken or is_changed) and not (may_only_complete and complete != dict(start.complete_ms)):
         return start
-    return Offset(places, complete)
+    return Offset(places, complete, {**start.incarnations, **seen.incarnations})
+
+
+def _emptied(start: Offset, seen: Observed, known: set[str], lost: Lost | None) -> set[str]:
+    """The broker groups that were started with an empty folder since `start`. Raises StreamError."""
+    found = set()
+    for broker_group, number in seen.incarnations.items():
+        before = start.incarnations.get(broker_group, 0)
+        if broker_group not in known or number == before:
+            continue
+        if number < before:
+            raise StreamError(
+                f"broker group {broker_group} was started with an older folder of its own: start it with the latest one, or with"
+                " an empty one",
+                code="analytics.went_back",
+            )
+        if lost is None:
+            raise StreamError(
+                f"broker group {broker_group} was started with an empty folder. To go on, and keep a record of it, set options"
+                " on_gap=record and holes",
+                code="analytics.emptied",
+            )
+        lost.emptied(broker_group, number)
+        found.add(broker_group)
+    return found
 
 
 def _is_another(place: Place, held: Held) -> bool:
@@ -258,6 +329,8 @@ def between(start: Offset, end: Offset) -> Iterable[tuple[Key, int, int]]:
     so."""
     for key, place in end.ranges.items():
         old = start.ranges.get(key)
-        begin = old.next if old is not None and old.history == place.history else place.first
+        is_same_node = start.incarnations.get(key[0], 0) == end.incarnations.get(key[0], 0)
+        is_same = old is not None and old.history == place.history and (is_same_node or bool(key[2]))
+        begin = old.next if old is not None and is_same else place.first
         if begin < place.next:
             yield key, begin, place.next

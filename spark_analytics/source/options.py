@@ -1,6 +1,7 @@
 """The options of `spark.read.format("qmq")`, checked once."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,6 +29,8 @@ OPTIONS = {
     " query then, whose filters all others of the same DataFrame would get too (Spark 4.3)",
     "on_gap": "error, or record: what can't be had any more is written to the folder of option `holes`",
     "holes": "folder or URI that driver and executors reach; table `holes` reads it",
+    "incarnations": "of a stream, JSON object: broker group -> list of the incarnations of its data folder, oldest first. With it"
+    " the stream finds out whether a broker group was started with an empty folder",
     "rows_per_partition": "about how many rows a task reads",
     "rows_per_batch": "at most how many rows a batch of a stream has",
 }
@@ -67,6 +70,7 @@ class ReadOptions:
     push_filters: bool
     rows_per_partition: int
     rows_per_batch: int
+    incarnations: Mapping[str, Sequence[str]]
 
 
 def parse_options(given: Mapping[str, str]) -> ReadOptions:
@@ -108,7 +112,17 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
         push_filters=push_filters == "true",
         rows_per_partition=_count(options, "rows_per_partition", by_default),
         rows_per_batch=_count(options, "rows_per_batch", ROWS_PER_BATCH),
+        incarnations=_incarnations(options.get("incarnations", "")),
     )
+
+
+def _incarnations(text: str) -> dict[str, tuple[str, ...]]:
+    try:
+        return {str(name): tuple(map(str, found)) for name, found in json.loads(text or "{}").items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise SettingError(
+            f"option incarnations is {text[:80]!r}: a JSON object of lists of texts is needed: {error}"
+        ) from error
 
 
 def _selection(options: Mapping[str, str]) -> Selection:

@@ -19,7 +19,8 @@ class Range:
     """Rows [begin, end) on one node: of a subject, of a consumer group's history on it, or of an hour of a delay node.
 
     `consumers` are (key, consumer id), for a history; `hour` is hours since 1970, -1 where there is none;
-    `began_at_ms` is the time of the first entry that is kept of a history, `base` what a stream adds to its numbers.
+    `began_at_ms` is the time of the first entry that is kept of a history, `base` what a stream adds to its numbers, and
+    `sequence_base` what it adds to consume sequences.
     """
 
     broker_group: str
@@ -33,6 +34,7 @@ class Range:
     hour: int = -1
     began_at_ms: int = -1
     base: int = 0
+    sequence_base: int = 0
 
     @property
     def count(self) -> int:

@@ -77,13 +77,16 @@ def observe(options: ReadOptions) -> tuple[Observed, dict[Key, Range]]:
     held: dict[Key, Held] = {}
     places: dict[Key, Range] = {}
     read_at_ms: dict[str, int] = {}
+    incarnations: dict[str, int] = {}
 
     def look(node: NodeLine) -> list[tuple[Range, int]]:
         found: list[tuple[Range, int]] = []
         with NodeReader(node.address, token=options.token) as reader:
             for page in reader.range_pages(from_ms, UNBOUNDED_MS):
                 # The first page's time: what happened while later ones were made may lie behind it.
-                read_at_ms.setdefault(node.broker_group, page.read_at_ms)
+                if node.broker_group not in read_at_ms:
+                    read_at_ms[node.broker_group] = page.read_at_ms
+                    incarnations.update(_incarnation(node, page.incarnation, options))
                 for subject in page.subjects:
                     found += [
                         (one, of_time.begin) for one, of_time in _of_subject(node, subject, options.table, selection)
@@ -94,7 +97,25 @@ def observe(options: ReadOptions) -> tuple[Observed, dict[Key, Range]]:
         key = (one.broker_group, one.subject, one.group)
         held[key] = Held(one.begin, one.end, start, one.began_at_ms)
         places[key] = one
-    return Observed(held, read_at_ms, lambda key: key[1] in selection.subjects and key[2] in selection.groups), places
+
+    def is_wanted(key: Key) -> bool:
+        return key[1] in selection.subjects and key[2] in selection.groups
+
+    return Observed(held, read_at_ms, is_wanted, incarnations), places
+
+
+def _incarnation(node: NodeLine, incarnation: str, options: ReadOptions) -> dict[str, int]:
+    """The number of a broker group's incarnation; empty where options or node name none.
+
+    Raises:
+        QmqError: the options do not know this one: the node was emptied after they were made.
+    """
+    known = options.incarnations.get(node.broker_group)
+    if known is None or not incarnation:
+        return {}
+    if incarnation not in known:
+        raise QmqError("the node was started with an empty folder just now", code="analytics.incarnation_unknown")
+    return {node.broker_group: known.index(incarnation)}
 
 
 def entry_at(options: ReadOptions, one: Range, at_ms: int) -> int:
@@ -111,7 +132,7 @@ def entry_at(options: ReadOptions, one: Range, at_ms: int) -> int:
     except QmqError as error:
         raise named(one, error) from error
     raise NodeUnreadable(
-        f"group {one.group} of subject {one.subject} is not on broker group {one.broker_group} any more"
+        f"broker group {one.broker_group} does not have group {one.group} of subject {one.subject} any more"
     )
 
 

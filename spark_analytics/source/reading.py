@@ -141,7 +141,8 @@ def _miss(task: Task, one: Range, begin: int, end: int, reason: Reason) -> None:
     subject = (
         one.subject if one.hour < 0 else datetime.fromtimestamp(one.hour * HOUR_MS / 1000, UTC).strftime("%Y%m%d%H")
     )
-    hole = Hole(task.table, one.broker_group, subject, one.group, one.base + begin, one.base + end, reason)
+    base = one.base if one.group else one.sequence_base
+    hole = Hole(task.table, one.broker_group, subject, one.group, base + begin, base + end, reason)
     if task.on_gap == "error":
         raise refuse(hole)
     record(task.holes, hole)
@@ -165,8 +166,11 @@ def _pieces(task: Task, reader: NodeReader, one: Range, names: pa.StringArray) -
         for found in reader.progress(one.subject, one.group, one.begin, one.end):
             count = len(found.data) // PROGRESS_ENTRY_BYTES
             page = progress_page(found.data, found.first, wanted, consumers)
-            if one.base and "position" in page.columns:
-                page.columns["position"] = pc.add(page.columns["position"], one.base)
+            _shift(page, one.base, "position")
+            _shift(page, one.sequence_base, "next_sequence")
+            if one.is_broadcast:
+                # Its pull sequences are the consume sequences.
+                _shift(page, one.sequence_base, "begin", "end")
             yield _Piece(found.first, count, page)
     elif table == "delayed":
         for hours in reader.schedule(one.hour, one.begin, one.end):
@@ -181,13 +185,24 @@ def _pieces(task: Task, reader: NodeReader, one: Range, names: pa.StringArray) -
                 page = messages_page(read.entries, read.raws, read.first, wanted)
             else:
                 page = failures_page(read.entries, read.raws, read.first, wanted, one.subject, is_dead)
+            _shift(page, one.sequence_base, "sequence")
             yield _Piece(read.first, count, page)
     else:
         end = -1
         for found in reader.index(one.subject, one.begin, one.end):
             count = len(found.data) // INDEX_ENTRY_BYTES
-            yield _Piece(found.first, count, index_page(found.data, found.first, wanted, end))
+            page = index_page(found.data, found.first, wanted, end)
+            _shift(page, one.sequence_base, "sequence")
+            yield _Piece(found.first, count, page)
             end = log_end(found.data, end)
+
+
+def _shift(page: Page, base: int, *names: str) -> None:
+    """Add a number to columns, where the page has them; -1 stands for no place, and stays."""
+    for name in names:
+        if base and name in page.columns:
+            column = page.columns[name]
+            page.columns[name] = pc.if_else(pc.less(column, 0), column, pc.add(column, base))
 
 
 def _chosen(task: Task, page: Page) -> Page:

@@ -103,6 +103,7 @@ ANOMALIES = _schema(
     compared_days_count=_LONG,
     is_flagged=BooleanType(),
 )
+FORECAST_SCORES = _schema("scored", cases_count=_LONG, held_count=_LONG, target_ratio=_DOUBLE)
 TEAM_CAPACITY = _schema("team", subjects_count=_LONG, **_SENT, stored_messages_last=_LONG, stored_bytes_last=_LONG)
 
 SCHEMAS: dict[str, StructType] = {
@@ -117,6 +118,7 @@ SCHEMAS: dict[str, StructType] = {
     "drain_forecasts": DRAIN_FORECASTS,
     "disk_forecasts": DISK_FORECASTS,
     "anomalies": ANOMALIES,
+    "forecast_scores": FORECAST_SCORES,
     "team_capacity": TEAM_CAPACITY,
 }
 """Summary table -> what its transform answers."""

@@ -18,9 +18,9 @@ NEWEST, WIRE_8 = "1.1.43", "1.1.3"
 
 
 def missing_tools() -> str:
-    """What the machine lacks for these tests; "" when nothing."""
+    """Return which programs of the Java client are not installed, as a sentence; "" when none."""
     lacking = [tool for tool in ("mvn", "java") if shutil.which(tool) is None]
-    return f"{' and '.join(lacking)} not installed" if lacking else ""
+    return f"{' and '.join(lacking)} not on PATH: the Java client can't be built and run" if lacking else ""
 
 
 def build(version: str) -> Path:

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from qmq import Consumer, Producer
-from tests.conformance.driver import NEWEST, WIRE_8, JavaClient, missing_tools
+from tests.conformance.driver import NEWEST, WIRE_8, JavaClient
 from tests.support.processes import System
+from tests.support.promises import judging
 from tests.support.waiting import eventually
 from tests.support.whole import in_whole_fault_runs
 
-pytestmark = pytest.mark.skipif(bool(missing_tools()), reason=f"the Java client can't be run: {missing_tools()}")
+pytestmark = pytest.mark.usefixtures("java_tools")
 
 Make = Callable[..., JavaClient]
 
@@ -88,7 +89,8 @@ def test_send_batches_listen_and_ack(shared: System, java: Make, version: str) -
     client.do("send", subject=subject, count=300, properties={"data": "hello"})
     client.wait("sent", 300)
     got = client.wait("message", 300)
-    assert numbers(got) == Counter(str(i) for i in range(300))
+    with judging():
+        assert numbers(got) == Counter(str(i) for i in range(300))
     assert {event["times"] for event in got} == {1}
     assert {event["data"] for event in got} == {"hello"}
     assert not client.of("failed")
@@ -150,7 +152,8 @@ def test_pull_consumer(shared: System, java: Make, version: str) -> None:
         client.wait("pulled", rounds)
     # Which broker group is asked first is the client's choice; the group begins on each with its first pull (T26).
     assert numbers(client.of("pulledMessage"))
-    assert max(numbers(client.of("pulledMessage")).values()) == 1
+    with judging():
+        assert max(numbers(client.of("pulledMessage")).values()) == 1
 
 
 def test_a_failing_listener_gets_the_message_again_with_its_count(shared: System, java: Make, version: str) -> None:
@@ -252,7 +255,8 @@ async def test_delayed_both_ways_between_java_and_python(shared: System, java: M
         (delivery,) = await consumer.pull(1, timeout=10.0)
         assert delivery.properties["number"] == "java"
         await delivery.ack()
-    assert "never" not in numbers(client.of("message"))
+    with judging():
+        assert "never" not in numbers(client.of("message"))
 
 
 def test_broadcast_reaches_every_client(shared: System, java: Make, version: str) -> None:
@@ -266,7 +270,9 @@ def test_broadcast_reaches_every_client(shared: System, java: Make, version: str
     clients[0].do("send", subject=subject, count=40)
     clients[0].wait("sent", 40)
     for client in clients:
-        assert numbers(client.wait("message", 40)) == Counter(str(i) for i in range(40))
+        got = client.wait("message", 40)
+        with judging():
+            assert numbers(got) == Counter(str(i) for i in range(40))
 
 
 def test_consume_most_once_acks_before_the_listener(shared: System, java: Make, version: str) -> None:
@@ -314,7 +320,8 @@ def test_two_consumers_share_a_subject(shared: System, java: Make, version: str)
         sender.do("send", subject=subject, count=batch)
         sender.wait("sent", batches * batch, 60)
     eventually(lambda: len(first.of("message")) + len(second.of("message")) >= batches * batch, 120)
-    assert numbers(first.of("message") + second.of("message")) == Counter({str(i): batches for i in range(batch)})
+    with judging():
+        assert numbers(first.of("message") + second.of("message")) == Counter({str(i): batches for i in range(batch)})
     assert len(first.of("message")) > 100, "the first consumer takes its share"
 
 
@@ -329,7 +336,8 @@ async def test_java_sends_and_python_receives(shared: System, java: Make, versio
                 got.append(delivery)
             if len(got) == 50:
                 break
-    assert Counter(d.properties["number"] for d in got) == Counter(str(i) for i in range(50))
+    with judging():
+        assert Counter(d.properties["number"] for d in got) == Counter(str(i) for i in range(50))
     assert {(d.body, d.tags, d.attempt) for d in got} == {("from java", ("eu",), 1)}
 
 
@@ -343,7 +351,8 @@ async def test_python_sends_and_java_receives(shared: System, java: Make, versio
             *(producer.send(subject, {"number": i, "data": "from python"}, tags=["x"]) for i in range(50))
         )
     got = await asyncio.to_thread(client.wait, "message", 50)
-    assert numbers(got) == Counter(str(i) for i in range(50))
+    with judging():
+        assert numbers(got) == Counter(str(i) for i in range(50))
     assert {event["data"] for event in got} == {"from python"}
     assert {json.dumps(event["tags"]) for event in got} == {'["x"]'}
 

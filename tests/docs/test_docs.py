@@ -15,7 +15,7 @@ from delay_node.options import DelayOptions
 from metaserver.options import MetaOptions
 from qmq.daemon.options import options_markdown
 from tests.support.processes import PROJECT, answers
-from tests.support.up import Up, port_base
+from tests.support.up import Up
 from tests.support.waiting import eventually
 
 README = (PROJECT / "README.md").read_text()
@@ -24,7 +24,7 @@ BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.S)
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
-    found = Up(tmp_path, port_base())
+    found = Up(tmp_path)
     try:
         found.start()
         yield found

@@ -11,6 +11,8 @@ from tests.e2e.furniture import Furniture, furnish
 from tests.support.browser import DESKTOP, WAIT_SECONDS, BrowserMissing, Look, Visit, chromium, visit
 from tests.support.console_system import ConsoleSystem, Person, console_system
 from tests.support.people import PASSWORD
+from tests.support.promises import PromiseBroken
+from tests.support.required import missing
 from tests.support.services import Server, named_databases
 
 TOTP_SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
@@ -56,12 +58,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
         wrong = [line for one in visits.made for line in one.problems()] if visits is not None else []
         if wrong:
             pytest.fail("\n".join(("in the browser:", *wrong)), pytrace=False)
-    except BaseException:
+    except BaseException as error:
         if visits is not None:
             for number, one in enumerate(visits.made):
                 folder = pyfuncitem.funcargs["tmp_path"] / f"visit{number}"
                 one.save(folder)
                 pyfuncitem.add_report_section("call", "browser", f"{folder}\n{(folder / 'console.log').read_text()}")
+            server_errors = [line for one in visits.made for line in one.server_errors]
+            if server_errors and not isinstance(error, KeyboardInterrupt):
+                raise PromiseBroken("\n".join(("in the browser:", *server_errors))) from error
         raise
     return result
 
@@ -69,14 +74,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 # Of the package and not of the session: a running Chromium leaves no room for tests of other folders that are coroutines.
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """A started Chromium; without one tests are skipped, or fail where everything has to be there."""
+    """A started Chromium; without one tests are skipped, or fail where everything has to be there and in CI."""
     try:
         with chromium() as found:
             yield found
     except BrowserMissing as error:
-        if named_databases():
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        missing(str(error), is_required=bool(named_databases()))
 
 
 @pytest.fixture(scope="package")

@@ -55,6 +55,15 @@ def test_a_fault_is_seen(visitor: Visit, script: str, said: str) -> None:
     assert [line for line in _run(visitor, script) if said in line], visitor.problems()
 
 
+def test_a_server_error_is_told_from_other_faults_and_none_when_it_is_expected(visitor: Visit) -> None:
+    visitor.page.route("**/broken", lambda route: route.fulfill(status=500))
+    assert len(_run(visitor, "fetch('/broken'); fetch('/gone')")) == 2
+    assert visitor.server_errors == ["GET http://site.example/broken 500"]
+    visitor.expects(500, "/broken")
+    _run(visitor, "fetch('/broken')")
+    assert visitor.server_errors == ["GET http://site.example/broken 500"]
+
+
 def test_a_request_that_fails_is_seen(visitor: Visit) -> None:
     visitor.page.route("**/away", lambda route: route.abort("connectionrefused"))
     assert any(

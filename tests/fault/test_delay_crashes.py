@@ -16,9 +16,9 @@ from delay_node.hour import read_hour
 from delay_node.records import RecordKind, State
 from delay_node.recovery import CHECKPOINT_NAME
 from delay_node.store import DelayStore
-from qmq.errors import LogError
 from tests.support.delay_driver import DelayDriver
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.promises import PromiseBroken
 
 FULL = os.environ.get("QMQ_FAULTS") == "full"
 STEPS = 250
@@ -210,8 +210,8 @@ def some_crashes() -> None:
 
 
 def test_a_checkpoint_saved_before_its_files_are_synced_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("delay_node.append_file.AppendFile.write", lambda self, disk: None)
-    with pytest.raises((AssertionError, LogError)):
+    monkeypatch.setattr(recovery, "sync_files", lambda disk, paths: None)
+    with pytest.raises(PromiseBroken, match="unreadable"):
         some_crashes()
 
 
@@ -243,7 +243,7 @@ def test_a_cancel_that_is_not_in_the_log_is_caught(monkeypatch: pytest.MonkeyPat
         return act(self, kind, refs, at_ms)  # type: ignore[arg-type]
 
     monkeypatch.setattr(DelayStore, "act", forgetful)
-    with pytest.raises(AssertionError):
+    with pytest.raises(PromiseBroken, match="promised CANCELLED, found PENDING"):
         some_crashes()
 
 
@@ -256,5 +256,5 @@ def test_a_log_that_is_cut_too_early_is_caught(monkeypatch: pytest.MonkeyPatch) 
         checkpoint(self)
 
     monkeypatch.setattr(DelayDriver, "checkpoint", hasty)
-    with pytest.raises((AssertionError, LogError)):
+    with pytest.raises(PromiseBroken, match="messages are lost"):
         some_crashes()

@@ -15,7 +15,8 @@ import pytest
 from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
 from tests.support.in_process import Client, message
-from tests.support.processes import PROJECT, free_port
+from tests.support.ports import free_port
+from tests.support.processes import PROJECT
 from tests.support.waiting import PATIENCE, eventually_async
 
 FILES_MAX = 64

@@ -13,7 +13,6 @@ import pytest
 
 from broker_node.recovery import CHECKPOINT_NAME
 from qmq.errors import LogError
-from qmq.log.record import HEADER_BYTES
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.store_driver import ROOT, StoreDriver
 
@@ -242,7 +241,3 @@ def test_f15_after_one_failed_sync_nothing_is_acknowledged_any_more() -> None:
             driver.send("orders", 1)
         driver.check(driver.disk.after_kill())
         driver.check(driver.disk.after_power_cut())
-
-
-def test_a_header_is_as_long_as_the_table_says() -> None:
-    assert HEADER_BYTES == 64

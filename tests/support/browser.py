@@ -77,6 +77,8 @@ class Visit:
         self._log: list[str] = []
         self._wrong: list[str] = []
         self._expected: dict[tuple[int, str], int] = {}
+        self.server_errors: list[str] = []
+        """Answers of 500 and more that no test expects."""
         self._is_server_away = False
         context.set_default_timeout(WAIT_SECONDS * 1000)
         context.on("console", self._on_console)
@@ -186,6 +188,8 @@ class Visit:
                 self._expected[status, pattern] += 1
                 return
         self._wrong.append(line)
+        if response.status >= 500:
+            self.server_errors.append(line)
 
     def _on_failure(self, request: Request) -> None:
         line = f"{request.method} {request.url} failed: {request.failure}"

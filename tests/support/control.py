@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tests.support.processes import PROJECT, Process, System, free_port
+from tests.support.ports import free_port
+from tests.support.processes import PROJECT, Process, System
 from tests.support.waiting import eventually
 
 _MAKE_TOKEN = """

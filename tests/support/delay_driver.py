@@ -19,6 +19,7 @@ from qmq.log.index import HandleCache
 from qmq.protocol.messages import FLAG_DELAY, KEY_CREATED, KEY_SCHEDULE, Message, decode_raw, encode_entry, redate_entry
 from qmq.protocol.scan import CRC_BYTES, scan_batch
 from tests.support.memory_disk import MemoryDisk
+from tests.support.promises import judging
 from tests.support.store_driver import content_of
 
 ROOT = "data"
@@ -202,6 +203,7 @@ class DelayDriver:
 
     # --- judging ---------------------------------------------------------------------------------------------------
 
+    @judging()
     def check(self, disk: MemoryDisk) -> DelayStore:
         """Open what a crash left, and hold it to everything promised."""
         store = self._open(disk)
@@ -210,8 +212,8 @@ class DelayDriver:
         wheel = Wheel()
         for hour in store.hours.values():
             opened = read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=True)
-            assert opened.damaged == 0
-            assert opened.lost == 0
+            assert opened.damaged == 0, f"{opened.damaged} entries are damaged"
+            assert opened.lost == 0, f"{opened.lost} messages are lost"
             for second, keys in opened.seconds:
                 wheel.add_second(second, keys)
             refs = [ref_of(hour.number, number) for number in range(hour.schedule.count)]

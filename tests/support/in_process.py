@@ -39,6 +39,7 @@ from qmq.protocol.delayed import (
 from qmq.protocol.extensions import EnsureGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message, decode_raws, encode_entry
+from qmq.supervisor import JobKind
 from tests.support.waiting import eventually_async
 
 CREATED = {"qmq_createTime": "1700000000000"}
@@ -298,3 +299,16 @@ class ShiftedClock:
 def now_ms() -> int:
     """The wall clock."""
     return time.time_ns() // 1_000_000
+
+
+async def run_jobs(node: Node | Metaserver) -> None:
+    """Run each periodic job of a process once, without waiting for its period."""
+    supervisor = node.supervisor
+    before = {job.name: job.runs for job in supervisor.status() if job.kind is JobKind.PERIODIC}
+    for name in before:
+        supervisor.run_soon(name)
+
+    def has_run() -> bool:
+        return all(job.runs > before[job.name] and not job.running for job in supervisor.status() if job.name in before)
+
+    await eventually_async(has_run, 20, "every job ran")

@@ -14,7 +14,8 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from tests.support.processes import PROJECT, Process, System, free_port
+from tests.support.ports import free_port
+from tests.support.processes import PROJECT, Process, System
 from tests.support.services import Server
 from tests.support.waiting import PATIENCE
 

@@ -42,10 +42,14 @@ class MemoryFile:
         self._inode.pending.append((offset, data))
 
     def pread(self, size: int, offset: int) -> bytes:
+        self._disk.read(self._path, offset, size)
         return bytes(self._inode.content[offset : offset + size])
 
     def pread_cached(self, size: int, offset: int) -> bytes | None:
-        return self.pread(size, offset)
+        if not self._disk.is_cached(self._path, offset, size):
+            return None
+        self._disk.read(self._path, offset, size, waits=False)
+        return bytes(self._inode.content[offset : offset + size])
 
     def next_data(self, offset: int) -> int | None:
         content = self._inode.content
@@ -83,7 +87,9 @@ class MemoryDisk:
     """The shape of `qmq.log.disk.Disk`.
 
     `crash_at` ends the process at that mutation (counted from 0), a write half done. `fail` may return an OSError for a
-    mutation. `lies_about_sync` makes syncs do nothing (a deliberate breakage for the suite to find).
+    mutation, `fail_read` for a read of so many bytes at a place of a file. `lies_about_sync` makes syncs do nothing (a deliberate
+    breakage for the suite to find). `observe` is called with each mutation, and with each read
+    that would wait for a real disk.
     """
 
     def __init__(self) -> None:
@@ -95,6 +101,11 @@ class MemoryDisk:
         self.steps = 0
         self.crash_at: int | None = None
         self.fail: Callable[[str, str], OSError | None] | None = None
+        self.fail_read: Callable[[str, int, int], OSError | None] | None = None
+        self.observe: Callable[[str, str], None] | None = None
+        self.reads = 0
+        self.cold: set[str] = set()
+        self._cached: set[tuple[str, int]] = set()
         self.lies_about_sync = False
         self.capacity_bytes: int | None = None
 
@@ -102,6 +113,8 @@ class MemoryDisk:
         """One mutation is about to happen."""
         assert what in MUTATIONS
         number, self.steps = self.steps, self.steps + 1
+        if self.observe is not None:
+            self.observe(what, path)
         if self.crash_at is not None and number >= self.crash_at:
             if half is not None and number == self.crash_at:
                 half()
@@ -111,6 +124,28 @@ class MemoryDisk:
             if half is not None and what != "create":
                 half()
             raise error
+
+    def read(self, path: str, offset: int, size: int, *, waits: bool = True) -> None:
+        """Bytes are about to be read."""
+        self.reads += 1
+        if self.observe is not None and waits:
+            self.observe("read", path)
+        if path in self.cold:
+            self._cached.update((path, page) for page in range(offset // 4096, (offset + size - 1) // 4096 + 1))
+        error = self.fail_read(path, offset, size) if self.fail_read is not None else None
+        if error is not None:
+            raise error
+
+    def is_cached(self, path: str, offset: int, size: int) -> bool:
+        """Whether a read would not wait for the disk."""
+        if path not in self.cold:
+            return True
+        return all((path, page) in self._cached for page in range(offset // 4096, (offset + size - 1) // 4096 + 1))
+
+    def chill(self, folder: str) -> None:
+        """Drop the cached bytes of a folder's files: the next read of each page waits for the disk."""
+        self.cold = {path for path in self.names if path.startswith(folder)}
+        self._cached.clear()
 
     # --- Disk ------------------------------------------------------------------------------------------------------
 

@@ -2,9 +2,7 @@
 
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -12,23 +10,11 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 START_SECONDS = 60.0
-
-
-def free_port() -> int:
-    """A port nobody listens on, below those that the system gives to outgoing connections: nobody takes it meanwhile."""
-    for _ in range(1000):
-        port = random.randrange(10_000, 24_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no free port")
 
 
 def get_json(url: str, timeout: float = 20.0) -> Any:

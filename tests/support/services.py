@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit, urlunsplit
 
-from tests.support.processes import PROJECT, free_port
+from tests.support.ports import free_port
+from tests.support.processes import PROJECT
 from tests.support.waiting import eventually
 
 START_SECONDS = 30.0

@@ -616,6 +616,7 @@ class _Simulation:
         self._at(18.1 * HOUR_MS + 55, set_forward)
         self._at(9.9 * HOUR_MS + 55, set_back_broadcast)
         self._at(1.5 * HOUR_MS + 777, ensure)
+        self._at(16.2 * HOUR_MS + 42, ensure)  # made again; it never pulls, and retention overtakes it
         self._at(2.7 * HOUR_MS + 111, forget_idle)
         self._at(13.6 * HOUR_MS + 444, forget_busy)
         self._at(20.3 * HOUR_MS + 999, retain)

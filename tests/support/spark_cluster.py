@@ -12,7 +12,8 @@ from typing import Any
 import pyspark
 
 from spark_analytics.java import java_home
-from tests.support.processes import Process, free_port, get_json
+from tests.support.ports import free_port
+from tests.support.processes import Process, get_json
 from tests.support.waiting import eventually
 
 SPARK_HOME = Path(pyspark.__file__).parent

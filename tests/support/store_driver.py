@@ -9,8 +9,9 @@ import random
 from dataclasses import dataclass, field
 
 from broker_node.checkpointing import BrokerCheckpoints
-from broker_node.delivery import Delivery
-from broker_node.reader import read_messages
+from broker_node.delivery import Delivered, Delivery
+from broker_node.index_repair import DamagedEntries
+from broker_node.reader import read_and_repair
 from broker_node.recovery import CHECKPOINT_NAME, open_store
 from broker_node.store import MessageStore, StoreLimits
 from qmq.clock import ManualClock
@@ -19,6 +20,7 @@ from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
 from qmq.protocol.scan import scan_batch
 from tests.support.memory_disk import MemoryDisk
+from tests.support.promises import judging
 
 ROOT = "data"
 SUBJECTS = ("orders", "mail")
@@ -118,9 +120,19 @@ class StoreDriver:
         """Pull on; the answer counts at the next commit."""
         known = self.oracle.pulled.get((subject, consumer), {})
         last = max(known, default=-1)
-        answer = self.delivery.pull(PullRequest(subject, GROUP, consumer, limit, -1, last, 0, False))
+        answer = self._pulled(self.delivery, PullRequest(subject, GROUP, consumer, limit, -1, last, 0, False))
         ids = [decode_raw(raw)[0].message_id for raw in answer.raws]
         self._unpromised.append(("pull", (subject, consumer, answer.pull_begin, ids)))
+
+    @staticmethod
+    def _pulled(delivery: Delivery, request: PullRequest) -> Delivered:
+        """A pull's answer, after damaged index entries were made again."""
+        while True:
+            try:
+                return delivery.pull(request)
+            except DamagedEntries as damaged:
+                damaged.read(delivery.message_log)
+                damaged.finish()
 
     def ack(self, subject: str, consumer: str) -> None:
         """Ack some of what answered pulls gave."""
@@ -155,7 +167,8 @@ class StoreDriver:
                 subject, consumer, begin, ids = told
                 known = self.oracle.pulled.setdefault((str(subject), str(consumer)), {})
                 for sequence, message_id in enumerate(ids, begin):  # type: ignore[arg-type]
-                    assert known.get(sequence, message_id) == message_id, "a pull sequence changed its meaning"
+                    with judging():
+                        assert known.get(sequence, message_id) == message_id, "a pull sequence changed its meaning"
                     known[sequence] = message_id
             else:
                 subject, consumer, end = told
@@ -176,6 +189,7 @@ class StoreDriver:
 
     # --- judging ---------------------------------------------------------------------------------------------------
 
+    @judging()
     def check(self, disk: MemoryDisk, *, withheld_allowed: bool = False, rebuilt_allowed: bool = False) -> MessageStore:
         """Open what a crash left, and hold it to everything promised."""
         had_checkpoint = any(f"/checkpoint/{CHECKPOINT_NAME}.0" in path for path in disk.names)
@@ -202,9 +216,7 @@ class StoreDriver:
 
     def _read_all(self, store: MessageStore, name: str, begin: int, end: int, withheld_allowed: bool) -> dict[int, str]:
         found = {}
-        for sequence, raw in enumerate(
-            read_messages(store, store.subjects[name], begin, end, cached_only=False), begin
-        ):
+        for sequence, raw in enumerate(read_and_repair(store, store.subjects[name], begin, end), begin):
             if raw is None:
                 assert withheld_allowed, f"{name} {sequence} can't be read"
                 continue
@@ -226,7 +238,7 @@ class StoreDriver:
                 got.update(message_id for sequence, message_id in known.items() if sequence < tried)
                 last, again = -1, {}
                 while True:
-                    answer = delivery.pull(PullRequest(name, GROUP, consumer, 100, -1, last, 0, False))
+                    answer = self._pulled(delivery, PullRequest(name, GROUP, consumer, 100, -1, last, 0, False))
                     if not answer.raws:
                         break
                     ids = [decode_raw(raw)[0].message_id for raw in answer.raws]

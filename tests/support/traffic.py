@@ -11,6 +11,8 @@ from qmq.client.consumer import Consumer
 from qmq.client.producer import Producer
 from qmq.errors import QmqError
 from tests.support.processes import System
+from tests.support.promises import PromiseBroken
+from tests.support.waiting import eventually_async
 
 
 class Traffic:
@@ -118,6 +120,29 @@ class Traffic:
             (subject, group): self.acked[subject] - set(counts) for (subject, group), counts in self.received.items()
         }
         return {key: values for key, values in found.items() if values}
+
+    async def check_received(self, within_s: float = 30.0) -> None:
+        """Wait until every acknowledged message was received.
+
+        Raises:
+            PromiseBroken: Some were not, or messages were received that were never sent.
+        """
+        try:
+            await eventually_async(lambda: not self.missing(), within_s)
+        except AssertionError as error:
+            missing = {key: sorted(values) for key, values in self.missing().items()}
+            raise PromiseBroken(f"acknowledged and never received: {missing}") from error
+        if phantoms := self.phantoms():
+            raise PromiseBroken(f"received and never sent: {phantoms}")
+
+    def check_received_once(self) -> None:
+        """Check that no message was received twice.
+
+        Raises:
+            PromiseBroken: Some were.
+        """
+        if doubled := self.doubled():
+            raise PromiseBroken(f"received more than once: {doubled}")
 
     def doubled(self) -> dict[tuple[str, str], list[str]]:
         """Received more than once."""

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -11,38 +10,27 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from tests.support.ports import free_ports
 from tests.support.processes import PROJECT
 from tests.support.waiting import eventually
 
 PORTS = 10
+"""That it takes, in a row."""
 START_SECONDS = 60.0
 STOP_SECONDS = 40.0
 ANSWER_SECONDS = 30.0
 
 
-def port_base() -> int:
-    """The first of so many free ports in a row as a system takes."""
-    for base in range(24000, 30000, 10):
-        try:
-            for port in range(base, base + PORTS):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return base
-    raise AssertionError(f"no {PORTS} free ports in a row")
-
-
 class Up:
     """`manage.py up` as `make up` starts it; `environment` is added to ours."""
 
-    def __init__(self, folder: Path, base: int, **environment: str) -> None:
-        self.base = base
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self.base = free_ports(PORTS)
         self.data_dir = folder / "data"
         self.environment = {**os.environ, **environment}
         self._log = folder / "up.log"
         self.command = [
-            sys.executable, "manage.py", "up", "--data-dir", str(self.data_dir), "--port-base", str(base),
+            sys.executable, "manage.py", "up", "--data-dir", str(self.data_dir), "--port-base", str(self.base),
         ]  # fmt: skip
         self.process: subprocess.Popen[bytes] | None = None
 

@@ -3,7 +3,8 @@
 Starts a server of its own, gives the command QMQ_DATABASE_URL, stops the server, and says how long each took. Without names:
 the servers QMQ_TEST_DATABASES names, which have to be there; when it is not set, those that are installed. SQLite is no
 server: the run without this wrapper is on it. The exit code is that of the first command that failed, or 1 when a server is
-missing that has to be there. With --may-be-empty a pytest that found no test counts as passed.
+missing that has to be there. With --may-be-empty a pytest that found no test counts as passed. With --may-be-missing a server that
+is not installed is skipped although it was named.
 """
 
 import argparse
@@ -99,6 +100,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="with_database", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(DATABASES[1:])}")
     parser.add_argument("--may-be-empty", action="store_true", help="a pytest that found no test has passed")
+    parser.add_argument("--may-be-missing", action="store_true", help="a named server may be missing")
     arguments = parser.parse_args(argv[:at])
     if not command:
         parser.error("the command is missing: NAME -- COMMAND")
@@ -109,6 +111,7 @@ def main(argv: list[str]) -> int:
         names, is_required = chosen_databases(arguments.names)
     except ValueError as error:
         parser.error(str(error))
+    is_required = is_required and not arguments.may_be_missing
     before = signal.signal(signal.SIGTERM, _on_terminate)
     outcomes = []
     try:

@@ -61,6 +61,14 @@ BUILTIN: dict[str, dict[str, Any]] = {
         "window_seconds": 600,
         "severity": Severity.WARNING,
     },
+    "duplicate_ids": {
+        "name": "Processes that share a consumer ID",
+        "kind": Kind.DUPLICATE_IDS,
+        "threshold": 0.0,
+        "for_seconds": 120,
+        "clear_for_seconds": 60,
+        "severity": Severity.WARNING,
+    },
     "lateness": {
         "name": "Delayed messages more than 5 seconds late",
         "kind": Kind.LATENESS,

@@ -9,6 +9,7 @@ from console.analytics.models.lag import Lag
 from console.analytics.models.latencies import Latency, LatencyKind
 from console.analytics.models.rates import GroupRates, SubjectRates
 from console.analytics.models.runs import DEMO_JOB, AnalyticsRun, RunState, TableState
+from console.analytics.models.scores import ForecastScore, Scored
 from console.analytics.models.skew import ConsumerShare, GroupSkew
 from console.analytics.models.summary import Summary
 
@@ -22,6 +23,7 @@ __all__ = [
     "DrainForecast",
     "Failure",
     "FailureKind",
+    "ForecastScore",
     "GroupRates",
     "GroupSkew",
     "Lag",
@@ -30,6 +32,7 @@ __all__ = [
     "Metric",
     "Outlook",
     "RunState",
+    "Scored",
     "SubjectRates",
     "Summary",
     "TableState",

@@ -30,6 +30,12 @@ class AnalyticsRun(models.Model):
     """Names of the summary tables it has filled."""
     rows_read = models.BigIntegerField(null=True)
     rows_written = models.BigIntegerField(null=True)
+    missing = models.JSONField(default=list)
+    """Names of the broker groups that could not be read: their rows are missing."""
+    late_rows = models.BigIntegerField(null=True)
+    """Rows read that came after their steps may have been published; null where the run reads no nodes."""
+    holes = models.BigIntegerField(null=True)
+    """Stretches that nodes had deleted before they were read; null where the run reads no nodes."""
     error = models.TextField(blank=True)
     started_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True)

@@ -1355,6 +1355,7 @@ export interface components {
          * @description * `lag` - lag
          *     * `time_lag` - time_lag
          *     * `dead_letters` - dead_letters
+         *     * `duplicate_ids` - duplicate_ids
          *     * `group_state` - group_state
          *     * `disk` - disk
          *     * `lateness` - lateness
@@ -1362,7 +1363,7 @@ export interface components {
          *     * `unknown` - unknown
          * @enum {string}
          */
-        AlertKind: "lag" | "time_lag" | "dead_letters" | "group_state" | "disk" | "lateness" | "loop_late" | "unknown";
+        AlertKind: "lag" | "time_lag" | "dead_letters" | "duplicate_ids" | "group_state" | "disk" | "lateness" | "loop_late" | "unknown";
         /** @description An alert. */
         AlertRow: {
             id: string;
@@ -1825,6 +1826,8 @@ export interface components {
             broker_group: string;
             consumer_id: string;
             address: string | null;
+            /** @description connections of several processes that use this consumer ID at the same time; empty: one process */
+            duplicate_addresses: string[];
             online: boolean;
             /** Format: double */
             last_seen_seconds: number | null;
@@ -2947,6 +2950,8 @@ export interface components {
             finished_at: string | null;
             /** Format: date-time */
             watermark_at: string | null;
+            /** @description broker groups whose rows are missing in what it published */
+            missing: string[];
         };
         /** @description One run of an analytics job. */
         RunRow: {
@@ -2966,6 +2971,12 @@ export interface components {
             tables: string[];
             rows_read: string | null;
             rows_written: string | null;
+            /** @description broker groups that could not be read: their rows are missing in what the run published */
+            missing: string[];
+            /** @description rows read that came after their steps were published: these are computed again */
+            late_rows: string | null;
+            /** @description stretches that nodes had deleted before they were read */
+            holes: string | null;
             error: string;
             /** Format: date-time */
             started_at: string;
@@ -2987,6 +2998,39 @@ export interface components {
          * @enum {string}
          */
         ScopesEnum: "read" | "messages" | "operate" | "admin";
+        /** @description How forecasts or anomaly flags of the last days turned out. */
+        ScoreRow: {
+            /**
+             * @description drain_forecasts, disk_forecasts: forecasts that came due, held where the truth lay in the interval; anomalies: values compared, held where they were not flagged; anomaly_flags: flags, held where the next hour was flagged as well
+             *
+             *     * `drain_forecasts` - drain_forecasts
+             *     * `disk_forecasts` - disk_forecasts
+             *     * `anomalies` - anomalies
+             *     * `anomaly_flags` - anomaly_flags
+             */
+            scored: components["schemas"]["ScoredEnum"];
+            days: number;
+            cases_count: number;
+            held_count: number;
+            /**
+             * Format: double
+             * @description null: not yet verified, there are too few cases
+             */
+            held_ratio: number | null;
+            /**
+             * Format: double
+             * @description the share that should hold; null: no target
+             */
+            target_ratio: number | null;
+        };
+        /**
+         * @description * `drain_forecasts` - drain_forecasts
+         *     * `disk_forecasts` - disk_forecasts
+         *     * `anomalies` - anomalies
+         *     * `anomaly_flags` - anomaly_flags
+         * @enum {string}
+         */
+        ScoredEnum: "drain_forecasts" | "disk_forecasts" | "anomalies" | "anomaly_flags";
         /** @description Which letters: those named, or all. */
         SelectionRequest: {
             /** @description by broker group */
@@ -3139,6 +3183,14 @@ export interface components {
             kept_since: string;
             /** @description that made these rows, and the last that filled the table; newest first */
             runs: components["schemas"]["RunOfRows"][];
+            /** @description broker groups that could not be read when these runs were made */
+            missing: string[];
+            /** @description stretches that nodes had deleted before they were read, found from from_at to to_at */
+            holes: number;
+            /** @description rows that came after their steps were published, found from from_at to to_at; they are computed again */
+            late_rows: number;
+            /** @description how forecasts or flags of this table turned out; empty: it has none */
+            scores: components["schemas"]["ScoreRow"][];
             /** @description `at` (the step's beginning), `run`, and the table's columns; null is what could not be measured */
             results: {
                 [key: string]: unknown;
@@ -4029,13 +4081,14 @@ export interface operations {
                  * @description * `lag` - lag
                  *     * `time_lag` - time_lag
                  *     * `dead_letters` - dead_letters
+                 *     * `duplicate_ids` - duplicate_ids
                  *     * `group_state` - group_state
                  *     * `disk` - disk
                  *     * `lateness` - lateness
                  *     * `loop_late` - loop_late
                  *     * `unknown` - unknown
                  */
-                kind?: "dead_letters" | "disk" | "group_state" | "lag" | "lateness" | "loop_late" | "time_lag" | "unknown";
+                kind?: "dead_letters" | "disk" | "duplicate_ids" | "group_state" | "lag" | "lateness" | "loop_late" | "time_lag" | "unknown";
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
                 /** @description One or more of name, kind, owner, is_enabled, created_at, updated_at, with '-' for descending. Null counts as the greatest. */
@@ -4602,13 +4655,14 @@ export interface operations {
                  * @description * `lag` - lag
                  *     * `time_lag` - time_lag
                  *     * `dead_letters` - dead_letters
+                 *     * `duplicate_ids` - duplicate_ids
                  *     * `group_state` - group_state
                  *     * `disk` - disk
                  *     * `lateness` - lateness
                  *     * `loop_late` - loop_late
                  *     * `unknown` - unknown
                  */
-                kind?: "dead_letters" | "disk" | "group_state" | "lag" | "lateness" | "loop_late" | "time_lag" | "unknown";
+                kind?: "dead_letters" | "disk" | "duplicate_ids" | "group_state" | "lag" | "lateness" | "loop_late" | "time_lag" | "unknown";
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
                 /** @description One or more of since, place, rule, target, owner, state, value, fired_at, resolved_at, with '-' for descending. Null counts as the greatest. */
@@ -5185,6 +5239,8 @@ export interface operations {
                 ordering?: string;
                 /** @description only rows that this run made; where the table has it */
                 run?: string;
+                /** @description exactly this; where the table has it */
+                scored?: string;
                 /** @description auto: the finest that is kept so long and has 1000 points or fewer in the range. */
                 step?: "auto" | "day" | "hour" | "minute" | "ten_minutes";
                 /** @description exactly this; where the table has it */
@@ -5196,7 +5252,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                table: "anomalies" | "consumer_shares" | "delayed_load" | "disk_forecasts" | "drain_forecasts" | "failures" | "group_rates" | "group_skew" | "lag" | "latencies" | "subject_rates" | "team_capacity";
+                table: "anomalies" | "consumer_shares" | "delayed_load" | "disk_forecasts" | "drain_forecasts" | "failures" | "forecast_scores" | "group_rates" | "group_skew" | "lag" | "latencies" | "subject_rates" | "team_capacity";
             };
             cookie?: never;
         };

@@ -119,10 +119,6 @@ def test_past_the_limit_header_and_last_line_say_so_and_the_rest_can_be_had(
     assert len(rows_of(whole)) == 1 + 5
 
 
-def test_the_limit_by_default_is_100_000_rows() -> None:
-    assert SubjectsView.download_rows_max == downloads.ROWS_MAX == 100_000
-
-
 def test_what_takes_too_long_says_so(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(downloads, "SECONDS_MAX", -1.0)
     monkeypatch.setattr(SubjectsView, "download_page_rows", 2)

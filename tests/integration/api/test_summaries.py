@@ -10,6 +10,7 @@ from rest_framework.test import APIClient
 from console.accounts.roles import Role, Scope
 from console.analytics import services
 from console.analytics.models import AnalyticsRun
+from console.analytics.rows import Window
 from console.analytics.steps import POINTS_MAX, Step
 from console.analytics.tables import TABLES
 from metaserver.services import subjects, teams
@@ -110,6 +111,58 @@ def test_rows_come_with_the_runs_that_made_them(viewer: APIClient) -> None:
     assert body["as_of"] == text(NOW).replace(".000", "")
     assert (body["step"], body["step_seconds"], body["to_at"]) == ("minute", 60, text(NOW))
     assert body["from_at"] == text(NOW - timedelta(days=1))
+
+
+def test_rows_say_what_is_missing_in_them(viewer: APIClient) -> None:
+    run = services.start_run("lag", from_at=NOW - HOUR, to_at=NOW)
+    services.publish(run, "lag", [lag_row(ms(NOW) - 60_000)], step=Step.MINUTE)
+    services.finish_run(run, watermark_at=NOW, missing=["g2"])
+    read = services.start_run("ingest")
+    services.finish_run(read, late_rows=70, holes=3)
+    found = asked(viewer, to=text(NOW + 2 * HOUR), **{"from": text(NOW - HOUR)})
+    assert found["missing"] == found["runs"][0]["missing"] == ["g2"]
+    late = AnalyticsRun.objects.filter(pk=read.pk)
+    late.update(finished_at=NOW)
+    found = asked(viewer, to=text(NOW + HOUR), **{"from": text(NOW - HOUR)})
+    assert (found["holes"], found["late_rows"], found["scores"]) == (3, 70, [])
+    late.update(finished_at=NOW - 2 * HOUR)
+    found = asked(viewer, to=text(NOW + HOUR), **{"from": text(NOW - HOUR)})
+    assert (found["holes"], found["late_rows"]) == (0, 0)
+    (row,) = asked(viewer, "/api/v1/analytics/runs/?job=ingest")["results"]
+    assert (row["late_rows"], row["holes"], row["missing"]) == ("70", "3", [])
+
+
+def test_forecasts_say_how_often_they_held(viewer: APIClient) -> None:
+    path = "/api/v1/analytics/tables/drain_forecasts/"
+    today_ms = ms(timezone.now()) // Step.DAY.ms * Step.DAY.ms
+
+    def score(days_ago: int, cases: int, held: int, scored: str = "drain_forecasts") -> dict[str, Any]:
+        counts = {"cases_count": cases, "held_count": held, "target_ratio": 0.8}
+        return {"at_ms": today_ms - days_ago * Step.DAY.ms, "scored": scored, **counts}
+
+    def publish(*rows: dict[str, Any]) -> None:
+        run = services.start_run("scores")
+        window = Window(today_ms - 100 * Step.DAY.ms, today_ms + Step.DAY.ms)
+        services.publish(run, "forecast_scores", rows, step=Step.HOUR, window=window)
+        services.finish_run(run)
+
+    (found,) = asked(viewer, path)["scores"]
+    assert (found["cases_count"], found["held_ratio"]) == (0, None)
+    publish(score(1, 20, 10), score(40, 500, 0))
+    (found,) = asked(viewer, path)["scores"]
+    assert (found["cases_count"], found["held_ratio"]) == (20, None), "too few cases verify nothing"
+    publish(score(1, 20, 10), score(2, 80, 51), score(40, 500, 0), score(1, 9, 9, "disk_forecasts"))
+    (found,) = asked(viewer, path)["scores"]
+    assert found == {
+        "scored": "drain_forecasts",
+        "days": 30,
+        "cases_count": 100,
+        "held_count": 61,
+        "held_ratio": 0.61,
+        "target_ratio": 0.8,
+    }
+    found = asked(viewer, "/api/v1/analytics/tables/anomalies/")["scores"]
+    assert [one["scored"] for one in found] == ["anomalies", "anomaly_flags"]
 
 
 def test_made_up_rows_say_so(viewer: APIClient) -> None:

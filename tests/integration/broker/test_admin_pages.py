@@ -13,11 +13,12 @@ import pytest
 from broker_node import addresses, group_pages, search, trace
 from broker_node.broker import Broker
 from broker_node.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY_BYTES
+from broker_node.retry import Moved
 from qmq.client.nodes import NodeAdmin, NodeRefused
 from qmq.clock import ManualClock
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.messages import Message
-from tests.support.in_process import Client, connected, message, running_broker
+from tests.support.in_process import Client, connected, message, run_jobs, running_broker
 from tests.support.waiting import eventually_async, within
 
 START_MS = 1_700_000_000_000
@@ -405,7 +406,7 @@ async def test_what_the_broker_settles_is_retried_in_a_trace_though_its_copy_is_
         await client.begin()
         await client.send(*(message(n) for n in range(3)))
         await client.pull(limit=3)
-        monkeypatch.setattr("broker_node.delivery.move_to_retry", lambda *_: 0)
+        monkeypatch.setattr("broker_node.settlement.move_to_retry", lambda *_, **__: Moved(runs_done=1))
         await client.ack(1, 1)
         states = [await group_trace(admin, n) for n in range(3)]
         assert [group["state"] for group in states] == ["retried", "acked", "in_flight"]
@@ -448,7 +449,7 @@ async def test_a_message_that_retention_took_is_expired_for_who_never_pulled_it(
         await client.ack(0, 0)
         clock.advance(2 * 3600)
         await client.send(message(7777))
-        broker._tick()
+        await run_jobs(broker)
         page = await admin.trace("orders", 0)
         assert page["message"] is None
         assert {group["group"]: group["state"] for group in page["groups"]} == {"g": "acked", "late": "expired"}
@@ -736,8 +737,8 @@ async def test_changes_are_json_posts_only(tmp_path: Path) -> None:
 )
 async def test_odd_names_reach_their_pages(tmp_path: Path, subject: str, group: str) -> None:
     async with asked(tmp_path) as (_, client, admin):
-        await client.begin(subject, group)
         await client.send(message(0, subject))
+        await client.begin(subject, group)
         assert sequences(await admin.messages(subject)) == [0]
         assert sequences(await admin.search(subject, properties={"number": "0"})) == [0]
         assert (await admin.group(subject, group))["group"] == group

@@ -43,6 +43,28 @@ async def test_unknown_commands_versions_and_bodies_get_their_answers(
         assert SECRET not in caplog.text
 
 
+async def test_a_client_that_repeats_a_bad_request_is_logged_with_a_back_off(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock()
+    async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
+
+        async def repeat(count: int) -> list[str]:
+            caplog.clear()
+            for _ in range(count):
+                await client.raw(77, b"x")
+            return [line for line in caplog.messages if "command 77" in line]
+
+        (line,) = await repeat(100)
+        assert "unknown_command" in line
+        await client.raw(Command.ACK_REQUEST, b"\x00")
+        assert "undecodable" in caplog.text, "another reason has a line of its own"
+        clock.advance(11)
+        (line,) = await repeat(100)
+        assert "99 more of this host" in line
+        assert broker.handlers.counters.bad_requests["unknown_command"] == 200
+
+
 async def test_pulls_that_can_not_be_served_are_answered_late_with_nothing(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         loop = asyncio.get_running_loop()
@@ -56,7 +78,17 @@ async def test_pulls_that_can_not_be_served_are_answered_late_with_nothing(tmp_p
             began = loop.time()
             assert (await client.raw(Command.PULL_MESSAGE, request)).code == ResponseCode.NO_MESSAGE
             assert loop.time() - began > 0.5, "trap T4: an answer at once makes the client ask again at once"
-        assert broker.handlers.counters.bad_requests["illegal_name"] == 3
+        assert broker.handlers.counters.bad_requests == {"illegal_name": 3, "illegal_pull": 1}
+
+
+async def test_a_pull_that_can_not_be_decoded_is_an_error_and_answered_late(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        whole = PullRequest("orders", "g", "c", 1, -1, -1, 5000, False).encode(9)
+        assert (await client.raw(Command.PULL_MESSAGE, whole[:-1])).code == ResponseCode.BROKER_ERROR
+        assert loop.time() - began > 0.5, "trap T4: 51 at once makes the client ask again at once as well"
+        assert broker.handlers.counters.bad_requests == {"undecodable": 1}
 
 
 async def test_messages_that_would_poison_consumers_are_refused_alone(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from qmq.clock import ManualClock
 from qmq.protocol.codes import Command, ConsumeFrom, ResponseCode
 from qmq.protocol.commands import ConsumeManageRequest, TagFilter
 from qmq.protocol.extensions import LeaveGroupRequest
-from tests.support.in_process import connected, message, running_broker
+from tests.support.in_process import connected, message, run_jobs, running_broker
 from tests.support.waiting import eventually_async, promised, within
 
 
@@ -76,10 +76,10 @@ async def test_a_consumer_that_falls_silent_gives_its_messages_to_the_others(tmp
         await client.ack(0, 0, consumer="gone")
         clock.advance(170)
         await client.pull(consumer="alive")
-        broker._tick()
+        await run_jobs(broker)
         assert await client.pull("%RETRY%orders%g", consumer="alive") == (-1, [])
         clock.advance(20)
-        broker._tick()
+        await run_jobs(broker)
         assert (await client.pull("%RETRY%orders%g", consumer="alive", timeout_ms=20_000))[1] == ids(1)
         # It was only slow: its late ack finds its own message done, and confirms nobody else's.
         assert await client.ack(1, 1, consumer="gone") == ResponseCode.SUCCESS
@@ -95,7 +95,7 @@ async def test_numbers_a_consumer_may_still_ack_are_not_given_out_again(tmp_path
         await client.pull()
         await client.ack(0, 1)
         clock.advance(2 * 3600)
-        broker._tick()
+        await run_jobs(broker)
         await client.send(message(2), message(3))
         begin, got = await client.pull(last=1)
         assert (begin, got) == (2, ids(2, 3))
@@ -219,7 +219,7 @@ async def test_retention_deletes_whole_segments_and_a_group_left_behind_is_told(
                 await broker.checkpoints.finish()
         clock.advance(2 * 3600)
         await client.send(message(7777))
-        broker._tick()
+        await run_jobs(broker)
         assert broker.store.log.begin >= 2 << 20
         begin, got = await client.pull(limit=500)
         assert begin == 0

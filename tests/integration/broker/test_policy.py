@@ -20,7 +20,7 @@ from qmq.daemon.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_po
 from qmq.log.index import DenseIndex
 from qmq.protocol.codes import BrokerGroupState, ResponseCode, SendResult
 from qmq.protocol.commands import SendFailure
-from tests.support.in_process import Client, connected, message, running_broker, small_system
+from tests.support.in_process import Client, connected, message, run_jobs, running_broker, small_system
 from tests.support.waiting import eventually_async, within
 
 
@@ -230,7 +230,7 @@ async def test_a_paused_consumer_that_pulls_keeps_what_it_holds(tmp_path: Path) 
         for _ in range(3):
             clock.advance(170)
             assert await client.pull(consumer="still", last=0) == (-1, [])
-            broker._tick()
+            await run_jobs(broker)
         held = {
             c.consumer_id: c.log.in_flight
             for c in broker.store.subjects["orders"].groups["g"].progress.consumers.values()
@@ -298,7 +298,7 @@ async def test_a_subject_keeps_its_messages_shorter_than_the_node(tmp_path: Path
         await enforce(
             broker, rules(orders=SubjectPolicy(retention_hours=1.25), other=SubjectPolicy(retention_hours=100))
         )
-        broker._tick()
+        await run_jobs(broker)
         # Stored 2, 1.5, 1 and 0.5 hours ago.
         assert await stored(client, "orders", "a") == ["m2", "m3"]
         assert await stored(client, "other", "a") == ["m0", "m1", "m2", "m3"]
@@ -309,10 +309,10 @@ async def test_a_subject_keeps_its_messages_shorter_than_the_node(tmp_path: Path
     async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
         assert await stored(client, "orders", "b") == ["m2", "m3"]
         clock.advance(1800)
-        broker._tick()
+        await run_jobs(broker)
         assert await stored(client, "orders", "c") == ["m3"]
         clock.advance(7200)
-        broker._tick()
+        await run_jobs(broker)
         assert await stored(client, "orders", "d") == []
         await client.send(message(4))
         assert await stored(client, "orders", "e") == ["m4"]
@@ -331,7 +331,7 @@ async def test_nothing_young_is_dropped_though_the_wall_clock_went_back(tmp_path
         await client.send(message(2))
         clock.step_wall(7200_000)
         await enforce(broker, rules(orders=SubjectPolicy(retention_hours=1)))
-        broker._tick()
+        await run_jobs(broker)
         # The last one claims to be old, but stands behind a young one.
         assert await stored(client, "orders", "a") == ["m1", "m2"]
 
@@ -349,7 +349,7 @@ async def test_a_tick_drops_no_more_than_its_limit_and_a_start_all(
         await client.send(message(999, "a"))
         await enforce(broker, NodePolicy.of({name: SubjectPolicy(retention_hours=1) for name in "abc"}))
         for expected in (100, 200, 300):
-            broker._tick()
+            await run_jobs(broker)
             assert broker.subject_retention.dropped == expected
     async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
         assert [broker.store.subjects[name].begin for name in "abc"] == [150, 150, 150]
@@ -367,7 +367,7 @@ async def test_a_tick_looks_at_so_many_subjects_and_at_all_in_turn(
         clock.advance(7200)
         await enforce(broker, NodePolicy.of({name: SubjectPolicy(retention_hours=1) for name in "abcde"}))
         for expected in (2, 4, 5):
-            broker._tick()
+            await run_jobs(broker)
             assert broker.subject_retention.dropped == expected
 
 
@@ -384,7 +384,7 @@ async def test_index_files_go_only_when_no_checkpoint_needs_them(
         saved = broker.checkpoints.saved
         await client.send(message(number))
         clock.advance(61)
-        broker._tick()
+        await run_jobs(broker)
         await eventually_async(lambda: broker.checkpoints.saved == saved + 1)
 
     async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
@@ -394,7 +394,7 @@ async def test_index_files_go_only_when_no_checkpoint_needs_them(
         clock.advance(7200)
         await client.send(message(46))
         await enforce(broker, rules(orders=SubjectPolicy(retention_hours=1)))
-        broker._tick()
+        await run_jobs(broker)
         assert broker.store.subjects["orders"].begin == 46
         # Were it to end here, its checkpoint would still find every entry that it counts on.
         (tmp_path / "copy").mkdir()
@@ -405,7 +405,7 @@ async def test_index_files_go_only_when_no_checkpoint_needs_them(
         for number in (47, 48, 49):
             assert files(broker) == 5
             await checkpoint(broker, client, number)
-        broker._tick()
+        await run_jobs(broker)
         assert files(broker) == 1
         assert await stored(client, "orders", "g") == ["m46", "m47", "m48", "m49"]
 
@@ -419,7 +419,7 @@ async def test_a_damaged_index_entry_is_made_again_before_its_age_is_judged(tmp_
         index = broker.store.subjects["orders"].consume_log.index
         index.repair(1, bytes(32))
         await enforce(broker, rules(orders=SubjectPolicy(retention_hours=1)))
-        broker._tick()
+        await run_jobs(broker)
         assert await stored(client, "orders", "a") == ["m1", "m2"]
 
 
@@ -466,3 +466,33 @@ async def test_a_restart_goes_on_with_the_kept_policy_and_without_a_damaged_one(
         await enforce(broker, policy)
     async with running_broker(tmp_path) as broker:
         assert broker.policy == policy
+
+
+async def test_a_subject_whose_retention_fails_is_reported_and_the_others_are_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
+        for name in ("a", "b"):
+            await client.send(message(1, name))
+        clock.advance(7200)
+        await enforce(broker, NodePolicy.of({name: SubjectPolicy(retention_hours=1) for name in "ab"}))
+
+        index = broker.store.subjects["a"].consume_log.index
+        read = DenseIndex.read
+
+        def unreadable(this: DenseIndex, begin: int, end: int) -> bytes:
+            if this is index:
+                raise OSError(5, "Input/output error")
+            return read(this, begin, end)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(DenseIndex, "read", unreadable)
+            await run_jobs(broker)
+            assert [broker.store.subjects[name].begin for name in "ab"] == [0, 1]
+            failing = broker.supervisor.failing()
+            assert list(failing) == ["subject_retention"]
+            assert "subject a: its retention stops at sequence 0: [Errno 5]" in failing["subject_retention"]
+        await run_jobs(broker)
+        assert broker.supervisor.failing() == {}
+        assert broker.store.subjects["a"].begin == 1

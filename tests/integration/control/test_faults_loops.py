@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.faults import FULL, figure, kill_family, live, load, running_plane, until
+from tests.support.faults import figure, kill_family, live, load, running_plane, until
 from tests.support.services import RedisServer
 from tests.support.waiting import eventually_async
 from tests.support.whole import in_whole_fault_runs
@@ -102,7 +102,7 @@ async def test_f31_somebody_is_told_within_30_s_that_worker_and_beat_are_dead(
 
 @in_whole_fault_runs
 async def test_f31_two_beats_and_many_workers_decide_everything_once(tmp_path: Path, redis_server: RedisServer) -> None:
-    with running_plane(tmp_path, redis_server.url, workers=8 if FULL else 3, beats=2) as plane:
+    with running_plane(tmp_path, redis_server.url, workers=8, beats=2) as plane:
         async with load(plane, *SUBJECTS, per_second=5):
             before = {row["name"]: row for row in plane.get("/tasks/")["results"]}
             began = time.monotonic()

@@ -9,7 +9,6 @@ import pytest
 
 from tests.support.control import ControlPlane
 from tests.support.faults import (
-    FULL,
     Api,
     States,
     during,
@@ -26,7 +25,7 @@ from tests.support.services import RedisServer
 from tests.support.whole import in_whole_fault_runs
 
 PAUSE_SECONDS = 12.0
-NO_METASERVER_SECONDS = 30.0 if FULL else 12.0
+NO_METASERVER_SECONDS = 30.0
 EXPIRY_SECONDS = 6.0
 """metaserver.directory: silence after which a group is offline, and the grace after a pause of the metaserver's own."""
 

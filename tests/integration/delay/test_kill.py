@@ -14,7 +14,9 @@ from qmq.errors import QmqError
 from qmq.net.caller import Caller
 from qmq.protocol.delayed import DelayedTarget, Operation, Outcome
 from tests.support.in_process import Client, SmallSystem, delayed, now_ms, small_system
-from tests.support.processes import Process, free_port
+from tests.support.ports import free_port
+from tests.support.processes import Process
+from tests.support.promises import judging
 from tests.support.waiting import eventually_async, in_time, with_lead
 
 FULL = os.environ.get("QMQ_FAULTS") == "full"
@@ -50,9 +52,8 @@ async def client_of(port: int) -> AsyncIterator[Client]:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_twenty_kills_lose_nothing_deliver_nothing_early_and_nothing_cancelled(tmp_path: Path) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    rng = random.Random(seed)
+    # The same pauses in each run; what the delay node is doing when they end depends on the machine.
+    rng = random.Random(KILLS)
     dues: dict[str, int] = {}
     acknowledged: set[str] = set()
     cancelled: dict[str, Outcome] = {}
@@ -141,7 +142,10 @@ async def test_twenty_kills_lose_nothing_deliver_nothing_early_and_nothing_cance
             stop.set()
             await asyncio.gather(*tasks)
             expected = acknowledged - gone() - (asked - cancelled.keys())
-            await eventually_async(lambda: expected <= set(system.counts("orders")), 30, "everything acknowledged came")
+            with judging():
+                await eventually_async(
+                    lambda: expected <= set(system.counts("orders")), 30, "everything acknowledged came"
+                )
             async with client_of(port) as client:
                 left = [m for m in expected if "pending" in [i.state for i in (await client.find(m)).items]][:5]
             assert not left
@@ -149,11 +153,12 @@ async def test_twenty_kills_lose_nothing_deliver_nothing_early_and_nothing_cance
             stop.set()
             process.stop()
         counts = system.counts("orders")
-        assert not early, f"seed {seed}: {len(early)} messages came early"
-        wrong = sorted(m for m in gone() if counts[m])
-        assert not wrong, f"seed {seed}: cancelled and delivered: {wrong[:5]}"
-        again = {m: (n, counts[m]) for m, n in recorded.items() if counts[m] != n}
-        assert not again, f"seed {seed}: recorded as delivered, and sent again: {list(again.items())[:5]}"
+        with judging():
+            assert not early, f"{len(early)} messages came early"
+            wrong = sorted(m for m in gone() if counts[m])
+            assert not wrong, f"cancelled and delivered: {wrong[:5]}"
+            again = {m: (n, counts[m]) for m, n in recorded.items() if counts[m] != n}
+            assert not again, f"recorded as delivered, and sent again: {list(again.items())[:5]}"
         doubled = sum(count > 1 for count in counts.values())
         print(f"{len(acknowledged)} acknowledged, {len(gone())} cancelled, {doubled} delivered more than once")
 

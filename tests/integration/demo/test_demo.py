@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.support.console_system import ConsoleSystem, console_system
-from tests.support.processes import PROJECT, free_port
+from tests.support.ports import free_port
+from tests.support.processes import PROJECT
 from tests.support.services import Server
 from tests.support.waiting import ASK_SECONDS, eventually
 from tests.support.whole import in_whole_story_runs

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import server_for_tests
 from tests.support.live import LiveSystem
-from tests.support.services import RedisServer, Server, ServerMissing, named_databases, running
+from tests.support.services import RedisServer, Server, named_databases
 
 ACCOUNTS = {
     "viewer": "viewer",
@@ -23,13 +24,7 @@ ACCOUNTS = {
 @pytest.fixture(scope="session")
 def live_redis() -> Iterator[Server]:
     """A Redis of these tests' own: some flush it."""
-    try:
-        with running(RedisServer) as server:
-            yield server
-    except ServerMissing as error:
-        if named_databases():
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+    yield from server_for_tests(RedisServer, is_required=bool(named_databases()))
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from console.live.metadata import Metadata
 from console.live.state import NodePlace
 from console.nodes import PAGES_MAX, NodeAsker
 from qmq.clock import ManualClock
-from tests.support.processes import free_port
+from tests.support.ports import free_port
 from tests.support.waiting import promised
 from tests.unit.console.live.test_state import subject_stats
 

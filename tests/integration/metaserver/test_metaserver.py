@@ -301,13 +301,13 @@ async def test_a_stop_during_a_reload_is_no_error(tmp_path: Path) -> None:
     async with running(tmp_path, ManualClock(), repository) as metaserver:
         repository.is_asked.clear()
         repository.may_answer.clear()
-        reload = asyncio.ensure_future(metaserver.reload())
+        metaserver.supervisor.run_soon("reload")
         await eventually_async(repository.is_asked.is_set)
         closing = asyncio.ensure_future(metaserver.close())
         await eventually_async(lambda: metaserver.tcp.is_closing)
         repository.may_answer.set()
         await closing
-        await reload
+        assert metaserver.supervisor.failing() == {}
 
 
 async def test_a_route_that_another_metaserver_stored_first_holds(tmp_path: Path) -> None:

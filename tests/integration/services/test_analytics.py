@@ -380,3 +380,24 @@ def test_queries_of_pages_are_answered_by_an_index(short_demo: None) -> None:
         plan = asked.explain()
         assert "USING INDEX" in plan, plan
         assert "SCAN" not in plan, plan
+
+
+# --- due again -------------------------------------------------------------------------------------------------------
+
+
+def test_tables_are_due_again_from_a_moment_on_and_those_that_end_before_it_stay() -> None:
+    for job, hours in (("lag", 5), ("subject_rates", 2)):
+        run = started(job, hours)
+        services.publish(run, job, [], step=Step.MINUTE)
+        services.finish_run(run, watermark_at=BEGIN + hours * HOUR, missing=["g2"], late_rows=7, holes=1)
+        run.refresh_from_db()
+        assert (run.missing, run.late_rows, run.holes) == (["g2"], 7, 1)
+    services.make_due(("lag", "subject_rates", "latencies"), BEGIN + 3 * HOUR)
+    ends = dict(TableState.objects.values_list("table", "watermark_at"))
+    assert ends == {"lag": BEGIN + 3 * HOUR, "subject_rates": BEGIN + 2 * HOUR}
+
+
+def test_made_up_rows_are_not_due_again() -> None:
+    run = publish_demo([Traffic("orders", ("billing",))], [("g1", "g1-a")], now=BEGIN + 24 * HOUR)
+    services.make_due(tuple(TABLES), BEGIN)
+    assert set(TableState.objects.values_list("watermark_at", flat=True)) == {run.watermark_at}

@@ -148,8 +148,10 @@ def test_its_turn_is_kept_while_they_run_and_soon_over_when_nobody_keeps_it(
         assert calling.result().startswith("stopped with its worker")
 
 
-def test_the_command_hands_on_what_it_is_given() -> None:
-    call_command("analytics", "lag")
+@pytest.mark.parametrize("arguments", [["lag"], ["all", "lag"], []])
+def test_the_command_passes_its_arguments_to_the_jobs(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    call_command("analytics", *arguments)
+    assert capfd.readouterr().out == f"lag: 12 rows\n{' '.join(arguments)}\n"
 
 
 def test_the_command_says_how_the_jobs_ended(fake: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_analytics.lake import Lake, LakeBusy, LakeError
+from spark_analytics.lake import Lake, LakeBusy, LakeError, ingestion
 from spark_analytics.lake.files import HadoopFiles, LocalFiles
-from spark_analytics.lake.ingestion import ingest
+from spark_analytics.lake.incarnations import add_incarnations, known_incarnations
+from spark_analytics.lake.ingestion import Ingested, ingest
 from spark_analytics.lake.lake import WATERMARK_SECONDS, hour_of, partition_of
 from spark_analytics.lake.log import Batch, Change
 from spark_analytics.schemas import INDEX, SCHEMAS
@@ -331,6 +332,92 @@ def test_what_a_killed_writer_left_is_deleted_when_it_is_old(
     assert sequences(lake) == list(range(5))
 
 
+def test_rows_before_what_was_published_are_counted_by_hour_until_they_are_computed(
+    spark: SparkSession, lake: Lake, clock: Clock
+) -> None:
+    half_past_ten = NINE + 90 * 60_000
+    lake.append("index", index_rows(spark, 0, 150), late_before_ms=half_past_ten)
+    assert lake.snapshot("index").late == {NINE: 60, NINE + HOUR_MS: 30}
+    lake.append("index", index_rows(spark, 150, 160, from_ms=NINE), late_before_ms=half_past_ten)
+    again = Lake(spark, lake.root, clock)
+    assert again.snapshot("index").late == {NINE: 60, NINE + HOUR_MS: 30}
+    again.append("index", index_rows(spark, 0, 2), late_before_ms=half_past_ten)
+    assert again.snapshot("index").late == {NINE: 62, NINE + HOUR_MS: 30}
+    again.commit("index", again.snapshot("index"), Change(is_late_done=True))
+    assert again.snapshot("index").late == {}
+    assert lake.snapshot("index").late == {}
+
+
+def test_a_broker_group_that_is_missing_holds_up_nothing_and_is_named(lake: Lake) -> None:
+    def change(**values: Any) -> None:
+        lake.commit("index", lake.snapshot("index"), Change(**values))
+
+    late_ms = WATERMARK_SECONDS * 1000
+    change(watermarks={"g1": NINE + HOUR_MS, "g2": NINE}, missing=("g2", "g3"))
+    assert lake.watermark_ms(("index",)) == NINE + HOUR_MS - late_ms
+    assert lake.missing(("index",), NINE - late_ms) == ("g3",), "nothing of it was ever read"
+    assert lake.missing(("index",), NINE) == ("g2", "g3")
+    change(watermarks={"g1": NINE + HOUR_MS, "g2": NINE}, missing=())
+    assert lake.watermark_ms(("index",)) == NINE - late_ms
+    assert lake.missing(("index",), NINE) == ()
+
+
+def test_incarnations_are_kept_in_their_order(lake: Lake) -> None:
+    assert add_incarnations(lake.files, {"g1": "a", "g2": ""}) == {"g1": ["a"]}
+    assert add_incarnations(lake.files, {"g1": "b", "g2": "c"}) == {"g1": ["a", "b"], "g2": ["c"]}
+    assert add_incarnations(lake.files, {"g1": "a"}) == {"g1": ["a", "b"], "g2": ["c"]}
+    assert known_incarnations(Lake(lake.spark, lake.root).files) == {"g1": ["a", "b"], "g2": ["c"]}
+
+
+class Stream:
+    """A query that ends at once, with an error or without."""
+
+    def __init__(self, error: str = "") -> None:
+        self.error = error
+
+    def awaitTermination(self) -> None:
+        if self.error:
+            raise RuntimeError(self.error)
+
+    def stop(self) -> None:
+        pass
+
+
+def test_streams_start_again_without_a_broker_group_that_fails_while_it_is_read(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[tuple[str, str]] = []
+    failure = "Traceback:\nspark_analytics.source.planning.NodeUnreadable: broker group g2 (host:1): no answer\n"
+
+    def start(lake: Lake, table: str, source: dict[str, str], *_: Any) -> Stream:
+        started.append((table, source.get("broker_groups", "")))
+        return Stream("" if "broker_groups" in source else failure)
+
+    monkeypatch.setattr(ingestion, "_start", start)
+    times = [{"g1": NINE, "g2": NINE}]
+
+    def take() -> Ingested:
+        return ingest(lake, {}, ["g1", "g2"], tables=("index", "progress"), complete=lambda offset: times[0])
+
+    found = take()
+    assert found.missing == {"g2": "broker group g2 (host:1): no answer"}
+    assert started == [("index", ""), ("progress", ""), ("index", "g1"), ("progress", "g1")]
+    for table in ("index", "progress"):
+        assert lake.snapshot(table).missing == ("g2",)
+        assert lake.snapshot(table).late == {}
+
+    failure, times = "", [{"g1": NINE + HOUR_MS, "g2": NINE + HOUR_MS}]
+    assert take().missing == {}
+    assert lake.snapshot("index").missing == ()
+    assert lake.snapshot("index").late == {NINE - HOUR_MS: 0}, "it is complete up to some minutes before nine only"
+
+    failure = "StreamError: broker group g1 was started with an older folder; StreamError: broker group g9 is odd"
+    assert take().missing == {"g1": failure.split("Error: ", 1)[1]}
+    with pytest.raises(RuntimeError, match="g3"):
+        failure = "NodeUnreadable: broker group g3 (host:1): no answer"
+        take()
+
+
 # --- streams: Parquet files stand for nodes here; the data source has tests of its own ---
 
 
@@ -349,7 +436,11 @@ def arrivals(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[[int, int
 
 def take_in(lake: Lake, tmp_path: Path, now_ms: int = NINE, **values: Any) -> int:
     source = {"path": str(tmp_path / "node"), "maxFilesPerTrigger": "1"}
-    found = ingest(lake, source, ["g1"], now_ms=now_ms, tables=("index",), source_format="parquet", **values)
+
+    def complete(offset: str) -> dict[str, int]:
+        return {"g1": now_ms}
+
+    found = ingest(lake, source, ["g1"], tables=("index",), source_format="parquet", complete=complete, **values)
     return found.rows["index"]
 
 
@@ -439,9 +530,7 @@ def test_a_stream_whose_python_is_slow_to_call_back_is_started_again(
     with monkeypatch.context() as patched:
         patched.setattr(spark.sparkContext, "pythonExec", str(slow))
         register(spark)
-        found = ingest(
-            lake, {"metaserver": shop.system.meta_url}, ["g1", "g2"], now_ms=NINE, tables=("index",), say=said.append
-        )
+        found = ingest(lake, {"metaserver": shop.system.meta_url}, ["g1", "g2"], tables=("index",), say=said.append)
     register(spark)
     assert seen.exists()
     assert said[0] == "index: started again, its Python process was not there in time"

@@ -1,10 +1,10 @@
 """From real nodes to summary tables: what was sent, acked, given up and delayed is what pages show."""
 
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -13,16 +13,21 @@ from pyspark.sql import SparkSession
 from console.analytics.models import AnalyticsRun, RunState
 from console.analytics.tables import TABLES
 from qmq.sync import Consumer, Producer
+from spark_analytics import schemas
 from spark_analytics.jobs.catalog import ORDER
 from spark_analytics.jobs.runner import Asked, Report, Runner
 from spark_analytics.lake import Lake
+from spark_analytics.lake.log import Change, now_ms
+from spark_analytics.lake.tables import STREAMED
+from tests.integration.spark.shop import Shop
 from tests.support.processes import System
+from tests.support.waiting import eventually
 from tests.support.whole import in_whole_spark_runs
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 LATER_MS = 2 * 3_600_000
-"""So far ahead the jobs' clock is: the hour is over for them, and complete."""
+"""So far ahead the jobs' clock is, and so far watermarks are moved: the hour is over for them, and complete."""
 SENT = 300
 
 
@@ -44,10 +49,20 @@ def sums(table: str, column: str, **wanted: Any) -> Any:
 
 
 def run(lake: Lake, nodes: System, jobs: tuple[str, ...]) -> Report:
-    report = Runner(
-        lake, Asked({"metaserver": nodes.meta_url}), say=print, now_ms=lambda: int(time.time() * 1000) + LATER_MS
-    ).run(jobs)
-    assert not report.failed, report.failed
+    def part(names: Iterable[str]) -> Report:
+        asked = Asked({"metaserver": nodes.meta_url})
+        report = Runner(lake, asked, say=print, now_ms=lambda: now_ms() + LATER_MS).run(names)
+        assert not report.failed, report.failed
+        return report
+
+    read = part(["ingest"])
+    for table in STREAMED:
+        base = lake.snapshot(table)
+        later = {group: at_ms + LATER_MS for group, at_ms in base.watermarks.items()}
+        lake.commit(table, base, Change(watermarks=later))
+    report = part([name for name in jobs if name != "ingest"])
+    report.rows_read += read.rows_read
+    report.missing = read.missing
     return report
 
 
@@ -90,6 +105,20 @@ def assert_counted(done: Done) -> None:
     assert sums("failures", "messages", subject="orders", kind="dead_letter") == done.given_up
 
 
+def test_rows_are_complete_up_to_the_nodes_own_time(spark: SparkSession, shop: Shop, tmp_path: Path) -> None:
+    """By this machine's clock, which is ahead of the nodes' here, they would seem complete before they are."""
+    lake = Lake(spark, str(tmp_path / "lake"))
+    before_ms = now_ms()
+    report = Runner(lake, Asked({"metaserver": shop.system.meta_url}), now_ms=lambda: now_ms() + LATER_MS).run(
+        ["ingest"]
+    )
+    assert not report.failed, report.failed
+    for table in STREAMED:
+        watermarks = lake.snapshot(table).watermarks
+        assert set(watermarks) == {"g1", "g2"}
+        assert all(before_ms <= at_ms <= now_ms() for at_ms in watermarks.values()), table
+
+
 @in_whole_spark_runs
 def test_what_happened_on_the_nodes_is_counted(spark: SparkSession, nodes: System, tmp_path: Path) -> None:
     done = traffic(nodes)
@@ -112,13 +141,67 @@ def test_what_happened_on_the_nodes_is_counted(spark: SparkSession, nodes: Syste
     rows = lake.snapshot("index").files.values()
     assert sum(item.rows for item in rows) >= SENT + 40
 
-    known = lake.watermark_ms()
+
+@in_whole_spark_runs
+def test_a_broker_group_that_is_down_holds_up_its_own_rows_only(
+    spark: SparkSession, nodes: System, tmp_path: Path
+) -> None:
+    def sent() -> int:
+        return int(sums("subject_rates", "sent_messages", subject="orders"))
+
+    def send(first: int) -> None:
+        with Producer(nodes.meta_url) as producer:
+            for number in range(first, first + 60):
+                producer.send_soon("orders", {"order": number})
+            producer.flush()
+
+    def of_group(group: str) -> int:
+        read = spark.read.format("qmq").options(metaserver=nodes.meta_url, table="index", subjects="orders")
+        return read.load().where(f"broker_group = '{group}'").count()
+
+    lake = Lake(spark, str(tmp_path / "lake"))
+    send(0)
+    run(lake, nodes, ("ingest", "rates"))
+    assert sent() == 60
+    in_g2 = of_group("g2")
+    assert 0 < in_g2 < 60
+
     nodes.brokers["g2"].kill()
-    failed = Runner(lake, Asked({"metaserver": nodes.meta_url})).run(["ingest", "lag"])
-    assert "g2" in failed.failed["ingest"], "a node that is down is named"
-    assert lake.watermark_ms() == known, "and nothing is said to be complete"
-    told = AnalyticsRun.objects.filter(job="ingest").latest("pk")
-    assert (told.state, "g2" in told.error) == (RunState.FAILED, True)
+    before = lake.watermark_ms()
+    send(60)
+    report = run(lake, nodes, ("ingest", "rates"))
+    assert set(report.missing) == {"g2"}
+    assert "without g2" in str(report)
+    after = lake.watermark_ms()
+    assert before is not None
+    assert after is not None
+    assert after > before, "the others' rows are complete"
+    assert sent() == 120
+    late_rows = AnalyticsRun.objects.filter(job="ingest").latest("pk").late_rows
+    assert late_rows is not None
+    assert late_rows >= 60, "the watermark was moved ahead of them: their hour is computed again"
+    for job in ("ingest", "rates"):
+        assert AnalyticsRun.objects.filter(job=job).latest("pk").missing == ["g2"], "what it published is partial"
+    assert AnalyticsRun.objects.filter(job="rates").earliest("pk").missing == []
+
+    # It comes back with an empty folder: what it held is gone from it, not from the lake.
+    rmtree(nodes.folder / "g2")
+    nodes.brokers["g2"].start()
+    eventually(lambda: "g2" not in run(lake, nodes, ("ingest",)).missing, 60, "g2 can be read again")
+    send(120)
+    run(lake, nodes, ("ingest", "rates"))
+    assert sent() == 180
+    assert AnalyticsRun.objects.filter(job="rates").latest("pk").missing == []
+    holes = (
+        spark.read.format("qmq").options(metaserver=nodes.meta_url, table="holes", holes=f"{lake.root}/_holes").load()
+    )
+    assert {(hole.broker_group, hole.reason) for hole in holes.collect()} == {("g2", "emptied")}
+    rows = lake.read("index", schemas.INDEX, 0, now_ms() + LATER_MS).where("subject = 'orders' and broker_group = 'g2'")
+    first, *others = sorted(row.sequence for row in rows.collect())
+    new = [sequence for sequence in (first, *others) if sequence >= schemas.SEQUENCES_PER_INCARNATION]
+    assert len(new) == of_group("g2") > 0
+    assert new[0] == schemas.SEQUENCES_PER_INCARNATION
+    assert len(others) + 1 == in_g2 + len(new)
 
 
 @in_whole_spark_runs

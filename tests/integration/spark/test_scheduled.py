@@ -11,7 +11,7 @@ import pytest
 
 from console.analytics.process import NICENESS
 from qmq.sync import Consumer, Producer
-from tests.support.up import Up, port_base
+from tests.support.up import Up
 from tests.support.waiting import eventually
 from tests.support.whole import in_whole_spark_runs
 
@@ -33,7 +33,7 @@ OTHERS = ("heartbeats", "moves", "rebalance", "alerts", "notifications")
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
     # What the tests' own environment says of places is not for this system; it starts a Redis of its own.
-    found = Up(tmp_path, port_base(), QMQ_ANALYTICS_EVERY_SECONDS=str(EVERY_SECONDS))
+    found = Up(tmp_path, QMQ_ANALYTICS_EVERY_SECONDS=str(EVERY_SECONDS))
     for name in ("QMQ_REDIS_URL", "QMQ_DATABASE_URL", "QMQ_META"):
         found.environment.pop(name, None)
     try:

@@ -211,10 +211,14 @@ def test_a_test_without_its_server_is_skipped_or_fails_when_it_has_to_run(
     kind: type[Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without(monkeypatch)
+    monkeypatch.delenv("CI", raising=False)
     with pytest.raises(pytest.skip.Exception, match="is not installed"):
         next(server_for_tests(kind, is_required=False))
-    with pytest.raises(pytest.fail.Exception, match="nothing may be missing"):
+    with pytest.raises(pytest.fail.Exception, match=r"is not installed \(this run requires it"):
         next(server_for_tests(kind, is_required=True))
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match=r"is not installed \(CI is set"):
+        next(server_for_tests(kind, is_required=False))
 
 
 def test_a_missing_database_fails_the_run_only_when_it_is_named(
@@ -229,6 +233,8 @@ def test_a_missing_database_fails_the_run_only_when_it_is_named(
     out = capsys.readouterr().out
     assert "== postgresql: FAILED, it has to be tested" in out
     assert "mariadb" not in out
+    assert with_database.main(["postgresql", "--may-be-missing", "--", "false"]) == 0
+    assert "== postgresql: skipped: " in capsys.readouterr().out
     monkeypatch.setenv(DATABASES_VARIABLE, "sqlite")
     assert with_database.main(["--", "false"]) == 0
     monkeypatch.setenv(DATABASES_VARIABLE, "oracle")

@@ -1,6 +1,7 @@
 """The broker's pure parts: actions, runs, progress, filters, rates, lag."""
 
 import itertools
+from weakref import ref
 
 import pytest
 from hypothesis import given
@@ -26,6 +27,7 @@ from broker_node.actions import (
 from broker_node.progress import GroupProgress
 from broker_node.pull_log import PullLog
 from broker_node.rates import RateTable
+from broker_node.sessions import Session
 from qmq.errors import LogError
 from qmq.lag import drain_seconds, lag_of, time_lag_seconds
 
@@ -73,22 +75,61 @@ def test_runs_hold_just_the_sequences(sequences: set[int]) -> None:
     assert all(a.end < b.begin for a, b in itertools.pairwise(runs))
 
 
-@given(st.lists(st.tuples(st.sets(st.integers(0, 200), min_size=1, max_size=8), st.integers(0, 3)), max_size=20))
-def test_a_pull_log_answers_as_a_plain_list_would(steps: list[tuple[set[int], int]]) -> None:
-    log, plain, acked = PullLog(), [], 0
-    for sequences, acks in steps:
-        log.assign(len(plain), runs_of(sorted(sequences)))
-        plain += sorted(sequences)
-        acked = min(len(plain), acked + acks)
-        log.ack(acked)
-        found = [n for run in log.between(0, 10_000) for n in range(run.begin, run.begin + run.count)]
-        assert found == plain[acked:]
-        assert (log.pulled, log.in_flight) == (len(plain), len(plain) - acked)
-        assert log.oldest_sequence() == min(plain[acked:], default=None)
-        middle = (acked + len(plain)) // 2
-        assert [n for run in log.between(acked, middle) for n in range(run.begin, run.begin + run.count)] == plain[
-            acked:middle
-        ]
+class _Peer:
+    peer = "127.0.0.1:1"
+    is_closed = False
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sets(st.integers(0, 200), min_size=1, max_size=8),
+            st.tuples(st.integers(0, 40), st.integers(0, 6)),
+            st.tuples(st.integers(0, 40), st.integers(0, 6)),
+            st.integers(0, 2),
+        ),
+        max_size=20,
+    )
+)
+def test_a_pull_log_answers_as_a_plain_dict_would(
+    steps: list[tuple[set[int], tuple[int, int], tuple[int, int], int]],
+) -> None:
+    peers = [_Peer(), _Peer()]
+    sessions = [None, *(Session(ref(peer), 0.0) for peer in peers)]
+    log, pulled = PullLog(), 0
+    plain: dict[int, tuple[int, Session | None]] = {}
+    for sequences, (ack_at, acks), (hold_at, holds), who in steps:
+        log.assign(pulled, runs_of(sorted(sequences)), sessions[who])
+        plain.update(enumerate(((n, sessions[who]) for n in sorted(sequences)), pulled))
+        pulled += len(sequences)
+        log.hold(hold_at, hold_at + holds, sessions[-who])
+        plain.update({n: (plain[n][0], sessions[-who]) for n in range(hold_at, hold_at + holds) if n in plain})
+        log.ack(ack_at, ack_at + acks)
+        plain = {n: held for n, held in plain.items() if not ack_at <= n < ack_at + acks}
+        assert {
+            run.pull_begin + i: (run.begin + i, run.holder) for run in log.between(0, 10_000) for i in range(run.count)
+        } == plain
+        assert log.in_flight == sum(run.count for run in log.runs()) == len(plain)
+        assert (log.pulled, log.acked) == (pulled, min(plain, default=pulled))
+        assert log.oldest_sequence() == min((sequence for sequence, _ in plain.values()), default=None)
+        low, high = sorted((ack_at, hold_at))
+        middle = {run.pull_begin + i for run in log.between(low, high) for i in range(run.count)}
+        assert middle == {n for n in plain if low <= n < high}
+        held = {n: holder for begin, end, holder in log.holders(low, high) for n in range(begin, end)}
+        assert held == {n: plain[n][1] if n in plain else None for n in range(low, high)}
+        restored = PullLog()
+        restored.restore(log.runs())
+        assert restored.in_flight == log.in_flight
+
+
+def test_acks_in_order_keep_the_runs_of_a_pull_log_few() -> None:
+    log = PullLog()
+    for n in range(0, 1000, 10):
+        log.assign(n, (SequenceRun(n, 10),))
+        log.ack(n, n + 5)
+        assert len(log) == 1
+        log.ack(n, n + 10)
+        assert log.in_flight == 0
 
 
 @given(st.lists(actions, max_size=30), st.data())

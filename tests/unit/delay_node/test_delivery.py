@@ -1,6 +1,7 @@
 """Which messages leave first when one subject has a large backlog; with a store, brokers and a clock that are plain objects."""
 
 import asyncio
+import logging
 from array import array
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -13,8 +14,10 @@ from delay_node.delivery import Delivery
 from delay_node.records import HOUR_MS, RecordKind, State, hour_of, number_of
 from delay_node.schedule_log import Entry
 from delay_node.wheel import Wheel, key_of
+from qmq.clock import ManualClock
 from qmq.protocol.codes import BrokerGroupState, ResponseCode
 from qmq.protocol.commands import BrokerGroupRoute
+from qmq.supervisor import Supervisor
 from tests.support.waiting import eventually_async
 
 HOUR = 480_000
@@ -103,8 +106,10 @@ async def deliver_all(store: PlainStore, brokers: PlainBrokers, *, after_outage:
     """Run a Delivery until each message has left. `after_outage`: first all wait in their lanes without a broker group."""
     committer: Any = SimpleNamespace(when_synced=lambda offset, done: done(), kick=lambda: None)
     clock: Any = SimpleNamespace(now_ms=lambda: NOW_MS)
+    ticks = ManualClock()
+    supervisor = Supervisor(ticks, logger=logging.getLogger("qmq.delay"), on_failure=lambda name, error: None)
     delivery = Delivery(
-        store, committer, clock, brokers, brokers,  # type: ignore[arg-type]
+        store, committer, clock, brokers, brokers, supervisor,  # type: ignore[arg-type]
         observe=lambda seconds: None,
     )  # fmt: skip
     known, brokers.routes_known = brokers.routes_known, () if after_outage else brokers.routes_known
@@ -118,6 +123,7 @@ async def deliver_all(store: PlainStore, brokers: PlainBrokers, *, after_outage:
     assert not running.done(), running.exception()
     await delivery.stop(1)
     await running
+    assert supervisor.failing() == {}
     assert delivery.overdue == 0
     assert delivery.memory_bytes == 0, "what was counted in was counted out"
     assert not delivery.lanes, "lanes without messages are removed"

@@ -1,5 +1,6 @@
 """Registrations of clients: what a change costs, what is answered at a limit, what is left of a closed connection."""
 
+import logging
 import random
 from collections.abc import Callable
 
@@ -16,6 +17,7 @@ from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseC
 from qmq.protocol.commands import ClientRegisterRequest, ClientRegisterResponse
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.frames import Frame
+from qmq.supervisor import Supervisor
 
 
 class FakeConnection:
@@ -57,7 +59,8 @@ class Server:
         self.clock = ManualClock()
         self.directory = Directory(self.clock, random.Random(1), subject_groups_min=1)
         self.keeper = Keeper(MemoryRepository(), lambda route: None, self.clock)
-        gate = ReadGate(self.clock, token="", bytes_per_second=0)
+        supervisor = Supervisor(self.clock, logger=logging.getLogger("qmq.meta"), on_failure=lambda name, error: None)
+        gate = ReadGate(self.clock, supervisor, token="", bytes_per_second=0)
         self._soon: list[Callable[[], None]] = []
         self.turns = 0
         self.handlers = MetaHandlers(

@@ -59,6 +59,11 @@ def test_a_folder_belongs_to_one_node_and_one_process(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="in use by another process"):
         DataDir.open(str(tmp_path), owner, SystemDisk())
     first.close()
+    # An emptied folder has another incarnation; one that is kept has the same.
+    assert len(first.incarnation) == 16
+    reopened = DataDir.open(str(tmp_path), owner, SystemDisk(), lambda: "another")
+    assert reopened.incarnation == first.incarnation
+    reopened.close()
     DataDir.open(str(tmp_path), owner, SystemDisk()).close()
     with pytest.raises(SettingError, match="belongs to broker g1-a of group g1"):
         DataDir.open(str(tmp_path), DataDirOwner("broker", "g2", "g2-a"), SystemDisk())

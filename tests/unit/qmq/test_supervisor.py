@@ -249,16 +249,14 @@ async def test_what_a_one_shot_awaits_being_cancelled_is_a_failure(bench: Bench)
     assert bench.status("answer").failures == 1
 
 
-async def test_a_timer_and_a_guarded_block_are_counted_under_their_name(bench: Bench) -> None:
+async def test_a_timer_and_a_guarded_call_are_counted_under_their_name(bench: Bench) -> None:
     job = Flaky()
     job.error = ValueError("bad")
     bench.supervisor.later(0, "long_poll", job)
     await bench.turns()
-    with bench.supervisor.guard("wake"):
-        raise ValueError("bad")
+    bench.supervisor.call("wake", job)
     job.error = None
-    with bench.supervisor.guard("sound"):
-        job()
+    bench.supervisor.call("sound", job)
     assert list(bench.supervisor.failing()) == ["long_poll", "wake"]
     assert [bench.status(name).running for name in ("long_poll", "wake", "sound")] == [0, 0, 0]
 
@@ -317,5 +315,80 @@ async def test_two_jobs_can_not_share_a_name(bench: Bench) -> None:
     bench.supervisor.every(1.0, "rates", Flaky())
     with pytest.raises(ValueError, match="'rates' exists already"):
         bench.supervisor.every(1.0, "rates", Flaky())
-    with pytest.raises(ValueError, match="'rates' is periodic"), bench.supervisor.guard("rates"):
-        pass
+    with pytest.raises(ValueError, match="'rates' is periodic"):
+        bench.supervisor.call("rates", Flaky())
+
+
+async def test_a_job_can_be_run_before_its_pause_is_over(bench: Bench) -> None:
+    job = Flaky()
+    bench.supervisor.every(3600.0, "checkpoint", job)
+    await bench.turns()
+    bench.supervisor.run_soon("checkpoint")
+    await bench.turns()
+    assert job.runs == 2
+
+
+async def test_a_job_asked_for_during_its_run_runs_again_after_it(bench: Bench) -> None:
+    may_end = asyncio.Event()
+
+    async def slow() -> None:
+        await may_end.wait()
+
+    bench.supervisor.every(3600.0, "checkpoint", slow)
+    await bench.turns()
+    bench.supervisor.run_soon("checkpoint")
+    bench.supervisor.run_soon("checkpoint")
+    await bench.turns()
+    assert bench.status("checkpoint").runs == 1
+    may_end.set()
+    await bench.turns()
+    assert bench.status("checkpoint").runs == 2
+    assert bench.slept == [3600.0]
+
+
+async def test_the_pause_after_a_failure_may_be_another(bench: Bench) -> None:
+    job = Flaky()
+    job.error = OSError("unreadable")
+    bench.supervisor.every(1.0, "hour_loading", job, retry_seconds=5.0)
+    await bench.turns()
+    job.error = None
+    await bench.period()
+    assert bench.slept == [5.0, 1.0]
+
+
+async def test_a_job_may_last_until_close(bench: Bench) -> None:
+    short, lasting = Flaky(), Flaky()
+    bench.supervisor.every(1.0, "short", short)
+    bench.supervisor.every(1.0, "interval_sync", lasting, until_close=True)
+    await bench.turns()
+    await bench.supervisor.stop()
+    await bench.period()
+    assert (short.runs, lasting.runs) == (1, 2)
+    await bench.supervisor.close()
+    await bench.period()
+    assert lasting.runs == 2
+    assert bench.failures == []
+
+
+async def test_what_was_caught_elsewhere_can_be_reported(bench: Bench) -> None:
+    bench.supervisor.report("heartbeat", ValueError("port"))
+    assert bench.supervisor.failing() == {"heartbeat": "ValueError: port"}
+    bench.supervisor.report("heartbeat", None)
+    assert bench.supervisor.failing() == {}
+    assert (bench.status("heartbeat").runs, bench.status("heartbeat").failures) == (2, 1)
+
+
+async def test_exceptions_that_reach_the_event_loop_are_counted_and_handled(bench: Bench) -> None:
+    handled: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: handled.append(context["exception"]))
+    bench.supervisor.watch_loop()
+    error = ValueError("callback")
+
+    def callback() -> None:
+        raise error
+
+    loop.call_soon(callback)
+    await bench.turns()
+    assert handled == [error]
+    assert bench.supervisor.failing() == {"event_loop": "ValueError: callback"}

@@ -5,6 +5,7 @@ export const KINDS: readonly AlertKind[] = [
   "lag",
   "time_lag",
   "dead_letters",
+  "duplicate_ids",
   "group_state",
   "disk",
   "lateness",

@@ -16,6 +16,7 @@ export function valueText(kind: AlertKind, value: number, language: string, t: T
   switch (kind) {
     case "lag":
     case "dead_letters":
+    case "duplicate_ids":
       return count(value, language);
     case "time_lag":
     case "lateness":

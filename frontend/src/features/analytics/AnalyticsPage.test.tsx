@@ -10,7 +10,7 @@ vi.mock("@/ui/chart/Drawn", () => ({
 }));
 
 const LAG = "/api/v1/analytics/tables/lag/";
-const run = { id: "12", job: "lag", state: "succeeded", finished_at: null, watermark_at: null };
+const run = { id: "12", job: "lag", state: "succeeded", finished_at: null, watermark_at: null, missing: [] };
 const row = (subject: string, group: string, time_lag_seconds_max: number | null) => ({
   at: "2026-11-21T10:00:00Z",
   subject,
@@ -31,6 +31,10 @@ function page(results: readonly object[], more: object = {}) {
     to_at: "2026-11-21T11:00:00Z",
     kept_since: "2026-11-14T00:00:00Z",
     runs: [run],
+    missing: [],
+    holes: 0,
+    late_rows: 0,
+    scores: [],
     results,
     next: null,
     ...more,
@@ -118,6 +122,48 @@ test("made-up rows are said to be", async () => {
   expect(await screen.findByText("Demo data")).toBeInTheDocument();
 });
 
+test("rows that lack a broker group, gaps and late rows are named", async () => {
+  answer({ ...names, [`GET ${LAG}`]: page([row("a", "b", 1)], { missing: ["g2", "g3"], holes: 2, late_rows: 70 }) });
+  await mount(AnalyticsPage, "/analytics");
+  expect(await screen.findByText("Partial: without g2, g3")).toBeInTheDocument();
+  expect(screen.getByText("2 gaps")).toBeInTheDocument();
+  expect(screen.getByText("70 late rows")).toBeInTheDocument();
+});
+
+test("forecasts say how often their interval held, or that it is not verified yet", async () => {
+  const score = { scored: "drain_forecasts", days: 30, cases_count: 100, held_count: 61, target_ratio: 0.8 };
+  answer({
+    ...names,
+    "GET /api/v1/analytics/tables/drain_forecasts/": page([], { scores: [{ ...score, held_ratio: 0.61 }] }),
+    "GET /api/v1/analytics/tables/disk_forecasts/": page([], {
+      scores: [{ ...score, scored: "disk_forecasts", cases_count: 4, held_ratio: null }],
+    }),
+  });
+  await mount(AnalyticsPage, "/analytics?tab=forecast", "/analytics");
+  expect(
+    await screen.findByText(/held in 61 % of the 100 forecasts .* last 30 days \(target 80 %\)/),
+  ).toBeInTheDocument();
+  expect(await screen.findByText(/Not yet verified: 4 forecasts came due/)).toBeInTheDocument();
+});
+
+test("flags say how many of them are probably false", async () => {
+  const score = { days: 30, cases_count: 200, target_ratio: null };
+  answer({
+    ...names,
+    "GET /api/v1/analytics/tables/anomalies/": page([], {
+      scores: [
+        { ...score, scored: "anomalies", held_count: 190, held_ratio: 0.95 },
+        { ...score, scored: "anomaly_flags", held_count: 70, held_ratio: 0.35 },
+      ],
+    }),
+  });
+  await mount(AnalyticsPage, "/analytics?tab=anomalies", "/analytics");
+  expect(
+    await screen.findByText("5 % of the 200 values compared in the last 30 days were flagged."),
+  ).toBeInTheDocument();
+  expect(screen.getByText(/65 % of the 200 flags .* probably false alarms/)).toBeInTheDocument();
+});
+
 test("a run's details are in the address", async () => {
   const whole = {
     ...run,
@@ -128,6 +174,9 @@ test("a run's details are in the address", async () => {
     tables: ["lag"],
     rows_read: "10",
     rows_written: null,
+    missing: ["g2"],
+    late_rows: "70",
+    holes: "3",
     error: "OutOfMemory",
     started_at: "2026-11-21T10:00:00Z",
     finished_at: "2026-11-21T10:00:30Z",
@@ -141,5 +190,12 @@ test("a run's details are in the address", async () => {
   const dialog = await screen.findByRole("dialog");
   expect(await within(dialog).findByText(/"subjects": 3/)).toBeInTheDocument();
   expect(within(dialog).getByText("OutOfMemory")).toBeInTheDocument();
+  for (const [name, value] of [
+    ["Missing broker groups", "g2"],
+    ["Late rows", "70"],
+    ["Gaps", "3"],
+  ]) {
+    expect(within(dialog).getByRole("rowheader", { name }).closest("tr")).toHaveTextContent(value as string);
+  }
   expect(address()).toContain("run=12");
 });

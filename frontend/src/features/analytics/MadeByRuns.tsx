@@ -4,8 +4,10 @@ import { DEMO_JOB, type Rows } from "@/features/analytics/queries";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 
-/** Up to when a table is filled, at which step it is read, and by which run it was made; made-up rows are said to be. */
-export function MadeByRuns({ answer }: { answer: Pick<Rows, "as_of" | "step" | "runs" | "state"> }) {
+type Answer = Pick<Rows, "as_of" | "step" | "runs" | "state" | "missing" | "holes" | "late_rows">;
+
+/** Up to when a table is filled, at which step it is read, which run made it, and what is missing in it. */
+export function MadeByRuns({ answer }: { answer: Answer }) {
   const { t } = useTranslation("analytics");
   const [run] = answer.runs;
   if (answer.state === "no_run_yet") return null;
@@ -15,6 +17,27 @@ export function MadeByRuns({ answer }: { answer: Pick<Rows, "as_of" | "step" | "
         <Tooltip label={t("demo.hint")} multiline maw={320}>
           <Badge color="grape" tabIndex={0} data-demo="">
             {t("demo.label")}
+          </Badge>
+        </Tooltip>
+      )}
+      {answer.missing.length > 0 && (
+        <Tooltip label={t("partial.hint")} multiline maw={320}>
+          <Badge color="yellow" tabIndex={0} tt="none" data-partial="">
+            {t("partial.label", { groups: answer.missing.join(", ") })}
+          </Badge>
+        </Tooltip>
+      )}
+      {answer.holes > 0 && (
+        <Tooltip label={t("holes.hint")} multiline maw={320}>
+          <Badge color="yellow" tabIndex={0} tt="none">
+            {t("holes.label", { count: answer.holes })}
+          </Badge>
+        </Tooltip>
+      )}
+      {answer.late_rows > 0 && (
+        <Tooltip label={t("late.hint")} multiline maw={320}>
+          <Badge color="gray" tabIndex={0} tt="none">
+            {t("late.label", { count: answer.late_rows })}
           </Badge>
         </Tooltip>
       )}

@@ -7,6 +7,7 @@ import { MadeByRuns } from "@/features/analytics/MadeByRuns";
 import { seriesOptions, worstOptions, type Asked } from "@/features/analytics/queries";
 import type { Range } from "@/features/analytics/range";
 import { RowsOfPart } from "@/features/analytics/RowsOfPart";
+import { Scores } from "@/features/analytics/Scores";
 import { textIn } from "@/features/analytics/series";
 import type { Part } from "@/features/analytics/views";
 import { ProblemAlert } from "@/ui/ProblemAlert";
@@ -54,6 +55,7 @@ export function PartOfView({ part, range }: { part: Part; range: Range }) {
         <Text size="sm" c="dimmed">
           {t(`what.${part.id}`)}
         </Text>
+        {answer && answer.state === "filled" && <Scores scores={answer.scores} />}
         {failed && (
           <ProblemAlert
             error={failed}

@@ -37,6 +37,9 @@ function Facts({ run }: { run: Run }) {
     ["duration", <Measured key="duration" value={secondsOfRun(run)} as="duration" reason={t("run.not_finished")} />],
     ["rows_read", count(run.rows_read)],
     ["rows_written", count(run.rows_written)],
+    ["missing", run.missing.join(", ") || "—"],
+    ["late_rows", count(run.late_rows)],
+    ["holes", count(run.holes)],
     ["tables", run.tables.join(", ") || "—"],
   ];
   return (

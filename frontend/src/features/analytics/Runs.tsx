@@ -62,6 +62,21 @@ export function Runs() {
         align: "right",
         cell: (row) => <Measured value={row.rows_written === null ? null : Number(row.rows_written)} />,
       },
+      { id: "missing", header: t("run.missing"), cell: (row) => row.missing.join(", ") },
+      {
+        id: "late_rows",
+        header: t("run.late_rows"),
+        align: "right",
+        isHiddenAtFirst: true,
+        cell: (row) => <Measured value={row.late_rows === null ? null : Number(row.late_rows)} />,
+      },
+      {
+        id: "holes",
+        header: t("run.holes"),
+        align: "right",
+        isHiddenAtFirst: true,
+        cell: (row) => <Measured value={row.holes === null ? null : Number(row.holes)} />,
+      },
       {
         id: "error",
         header: t("run.error"),

@@ -16,6 +16,7 @@ const member: Member = {
   broker_group: "g1",
   consumer_id: "c1",
   address: "10.0.0.1:5",
+  duplicate_addresses: [],
   online: true,
   last_seen_seconds: 1,
   in_flight: 3,
@@ -95,6 +96,16 @@ test("another place makes the plan stale: it has to be asked for again", async (
   expect(within(dialog).queryByText("This is what happens")).not.toBeInTheDocument();
   await userEvent.click(within(dialog).getByLabelText("A sequence"));
   expect(within(dialog).getByRole("button", { name: "Show what happens" })).toBeDisabled();
+});
+
+test("an ID that several processes use has a badge that names their connections", async () => {
+  const shared = { ...member, duplicate_addresses: ["10.0.0.1:5", "10.0.0.2:7"] };
+  const other = { ...member, consumer_id: "c2" };
+  await open({ [`GET ${ONE}`]: tagged(detail({ members: [shared, other], members_total: 2 })) });
+  const badge = await screen.findByText("duplicate ID");
+  expect(document.querySelectorAll("[data-duplicate]")).toHaveLength(1);
+  await userEvent.hover(badge);
+  expect(await screen.findByText(/10\.0\.0\.1:5, 10\.0\.0\.2:7/)).toBeInTheDocument();
 });
 
 test("one consumer is paused by itself", async () => {

@@ -98,6 +98,18 @@ function Row({
               {t("state.paused")}
             </Badge>
           )}
+          {one.duplicateAddresses.length > 0 && (
+            <Tooltip
+              multiline
+              w={320}
+              label={t("members.duplicate_about", { addresses: one.duplicateAddresses.join(", ") })}
+              events={{ hover: true, focus: true, touch: true }}
+            >
+              <Badge color="orange" variant="light" tabIndex={0} data-duplicate={one.id}>
+                {t("members.duplicate")}
+              </Badge>
+            </Tooltip>
+          )}
         </Group>
       </Table.Th>
       <Table.Td>

@@ -6,6 +6,7 @@ const member = (broker_group: string, consumer_id: string, values: Partial<Membe
   broker_group,
   consumer_id,
   address: null,
+  duplicate_addresses: [],
   online: true,
   last_seen_seconds: 1,
   in_flight: 0,
@@ -27,6 +28,16 @@ test("a consumer that reads from two broker groups is one", () => {
   const [one, ...others] = consumersOf({ members, paused_consumers: [] });
   expect(others).toEqual([]);
   expect(one).toMatchObject({ isOnline: true, inFlight: 5, lastSeen: 4, oldestUnacked: 900, address: "10.0.0.1:5" });
+});
+
+test("an ID that several processes use shows all their connections once", () => {
+  const members = [
+    member("g1", "b", { duplicate_addresses: ["10.0.0.2:7", "10.0.0.1:5"] }),
+    member("g2", "b", { duplicate_addresses: ["10.0.0.1:5", "10.0.0.1:9"] }),
+    member("g1", "c"),
+  ];
+  const found = consumersOf({ members, paused_consumers: [] });
+  expect(found.map((one) => one.duplicateAddresses)).toEqual([["10.0.0.1:5", "10.0.0.1:9", "10.0.0.2:7"], []]);
 });
 
 test("whoever is online comes first, and a paused consumer that is away is not lost", () => {

@@ -8,6 +8,8 @@ export interface Consumer {
   isKnown: boolean;
   isOnline: boolean;
   address: string | null;
+  /** Connections of several processes that use its ID at the same time; empty: one process. */
+  duplicateAddresses: readonly string[];
   /** Seconds; null: not heard of since the nodes started. */
   lastSeen: number | null;
   inFlight: number;
@@ -39,6 +41,7 @@ export function consumersOf({
     isKnown: of.length > 0,
     isOnline: of.some((part) => part.online),
     address: of.find((part) => part.address !== null)?.address ?? null,
+    duplicateAddresses: [...new Set(of.flatMap((part) => part.duplicate_addresses))].sort(),
     lastSeen: known(
       of.map((part) => part.last_seen_seconds),
       Math.min,

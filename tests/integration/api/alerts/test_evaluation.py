@@ -132,6 +132,23 @@ def test_unknown_fires_no_lag_and_ends_none():
     assert Alert.objects.get().state == "firing"
 
 
+def test_processes_that_share_an_id_are_one_alert_of_their_group():
+    rule(kind="duplicate_ids", threshold=0, for_seconds=120, clear_for_seconds=60)
+
+    def found(count: int | None) -> dict[str, Any]:
+        entry = {**group(0), "duplicate_consumers": count}
+        return snapshot({"orders/billing": entry, "%RETRY%orders%billing/billing": entry, "orders/old": group(0)})
+
+    evaluate(found(1), at(0))
+    assert states() == [("orders/billing", "pending")]
+    evaluate(found(1), at(120))
+    assert told() == [("orders/billing", "firing")]
+    evaluate(found(None), at(200))
+    evaluate(found(0), at(300))
+    evaluate(found(0), at(360))
+    assert told()[-1] == ("orders/billing", "resolved")
+
+
 def test_unknown_is_told_by_its_own_rule():
     rule(kind="unknown", threshold=0, for_seconds=60, target="*/*")
     evaluate(lagging(None), at(0))
@@ -404,6 +421,7 @@ def test_the_built_in_rules_are_there_and_stay_as_they_were_changed():
     assert rows.keys() == BUILTIN.keys()
     assert {row.kind for row in rows.values()} >= {
         Kind.GROUP_STATE, Kind.DISK, Kind.TIME_LAG, Kind.DEAD_LETTERS, Kind.LATENESS, Kind.LOOP_LATE, Kind.UNKNOWN,
+        Kind.DUPLICATE_IDS,
     }  # fmt: skip
     for row in rows.values():
         assert row.clear_threshold <= row.threshold

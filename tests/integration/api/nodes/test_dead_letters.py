@@ -11,7 +11,6 @@ import pytest
 from django.utils import timezone
 
 from api.downloads import ROWS_OF_NODES_MAX
-from api.serializers.dead_letters import LIMIT_DEFAULT
 from api.views.dead_letters import COUNTS_MAX
 from api.views.messages import MessagesView
 from console import dead_letters as service
@@ -346,10 +345,6 @@ def test_text_that_was_no_utf8_is_not_copied_by_mistake(cluster: ThreadedSystem,
     assert crew.own.post(REPLAY, {"all": True}).json()["failed"] == 1
     rows, _ = all_pages(crew.own, LETTERS, state=["open"])
     assert crew.own.post(REPLAY, {"sequences": named(*rows), "force": True}).json()["done"] == 1
-
-
-def test_the_default_limit_is_one_a_request_can_do() -> None:
-    assert LIMIT_DEFAULT <= service.REPLAY_MAX
 
 
 def test_numbers_as_text() -> None:

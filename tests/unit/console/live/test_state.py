@@ -111,6 +111,20 @@ def stats(*found: dict[str, Any], **values: Any) -> Measured[dict[str, Any]]:
 AWAY: Measured[dict[str, Any]] = Measured(None, "node g2-a: no answer", NOW_MS)
 
 
+def test_an_id_that_two_processes_use_counts_once_for_its_group_and_old_nodes_report_none() -> None:
+    both = [{"consumer_id": f"c{n}", "online": True, "duplicate": n < 2} for n in range(3)]
+    answers = {
+        "g1-a": stats(subject_stats("orders", 0, 0, group_stats(consumers=both))),
+        "g2-a": stats(subject_stats("orders", 0, 0, group_stats(consumers=both[:2]))),
+        "g3-a": stats(subject_stats("orders", 0, 0, group_stats())),
+    }
+    found = summed(empty(), None, [place("g1"), place("g2"), place("g3")], answers, {})
+    assert found["groups"][group_key("orders", "g")]["duplicate_consumers"] == 2
+    answers["g2-a"] = AWAY
+    found = summed(found, NOW_MS, [place("g1"), place("g2"), place("g3")], answers, {})
+    assert found["groups"][group_key("orders", "g")]["duplicate_consumers"] is None
+
+
 def test_lag_is_the_sum_and_time_lag_the_longest() -> None:
     first = group_stats(backlog=3, in_flight=1, lag=4, time_lag_seconds=5.0, ack_rate=2.0)
     second = group_stats(backlog=6, in_flight=0, lag=6, time_lag_seconds=9.0, ack_rate=5.0)

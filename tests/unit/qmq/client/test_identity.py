@@ -1,5 +1,6 @@
 """Default consumer ids: distinct while processes run, the same after a restart."""
 
+import asyncio
 import logging
 import os
 import signal
@@ -206,3 +207,14 @@ async def test_consumers_of_one_process_claim_at_start_and_release_when_closed()
             assert third.consumer_id == first.consumer_id
     with pytest.raises(SettingError):
         Consumer("ftp://x", "orders", "billing")
+
+
+async def test_a_consumer_closed_while_it_starts_holds_no_slot() -> None:
+    consumer = Consumer("127.0.0.1:1", "orders", "billing")
+    starting = asyncio.create_task(consumer.start())
+    await asyncio.sleep(0)
+    await consumer.close()
+    await starting
+    assert not consumer.supervisor.status()
+    async with Consumer("127.0.0.1:1", "orders", "billing") as other:
+        assert other.consumer_id == default_client_id("")

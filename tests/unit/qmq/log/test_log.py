@@ -1,5 +1,6 @@
 """The engine on a disk in memory: what it keeps, what it says of damage, what it refuses."""
 
+import contextlib
 import random
 
 import pytest
@@ -169,6 +170,53 @@ def test_whole_segments_are_dropped_and_reading_them_says_so() -> None:
     assert found[0][0] > cut
 
 
+def test_dropped_segments_are_deleted_oldest_first_and_a_crash_leaves_no_gap() -> None:
+    total = None
+    crash_at = 0
+    while total is None or crash_at < total:
+        disk = MemoryDisk()
+        log, _ = filled(disk, 60)
+        bases = [info.base for info in log.segments()]
+        cut, begin = bases[4], disk.steps
+        assert log.hide_before(cut) == bases[:4]
+        assert (log.begin, disk.steps, log.hidden_segments) == (cut, begin, 4)
+        if total is not None:
+            disk.crash_at = begin + crash_at
+        with contextlib.suppress(SimulatedCrash):
+            log.delete_hidden(2)
+            log.delete_hidden(99)
+            assert log.hidden_segments == 0
+        if total is None:
+            total = disk.steps - begin
+            assert total == 8
+            continue
+        for state in disk.crash_states(5, crash_at):
+            again, _ = opened(state)
+            assert again.damaged == (), crash_at
+            assert again.begin in bases[:5]
+        crash_at += 1
+
+
+def test_a_deletion_that_fails_is_tried_again_and_nothing_newer_goes_before() -> None:
+    disk = MemoryDisk()
+    log, _ = filled(disk, 60)
+    bases = [info.base for info in log.segments()]
+    second = f"log/{bases[1]:020d}"
+    disk.fail = lambda what, path: OSError(5, "injected") if what == "remove" and path == second else None
+    log.hide_before(bases[3])
+    with pytest.raises(OSError, match="injected"):
+        log.delete_hidden(99)
+    assert log.hidden_segments == 2
+    assert opened(disk.after_kill())[0].begin == bases[1]
+    disk.fail = lambda what, _: OSError(5, "injected") if what == "sync_dir" else None
+    with pytest.raises(OSError, match="injected"):
+        log.delete_hidden(99)
+    disk.fail = None
+    log.delete_hidden(99)
+    assert log.hidden_segments == 0
+    assert opened(disk.after_kill())[0].begin == bases[3]
+
+
 def test_a_segment_is_made_ahead_and_used() -> None:
     disk = MemoryDisk()
     log, _ = opened(disk)
@@ -299,6 +347,18 @@ def test_segments_go_by_age_or_size_but_never_above_what_is_needed() -> None:
     assert cut(keep_ms=100) == 40
     assert cut(keep_ms=100_000, keep_bytes=30) == 20
     assert cut(keep_ms=100_000) == 0
+
+
+def test_a_segment_of_unknown_age_is_as_old_as_the_next_newer_one_that_is_known() -> None:
+    def cut(*newest: int | None) -> int:
+        segments = [SegmentAge(n * 10, n * 10 + 10, at_ms) for n, at_ms in enumerate(newest)]
+        return keep_from(segments, now_ms=10_000, keep_ms=5_000, keep_bytes=0, floor=100)
+
+    assert cut(1, None, 2, 3, 9_000) == 40
+    assert cut(None, None, 2, 9_000) == 30
+    assert cut(1, None, 9_000, 9_000) == 10
+    assert cut(1, None, None) == 10
+    assert cut(None, None) == 0
 
 
 def test_a_view_reads_an_index_as_it_was_while_the_index_goes_on() -> None:

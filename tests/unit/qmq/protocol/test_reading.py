@@ -8,6 +8,7 @@ from delay_node.pending import WORDS
 from qmq.errors import ProtocolError, QmqError
 from qmq.protocol import reading as r
 from qmq.protocol.codes import Command
+from qmq.protocol.extensions import encode_fields
 
 whole = st.integers(-1, (1 << 62) - 1)
 text = st.text("abcdé,.=:%", max_size=12)
@@ -45,7 +46,7 @@ def schedule_pages(draw: st.DrawFn) -> r.SchedulePage:
 
 everything = st.one_of(
     st.builds(r.ListRangesRequest, text, text, whole, whole, whole),
-    st.builds(r.RangesPage, text, text, whole, st.lists(subjects, max_size=3).map(tuple), text),
+    st.builds(r.RangesPage, text, text, whole, st.lists(subjects, max_size=3).map(tuple), text, text),
     st.builds(r.ReadRequest, text, whole, whole, text, text, whole),
     st.builds(r.EntriesPage, whole, whole, whole, blocks(32)),
     st.builds(r.MessagesPage, whole, whole, whole, blocks(32), st.binary(max_size=50)),
@@ -118,3 +119,9 @@ def test_the_commands_have_their_numbers() -> None:
 
 def test_state_bytes_mean_what_the_delay_node_means() -> None:
     assert {int(state): word for state, word in WORDS.items()} == r.SCHEDULE_STATES
+
+
+def test_ranges_of_a_node_that_reports_no_incarnation_are_read() -> None:
+    head = encode_fields(broker_group="g1", node_id="n", read_at_ms=5, next_after="")
+    page = r.RangesPage.decode(head + bytes(4), 9)
+    assert (page.broker_group, page.read_at_ms, page.incarnation) == ("g1", 5, "")

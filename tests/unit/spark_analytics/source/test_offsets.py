@@ -43,6 +43,9 @@ class Heard:
         self.told.append((f"rebuilt, done to {done_ms}", key, place.next))
         return self.resume
 
+    def emptied(self, broker_group: str, incarnation: int) -> None:
+        self.told.append(("emptied", (broker_group, "", ""), incarnation))
+
 
 def rows(start: Offset, end: Offset) -> dict[Key, tuple[int, int]]:
     return {key: (begin, after) for key, begin, after in between(start, end)}
@@ -172,6 +175,67 @@ def test_a_history_that_retention_shortens_is_still_the_same() -> None:
     assert rows(start, advance(start, seen(g=Held(6, 12, 6, 99)), None)) == {G: (10, 12)}
     empty = Offset({G: Place(0, 0, 0, -1)})
     assert rows(empty, advance(empty, seen(g=Held(0, 2, 0, 70)), None)) == {G: (0, 2)}
+
+
+def emptied(number: int, read_at_ms: int = 90, **held: Held) -> Observed:
+    """What is seen of broker groups g1 and g2 after they were started with empty folders."""
+    keys = {"a": A, "b": B, "g": G}
+    ranges = {keys[name]: one for name, one in held.items()}
+    return Observed(ranges, dict.fromkeys(("g1", "g2"), read_at_ms), incarnations={"g1": number, "g2": number})
+
+
+@pytest.mark.parametrize("end", [4, 40], ids=["less than was read", "more than was read"])
+def test_what_an_emptied_broker_group_stores_is_read_from_its_beginning(end: int) -> None:
+    start = Offset({A: Place(0, 10), B: Place(0, 7)}, {"g1": 60})
+    with pytest.raises(StreamError, match=r"^broker group g1 was started with an empty folder"):
+        advance(start, emptied(1, a=Held(0, end, 0)), None)
+    heard = Heard()
+    after = advance(start, emptied(1, a=Held(0, end, 0)), None, lost=heard)
+    assert rows(start, after) == {A: (0, end)}
+    assert heard.told == [("emptied", ("g1", "", ""), 1)]
+    assert (B in after.ranges, after.incarnations) == (False, {"g1": 1, "g2": 1})
+    assert after.complete_ms == {"g1": 90, "g2": 90}
+    assert Offset.of_json(json.loads(json.dumps(after.to_json()))) == after
+    assert rows(after, advance(after, emptied(1, a=Held(0, end + 2, 0)), None)) == {A: (end, end + 2)}
+
+
+@pytest.mark.parametrize("held", [Held(0, 4, 0, 70), Held(0, 40, 0, 20), None], ids=["fewer", "more", "not made again"])
+def test_the_groups_of_an_emptied_broker_group_end_and_those_made_again_begin_behind(held: Held | None) -> None:
+    start = Offset({G: Place(0, 10, 0, 20)}, {"g2": 60})
+    now = emptied(1, **({"g": held} if held else {}))
+    heard = Heard()
+    ended = advance(start, now, None, lost=heard)
+    assert rows(start, ended) == {G: (10, 11)}
+    assert ended.ranges[G].forgotten_at_ms == (held.began_at_ms if held else 90)
+    assert heard.told == [("emptied", ("g2", "", ""), 1)]
+    begun = advance(ended, now, None, lost=heard)
+    assert rows(ended, begun) == ({G: (0, held.end)} if held else {})
+    assert begun.ranges[G].base == (11 if held else 0)
+    assert len(heard.told) == 1
+
+
+def test_a_broker_group_whose_older_folder_was_put_back_stops_the_stream() -> None:
+    start = Offset({A: Place(0, 10)}, {"g1": 60}, {"g1": 2})
+    with pytest.raises(StreamError, match=r"^broker group g1 .* an older folder"):
+        advance(start, emptied(1, a=Held(0, 40, 0)), None, lost=Heard())
+
+
+def test_ranges_of_deleted_subjects_and_groups_leave_the_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short-lived groups that come and go for weeks never reach the limit."""
+    monkeypatch.setattr(offsets, "RANGES_MAX", 40)
+    day_ms = 86_400_000
+    offset, first = Offset(), ("g2", "a", "of day 0")
+    for day in range(30):
+        groups = {("g2", "a", f"of day {day}"): Held(0, 5, 0, day * day_ms + number) for number in range(1)}
+        groups |= {("g2", "a", f"of day {day}, {number}"): Held(0, 5, 0, day * day_ms) for number in range(9)}
+        offset = advance(offset, Observed(groups, {"g2": (day + 1) * day_ms}), None, lost=Heard())
+    assert first not in offset.ranges
+    back = advance(offset, Observed({first: Held(0, 3, 0, 31 * day_ms)}, {"g2": 31 * day_ms}), None, lost=Heard())
+    assert rows(offset, back)[first] == (0, 3), "made again much later it is a new group"
+
+    both = advance(Offset(), seen(a=Held(0, 5, 0), b=Held(0, 5, 0)), None)
+    assert B not in advance(both, seen(a=Held(0, 6, 0)), None).ranges
+    assert B in advance(both, Observed({A: Held(0, 6, 0)}, {"g1": 9}, lambda key: key != B), None).ranges
 
 
 def test_too_many_ranges_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

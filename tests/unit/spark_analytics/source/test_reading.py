@@ -1,6 +1,7 @@
 """A partition is read whole, or what is missing is said."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -8,16 +9,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from broker_node.actions import RecordKind
 from qmq.errors import ConnectionLost, ReadRefused, SettingError
 from qmq.protocol.reading import UNKNOWN_SUBJECT, EntriesPage
-from spark_analytics.schemas import HOLES, INDEX
+from spark_analytics.schemas import HOLES, INDEX, PROGRESS
 from spark_analytics.source import reading
 from spark_analytics.source.holes import GapFound, Hole, record, recorded, recorded_batch
 from spark_analytics.source.partitions import Bundle, Range
 from spark_analytics.source.planning import NodeUnreadable
 from spark_analytics.source.reading import Task, read_bundle
 from spark_analytics.source.selection import Selection, Span
-from tests.unit.spark_analytics.source.test_arrow import NOW_MS, index_entries
+from tests.unit.spark_analytics.source.test_arrow import NOW_MS, index_entries, progress_entry
 
 SCHEMA = to_arrow_schema(INDEX, timezone="UTC")
 WHOLE = Range("g1", "host:1", "orders", 0, 6)
@@ -36,6 +38,9 @@ class FakeReader:
 
     def __exit__(self, *_: object) -> None:
         pass
+
+    def progress(self, subject: str, group: str, begin: int, end: int) -> Iterator[EntriesPage]:
+        return self.index(subject, begin, end)
 
     def index(self, subject: str, begin: int, end: int) -> Iterator[EntriesPage]:
         for page in self.pages:
@@ -64,6 +69,30 @@ def test_all_pages_in_turn(answers: type[FakeReader]) -> None:
     answers.pages = [page(0, 1, 2, 3), page(3, 4, 5, 6)]
     assert read() == [0, 1, 2, 3, 4, 5]
     assert read(selection=Selection(times=Span((NOW_MS + 1) * 1000, (NOW_MS + 2) * 1000))) == [1, 4]
+
+
+def test_sequences_of_a_later_incarnation_are_shifted(answers: type[FakeReader], tmp_path: Path) -> None:
+    base = 1 << 48
+    answers.pages = [page(2, 1, 1, 1, 1)]
+    task = Task("index", SCHEMA, Selection(), "secret", "record", str(tmp_path))
+    (batch,) = read_bundle(task, Bundle((replace(WHOLE, sequence_base=base),)))
+    assert batch.column("sequence").to_pylist() == [base + n for n in (2, 3, 4, 5)]
+    assert [(hole.begin, hole.end) for hole, _ in recorded(str(tmp_path))] == [(base, base + 2)]
+
+
+@pytest.mark.parametrize(("is_broadcast", "begins"), [(False, [7, 0]), (True, [7 + (1 << 48), 1 << 48])])
+def test_positions_in_a_later_incarnation_are_shifted(
+    answers: type[FakeReader], is_broadcast: bool, begins: list[int]
+) -> None:
+    """Pull sequences are a consumer's own, but a broadcast's are consume sequences. A forgotten group has no position."""
+    entries = progress_entry(RecordKind.PULL, begin=7, end=9, after=40) + progress_entry(RecordKind.FORGET, after=-1)
+    answers.pages = [EntriesPage(0, 2, 0, entries)]
+    task = Task("progress", to_arrow_schema(PROGRESS, timezone="UTC"), Selection(), "secret", "error", "")
+    group = Range("g1", "host:1", "orders", 0, 2, "billing", is_broadcast, base=100, sequence_base=1 << 48)
+    (batch,) = read_bundle(task, Bundle((group,)))
+    assert batch.column("position").to_pylist() == [100, 101]
+    assert batch.column("next_sequence").to_pylist() == [40 + (1 << 48), -1]
+    assert batch.column("begin").to_pylist() == begins
 
 
 GONE = ReadRefused("no such subject", code=UNKNOWN_SUBJECT)

@@ -1,0 +1,231 @@
+"""Settlements: the unacked messages of a consumer that left, fell silent or jumped over them go to the retry subject.
+
+A settlement runs in slices, so that a consumer with many messages in flight holds up nobody. Each slice appends the messages
+and behind them a SETTLE action for exactly their pull sequences, in the same commit or a later one: a crash at any point
+repeats at most the messages of one slice, and loses none.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from broker_node.actions import Settle
+from broker_node.message_log import ColdRead
+from broker_node.progress import Consumer
+from broker_node.retry import TURN_MESSAGES_MAX, Budget, move_to_retry
+from broker_node.store import LimitReached, MessageStore
+from broker_node.subject import Group, Subject
+from qmq.daemon.committer import Committer
+from qmq.errors import LogError, QmqError
+from qmq.supervisor import Supervisor
+
+logger = logging.getLogger("qmq.broker.settlement")
+
+WAITING_MAX = 1_000
+"""Requests of one consumer that wait for its settlement; more are refused."""
+
+
+class Settlement:
+    """One consumer's messages in `ranges` of pull sequences [begin, end), on their way to the retry subject."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        subject: Subject,
+        group: Group,
+        consumer: Consumer,
+        ranges: Iterable[tuple[int, int]],
+    ) -> None:
+        self._store = store
+        self.subject = subject
+        self.group = group
+        self.consumer = consumer
+        self._ranges = deque(ranges)
+        self.is_running = False
+        self.settled = 0
+        """Messages settled so far, those that could not be written again included."""
+        self.warmed_offset = -1
+        """Log offset that was last read into memory."""
+        self.is_warm = False
+        """That offset was not in memory a second time."""
+        self._waiting: list[Callable[[QmqError | None], None]] = []
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.subject.name, self.group.progress.group, self.consumer.consumer_id
+
+    def then(self, callback: Callable[[QmqError | None], None]) -> None:
+        """Call back when the settlement has ended, with the error if there was one.
+
+        Raises:
+            LimitReached: WAITING_MAX requests wait already.
+        """
+        if len(self._waiting) >= WAITING_MAX:
+            raise LimitReached(f"{WAITING_MAX} requests wait until {self.consumer.consumer_id} is settled, the limit")
+        self._waiting.append(callback)
+
+    def ended(self, error: QmqError | None) -> None:
+        """Call back what waits, in order."""
+        waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback(error)
+
+    def step(self, budget: Budget, *, cached_only: bool = True) -> bool:
+        """Settle one slice; True when nothing is left to do.
+
+        Raises:
+            ColdRead: with `cached_only`, when the next messages are not in memory; nothing was changed.
+            LimitReached: the retry subject does not fit.
+        """
+        subject, group, consumer = self.subject, self.group, self.consumer
+        progress, log = group.progress, consumer.log
+        if subject.groups.get(progress.group) is not group:
+            return True
+        if progress.consumers.get(consumer.consumer_id) is not consumer:
+            return True
+        begin, end = self._ranges[0]
+        runs = list(islice(log.between(begin, end), TURN_MESSAGES_MAX))
+        reached = end
+        if runs:
+            moved = move_to_retry(self._store, subject, group, runs, budget, cached_only=cached_only)
+            if moved.runs_done < len(runs):
+                reached = runs[moved.runs_done].pull_begin + moved.part
+            elif len(runs) == TURN_MESSAGES_MAX:
+                reached = runs[-1].pull_end
+            if reached > begin:
+                now_ms = self._store.clock.wall_ms()
+                settle = Settle(subject.name, progress.group, consumer.consumer_id, now_ms, False, begin, reached)
+                before = log.in_flight
+                self._store.act(subject, group, settle)
+                self.settled += before - log.in_flight
+                group.retried_total += moved.messages
+        if reached < end:
+            self._ranges[0] = (reached, end)
+        else:
+            self._ranges.popleft()
+        return not self._ranges
+
+
+class BeingSettled(Exception):
+    """A request has to wait until its consumer is settled; then it is to be made again."""
+
+    def __init__(self, settlement: Settlement) -> None:
+        super().__init__(settlement.key)
+        self.settlement = settlement
+
+
+class SettlementRunner:
+    """Runs settlements on the event loop: one budget a turn for all of them, the next turn when that is on disk.
+
+    Args:
+        on_ended: called with a settlement that has ended, before what waits for it.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        committer: Committer,
+        supervisor: Supervisor,
+        on_ended: Callable[[Settlement], None],
+    ) -> None:
+        self._store = store
+        self._committer = committer
+        self._supervisor = supervisor
+        self._on_ended = on_ended
+        self._ready: deque[Settlement] = deque()
+        self._has_turn = False
+        """A turn is under way or will come."""
+        self._is_stopped = False
+
+    def run(self, settlement: Settlement) -> None:
+        """Begin a settlement, unless it is under way."""
+        if settlement.is_running:
+            return
+        settlement.is_running = True
+        self._ready.append(settlement)
+        if not self._has_turn:
+            self._turn()
+
+    def stop(self) -> None:
+        """End all settlements where they are; the next start, or its sweep, settles the rest."""
+        self._is_stopped = True
+        ready, self._ready = self._ready, deque()
+        for settlement in ready:
+            self._end(settlement, _stopping())
+
+    def _turn(self) -> None:
+        # What a settlement's end begins waits for the next turn.
+        self._has_turn = True
+        budget = Budget()
+        for _ in range(len(self._ready)):
+            if budget.is_spent:
+                break
+            self._step(self._ready.popleft(), budget)
+        self._committer.kick()
+        self._has_turn = bool(self._ready)
+        if self._ready:
+
+            def continue_later() -> None:
+                self._supervisor.later(0, "settlement", self._turn)
+
+            self._committer.when_synced(self._store.log.appended_end - 1, continue_later)
+
+    def _step(self, settlement: Settlement, budget: Budget) -> None:
+        try:
+            # A file system that can't be asked what is in memory says no again: then it is read here.
+            is_done = settlement.step(budget, cached_only=not settlement.is_warm)
+        except ColdRead as cold:
+            self._warm(settlement, cold)
+            return
+        except (LogError, LimitReached) as error:
+            self._failed(settlement, error)
+            return
+        except Exception as error:  # noqa: BLE001 - reported; this settlement ends, the others continue
+            self._supervisor.report("settlement", error)
+            self._failed(settlement, error)
+            return
+        settlement.is_warm = False
+        if is_done:
+            self._end(settlement, None)
+        else:
+            self._ready.append(settlement)
+
+    def _failed(self, settlement: Settlement, error: Exception) -> None:
+        subject, group, consumer_id = settlement.key
+        logger.error(
+            "group %s of %s: unacked messages of %s can't be retried and stay with it: %s",
+            group, subject, consumer_id, error,
+        )  # fmt: skip
+        self._end(settlement, error if isinstance(error, QmqError) else LogError(str(error)))
+
+    def _end(self, settlement: Settlement, error: QmqError | None) -> None:
+        self._on_ended(settlement)
+        settlement.ended(error)
+
+    def _warm(self, settlement: Settlement, cold: ColdRead) -> None:
+        """Read a settlement's next messages into memory in a thread, then let it go on."""
+        settlement.is_warm = 0 <= cold.offset == settlement.warmed_offset
+        settlement.warmed_offset = cold.offset
+
+        async def warm() -> None:
+            try:
+                await asyncio.get_running_loop().run_in_executor(None, cold.read, self._store.message_log)
+                if not self._is_stopped:
+                    cold.finish()
+            except (LogError, OSError) as failure:
+                self._failed(settlement, failure)
+                return
+            if self._is_stopped:
+                self._end(settlement, _stopping())
+                return
+            self._ready.append(settlement)
+            if not self._has_turn:
+                self._turn()
+
+        self._supervisor.background("settlement_read", warm())
+
+
+def _stopping() -> LogError:
+    return LogError("the node stops", code="broker.stopping")

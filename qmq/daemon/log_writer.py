@@ -1,0 +1,82 @@
+"""Log lines on their way to standard error: a thread writes them, so that a pipe that is not read stops only the thread."""
+
+import logging
+import os
+import threading
+import time
+from collections import deque
+
+LINES_MAX = 10_000
+"""Most lines waiting to be written; further ones are dropped and counted."""
+FLUSH_SECONDS = 5.0
+"""How long the end of the process waits for lines that are not written yet."""
+_WRITE_LINES = 100
+
+
+class LogWriter(logging.Handler):
+    """Formats records on the caller's thread and writes them on its own.
+
+    When `lines_max` lines wait, a further record is dropped, unless it is critical: then the oldest line is. A line with the
+    number of those dropped is written as soon as the file takes lines again.
+
+    Args:
+        fd: where to write, such as standard error's file descriptor; it stays open.
+    """
+
+    def __init__(self, fd: int, lines_max: int = LINES_MAX) -> None:
+        super().__init__()
+        self._fd = fd
+        self._lines_max = lines_max
+        self._lines: deque[str] = deque()
+        self._changed = threading.Condition()
+        self._writing = False
+        self._unreported = 0
+        self.dropped = 0
+        """Lines dropped since start."""
+        self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record)
+        except Exception as error:  # noqa: BLE001 - the line says what is wrong with it
+            line = f"a log record of {record.name}, line {record.lineno}, can't be formatted: {error!r}"
+        with self._changed:
+            if len(self._lines) >= self._lines_max:
+                self.dropped += 1
+                self._unreported += 1
+                if record.levelno < logging.CRITICAL:
+                    return
+                self._lines.popleft()
+            self._lines.append(line)
+            self._changed.notify_all()
+
+    def flush(self, seconds: float = FLUSH_SECONDS) -> None:
+        """Wait until all lines are written, at most so long."""
+        end = time.monotonic() + seconds
+        with self._changed:
+            while (self._lines or self._writing) and (left := end - time.monotonic()) > 0:
+                self._changed.wait(left)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._writing = False
+                self._changed.notify_all()
+                while not self._lines:
+                    self._changed.wait()
+                lines = [self._lines.popleft() for _ in range(min(len(self._lines), _WRITE_LINES))]
+                dropped, self._unreported = self._unreported, 0
+                self._writing = True
+            if dropped:
+                lines.insert(0, f"{dropped} log lines were dropped: standard error was not read")
+            self._write("".join(f"{line}\n" for line in lines).encode(errors="backslashreplace"))
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[os.write(self._fd, view) :]
+            except OSError:
+                # The reader is gone, or the disk behind it is full: there is nowhere to report it.
+                return

@@ -1,0 +1,64 @@
+"""How often a repeated event is worth a line in the log."""
+
+import logging
+from dataclasses import dataclass
+
+INTERVAL_SECONDS = 10.0
+"""From the first line about a key to the second; doubled with each further line."""
+INTERVAL_SECONDS_MAX = 3600.0
+KEYS_MAX = 10_000
+"""Keys remembered; when there are more, all are forgotten and may be logged again."""
+
+
+@dataclass(slots=True)
+class _Key:
+    next_at: float
+    interval: float
+    suppressed: int = 0
+
+
+class LogLimiter:
+    """Admits the first event of a key and later ones with a back-off, with the number of those suppressed between."""
+
+    def __init__(
+        self,
+        interval_seconds: float = INTERVAL_SECONDS,
+        interval_seconds_max: float = INTERVAL_SECONDS_MAX,
+        keys_max: int = KEYS_MAX,
+    ) -> None:
+        self._interval = interval_seconds
+        self._interval_max = interval_seconds_max
+        self._keys_max = keys_max
+        self._keys: dict[object, _Key] = {}
+
+    def admit(self, key: object, now: float) -> int | None:
+        """How many events of a key were suppressed since its last line; None when this one is suppressed as well.
+
+        Args:
+            now: monotonic seconds. A key without events for an interval after its next line was due starts over.
+        """
+        known = self._keys.get(key)
+        if known is None or now >= known.next_at + known.interval:
+            if known is None and len(self._keys) >= self._keys_max:
+                self._keys.clear()
+            self._keys[key] = _Key(now + self._interval, self._interval)
+            return known.suppressed if known is not None else 0
+        if now < known.next_at:
+            known.suppressed += 1
+            return None
+        suppressed = known.suppressed
+        known.interval = min(2 * known.interval, self._interval_max)
+        known.next_at, known.suppressed = now + known.interval, 0
+        return suppressed
+
+    def warning(self, logger: logging.Logger, peer: str, reason: str, what: str, now: float) -> None:
+        """Log what a peer did, unless lines for the same reason and the same host are suppressed now.
+
+        Args:
+            peer: `host:port`.
+        """
+        suppressed = self.admit((reason, peer.rpartition(":")[0]), now)
+        if suppressed is None:
+            return
+        more = f"; {suppressed} more of this host since the last line" if suppressed else ""
+        logger.warning("%s: %s (%s%s)", peer, what, reason, more)

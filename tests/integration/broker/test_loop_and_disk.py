@@ -1,0 +1,159 @@
+"""What the event loop must not wait for: disk operations that are forbidden on its thread."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker_node import admin
+from broker_node.consume_log import ConsumeLog
+from qmq.clock import ManualClock
+from qmq.log.log import SegmentedLog
+from tests.support.in_process import connected, message, running_broker
+from tests.support.memory_disk import MemoryDisk
+from tests.support.processes import get_json
+from tests.support.waiting import eventually_async
+
+
+def not_on_this_thread(path_part: str, *operations: str) -> Callable[[str, str], None]:
+    """Fail disk operations of the event loop's thread."""
+    loop_thread = threading.get_ident()
+
+    def observe(operation: str, path: str) -> None:
+        if operation in operations and path_part in path:
+            assert threading.get_ident() != loop_thread, f"{operation} of {path} on the event loop"
+
+    return observe
+
+
+async def test_a_message_is_found_by_its_id_without_reading_on_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = MemoryDisk()
+    async with running_broker(tmp_path, disk=disk) as broker, connected(broker) as client:
+        await client.send(*(message(n) for n in range(50)), message(7))
+        host, port = broker.admin.address
+        url = f"http://{host}:{port}/subjects/orders/messages?message_id=m7"
+        disk.observe = not_on_this_thread("/log/", "read")
+        found = await asyncio.to_thread(get_json, url)
+        assert [m["sequence"] for m in found["messages"]] == [7, 50]
+        assert found["next_sequence"] is None
+        monkeypatch.setattr(admin, "SCAN_MESSAGES_MAX", 4)
+        found = await asyncio.to_thread(get_json, url)
+        assert ([m["sequence"] for m in found["messages"]], found["next_sequence"]) == ([7], 40)
+        found = await asyncio.to_thread(get_json, f"{url}&sequence=40")
+        assert ([m["sequence"] for m in found["messages"]], found["next_sequence"]) == ([50], None)
+
+
+async def test_retention_deletes_segments_in_a_thread(tmp_path: Path) -> None:
+    clock, disk = ManualClock(), MemoryDisk()
+    settings = {"segment_bytes": 1 << 20, "retention_hours": 1.0, "checkpoint_bytes": 1 << 30}
+    async with running_broker(tmp_path, clock=clock, disk=disk, **settings) as broker, connected(broker) as client:
+        for number in range(60):
+            await client.send(message(2 * number, size=30_000), message(2 * number + 1, size=30_000))
+            if number % 20 == 19:
+                await broker.checkpoints.finish()
+        clock.advance(2 * 3600)
+        await client.send(message(999))
+        disk.observe = not_on_this_thread("/log", "remove", "sync_dir")
+        folder = f"{broker.options.data_dir}/log/"
+        files = [path for path in disk.names if path.startswith(folder)]
+        broker._retain()
+        begin = broker.store.log.begin
+        assert begin >= 2 << 20
+        await eventually_async(lambda: broker.store.log.hidden_segments == 0)
+        left = sorted(path for path in disk.names if path.startswith(folder))
+        assert left == sorted(path for path in files if int(path.removeprefix(folder)) >= begin)
+
+
+async def test_a_damaged_page_of_an_index_is_made_again_by_one_walk_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, walks, threads = MemoryDisk(), [], set()
+    walk = SegmentedLog.walk
+
+    def counted(self, begin, *arguments, **more):  # type: ignore[no-untyped-def]
+        walks.append(begin)
+        threads.add(threading.get_ident())
+        return walk(self, begin, *arguments, **more)
+
+    monkeypatch.setattr(SegmentedLog, "walk", counted)
+    async with running_broker(tmp_path, disk=disk) as broker, connected(broker) as client:
+        await client.begin()
+        for begin in range(0, 400, 100):
+            await client.send(*(message(n) for n in range(begin, begin + 100)))
+        subject = broker.store.subjects["orders"]
+        index = subject.consume_log.index
+        right = index.read(0, 400)
+        for sequence in range(128, 256):
+            index.repair(sequence, bytes(32))
+        # Less than the page is asked for, and another pull asks for the rest of it.
+        got = [await client.pull(limit=150, last=-1), await client.pull(limit=300, last=149)]
+        assert [item for _, batch in got for item in batch] == [f"m{n}" for n in range(400)]
+        assert len(walks) == 1
+        assert threading.get_ident() not in threads
+        assert index.read(0, 400) == right
+        assert broker.store.counters.repaired_entries == 128
+
+
+async def test_messages_that_the_log_lost_are_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, walks = MemoryDisk(), []
+    walk = SegmentedLog.walk
+
+    def counted(self, begin, *arguments, **more):  # type: ignore[no-untyped-def]
+        walks.append(begin)
+        return walk(self, begin, *arguments, **more)
+
+    monkeypatch.setattr(SegmentedLog, "walk", counted)
+    async with running_broker(tmp_path, disk=disk) as broker, connected(broker) as client:
+        for number in range(10):
+            await client.send(message(number))
+        entry = broker.store.subjects["orders"].consume_log.entry(4)
+        assert entry is not None
+        (path,) = [p for p in disk.names if p.startswith(f"{broker.options.data_dir}/log/") and p.endswith("0" * 20)]
+        disk.names[path].content[entry.log_offset + 20] ^= 1
+        for group in ("a", "b", "c"):
+            await client.begin(group=group)
+            assert (await client.pull(group=group))[1] == [f"m{n}" for n in range(10) if n != 4]
+        assert len(walks) == 1
+        assert broker.store.withheld == {("orders", 4)}
+        assert broker.store.counters.withheld_messages == 1
+
+
+async def test_stats_of_many_subjects_are_read_in_slices_and_only_where_there_is_a_lag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns, is_new, reads = [], [True], []
+    stats, stored_at_ms = admin.subject_stats, ConsumeLog.stored_at_ms
+
+    def begin_turn() -> None:
+        is_new[0] = True
+
+    def counted(*arguments):  # type: ignore[no-untyped-def]
+        if is_new[0]:
+            is_new[0] = False
+            turns.append(0)
+            asyncio.get_running_loop().call_soon(begin_turn)
+        turns[-1] += 1
+        return stats(*arguments)
+
+    def read(self, sequence):  # type: ignore[no-untyped-def]
+        reads.append(sequence)
+        return stored_at_ms(self, sequence)
+
+    monkeypatch.setattr(admin, "subject_stats", counted)
+    monkeypatch.setattr(ConsumeLog, "stored_at_ms", read)
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        for number in range(90):
+            await client.send(message(number, f"s{number:02}"), message(number, f"s{number:02}"))
+            await client.begin(f"s{number:02}", start="earliest" if number < 3 else "latest")
+        host, port = broker.admin.address
+        found = await asyncio.to_thread(get_json, f"http://{host}:{port}/stats")
+        assert [item["subject"] for item in found["subjects"]] == [f"s{n:02}" for n in range(90)]
+        lags = [item["groups"][0]["time_lag_seconds"] for item in found["subjects"]]
+        assert [lag is not None and lag >= 0 for lag in lags[:3]] == [True] * 3
+        assert max(turns) <= admin.STATS_TURN_SUBJECTS
+        assert sum(turns) == 90
+        assert len(reads) == 3

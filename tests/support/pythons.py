@@ -1,0 +1,138 @@
+"""Unit and node tests on the other Python versions of this machine: `make test-pythons`.
+
+Each version has a virtual environment in the checkout, .venv-3.12 say, with the packages of nodes, console and these tests as
+requirements.lock pins them, and is made again when the lock changes. A version that is not installed is listed as not tested.
+"""
+
+import hashlib
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.support.all_tests import PYTEST, Row, run
+from tests.support.processes import PROJECT
+
+VERSIONS = ("3.11", "3.12", "3.13")
+"""That PyQMQ supports."""
+ROOTS = ("pyqmq[console]", "pytest", "pytest-asyncio", "pytest-django", "pytest-timeout", "hypothesis")
+"""What these tests need; not Spark, browsers and SQL drivers."""
+TESTS = (
+    "tests/unit/qmq",
+    "tests/unit/broker_node",
+    "tests/unit/delay_node",
+    "tests/unit/metaserver",
+    "tests/integration/net",
+    "tests/integration/broker",
+    "tests/integration/delay",
+    "tests/integration/client",
+)
+AT_ONCE = 2
+RESULTS = Path("build/test-results-pythons")
+LOCK = PROJECT / "requirements.lock"
+
+
+def version_of(python: Path) -> str:
+    """Return the full version of an interpreter that can make virtual environments; "" when it does not work."""
+    show = "import ensurepip, sys, venv; print('%d.%d.%d' % sys.version_info[:3])"
+    try:
+        done = subprocess.run([python, "-c", show], capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def find(version: str) -> Path | None:
+    """Return an interpreter of a version such as 3.12: from PATH, else the newest of pyenv's; None when there is none."""
+    # pyenv puts a `python3.12` on PATH that fails unless that version is chosen: an interpreter counts when it runs.
+    return next((found for found in _candidates(version) if version_of(found).startswith(f"{version}.")), None)
+
+
+def _candidates(version: str) -> Iterator[Path]:
+    on_path = shutil.which(f"python{version}")
+    if on_path is not None:
+        yield Path(on_path)
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    installed = [path for path in pyenv.glob(f"versions/{version}.*") if re.fullmatch(r"[0-9.]+", path.name)]
+    for folder in sorted(installed, key=lambda path: [int(part) for part in path.name.split(".")], reverse=True):
+        yield folder / "bin/python"
+
+
+def packages(version: str) -> set[str]:
+    """Return the names of ROOTS and of all they depend on, with that Python version."""
+    environment = {**default_environment(), "python_version": version, "python_full_version": f"{version}.0"}
+    waiting = [Requirement(root) for root in ROOTS]
+    done: set[tuple[str, str]] = set()
+    while waiting:
+        requirement = waiting.pop()
+        for extra in ("", *requirement.extras):
+            key = (canonicalize_name(requirement.name), extra)
+            if key in done:
+                continue
+            done.add(key)
+            try:
+                needed = importlib.metadata.requires(requirement.name) or []
+            except importlib.metadata.PackageNotFoundError:
+                continue  # of another Python version only; pip complains when it needs more
+            for text in needed:
+                found = Requirement(text)
+                if found.marker is None or found.marker.evaluate({**environment, "extra": extra}):
+                    waiting.append(found)
+    return {name for name, _ in done}
+
+
+def pins(lock: str, names: set[str]) -> str:
+    """Return the entries of a lock file for these packages, with their hashes."""
+    entries = re.split(r"\n(?=[A-Za-z0-9])", lock.strip())
+    return "".join(f"{entry}\n" for entry in entries if canonicalize_name(re.split(r"[=; \[]", entry)[0]) in names)
+
+
+def virtual_environment(version: str, python: Path) -> Path:
+    """Return the Python of a virtual environment with the pinned packages; make it when it is missing or of another lock."""
+    folder = PROJECT / f".venv-{version}"
+    wanted = pins(LOCK.read_text(), packages(version))
+    digest = hashlib.sha256(f"{version_of(python)}\n{wanted}".encode()).hexdigest()[:16]
+    stamp = folder / f".stamp-{digest}"
+    if not stamp.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run([python, "-m", "venv", folder], check=True)
+        requirements = folder / "requirements.txt"
+        requirements.write_text(wanted)
+        subprocess.run(
+            [
+                folder / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+                "--require-hashes", "--only-binary", ":all:", "-r", requirements,
+            ],
+            check=True,
+        )  # fmt: skip
+        stamp.touch()
+    return folder / "bin/python"
+
+
+def main() -> int:
+    """Run; the exit code."""
+    rows = []
+    for version in VERSIONS:
+        if version == "{}.{}".format(*sys.version_info):
+            print(f"== Python {version}: the one of `make test`")
+            continue
+        python = find(version)
+        if python is None:
+            print(f"== Python {version}: NOT TESTED, it is not on PATH and not among pyenv's versions")
+            continue
+        print(f"== Python {version}: {version_of(python)}", flush=True)
+        program = (str(virtual_environment(version, python)), *PYTEST[1:], "-q")
+        rows.append(Row(f"python{version}", program, (*TESTS, "-m", "not slow")))
+    return run(rows, RESULTS, AT_ONCE) if rows else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
