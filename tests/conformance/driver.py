@@ -43,13 +43,13 @@ def build(version: str) -> Path:
 class JavaClient:
     """One Java process: a producer and a consumer of the official client."""
 
-    def __init__(self, version: str, meta_url: str, client_id: str, log: Path) -> None:
+    def __init__(self, version: str, meta_url: str, client_id: str, log: Path, heap_mib: int = 256) -> None:
         target = build(version)
         self.events: list[dict[str, Any]] = []
         with open(log, "ab") as errors:
             self._process = subprocess.Popen(
                 [
-                    "java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+                    "java", "-XX:TieredStopAtLevel=1", f"-Xmx{heap_mib}m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
                     "-cp", os.pathsep.join((str(target / "classes"), str(target / "lib" / "*"))),
                     "pyqmq.Driver", meta_url, client_id,
                 ],

@@ -46,8 +46,9 @@ def java(version: str, tmp_path: Path) -> Iterator[Make]:
     """Makes Java clients; all are ended afterwards."""
     made: list[JavaClient] = []
 
-    def make(system: System, client_id: str = "java@@1") -> JavaClient:
-        client = JavaClient(version, system.meta_url, f"{client_id}-{version}", tmp_path / f"java-{len(made)}.log")
+    def make(system: System, client_id: str = "java@@1", heap_mib: int = 256) -> JavaClient:
+        log = tmp_path / f"java-{len(made)}.log"
+        client = JavaClient(version, system.meta_url, f"{client_id}-{version}", log, heap_mib)
         made.append(client)
         return client
 
@@ -303,6 +304,38 @@ def test_large_strings_pass_unharmed(shared: System, java: Make, version: str) -
     client.do("send", subject=subject, large=large)
     (event,) = client.wait("message", 1)
     assert event["large"] == large
+
+
+def test_large_messages_sent_at_once_are_all_stored_and_received(shared: System, java: Make, version: str) -> None:
+    # The client puts up to 30 messages into a SEND, whatever their size: frames of 75 MB here.
+    client, subject = java(shared, heap_mib=1024), f"sixty-{version}"
+    listen(client, subject)
+    group_begun(shared, subject, "g")
+    before = bad_frames(shared)
+    client.do("send", subject=subject, count=60, largeChars=2_500_000)
+    client.wait("sent", 60, 60)
+    got = client.wait("message", 60, 60)
+    assert numbers(got) == Counter(str(i) for i in range(60))
+    assert {event["largeChars"] for event in got} == {2_500_000}
+    assert not client.of("failed")
+    assert bad_frames(shared) == before, "a frame was refused"
+
+
+def bad_frames(system: System) -> list[str]:
+    return [line for name in system.brokers for line in metrics_of(system, name) if "bad_frames" in line]
+
+
+def test_two_clients_with_one_id_share_the_messages(shared: System, java: Make, version: str) -> None:
+    # QMQ's default id is one of the jar's path: two processes on a host may have the same.
+    first, second, subject = java(shared), java(shared), f"one-id-{version}"
+    listen(first, subject)
+    listen(second, subject)
+    group_begun(shared, subject, "g")
+    first.do("send", subject=subject, count=100)
+    first.wait("sent", 100)
+    eventually(lambda: len(numbers([*first.of("message"), *second.of("message")])) == 100, 30, "every message came")
+    client_events = [*first.of("message"), *second.of("message")]
+    assert numbers(client_events) == Counter(str(i) for i in range(100)), "none came to both"
 
 
 def test_two_consumers_share_a_subject(shared: System, java: Make, version: str) -> None:

@@ -28,6 +28,7 @@ import qunar.tc.qmq.producer.MessageProducerProvider;
 
 /** The official client, told by JSON lines on standard input what to do; says on standard output what happened. */
 public final class Driver {
+    private static final int LARGE_PRINTED_CHARS = 100_000;
     private static final PrintStream OUT = new PrintStream(System.out, true);
     private static MessageProducerProvider producer;
     private static MessageConsumerProvider consumer;
@@ -91,6 +92,11 @@ public final class Driver {
             }
             if (command.has("large")) {
                 message.setLargeString("large", command.get("large").getAsString());
+            }
+            if (command.has("largeChars")) {
+                char[] chars = new char[command.get("largeChars").getAsInt()];
+                java.util.Arrays.fill(chars, 'x');
+                message.setLargeString("large", new String(chars));
             }
             for (JsonElement tag : array(command, "tags")) {
                 message.addTag(tag.getAsString());
@@ -171,8 +177,10 @@ public final class Driver {
         facts.addProperty("number", message.getStringProperty("number"));
         facts.addProperty("data", message.getStringProperty("data"));
         String large = message.getLargeString("large");
-        if (large != null) {
+        if (large != null && large.length() <= LARGE_PRINTED_CHARS) {
             facts.addProperty("large", large);
+        } else if (large != null) {
+            facts.addProperty("largeChars", large.length());
         }
         JsonArray tags = new JsonArray();
         for (String tag : message.getTags()) {
