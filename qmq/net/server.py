@@ -49,7 +49,8 @@ class ServerLimits:
     in_flight_requests_max: int = 4096
     """Unanswered requests of a connection; as above."""
     in_flight_total_bytes_max: int = 1 << 30
-    """The sum of `in_flight_bytes_max` over all connections; above it, no connection that has unanswered requests is read."""
+    """The sum of `in_flight_bytes_max` over all connections; above it, no connection that has unanswered requests is read, and no
+    large frame gets room. Connections without either go on: each can add one small frame."""
     half_frame_seconds: float = 30.0
     """A frame that is not complete this long after its first byte closes its connection; the time to receive a large frame at
     `frame_bytes_per_second_min` is added."""
@@ -88,16 +89,21 @@ class LargeFrames:
 
     Room is granted for the whole frame before its body is read: if connections took room as bytes arrive, many frames could be
     half read at the limit and none of them ever completed.
+
+    Args:
+        bytes_max: of all granted frames together.
+        may_grant: whether any room may be granted now; the owner calls `grant_waiting` when that becomes true.
     """
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, may_grant: Callable[[], bool]) -> None:
         self._free = bytes_max
+        self._may_grant = may_grant
         self._granted: dict[Connection, int] = {}
         self._waiting: dict[Connection, int] = {}
 
     def request(self, connection: "Connection", size: int) -> bool:
         """Ask for room; False: wait, `Connection.large_frame_granted` is called later."""
-        if self._waiting or size > self._free:
+        if self._waiting or size > self._free or not self._may_grant():
             self._waiting[connection] = size
             return False
         self._grant(connection, size)
@@ -111,8 +117,12 @@ class LargeFrames:
         """The connection's frame is complete, or the connection is gone: give its room to those that wait."""
         self._waiting.pop(connection, None)
         self._free += self._granted.pop(connection, 0)
+        self.grant_waiting()
+
+    def grant_waiting(self) -> None:
+        """Give free room to those that wait, in the order of their requests."""
         ready = []
-        while self._waiting:
+        while self._waiting and self._may_grant():
             following, size = next(iter(self._waiting.items()))
             if size > self._free:
                 break
@@ -292,8 +302,8 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def unanswered(self) -> int:
-        """Requests that still wait for their answer."""
-        return len(self._unanswered)
+        """Requests received that still wait for their answer, or to be handled."""
+        return len(self._unanswered) + len(self._deferred)
 
     def abort(self) -> None:
         """Close at once; what is unanswered stays so."""
@@ -431,7 +441,7 @@ class FrameServer:
                 f" ({self.limits.frame_bytes_max}): the largest frame would wait forever"
             )
         self.metrics = ServerMetrics()
-        self.large_frames = LargeFrames(self.limits.large_frames_bytes_max)
+        self.large_frames = LargeFrames(self.limits.large_frames_bytes_max, lambda: not self.is_over)
         self.in_flight_bytes = 0
         """Of all connections."""
         self.is_over = False
@@ -557,6 +567,7 @@ class FrameServer:
         self._waiting[connection] = None
 
     def _resume_waiting(self) -> None:
+        self.large_frames.grant_waiting()
         waiting, self._waiting = self._waiting, {}
         for connection in waiting:
             connection.total_is_under()

@@ -1,6 +1,7 @@
 """The frame server's limits, each with what happens at it."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -307,6 +308,44 @@ async def test_requests_of_one_read_beyond_the_limit_are_handled_once_others_are
         assert [(await answer).opaque for answer in answers] == [frame.opaque for _, frame in kept]
 
 
+async def test_a_graceful_close_answers_requests_that_wait_for_others_to_be_answered() -> None:
+    kept: list[tuple[Connection, Frame]] = []
+    async with serving(lambda c, f: kept.append((c, f)), in_flight_requests_max=4) as server, calling(server) as caller:
+        answers = [caller.call_soon(10, b"") for _ in range(12)]
+        await eventually_async(lambda: server.metrics.paused == 1)
+        closing = asyncio.create_task(server.close(60))
+        for at in range(12):
+            await eventually_async(lambda at=at: len(kept) > at)
+            connection, frame = kept[at]
+            connection.reply(frame, 0)
+        assert await closing == 0
+        assert [(await answer).code for answer in answers] == [0] * 12
+
+
+async def test_while_too_much_is_unanswered_no_large_frame_is_read() -> None:
+    """Else each connection could add one of 256 MiB."""
+    kept: list[tuple[Connection, Frame]] = []
+    limits = {"frame_bytes_max": 4 * MIB, "large_frames_bytes_max": 64 * MIB, "in_flight_total_bytes_max": 4 * MIB}
+    async with serving(lambda c, f: kept.append((c, f)), **limits) as server, Peers(server) as clients:
+        peers = []
+        for n in range(6):
+            peers.append(await clients.connect())
+            peers[-1][1].write(encode_request(10, n, bytes(3 * MIB)))
+            await eventually_async(lambda n=n: len(kept) + server.metrics.large_frames_waited == n + 1)
+        assert [frame.opaque for _, frame in kept] == [0, 1]
+        async with calling(server) as caller:
+            small = caller.call_soon(11)
+            await eventually_async(lambda: len(kept) == 3)
+            for at in range(7):
+                await eventually_async(lambda at=at: len(kept) > at)
+                connection, frame = kept[at]
+                connection.reply(frame, 0)
+            await small
+        for reader, _ in peers:
+            assert await reader.readexactly(24)
+        assert sorted(frame.opaque for _, frame in kept if frame.code == 10) == list(range(6))
+
+
 async def test_answers_that_were_not_written_yet_count_as_well() -> None:
     handled = 0
 
@@ -347,3 +386,66 @@ async def test_the_limit_of_all_connections_together_pauses_those_with_unanswere
                 await asyncio.gather(first, second, third, later)
         await eventually_async(lambda: not server.connections)
         assert server.in_flight_bytes == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_random_traffic_at_every_limit_is_answered_and_leaves_nothing_counted(seed: int) -> None:
+    """Frames of random sizes on random connections, some cut off in the middle; answers in random order, some held, some dropped."""
+    rng = random.Random(seed)
+    kept: list[tuple[Connection, Frame]] = []
+
+    def handler(connection: Connection, frame: Frame) -> None:
+        if rng.random() < 0.3:
+            connection.reply(frame, 0, bytes(rng.randrange(5_000)))
+        elif rng.random() < 0.1:
+            connection.drop(frame)
+            connection.push(encode_request(99, frame.opaque))
+        else:
+            if rng.random() < 0.5:
+                connection.holds(frame, rng.randrange(400_000))
+            kept.append((connection, frame))
+
+    limits = {
+        "frame_bytes_max": 4 * MIB, "large_frames_bytes_max": 4 * MIB, "in_flight_bytes_max": MIB,
+        "in_flight_requests_max": 6, "in_flight_total_bytes_max": 2 * MIB, "write_buffer_bytes_max": 20_000,
+    }  # fmt: skip
+
+    def answer_some() -> None:
+        rng.shuffle(kept)
+        for connection, frame in [kept.pop() for _ in range(min(len(kept), rng.randint(1, 3)))]:
+            connection.reply(frame, 0, bytes(rng.randrange(5_000)))
+            connection.holds(frame, 1 << 30)
+            connection.reply(frame, 0)
+
+    async def talk(frames: int, *, is_cut: bool) -> None:
+        reader, writer = await clients.connect()
+        sizes = [rng.choice((0, 100, 30_000, 300_000, 2 * MIB, 3 * MIB)) for _ in range(frames)]
+        data = b"".join(encode_request(10, n, bytes(size)) for n, size in enumerate(sizes))
+        if is_cut:
+            writer.write(data[: rng.randrange(len(data))])
+            await asyncio.sleep(rng.choice((0, 0.01)))
+            writer.transport.abort()
+            return
+        writer.write(data)
+        answered = set()
+        while len(answered) < frames:
+            head = await reader.readexactly(24)
+            await reader.readexactly(int.from_bytes(head[:4], "big") - 20)
+            answered.add(int.from_bytes(head[14:18], "big"))  # its opaque
+        writer.close()
+
+    async with serving(handler, **limits) as server, Peers(server) as clients:
+        talks = [asyncio.ensure_future(talk(rng.randint(1, 12), is_cut=rng.random() < 0.4)) for _ in range(12)]
+
+        def is_over() -> bool:
+            answer_some()
+            return all(task.done() for task in talks)
+
+        await eventually_async(is_over, 20)
+        await asyncio.gather(*talks)
+        await eventually_async(lambda: not server.connections)
+        assert server.metrics.large_frames_waited
+        assert server.metrics.paused
+        assert (server.in_flight_bytes, server.is_over) == (0, False)
+        assert server.large_frames._free == limits["large_frames_bytes_max"]
+        assert not server.large_frames._waiting
