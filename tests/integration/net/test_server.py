@@ -390,7 +390,7 @@ async def test_the_limit_of_all_connections_together_pauses_those_with_unanswere
 
 @pytest.mark.parametrize("seed", range(8))
 async def test_random_traffic_at_every_limit_is_answered_and_leaves_nothing_counted(seed: int) -> None:
-    """Frames of random sizes on random connections, some cut off in the middle; answers in random order, some held, some dropped."""
+    """Frames of random sizes, some cut off in the middle; answers in random order, some held, some dropped."""
     rng = random.Random(seed)
     kept: list[tuple[Connection, Frame]] = []
 
