@@ -1,6 +1,6 @@
 """Settlements: the unacked messages of a consumer that left, fell silent or jumped over them go to the retry subject.
 
-A settlement runs in slices, so that a consumer with many messages in flight holds up nobody. Each slice appends the messages
+A settlement runs in slices, so that a consumer with many messages in flight delays no other. Each slice appends the messages
 and behind them a SETTLE action for exactly their pull sequences, in the same commit or a later one: a crash at any point
 repeats at most the messages of one slice, and loses none.
 """
