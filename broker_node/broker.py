@@ -221,6 +221,7 @@ class Broker(Node):
         Raises:
             Exception: the first error of a consumer, after all others were handled.
         """
+        self.handlers.settlements.resume()
         now = self.clock.monotonic()
         settled, failure = 0, None
         if not self._to_sweep:

@@ -1,7 +1,7 @@
 """Writes messages that a consumer took and did not finish to their group's retry subject.
 
 The broker writes the raw bytes again, unchanged, under the retry subject's name (`reference` 6.5): the attempt number does
-not rise, because nobody is known to have tried.
+not rise, because it is not known that a consumer tried.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def retry_target(store: MessageStore, subject: Subject, group: Group) -> Subject
         LimitReached: one more subject does not fit.
     """
     if split_subject(subject.name).kind == "dead":
-        # Nobody pulls a retry subject of a dead-letter subject: its messages go back where they came from.
+        # No consumer pulls the retry subject of a dead-letter subject: its messages return to the subject itself.
         return subject
     return store.subject(retry_subject(subject.name, group.progress.group))
 

@@ -48,7 +48,7 @@ class Session:
         return peer is not None and not peer.is_closed
 
     def move_to(self, peer: Peer) -> None:
-        """Its process goes on with another connection."""
+        """Continue the session on another connection of its process."""
         self._peer = ref(peer)
 
     def is_alive(self, now: float, lease_seconds: float) -> bool:

@@ -1,6 +1,6 @@
 """Settlements: the unacked messages of a consumer that left, fell silent or jumped over them go to the retry subject.
 
-A settlement runs in slices, so that a consumer with many messages in flight holds up nobody. Each slice appends the messages
+A settlement runs in slices, so that a consumer with many messages in flight delays no other. Each slice appends the messages
 and behind them a SETTLE action for exactly their pull sequences, in the same commit or a later one: a crash at any point
 repeats at most the messages of one slice, and loses none.
 """
@@ -42,7 +42,7 @@ class Settlement:
         self.subject = subject
         self.group = group
         self.consumer = consumer
-        self._ranges = deque(ranges)
+        self.ranges = deque(ranges)
         self.is_running = False
         self.settled = 0
         """Messages settled so far, those that could not be written again included."""
@@ -85,7 +85,7 @@ class Settlement:
             return True
         if progress.consumers.get(consumer.consumer_id) is not consumer:
             return True
-        begin, end = self._ranges[0]
+        begin, end = self.ranges[0]
         runs = list(islice(log.between(begin, end), TURN_MESSAGES_MAX))
         reached = end
         if runs:
@@ -102,10 +102,10 @@ class Settlement:
                 self.settled += before - log.in_flight
                 group.retried_total += moved.messages
         if reached < end:
-            self._ranges[0] = (reached, end)
+            self.ranges[0] = (reached, end)
         else:
-            self._ranges.popleft()
-        return not self._ranges
+            self.ranges.popleft()
+        return not self.ranges
 
 
 class BeingSettled(Exception):
@@ -136,7 +136,9 @@ class SettlementRunner:
         self._on_ended = on_ended
         self._ready: deque[Settlement] = deque()
         self._has_turn = False
-        """A turn is under way or will come."""
+        """A turn is under way or scheduled."""
+        self._turns = 0
+        self._turns_seen = 0
         self._is_stopped = False
 
     def run(self, settlement: Settlement) -> None:
@@ -148,6 +150,12 @@ class SettlementRunner:
         if not self._has_turn:
             self._turn()
 
+    def resume(self) -> None:
+        """Take a turn if none was taken since the last call: called once a second, so that nothing rests on one callback."""
+        if self._ready and self._turns == self._turns_seen:
+            self._turn()
+        self._turns_seen = self._turns
+
     def stop(self) -> None:
         """End all settlements where they are; the next start, or its sweep, settles the rest."""
         self._is_stopped = True
@@ -158,6 +166,8 @@ class SettlementRunner:
     def _turn(self) -> None:
         # What a settlement's end begins waits for the next turn.
         self._has_turn = True
+        self._turns += 1
+        turn = self._turns
         budget = Budget()
         for _ in range(len(self._ready)):
             if budget.is_spent:
@@ -167,8 +177,12 @@ class SettlementRunner:
         self._has_turn = bool(self._ready)
         if self._ready:
 
+            def next_turn() -> None:
+                if turn == self._turns:
+                    self._turn()
+
             def continue_later() -> None:
-                self._supervisor.later(0, "settlement", self._turn)
+                self._supervisor.later(0, "settlement", next_turn)
 
             self._committer.when_synced(self._store.log.appended_end - 1, continue_later)
 
@@ -205,26 +219,28 @@ class SettlementRunner:
         settlement.ended(error)
 
     def _warm(self, settlement: Settlement, cold: ColdRead) -> None:
-        """Read a settlement's next messages into memory in a thread, then let it go on."""
+        """Read a settlement's next messages into memory in a thread, then let it continue."""
         settlement.is_warm = 0 <= cold.offset == settlement.warmed_offset
         settlement.warmed_offset = cold.offset
 
-        async def warm() -> None:
-            try:
-                await asyncio.get_running_loop().run_in_executor(None, cold.read, self._store.message_log)
-                if not self._is_stopped:
-                    cold.finish()
-            except (LogError, OSError) as failure:
-                self._failed(settlement, failure)
-                return
-            if self._is_stopped:
+        async def read() -> None:
+            await asyncio.get_running_loop().run_in_executor(None, cold.read, self._store.message_log)
+
+        def ended(done: "asyncio.Task[None]") -> None:
+            if done.cancelled() or self._is_stopped:
                 self._end(settlement, _stopping())
+                return
+            try:
+                done.result()
+                cold.finish()
+            except Exception as error:  # noqa: BLE001 - the supervisor reported it; this settlement ends with it
+                self._failed(settlement, error)
                 return
             self._ready.append(settlement)
             if not self._has_turn:
                 self._turn()
 
-        self._supervisor.background("settlement_read", warm())
+        self._supervisor.background("settlement_read", read()).add_done_callback(ended)
 
 
 def _stopping() -> LogError:

@@ -504,7 +504,7 @@ class DelayStore:
     async def held(self, number: int) -> AsyncIterator[Hour | None]:
         """Have the states of an hour's messages in memory until the end of the `with` block; None: there is no such hour.
 
-        A task holds one hour at a time, so whoever waits for memory (OPEN_FAR_ENTRIES_MAX) gets it in the end.
+        A task holds one hour at a time, so each one that waits for memory (OPEN_FAR_ENTRIES_MAX) gets it.
 
         Raises:
             LogError: the disk could not give them.

@@ -20,6 +20,7 @@ from metaserver.snapshot import ClientSeen, Route
 from qmq.clock import Clock
 from qmq.daemon.read_gate import ReadGate
 from qmq.errors import IllegalName, ProtocolError
+from qmq.net.log_limiter import LogLimiter
 from qmq.net.server import Connection
 from qmq.protocol.codes import VERSIONS_SERVED, BrokerRequestType, ClientType, Command, ResponseCode, Role
 from qmq.protocol.commands import (
@@ -88,6 +89,7 @@ class MetaHandlers:
         self._timestamp_ms = 0
         self._store_node_at: dict[str, float] = {}
         self.counters = MetaCounters()
+        self._log_limiter = LogLimiter()
 
     def handle(self, connection: Connection, frame: Frame) -> None:
         """One request."""
@@ -112,15 +114,19 @@ class MetaHandlers:
                     connection.reply(frame, Command.HEARTBEAT)
                 case _:
                     self.counters.bad_requests["unknown_command"] += 1
-                    logger.warning("%s: command %d is not the metaserver's", connection.peer, frame.code)
+                    self._warning(connection, "unknown_command", f"command {frame.code} is not the metaserver's")
                     connection.reply(frame, ResponseCode.UNKNOWN_CODE)
         except ProtocolError as error:
             self._bad(connection, frame, "undecodable", str(error))
 
     def _bad(self, connection: Connection, frame: Frame, reason: str, text: str) -> None:
         self.counters.bad_requests[reason] += 1
-        logger.warning("%s: command %d refused: %s", connection.peer, frame.code, text)
+        self._warning(connection, reason, f"command {frame.code} refused: {text}")
         connection.reply(frame, ResponseCode.BROKER_ERROR)
+
+    def _warning(self, connection: Connection, reason: str, what: str) -> None:
+        """Log what a client did, with a back-off for each reason and host."""
+        self._log_limiter.warning(logger, connection.peer, reason, what, self._clock.monotonic())
 
     # --- clients ---------------------------------------------------------------------------------------------------
 
@@ -133,7 +139,7 @@ class MetaHandlers:
             # An error code, or an answer without groups, would leave a sender thread of the official client waiting for
             # ever, and there are three (T3). So it is sent to brokers, which refuse the message with the reason.
             self.counters.illegal += 1
-            logger.warning("%s: %s", connection.peer, error)
+            self._warning(connection, "illegal_subject", str(error))
             groups = self._directory.any_usable(request.client_type)
             connection.reply(frame, ResponseCode.SUCCESS, self._response(request, groups).encode(frame.version))
             return
@@ -168,7 +174,7 @@ class MetaHandlers:
             if not groups and self.registrations.hold(registration, frame):
                 self.counters.held += 1
                 what = "delay group" if registration.is_delay else "usable broker group"
-                logger.warning("%s: no %s for subject %s yet; the answer waits for one", connection.peer, what, subject)
+                self._warning(connection, "held", f"no {what} for subject {subject} yet; the answer waits for one")
                 return
             registration.last_sent = _sent_route(groups)
         if is_pushed(request.client_type) and (registration is None or not groups):

@@ -82,7 +82,7 @@ class LogError(QmqError):
 
 
 class ReadFailed(LogError):
-    """The disk returned an error for a read of the log (EIO, say). What stands there is unknown; a later read may succeed."""
+    """The disk returned an error for a read of the log (such as EIO). The content is unknown; a later read may succeed."""
 
     code = "log.read_failed"
     retriable = True

@@ -28,7 +28,7 @@ from qmq.log.segment import SegmentInfo, Segments
 
 READ_AHEAD_BYTES = 1 << 20
 SECTOR_BYTES = 4096
-"""Where reading goes on behind a place that the disk can't read."""
+"""The place at which reading continues after one that the disk cannot read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ class Segments:
         file = self._disk.open(self.path(base), writable=False)
         with self._lock:
             if base not in self._bases:
-                # Removed in between: the caller reads it, nobody else will.
+                # Removed in between: only this caller still reads it.
                 return file
             kept = self._open.setdefault(base, file)
             if len(self._open) > OPEN_SEGMENTS_MAX:

@@ -35,7 +35,7 @@ def add_incarnations(files: LakeFiles, read: Mapping[str, str]) -> dict[str, lis
 
     Raises:
         LakeError: a file can't be read.
-        FileExistsError: somebody else has added one meanwhile.
+        FileExistsError: another process has added one meanwhile.
     """
     known = known_incarnations(files)
     number = max(_numbers(files), default=0)

@@ -22,7 +22,7 @@ SUFFIX = ".hole.json"
 HOLE_BYTES_MAX = 64 << 10
 
 Reason = Literal["retention", "damage", "forgotten", "rebuilt", "emptied"]
-"""`forgotten`: a group was forgotten, and its history with it; `rebuilt`: a node made a history anew from its log; `emptied`: a
+"""`forgotten`: a group was forgotten, and its history with it; `rebuilt`: a node rebuilt a history from its log; `emptied`: a
 broker group was started with an empty folder. All three are [begin, begin), as the number of entries that were not read is
 unknown."""
 

@@ -176,7 +176,7 @@ def advance(
 
     With nothing new the answer is `start` itself: no row, and no range to know of. With `may_only_complete` the times still go on,
     which a stream without end must not do by itself, as it would make batches of nothing. That a group is forgotten, its
-    history made anew, or a broker group emptied, is an error, or `lost` records it.
+    rebuilt history, or an emptied broker group, is an error, or `lost` records it.
 
     Raises:
         StreamError: a node holds less than was read of it already, or there are more than RANGES_MAX ranges.

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from broker_node.retry import Budget
+from broker_node.settlement import BeingSettled, Settlement
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.names import retry_subject
@@ -82,8 +84,20 @@ class Shared(StoreDriver):
         done = sorted(process.unacked)[:count]
         self.handled.update(process.unacked.pop(n) for n in done)
         process.held = {n: name for n, name in process.held.items() if n not in done}
-        self.delivery.ack(AckRequest(SUBJECT, GROUP, "c1", done[0], done[-1], False), process.line)
+        request = AckRequest(SUBJECT, GROUP, "c1", done[0], done[-1], False)
+        try:
+            self.delivery.ack(request, process.line)
+        except BeingSettled as wait:
+            self.finish(wait.settlement)
+            self.delivery.ack(request, process.line)
         process.seen_at = self.clock.monotonic()
+
+    def finish(self, settlement: Settlement | None) -> None:
+        """Run a settlement to its end."""
+        if settlement is not None:
+            while not settlement.step(Budget()):
+                self.commit()
+            self.delivery.settled(settlement)
 
     def cut(self, process: Process) -> None:
         """The connection breaks, seen by the broker or not; the process comes back by itself or is restarted."""
@@ -102,9 +116,9 @@ class Shared(StoreDriver):
         if subject is not None and group is not None and consumer is not None:
             now = self.clock.monotonic()
             if now - consumer.seen_at >= LEASE:
-                self.delivery.settle(subject, group, consumer)
+                self.finish(self.delivery.settle(subject, group, consumer))
             elif self.delivery.abandoned(group, consumer, now):
-                self.delivery.settle_abandoned(subject, group, consumer)
+                self.finish(self.delivery.settle_abandoned(subject, group, consumer))
 
     def retried(self) -> set[str]:
         """Ids in the retry subject."""

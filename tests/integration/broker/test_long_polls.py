@@ -30,6 +30,9 @@ class FakeConnection:
     def reply(self, frame: Frame, code: int, *parts: bytes | memoryview) -> None:
         self.codes.append(code)
 
+    def holds(self, frame: Frame, answer_bytes: int) -> None:
+        pass
+
     def on_close(self, callback: object) -> None:
         pass
 
@@ -99,7 +102,7 @@ async def test_a_pull_that_expires_among_others_leaves_them_in_their_order(tmp_p
         await client.begin()
         waiting = [pull(broker, n, timeout_ms=20_000 if n != 1 else 1_000) for n in range(4)]
         clock.advance(2)
-        broker.handlers.polls._tick()
+        broker.handlers.polls.check()
         assert [connection.codes for connection in waiting] == [[], [4], [], []]
         await client.send(message(0), message(1))
         await eventually_async(lambda: waiting[2].codes == [0])

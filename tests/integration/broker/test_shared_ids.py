@@ -10,7 +10,7 @@ from qmq.clock import ManualClock
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.extensions import LeaveGroupRequest
-from tests.support.in_process import Client, connected, message, running_broker
+from tests.support.in_process import Client, connected, message, run_jobs, running_broker
 from tests.support.processes import get_json
 from tests.support.waiting import eventually_async, within
 
@@ -137,11 +137,11 @@ async def test_what_a_dead_connection_held_is_retried_although_its_id_lives_on(t
             assert await b.pull(limit=2) == (2, ids(2, 3))
         clock.advance(LEASE - 10)
         await b.ack(-1, -1)
-        broker._tick()
+        await run_jobs(broker)
         assert await b.pull(RETRY) == (-1, [])
         clock.advance(20)
         await b.ack(-1, -1)
-        broker._tick()
+        await run_jobs(broker)
         assert await b.pull(RETRY, timeout_ms=20_000) == (0, ids(0, 1))
         assert broker.store.subjects["orders"].groups["g"].progress.in_flight == 2
 

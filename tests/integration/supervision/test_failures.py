@@ -63,7 +63,7 @@ async def test_a_held_pull_whose_read_fails_does_not_hold_up_other_clients_answe
         pull = asyncio.ensure_future(reader.pull(timeout_ms=20_000))
         await eventually_async(lambda: broker.handlers.polls.held == 1)
 
-        def unreadable(_: PullRequest, **__: bool) -> None:
+        def unreadable(_: PullRequest, __: object, **___: bool) -> None:
             raise OSError(5, "Input/output error")
 
         with monkeypatch.context() as patch:

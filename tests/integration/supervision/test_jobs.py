@@ -11,6 +11,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import aiohttp
 import pytest
@@ -19,19 +20,23 @@ import metaserver.metaserver
 import qmq.daemon.node
 from broker_node.broker import Broker
 from broker_node.message_log import ColdRead
+from broker_node.retry import TURN_MESSAGES_MAX
 from delay_node.delay_node import DelayNode
 from metaserver.metaserver import Metaserver
 from qmq.daemon.node import Node
 from qmq.daemon.runner import run_daemon
 from qmq.errors import CommitNotApplied, ConnectionLost, CriticalTaskFailed
 from qmq.net.caller import Caller
+from qmq.net.server import Connection
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.delayed import DelayedTarget, FindDelayedRequest
+from qmq.protocol.extensions import LeaveGroupRequest
 from qmq.protocol.reading import ListRangesRequest
 from qmq.supervisor import JobKind
 from tests.support.breaking import BreakingSupervisor
 from tests.support.in_process import (
+    Client,
     SmallSystem,
     connected,
     delayed,
@@ -351,17 +356,65 @@ async def _read_cold(process: Process, supervisor: BreakingSupervisor, patch: py
     supervisor.break_job("cold_read")
     pull = process.delivery.pull
 
-    def cold_once(request: PullRequest, **options: bool) -> object:
-        if not options:
-            patch.setattr(process.delivery, "pull", pull)
-            raise ColdRead(0, 1)
-        return pull(request, **options)
+    def cold_once(request: PullRequest, peer: Connection, **options: bool) -> object:
+        patch.setattr(process.delivery, "pull", pull)
+        raise ColdRead(0, 1, b"")
 
     async with connected(process) as client:
         assert await client.send(message(3)) == {}
         assert await client.begin(group="cold") == ResponseCode.SUCCESS
         patch.setattr(process.delivery, "pull", cold_once)
         assert (await client.pull(group="cold"))[1] == ["m3"]
+
+
+async def _hold(process: Process, client: Client, count: int) -> None:
+    """Let consumer c1 of a new group hold messages."""
+    assert isinstance(process, Broker)
+    assert await client.begin() == ResponseCode.SUCCESS
+    assert await client.send(*(message(n) for n in range(count))) == {}
+    assert len((await client.pull(limit=count))[1]) == count
+
+
+async def _settle_in_turns(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Broker)
+    async with connected(process) as client:
+        await _hold(process, client, TURN_MESSAGES_MAX + 1)
+        supervisor.break_job("settlement")
+        leave = asyncio.ensure_future(client.raw(Command.LEAVE_GROUP, LeaveGroupRequest("orders", "g", "c1").encode(9)))
+        await eventually_async(lambda: "settlement" in supervisor.failing())
+        # The job of the leases does its work when it has seen no progress between two runs.
+        await run_jobs(process)
+        await run_jobs(process)
+        assert (await within(leave, 20)).code == ResponseCode.SUCCESS
+
+
+async def _settle_what_is_cold(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Broker)
+    async with connected(process) as client:
+        await _hold(process, client, 3)
+        subject = process.store.subjects["orders"]
+        group = subject.groups["g"]
+        settlement = process.delivery.settle(subject, group, group.progress.consumers["c1"])
+        assert settlement is not None
+        supervisor.break_job("settlement_read")
+        process.handlers.settlements._warm(settlement, ColdRead(0, 1, b""))
+        await eventually_async(
+            lambda: process.delivery.settlements == {}, 20, "it ended, and a sweep may begin another"
+        )
+
+
+async def _delete_segments(process: Process, supervisor: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Broker)
+    supervisor.break_job("segment_removal")
+    log = SimpleNamespace(hide_before=lambda offset: [], hidden_segments=[0], delete_hidden=lambda most: None)
+    patch.setattr(process.segment_removal, "_log", log)
+    process.segment_removal.drop_before(0)
+
+
+async def _repair_an_index(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Broker)
+    supervisor.break_job("index_repair")
+    process._repair(SimpleNamespace(read=lambda log: None, finish=lambda: None))  # type: ignore[arg-type]
 
 
 async def _ask_about_delayed(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
@@ -405,6 +458,10 @@ ONE_SHOTS: dict[str, tuple[str, OneShot]] = {
     "long_poll_timer": ("broker", _let_the_timer_fire),
     "held_refusal": ("broker", _refuse_a_pull),
     "cold_read": ("broker", _read_cold),
+    "settlement": ("broker", _settle_in_turns),
+    "settlement_read": ("broker", _settle_what_is_cold),
+    "segment_removal": ("broker", _delete_segments),
+    "index_repair": ("broker", _repair_an_index),
     "query": ("delay", _ask_about_delayed),
     "delivery_batch": ("delay", _deliver),
     "event_loop": ("metaserver", _fail_a_callback),
@@ -449,6 +506,14 @@ ALLOWED = {
     ("qmq/daemon/committer.py", "call_soon"): "_begin catches what can raise and fails the committer",
     ("qmq/daemon/committer.py", "call_soon_threadsafe"): "_done catches everything and fails the committer",
     ("qmq/daemon/first_failure.py", "ensure_future"): "waits for two events",
+    (
+        "qmq/daemon/log_writer.py",
+        "Thread",
+    ): "writes log lines; what it can't write it counts, and there is nowhere to report it",
+    (
+        "broker_node/settlement.py",
+        "add_done_callback",
+    ): "after the supervisor's own; ends the settlement or continues it",
     ("qmq/daemon/membership.py", "ensure_future"): "waits for two events",
     ("metaserver/keeper.py", "ensure_future"): "waits for two events",
     ("qmq/daemon/membership.py", "add_done_callback"): "after the supervisor's own; forgets the task",

@@ -170,7 +170,7 @@ def test_pulls_and_acks_of_a_consumer_wait_for_its_settlement_and_others_do_not(
     with pytest.raises(BeingSettled) as jumped:
         delivery.ack(AckRequest("orders", GROUP, "c", 20, 24, False))
     job = jumped.value.settlement
-    assert job.end == 20
+    assert list(job.ranges) == [(0, 20)]
     for wait in (
         lambda: delivery.ack(AckRequest("orders", GROUP, "c", 25, 29, False)),
         lambda: delivery.pull(PullRequest("orders", GROUP, "c", 10, -1, -1, 0, False)),
@@ -215,7 +215,7 @@ def test_so_many_requests_wait_for_a_settlement_and_no_more(monkeypatch: pytest.
 
 def test_a_settlement_without_room_for_its_retry_subject_is_refused_before_it_begins() -> None:
     driver = holding(5)
-    driver.store.limits = StoreLimits(subjects_max=1)
+    driver.store.limits = StoreLimits(subjects_max=0)
     with pytest.raises(LimitReached, match="subjects_max"):
         settlement(driver)
     assert driver.delivery.settlements == {}

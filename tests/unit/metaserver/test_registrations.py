@@ -259,3 +259,13 @@ def test_a_further_delay_group_is_not_pushed_to_clients_that_have_enough() -> No
     assert 0 < len(users) < 20
     server.node("d0", kind="delay", port=1, state=4)
     assert [len(connection.pushed) for connection in connections] == [int(c in users) for c in connections]
+
+
+def test_a_client_in_a_loop_does_not_write_the_log_at_its_own_rate(caplog: pytest.LogCaptureFixture) -> None:
+    server, connection = Server(), FakeConnection()
+    for _ in range(500):
+        server.ask(connection, "or/ders")
+        server._handle(connection, 99, b"")
+        server._handle(connection, Command.NODE_REGISTER, b"x")
+    assert len(caplog.records) == 3
+    assert sum(server.handlers.counters.bad_requests.values()) == 1_000

@@ -1,4 +1,4 @@
-"""Caches of open files: a slow open in one thread holds up nobody else, and no handle of a removed file is kept."""
+"""Caches of open files: a slow open in one thread delays no other, and no handle of a removed file is kept."""
 
 import threading
 from collections.abc import Callable, Iterator
