@@ -221,6 +221,8 @@ class Consumer:
                 "%s, group %s: %d messages were acked and not handled; at most once they are lost",
                 self.subject, self.group, len(self._ready),
             )  # fmt: skip
+        # The broker delivers them to other consumers: an iterator that continues must not yield them as well.
+        self._ready.clear()
         if self._task is not None:
             await self.supervisor.cancel(self._task)
         stops = [fetcher.stop(leave=True) for fetcher in self._fetchers.values()]

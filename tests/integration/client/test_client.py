@@ -118,6 +118,19 @@ async def test_closing_a_consumer_hands_back_what_it_did_not_settle(system: Syst
         assert rest == {delivery.properties["number"] for delivery in taken[5:]}
 
 
+async def test_a_closed_consumer_yields_nothing_of_what_it_handed_back(system: System) -> None:
+    async with (
+        Producer(system.meta_url) as producer,
+        Consumer(system.meta_url, "orders", "billing", start="earliest") as consumer,
+    ):
+        for number in range(5):
+            await producer.send("orders", {"number": number})
+        await eventually_async(lambda: len(consumer._ready) == 5, 20)
+        await consumer.close()
+        with judging():
+            assert [delivery async for delivery in consumer] == [], "doubled: other consumers get them"
+
+
 async def test_a_consumer_that_got_nothing_says_goodbye_too(system: System) -> None:
     async with Consumer(system.meta_url, "orders", "billing"):
         # No retry subject: the first retry makes it.
