@@ -4,8 +4,10 @@ Every action carries absolute numbers and the log offset it stands at; an action
 before (a checkpoint may be newer than the place the log is read from) and changes nothing.
 """
 
+from collections.abc import Iterable
+
 from broker_node.actions import Ack, Action, Offline, Pull, SequenceRun, Start
-from broker_node.pull_log import PullLog
+from broker_node.pull_log import PullLog, PullRun
 from broker_node.sessions import Session, Sessions
 
 
@@ -40,7 +42,8 @@ class GroupProgress:
         self.applied_at = -1
         self.consumers: dict[str, Consumer] = {}
         self.orphans: list[SequenceRun] = []
-        """Sequences whose assignment was lost with a damaged commit: nobody holds them for sure, so they are retried."""
+        """Sequences whose assignment, or what ended it, was lost with a damaged commit: no consumer surely holds them, so they are
+        retried."""
 
     def consumer(self, consumer_id: str, seen_at: float) -> Consumer:
         """The consumer, made when new, marked as seen."""
@@ -65,7 +68,9 @@ class GroupProgress:
                     consumer.touched_at = at
                     consumer.seen_at = seen_at
             case Offline():
-                self.consumers.pop(action.consumer_id, None)
+                consumer = self.consumers.pop(action.consumer_id, None)
+                if consumer is not None:
+                    self._retry_held(action, consumer.log.runs())
             case Start():
                 self.next_sequence = action.next_sequence
         return True
@@ -73,11 +78,20 @@ class GroupProgress:
     def _apply_pull(self, pull: Pull, at: int, seen_at: float) -> None:
         consumer = self.consumer(pull.consumer_id, seen_at)
         if pull.runs:
+            if pull.pull_begin < consumer.log.pulled:
+                # A broadcast was set back, and pulls what it held there again. Any other consumer left, and the action that says so
+                # is lost to damage.
+                self._retry_held(pull, consumer.log.begin_again(pull.pull_begin))
             consumer.log.assign(pull.pull_begin, pull.runs, consumer.holder)
         consumer.touched_at = at
         if pull.from_sequence > self.next_sequence:
             self.orphans.append(SequenceRun(self.next_sequence, pull.from_sequence - self.next_sequence))
         self.next_sequence = pull.next_sequence
+
+    def _retry_held(self, action: Action, held: Iterable[PullRun]) -> None:
+        """A consumer left while it held messages: their settlement is lost to damage. A broadcast's are not settled."""
+        if not action.broadcast:
+            self.orphans += [SequenceRun(run.begin, run.count) for run in held]
 
     @property
     def in_flight(self) -> int:

@@ -10,8 +10,11 @@ is several entries. One that moved the position past what it took ends in a PULL
 What lies between the position before an entry and the messages it names was passed: filtered out, withheld or past retention.
 This holds for broadcasts as well: there the pull sequences are the consume sequences themselves. ACK: the consumer said that
 [begin, end) are done; for a broadcast, what its filter left out is in the range too. SETTLE: the broker moved [begin, end) to
-the retry subject. OFFLINE: the consumer's state was dropped. START: the position was set. FORGET: the group was removed with all
-its consumers, and its position was none (-1); what follows is another group of its name.
+the retry subject. Ranges of ACK and SETTLE may come in any order, leave gaps, and span what is done already: two processes that
+share a consumer id each ack what they hold. The first entry that covers a pull sequence counts for it, and nothing below `begin`
+is done because of it. A PULL below the end of the consumer's last one begins its numbers again (a broadcast that was set back).
+OFFLINE: the consumer's state was dropped. START: the position was set. FORGET: the group was removed with all its consumers, and
+its position was none (-1); what follows is another group of its name.
 
 Layout 0 was written by versions before: there a pull is one entry whatever its runs, and an ACK may be a SETTLE.
 """

@@ -58,6 +58,14 @@ class PullLog:
             self.pulled += run.count
             self.in_flight += run.count
 
+    def begin_again(self, at: int) -> list[PullRun]:
+        """Go back to pull sequence `at`, below `pulled`: remove and return what is held from there on."""
+        held = list(self.between(at, self.pulled))
+        self.ack(at, self.pulled)
+        self.pulled = at
+        self.acked = min(self.acked, at)
+        return held
+
     def ack(self, begin: int, end: int) -> None:
         """Remove pull sequences [begin, end)."""
         end = min(end, self.pulled)

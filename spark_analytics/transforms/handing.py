@@ -1,9 +1,10 @@
 """What became of messages that were handed out, from a consumer group's history; whole arrays at once. Pure numpy.
 
-A consumer's pull sequences go up; an ack, or a settling on its behalf, is of all it has below an end. So a consumer's history
-is cut into **sessions** (it leaves, its group is forgotten, or its numbers begin again lower: then what it held is dropped) in
-which pulls and ends only go up, all sessions are laid one behind the other on one line, and what ended a pull sequence is found
-by one binary search.
+A consumer's pull sequences increase; an ack or settlement covers a range of them. Two processes that share a consumer id each ack
+what they hold, so these ranges may overlap, leave gaps and come in any order: the first one that covers a pull sequence ended it.
+A consumer's history is split into **sessions** (it leaves, its group is forgotten, or its numbers begin again lower: then what it
+held is dropped) in which pulls only go up. All sessions are laid one behind the other on one line, so that ranges of different
+sessions never overlap.
 """
 
 from dataclasses import dataclass
@@ -91,7 +92,7 @@ class Runs:
 def follow(entries: Entries) -> Runs:
     """What became of all that the pulls among the entries handed out. Every handed-out message is in exactly one run.
 
-    An end counts for what was pulled before it only, and for its own session only.
+    An end counts for what was pulled before it only, and for its own session only. The first end that covers a message counts.
 
     Raises:
         ValueError: the pull sequences span more than LINE_MAX.
@@ -125,40 +126,73 @@ def follow(entries: Entries) -> Runs:
     reached[pulls] = run_end
     reached = np.maximum.accumulate(reached)
 
-    # Ends: acks, settlings and departures reach to a place; a session that began anew drops all of the one before.
+    # Ends: acks and settlements cover a range, departures all of their session; a session that began anew drops the one before.
     is_end = np.isin(entries.kind, (Kind.ACK, Kind.SETTLE))
     is_leaving = np.isin(entries.kind, _LEAVING)
-    told = base[session] + np.clip(entries.end - lowest[session], 0, span[session])
-    place = np.where(is_leaving, reached, np.minimum(told, reached))
     ends = np.flatnonzero(is_end | is_leaving)
     anew = firsts[~is_first[firsts]]
     anew = anew[~np.isin(entries.kind[anew - 1], _LEAVING)]
     # A drop stands at the end of the session it empties: it is sorted between that session's entries and the next one's.
-    order = np.concatenate([ends * 2 + 1, anew * 2])
-    sorting = np.argsort(order, kind="stable")
-    end_place = np.concatenate([place[ends], reached[anew - 1]])[sorting]
-    end_session = np.concatenate([session[ends], session[anew] - 1])[sorting]
+    sorting = np.argsort(np.concatenate([ends * 2 + 1, anew * 2]), kind="stable")
+
+    def on_line(sequences: Longs) -> Longs:
+        of_session = session[ends]
+        return np.asarray(base[of_session] + np.clip(sequences[ends] - lowest[of_session], 0, span[of_session]))
+
+    end_from = np.where(is_leaving[ends], base[session[ends]], on_line(entries.begin))
+    end_to = np.where(is_leaving[ends], reached[ends], np.minimum(on_line(entries.end), reached[ends]))
+    end_from = np.concatenate([end_from, base[session[anew] - 1]])[sorting]
+    end_to = np.concatenate([end_to, reached[anew - 1]])[sorting]
     end_ms = np.concatenate([entries.at_ms[ends], entries.at_ms[anew]])[sorting]
     end_kind = np.concatenate([entries.kind[ends], np.full(len(anew), Kind.DROPPED)])[sorting]
-    end_place = np.maximum.accumulate(end_place) if len(end_place) else end_place
 
-    # Runs are cut where an end falls inside of them; each piece ended at the first end that lies above it.
-    points = np.unique(np.concatenate([run_begin, end_place]))
+    # Runs are split where an end begins or stops inside of them.
+    points = np.unique(np.concatenate([run_begin, end_from, end_to]))
+    first_end = _first_covering(np.searchsorted(points, end_from), np.searchsorted(points, end_to), len(points))
+    following = np.append(points[1:], LINE_MAX)
     of_run = np.searchsorted(run_begin, points, side="right") - 1
     is_inside = (of_run >= 0) & (points < run_end[of_run])
-    points, of_run, following = points[is_inside], of_run[is_inside], np.append(points[1:], LINE_MAX)[is_inside]
+    points, following, first_end, of_run = (
+        points[is_inside],
+        following[is_inside],
+        first_end[is_inside],
+        of_run[is_inside],
+    )
     length = np.minimum(following, run_end[of_run]) - points
-    ended = np.searchsorted(end_place, points, side="right")
-    safe = np.minimum(ended, max(0, len(end_place) - 1))
     pull = pulls[of_run]
-    if len(end_place):
-        is_over = (ended < len(end_place)) & (end_session[safe] == session[pull])
-        ended_by = np.where(is_over, end_kind[safe], -1)
-        ended_ms = np.where(is_over, end_ms[safe], -1)
-    else:
-        ended_by = ended_ms = np.full(len(points), -1)
+    ended_by = np.append(end_kind, -1)[first_end]
+    ended_ms = np.append(end_ms, -1)[first_end]
     inside = points - run_begin[of_run]
-    return Runs(pull, entries.begin[pull] + inside, entries.sequence[pull] + inside, length, ended_by, ended_ms)
+    # What one end covers of a pull is one run, although other ends may begin or stop there.
+    is_new = np.ones(len(pull), dtype=np.bool_)
+    is_new[1:] = (pull[1:] != pull[:-1]) | (first_end[1:] != first_end[:-1])
+    at = np.flatnonzero(is_new)
+    pull, inside = pull[at], inside[at]
+    messages = np.add.reduceat(length, at)
+    return Runs(
+        pull, entries.begin[pull] + inside, entries.sequence[pull] + inside, messages, ended_by[at], ended_ms[at]
+    )
+
+
+def _first_covering(begin: Longs, end: Longs, count: int) -> Longs:
+    """The lowest number of a range [begin, end) that covers each of the places 0 to count - 1; the number of ranges: none does.
+
+    A range is two overlapping blocks of a power of two places. Blocks pass their numbers on to their halves, longest first.
+    """
+    none = len(begin)
+    found = np.full(count, none, dtype=np.int64)
+    numbers = np.flatnonzero(end > begin)
+    begin, end = begin[numbers], end[numbers]
+    level = np.frexp((end - begin).astype(np.float64))[1] - 1
+    for bits in range(int(level.max(initial=-1)), -1, -1):
+        # found[i] is of the block of 2 ** bits places from i on.
+        here = level == bits
+        np.minimum.at(found, begin[here], numbers[here])
+        np.minimum.at(found, end[here] - (1 << bits), numbers[here])
+        if bits:
+            half = 1 << (bits - 1)
+            found[half:] = np.minimum(found[half:], found[:-half].copy())
+    return found
 
 
 def _sessions(entries: Entries, is_pull: Flags) -> tuple[Flags, Flags]:

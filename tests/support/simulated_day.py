@@ -7,8 +7,9 @@ delivery (docs/reference/wire.md): positions, pull sequences, prefix acks, what 
 
 The day has: two broker groups; subjects with a daily rhythm and bursts; groups with consumers of different speed, one with
 tags, a broadcast, one that begins in the afternoon, one that retention overtakes; consumers that crash, leave, come back with
-their old numbers or with new ones, jump over numbers, ack past a part of what they hold; retries with causes, dead letters,
-somebody who reads these; a position set back and one set forward; delayed messages; nodes' disks.
+their old numbers or with new ones, jump over numbers, ack past a part of what they hold; two processes that share a consumer id,
+so that acks and settlements come out of order and leave gaps; retries with causes, dead letters, somebody who reads these; a
+position set back and one set forward; delayed messages; nodes' disks.
 """
 
 from bisect import bisect_right
@@ -269,6 +270,25 @@ class Brokers:
         self._write(subject, found, "ack", consumer, taker.acked, end)
         taker.acked = end
 
+    def end_part(
+        self, broker_group: str, name: str, group: str, consumer: str, part: list[Delivery], how: str, is_wide: bool
+    ) -> None:
+        """Ack or settle neighbours among what a consumer holds; `is_wide`: the range spans what is done already below them."""
+        subject = self.subject(broker_group, name)
+        found = subject.groups[group]
+        taker = found.consumers[consumer]
+        numbers = {id(delivery): number for number, delivery in taker.held}
+        begin, end = numbers[id(part[0])], numbers[id(part[-1])] + 1
+        taker.held = deque(item for item in taker.held if not begin <= item[0] < end)
+        for delivery in part:
+            delivery.ended_ms, delivery.how = self.now, how
+            if how == "settle":
+                self._retry(subject, found, delivery)
+        if is_wide:
+            begin = max((number + 1 for number, _ in taker.held if number < begin), default=0)
+        self._write(subject, found, how, consumer, begin, end)
+        taker.acked = taker.held[0][0] if taker.held else taker.pulled
+
     def silent(self, broker_group: str, name: str, group: str, consumer: str, is_leaving: bool) -> None:
         """A consumer is gone: what it holds goes to the retry subject; with `is_leaving` it is forgotten as well."""
         subject = self.subject(broker_group, name)
@@ -306,11 +326,14 @@ class Brokers:
     def _settle(self, subject: _Subject, group: _Group, taker: _Consumer, end: int) -> None:
         begin = taker.acked
         for delivery in self._end(taker, end, "settle"):
-            old = delivery.message
-            target = retry_subject(subject.name, group.name)
-            self.store(subject.broker_group, target, old.size, old.message_id, old.tags, old.attempt, LEFT)
+            self._retry(subject, group, delivery)
         self._write(subject, group, "settle", taker.name, begin, end)
         taker.acked = end
+
+    def _retry(self, subject: _Subject, group: _Group, delivery: Delivery) -> None:
+        old = delivery.message
+        target = retry_subject(subject.name, group.name)
+        self.store(subject.broker_group, target, old.size, old.message_id, old.tags, old.attempt, LEFT)
 
     def _end(self, taker: _Consumer, end: int, how: str) -> list[Delivery]:
         done = []
@@ -392,6 +415,8 @@ READERS = (
     Reader("stock", "shelf", "shelf-2", 16_000, crashes=2),
     Reader(dead_letter_subject("orders", "billing"), "repair", "repair-1", 30_000, from_ms=17 * HOUR_MS),
 )
+SHARED = ("broker-1", "stock", "pair", "pair-1")
+"""Broker group, subject, group and the consumer id that two processes share."""
 TAGS = ("new", "changed", "paid", "sent")
 
 
@@ -412,6 +437,8 @@ def simulate(seed: int = 1, scale: float = 1.0) -> Day:
 class _Simulation:
     def __init__(self, seed: int, scale: float) -> None:
         self.random = Random(seed)
+        self.random_of_shared = Random(seed)
+        """Of its own, so that the rest of the day does not depend on it."""
         self.scale = scale
         self.brokers = Brokers()
         self._order = count()
@@ -425,6 +452,7 @@ class _Simulation:
                 self._plan_sends(traffic, broker_group)
         for reader in READERS:
             self._plan_reader(reader)
+        self._plan_shared()
         self._plan_operators()
         while self._due:
             at_ms, _, act = heappop(self._due)
@@ -570,6 +598,38 @@ class _Simulation:
 
         self._after(SILENCE_MS, settle)
         self._after(SILENCE_MS + away_ms, back)
+
+    def _plan_shared(self) -> None:
+        _, subject, group, _ = SHARED
+        for name in (subject, retry_subject(subject, group)):
+            for _ in range(2):
+                self._at(self.random_of_shared.randint(1, 3_000), lambda name=name: self._share(name))
+
+    def _share(self, name: str) -> None:
+        """One of the two processes pulls, and acks in parts; or it dies, and the broker settles the rest in parts."""
+        random = self.random_of_shared
+        broker_group, _, group, consumer = SHARED
+        handed: list[Delivery] = []
+        if self.brokers.has(broker_group, name):
+            subject = self.brokers.subject(broker_group, name)
+            if group not in subject.groups:
+                self.brokers.start(broker_group, name, group, subject.begin)
+            handed = self.brokers.pull(broker_group, name, group, consumer)
+        took, is_dead = random.uniform(2_000, 40_000), False
+        while handed:
+            n = random.randint(1, 20)
+            part, handed = handed[:n], handed[n:]
+            how = "settle" if is_dead else "ack"
+            is_wide = random.random() < 0.2
+            self._after(
+                took,
+                lambda part=part, how=how, is_wide=is_wide: self.brokers.end_part(
+                    broker_group, name, group, consumer, part, how, is_wide
+                ),
+            )
+            took += random.uniform(1, 30_000)
+            is_dead = is_dead or random.random() < 0.05
+        self._after(took, lambda: self._share(name))
 
     # operators and machines
 

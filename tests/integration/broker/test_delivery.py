@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from broker_node.reset import set_position
 from qmq.clock import ManualClock
 from qmq.protocol.codes import Command, ConsumeFrom, ResponseCode
 from qmq.protocol.commands import ConsumeManageRequest, TagFilter
@@ -198,6 +199,26 @@ async def test_broadcast_numbers_are_the_messages_own(tmp_path: Path) -> None:
         first = await client.pull(group="z", consumer="z", broadcast=True, filters=only)
         assert first == (2, ids(2, 3))
         assert await client.pull(group="z", consumer="z", broadcast=True, filters=only, last=3) == (5, ids(5, 6))
+
+
+async def test_a_broadcast_that_was_set_back_keeps_the_numbers_of_its_messages(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.begin(group="x", broadcast=True)
+        await client.send(*(message(n) for n in range(8)))
+        assert await client.pull(group="x", consumer="x", broadcast=True, limit=6) == (0, ids(0, 1, 2, 3, 4, 5))
+        await client.ack(0, 2, group="x", consumer="x", broadcast=True)
+        subject = broker.store.subjects["orders"]
+        set_position(broker.store, subject, "x", "sequence", 4, broadcast=True)
+        assert await client.pull(group="x", consumer="x", broadcast=True, limit=1, last=5) == (4, ids(4))
+        log = subject.groups["x"].progress.consumers["x"].log
+        assert (log.acked, log.pulled, log.in_flight) == (3, 5, 2), "what it held below stays with it"
+        set_position(broker.store, subject, "x", "sequence", 1, broadcast=True)
+        assert await client.pull(group="x", consumer="x", broadcast=True, limit=2, last=4) == (1, ids(1, 2))
+        assert await client.pull(group="x", consumer="x", broadcast=True, limit=2, last=2) == (3, ids(3, 4))
+        assert await client.pull(group="x", consumer="x", broadcast=True, limit=2, last=2) == (3, ids(3, 4))
+        assert await client.ack(1, 4, group="x", consumer="x", broadcast=True) == ResponseCode.SUCCESS
+        assert log.in_flight == 0
+        assert await client.pull(group="x", consumer="x", broadcast=True, last=4) == (5, ids(5, 6, 7))
 
 
 async def test_retention_deletes_whole_segments_and_a_group_left_behind_is_told(tmp_path: Path) -> None:

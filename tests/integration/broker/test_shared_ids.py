@@ -1,11 +1,14 @@
 """Two processes with one consumer id: each message goes to one of them, and the broker reports it."""
 
 import asyncio
+import shutil
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
+from broker_node.broker import Broker
+from broker_node.trace import standing
 from qmq.clock import ManualClock
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import TagFilter
@@ -62,6 +65,38 @@ async def test_two_clients_of_one_id_share_a_hundred_messages_without_a_repetiti
         progress = broker.store.subjects["orders"].groups["g"].progress
         log = progress.consumers["c1"].log
         assert (log.acked, log.pulled, log.in_flight) == (100, 100, 0)
+
+
+async def test_acks_out_of_order_leave_the_same_over_a_restart_and_in_a_trace(tmp_path: Path) -> None:
+    async def check(broker: Broker) -> None:
+        subject = broker.store.subjects["orders"]
+        group = subject.groups["g"]
+        log = group.progress.consumers["c1"].log
+        assert [(run.pull_begin, run.begin, run.count) for run in log.runs()] == [(0, 0, 5), (8, 8, 2)]
+        assert (log.acked, log.pulled, group.progress.in_flight, group.progress.oldest_unacked()) == (0, 10, 7, 0)
+        states = [(await standing(broker.store, subject, group, n)).state for n in range(11)]
+        assert states == ["in_flight"] * 5 + ["acked"] * 3 + ["in_flight"] * 2 + ["waiting"]
+
+    async with running_broker(tmp_path) as broker, connected(broker) as a, connected(broker) as b:
+        await a.begin()
+        await a.send(*(message(n) for n in range(11)))
+        assert await a.pull(limit=5) == (0, ids(0, 1, 2, 3, 4))
+        assert await b.pull(limit=5) == (5, ids(5, 6, 7, 8, 9))
+        assert await b.ack(5, 7) == ResponseCode.SUCCESS
+        await check(broker)
+    async with running_broker(tmp_path) as broker:
+        assert not broker.recovery.rebuilt
+        await check(broker)
+    shutil.rmtree(tmp_path / "broker" / "checkpoint")
+    async with running_broker(tmp_path) as broker, connected(broker) as a:
+        assert broker.recovery.rebuilt
+        await check(broker)
+        assert await a.pull(limit=20) == (0, ids(0, 1, 2, 3, 4))
+        assert await a.pull(limit=20, last=4) == (8, ids(8, 9))
+        assert await a.ack(0, 4) == ResponseCode.SUCCESS
+        assert await a.ack(8, 9) == ResponseCode.SUCCESS
+        assert await a.pull(RETRY) == (-1, [])
+        assert await a.pull(limit=20, last=9) == (10, ids(10))
 
 
 async def test_what_a_silent_connection_holds_moves_to_the_one_that_pulls_after_the_lease(tmp_path: Path) -> None:

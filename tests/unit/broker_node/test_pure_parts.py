@@ -157,6 +157,29 @@ def test_a_lost_assignment_leaves_orphans() -> None:
     assert progress.next_sequence == 12
 
 
+def test_what_a_consumer_held_when_it_left_is_retried() -> None:
+    """It is settled before: it holds something only when that settlement is lost to damage. A broadcast is not settled."""
+    for broadcast, orphans in ((False, [SequenceRun(2, 3)]), (True, [])):
+        progress = GroupProgress("s", "g", 0)
+        progress.apply(Pull("s", "g", "c", 1, broadcast, 0, 0, 5, (SequenceRun(0, 5),)), 10, 0.0)
+        progress.apply(Ack("s", "g", "c", 1, broadcast, 0, 2), 20, 0.0)
+        progress.apply(Offline("s", "g", "c", 1, broadcast), 40, 0.0)
+        assert progress.orphans == orphans
+        assert progress.in_flight == 0
+
+
+def test_a_consumer_whose_leaving_is_lost_begins_again() -> None:
+    progress = GroupProgress("s", "g", 0)
+    progress.apply(Pull("s", "g", "c", 1, False, 0, 0, 9, (SequenceRun(0, 5), SequenceRun(7, 2))), 10, 0.0)
+    progress.apply(Ack("s", "g", "c", 1, False, 0, 4), 20, 0.0)
+    progress.apply(Pull("s", "g", "c", 1, False, 0, 9, 12, (SequenceRun(9, 3),)), 40, 0.0)
+    assert progress.orphans == [SequenceRun(4, 1), SequenceRun(7, 2)]
+    log = progress.consumers["c"].log
+    assert (log.acked, log.pulled, log.in_flight) == (0, 3, 3)
+    progress.apply(Ack("s", "g", "c", 1, False, 0, 3), 50, 0.0)
+    assert (log.acked, progress.in_flight) == (3, 0)
+
+
 def test_record_kinds_are_for_ever() -> None:
     assert {kind.name: int(kind) for kind in RecordKind} == {
         "MESSAGES": 1,

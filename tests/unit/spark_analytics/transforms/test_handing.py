@@ -40,6 +40,30 @@ def test_an_ack_reaches_over_several_pulls_and_gaps_between_them() -> None:
     assert told(entries) == [(0, 0, 100, A, 20), (0, 1, 101, A, 20), (1, 7, 200, A, 20), (2, 8, 300, -1, -1)]
 
 
+def test_an_ack_ends_nothing_below_its_begin() -> None:
+    """Two processes share the consumer id, and the one that was handed the later messages acks first."""
+    entries = [(0, P, 10, 0, 10, 100), (0, A, 20, 5, 10, 0)]
+    held = [(0, n, 100 + n, -1, -1) for n in range(5)]
+    assert told(entries) == [*held, *((0, n, 100 + n, A, 20) for n in range(5, 10))]
+    assert told([*entries, (0, A, 30, 0, 5, 0)]) == [
+        *((0, n, 100 + n, A, 30) for n in range(5)),
+        *((0, n, 100 + n, A, 20) for n in range(5, 10)),
+    ]
+
+
+def test_of_ends_that_overlap_the_first_counts() -> None:
+    entries = [(0, P, 10, 0, 6, 100), (0, S, 20, 2, 4, 0), (0, A, 30, 3, 5, 0), (0, S, 40, 0, 6, 0)]
+    assert [row[3:] for row in told(entries)] == [(S, 40), (S, 40), (S, 20), (S, 20), (A, 30), (S, 40)]
+
+
+def test_what_one_end_covers_of_a_pull_is_one_run() -> None:
+    entries = [(0, P, 10, 0, 9, 100), (0, A, 20, 6, 9, 0), (0, A, 30, 0, 6, 0), (0, S, 40, 2, 4, 0)]
+    columns = [np.array(column, dtype=np.int64) for column in zip(*entries, strict=True)]
+    found = follow(Entries(*columns))
+    assert found.pull_begin.tolist() == [0, 6]
+    assert found.messages.tolist() == [6, 3]
+
+
 def test_what_the_broker_settled_is_not_acked_later() -> None:
     entries = [(0, P, 10, 0, 3, 100), (0, S, 20, 0, 2, 0), (0, A, 30, 0, 3, 0)]
     assert told(entries) == [(0, 0, 100, S, 20), (0, 1, 101, S, 20), (0, 2, 102, A, 30)]
@@ -97,10 +121,10 @@ def history(random: Random) -> tuple[list[Entry], list[tuple[int, ...]]]:
     entries: list[Entry] = []
     messages: list[list[int]] = []
 
-    def end(queue: Queue, upto: int, kind: int, now: int) -> None:
-        for _, place in [item for item in queue.held if item[0] < upto]:
+    def end(queue: Queue, begin: int, upto: int, kind: int, now: int) -> None:
+        for _, place in [item for item in queue.held if begin <= item[0] < upto]:
             messages[place][3:] = [kind, now]
-        queue.held = [item for item in queue.held if item[0] >= upto]
+        queue.held = [item for item in queue.held if not begin <= item[0] < upto]
 
     now = 0
     for consumer in range(random.randint(1, 4)):
@@ -110,7 +134,7 @@ def history(random: Random) -> tuple[list[Entry], list[tuple[int, ...]]]:
             what = random.random()
             if what < 0.45:
                 if random.random() < 0.1 and queue.pulled > 20:
-                    end(queue, 1 << 60, Kind.DROPPED, now)
+                    end(queue, 0, 1 << 60, Kind.DROPPED, now)
                     queue.pulled -= random.randint(5, 20)
                     n = random.randint(1, 4)
                 else:
@@ -125,10 +149,12 @@ def history(random: Random) -> tuple[list[Entry], list[tuple[int, ...]]]:
             elif what < 0.9:
                 kind = random.choice((A, A, S))
                 upto = random.randint(max(0, queue.pulled - 8), queue.pulled)
-                end(queue, upto, kind, now)
-                entries.append((consumer, kind, now, 0, upto, 0))
+                # In order, or what another process with the same id was handed before is left out.
+                begin = random.choice((0, max(0, upto - random.randint(0, 8))))
+                end(queue, begin, upto, kind, now)
+                entries.append((consumer, kind, now, begin, upto, 0))
             else:
-                end(queue, 1 << 60, O, now)
+                end(queue, 0, 1 << 60, O, now)
                 entries.append((consumer, O, now, 0, 0, 0))
                 queue.pulled = random.choice((0, queue.pulled, queue.pulled + 10))
     return entries, sorted(tuple(message) for message in messages)
