@@ -28,6 +28,11 @@ class BrokerCheckpoints:
         self._owed_folders: set[str] = set()
         """Folders that may have new folders in them, likewise."""
 
+    @property
+    def has_removals(self) -> bool:
+        """Never: what a checkpoint lets a broker remove was written first."""
+        return False
+
     def draft(self) -> BrokerDraft:
         """The state at the end of the last commit; to be saved once everything appended so far is synced.
 

@@ -284,6 +284,11 @@ class DelayCheckpoints:
         self._store = store
         self._files = CheckpointStore(store.disk, f"{store.root}/checkpoint", CHECKPOINT_NAME)
 
+    @property
+    def has_removals(self) -> bool:
+        """Whether finished hours wait for their removal."""
+        return bool(self._store.finished)
+
     def draft(self) -> DelayDraft:
         """The state at the end of the last commit. What is in memory of each hour is set aside to be written."""
         store = self._store

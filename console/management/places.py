@@ -26,7 +26,10 @@ def no_database(error: Exception) -> str:
     """What an operator reads when the database refuses: where it was looked for, and how to name another."""
     reason = str(error).strip().replace("\n", " ")
     if os.environ.get("QMQ_DATABASE_URL"):
-        return f"the database of QMQ_DATABASE_URL can't be used: {reason}. Check the URL and that the server runs."
+        return (
+            f"the database of QMQ_DATABASE_URL can't be used: {reason}. Check the URL and that the server runs; without tables of"
+            " ours, start the system with `make up` first."
+        )
     path = settings.DATABASES["default"]["NAME"]
     what = "has no tables of ours" if os.path.isfile(path) else "does not exist"
     if os.path.isfile(path) and "no such table" not in reason:

@@ -40,6 +40,11 @@ D = TypeVar("D", bound=CheckpointDraft)
 class CheckpointWriter(Protocol[D]):
     """Takes a store's state and writes it; no event loop, no thread of its own."""
 
+    @property
+    def has_removals(self) -> bool:
+        """Whether files wait for the next checkpoint to be removed: it is due in time, also when nothing was written."""
+        ...
+
     def draft(self) -> D:
         """The state at the end of the last commit.
 
@@ -112,7 +117,7 @@ class Checkpointing(Generic[D]):
         """Whether enough was written, or enough time has passed."""
         written = self._log.position.offset - self.last_position.offset
         return written >= self._bytes_between or (
-            written > 0 and self._clock.monotonic() - self._last_at >= self._seconds
+            (written > 0 or self._writer.has_removals) and self._clock.monotonic() - self._last_at >= self._seconds
         )
 
     async def _make_if_due(self) -> None:

@@ -42,7 +42,7 @@ def test_wrong_use_is_told_and_is_2(tmp_path: Path, arguments: tuple[str, ...], 
 def test_a_database_without_tables_is_told_before_spark_is_started_and_is_3(tmp_path: Path) -> None:
     done = run("lag", folder=tmp_path, QMQ_DATABASE_URL=f"sqlite:///{tmp_path}/empty.sqlite3")
     assert done.returncode == 3
-    assert "analytics: the database can't be used: no such table" in done.stderr
+    assert "analytics: the database of QMQ_DATABASE_URL can't be used: no such table" in done.stderr
 
 
 def test_no_java_is_told_and_is_3(tmp_path: Path) -> None:
