@@ -422,7 +422,11 @@ class Delivery:
         if unsettled:
             # The ack is taken again after it, and then finds nothing to settle.
             raise BeingSettled(self._settlement(subject, group, consumer, unsettled))
-        for low, high in ranges[_Verdict.ACKED]:
+        acked = ranges[_Verdict.ACKED]
+        if not broadcast:
+            # What was settled before is left out: if its settlement gets lost to damage, replaying this ack must not end it.
+            acked = [part for pair in acked for part in log.held(*pair)]
+        for low, high in acked:
             self._act_ack(subject, group, consumer, low, high)
         return consumer.touched_at
 

@@ -116,6 +116,16 @@ class PullLog:
             if low < high:
                 yield PullRun(low, run.begin + low - run.pull_begin, high - low, run.holder)
 
+    def held(self, begin: int, end: int) -> list[tuple[int, int]]:
+        """What of [begin, end) is not acked, in parts as long as possible."""
+        parts: list[tuple[int, int]] = []
+        for run in self.between(begin, end):
+            if parts and parts[-1][1] == run.pull_begin:
+                parts[-1] = (parts[-1][0], run.pull_end)
+            else:
+                parts.append((run.pull_begin, run.pull_end))
+        return parts
+
     def holders(self, begin: int, end: int) -> list[tuple[int, int, Session | None]]:
         """[begin, end) in parts, each with the session that holds it; None for what is acked or held by an unknown one."""
         parts: list[tuple[int, int, Session | None]] = []

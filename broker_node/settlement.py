@@ -94,13 +94,12 @@ class Settlement:
                 reached = runs[moved.runs_done].pull_begin + moved.part
             elif len(runs) == TURN_MESSAGES_MAX:
                 reached = runs[-1].pull_end
-            if reached > begin:
-                now_ms = self._store.clock.wall_ms()
-                settle = Settle(subject.name, progress.group, consumer.consumer_id, now_ms, False, begin, reached)
-                before = log.in_flight
+            now_ms, before = self._store.clock.wall_ms(), log.in_flight
+            for low, high in log.held(begin, reached):
+                settle = Settle(subject.name, progress.group, consumer.consumer_id, now_ms, False, low, high)
                 self._store.act(subject, group, settle)
-                self.settled += before - log.in_flight
-                group.retried_total += moved.messages
+            self.settled += before - log.in_flight
+            group.retried_total += moved.messages
         if reached < end:
             self.ranges[0] = (reached, end)
         else:

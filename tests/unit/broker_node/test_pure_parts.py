@@ -115,6 +115,9 @@ def test_a_pull_log_answers_as_a_plain_dict_would(
         low, high = sorted((ack_at, hold_at))
         middle = {run.pull_begin + i for run in log.between(low, high) for i in range(run.count)}
         assert middle == {n for n in plain if low <= n < high}
+        parts = log.held(low, high)
+        assert {n for begin, end in parts for n in range(begin, end)} == middle
+        assert all(a[1] < b[0] for a, b in itertools.pairwise(parts))
         held = {n: holder for begin, end, holder in log.holders(low, high) for n in range(begin, end)}
         assert held == {n: plain[n][1] if n in plain else None for n in range(low, high)}
         restored = PullLog()
