@@ -110,11 +110,12 @@ async def test_each_task_of_a_consumer_that_fails_ends_iteration_and_close(tmp_p
             consumer = await started_consumer(system, f"g{number}")
             name = name.replace("names", f"g{number}")
             supervisor = consumer._producer.supervisor if is_producers else consumer.supervisor
-            await waits(supervisor, name)
             iteration = asyncio.create_task(anext(aiter(consumer)))  # type: ignore[arg-type]
             pull = asyncio.create_task(consumer.pull(1, timeout=600))
             await asyncio.sleep(0)
             error = Injected(name)
+            # Nothing runs between the two: what the task waits for can't end meanwhile.
+            await waits(supervisor, name)
             inject(supervisor, name, error)
             for work in (iteration, pull, consumer.pull(1), consumer.close()):
                 raised = await failure(work, ClientFailed)
