@@ -48,11 +48,11 @@ async def test_a_pipe_that_is_not_read_does_not_stop_the_loop_and_the_critical_e
     assert len(writer._lines) == 500
     writer.flush(0.0)
     lines = await asyncio.to_thread(read_until, reading, "the process ends")
-    assert lines[0].startswith("line 0 ")
     assert sum(int(line.split()[0]) for line in lines if "log lines were dropped" in line) == writer.dropped
     # All but those dropped are there, in order; the critical line took the place of the oldest that waited.
     written = [int(line.split()[1]) for line in lines if line.startswith("line ")]
     assert written == sorted(written)
+    assert written[0] in (0, 1), "those dropped are the newest, but for the critical line's place"
     assert len(written) + writer.dropped == 10_000
 
 
