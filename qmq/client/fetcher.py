@@ -336,7 +336,7 @@ class Fetcher:
 
     async def _return(self, sequence: int, message: Message) -> None:
         source, now_ms = self.source, self._clock.wall_ms()
-        # As a broker does: nobody pulls a retry subject of a dead-letter subject.
+        # As a broker does: no consumer pulls the retry subject of a dead-letter subject.
         is_dead = split_subject(source.subject).kind == "dead"
         subject = source.subject if is_dead else retry_subject(source.subject, source.group)
         returned = replace(message, subject=subject, flag=0, created_at_ms=now_ms, time_ms=now_ms)

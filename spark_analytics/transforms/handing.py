@@ -126,14 +126,14 @@ def follow(entries: Entries) -> Runs:
     reached[pulls] = run_end
     reached = np.maximum.accumulate(reached)
 
-    # Ends: acks and settlements cover a range, departures all of their session; a session that began anew drops the one before.
+    # Ends: acks and settlements cover a range, departures all of their session; a restarted session drops the one before.
     is_end = np.isin(entries.kind, (Kind.ACK, Kind.SETTLE))
     is_leaving = np.isin(entries.kind, _LEAVING)
     ends = np.flatnonzero(is_end | is_leaving)
-    anew = firsts[~is_first[firsts]]
-    anew = anew[~np.isin(entries.kind[anew - 1], _LEAVING)]
+    restarted = firsts[~is_first[firsts]]
+    restarted = restarted[~np.isin(entries.kind[restarted - 1], _LEAVING)]
     # A drop stands at the end of the session it empties: it is sorted between that session's entries and the next one's.
-    sorting = np.argsort(np.concatenate([ends * 2 + 1, anew * 2]), kind="stable")
+    sorting = np.argsort(np.concatenate([ends * 2 + 1, restarted * 2]), kind="stable")
 
     def on_line(sequences: Longs) -> Longs:
         of_session = session[ends]
@@ -141,10 +141,10 @@ def follow(entries: Entries) -> Runs:
 
     end_from = np.where(is_leaving[ends], base[session[ends]], on_line(entries.begin))
     end_to = np.where(is_leaving[ends], reached[ends], np.minimum(on_line(entries.end), reached[ends]))
-    end_from = np.concatenate([end_from, base[session[anew] - 1]])[sorting]
-    end_to = np.concatenate([end_to, reached[anew - 1]])[sorting]
-    end_ms = np.concatenate([entries.at_ms[ends], entries.at_ms[anew]])[sorting]
-    end_kind = np.concatenate([entries.kind[ends], np.full(len(anew), Kind.DROPPED)])[sorting]
+    end_from = np.concatenate([end_from, base[session[restarted] - 1]])[sorting]
+    end_to = np.concatenate([end_to, reached[restarted - 1]])[sorting]
+    end_ms = np.concatenate([entries.at_ms[ends], entries.at_ms[restarted]])[sorting]
+    end_kind = np.concatenate([entries.kind[ends], np.full(len(restarted), Kind.DROPPED)])[sorting]
 
     # Runs are split where an end begins or stops inside of them.
     points = np.unique(np.concatenate([run_begin, end_from, end_to]))

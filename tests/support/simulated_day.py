@@ -8,7 +8,7 @@ delivery (docs/reference/wire.md): positions, pull sequences, prefix acks, what 
 The day has: two broker groups; subjects with a daily rhythm and bursts; groups with consumers of different speed, one with
 tags, a broadcast, one that begins in the afternoon, one that retention overtakes; consumers that crash, leave, come back with
 their old numbers or with new ones, jump over numbers, ack past a part of what they hold; two processes that share a consumer id,
-so that acks and settlements come out of order and leave gaps; retries with causes, dead letters, somebody who reads these; a
+so that acks and settlements come out of order and leave gaps; retries with causes, dead letters, a group that reads these; a
 position set back and one set forward; delayed messages; nodes' disks.
 """
 

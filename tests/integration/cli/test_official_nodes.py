@@ -8,19 +8,8 @@ from pathlib import Path
 import pytest
 
 from qmq.cli import main
+from tests.integration.cli.test_reach import ASKING
 from tests.support.official import OfficialSystem, official_system
-
-ASKING = [
-    ["status"],
-    ["subjects"],
-    ["lag", "orders"],
-    ["delayed", "list", "orders"],
-    ["delayed", "show", "m"],
-    ["delayed", "cancel", "m"],
-    ["delayed", "reschedule", "m", "--delay", "1h"],
-    ["delayed", "deliver", "m"],
-    ["delayed", "calendar"],
-]
 
 
 @pytest.fixture
