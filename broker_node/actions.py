@@ -150,9 +150,9 @@ def _str(text: str) -> bytes:
     return _U16.pack(len(data)) + data
 
 
-def encode_messages_head(head: MessagesHead) -> bytes:
-    """The bytes before the entries of a message record."""
-    return _str(head.subject) + _MESSAGES.pack(head.first_sequence, head.stored_at_ms, head.count, head.origin)
+def encode_messages_head(subject: str, first_sequence: int, stored_at_ms: int, count: int, origin: int) -> bytes:
+    """The bytes before the entries of a message record; the arguments are the fields of `MessagesHead`."""
+    return _str(subject) + _MESSAGES.pack(first_sequence, stored_at_ms, count, origin)
 
 
 def decode_messages_head(payload: memoryview) -> tuple[MessagesHead, int]:

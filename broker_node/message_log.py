@@ -5,7 +5,6 @@ The one place where a wire batch becomes records and where stored bytes are chec
 
 from collections.abc import Callable
 from struct import error as StructError
-from typing import NamedTuple
 from zlib import crc32
 
 from broker_node.actions import (
@@ -58,13 +57,6 @@ class ColdRead(Exception):
         """Back on the event loop, after `read`."""
 
 
-class Appended(NamedTuple):
-    """Where a message record went: its payload's offset, and the offset of its first entry."""
-
-    record_offset: int
-    entries_offset: int
-
-
 class MessageLog:
     """Records on top of `qmq.log.SegmentedLog`."""
 
@@ -74,11 +66,14 @@ class MessageLog:
 
     def append_run(
         self, run: Run, body: memoryview, first_sequence: int, stored_at_ms: int, origin: Origin, subject: str
-    ) -> Appended:
-        """Add the entries of one run, as they came, under `subject` (for a broker's retry not the one they name)."""
-        head = encode_messages_head(MessagesHead(subject, first_sequence, stored_at_ms, run.count, origin))
+    ) -> tuple[int, int]:
+        """Add the entries of one run, as received, under `subject` (for a broker's retry not the one in the entries).
+
+        Returns the log offset of the record's payload, and that of its first entry.
+        """
+        head = encode_messages_head(subject, first_sequence, stored_at_ms, run.count, origin)
         offset = self.log.append(RecordKind.MESSAGES, head, body[run.begin : run.end])
-        return Appended(offset, offset + len(head))
+        return offset, offset + len(head)
 
     def append_action(self, action: Action) -> int:
         """Add an action; the offset of its record."""

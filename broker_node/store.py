@@ -234,11 +234,13 @@ class MessageStore:
         A long run becomes several records of about RUN_BYTES_MAX. Returns the last one's log offset: answers wait until
         `synced_end` is above it.
         """
-        for part in run.split(min(RUN_BYTES_MAX, self.log.record_bytes_max - RECORD_HEAD_BYTES_MAX)):
-            record, entries = self.message_log.append_run(
+        message_log = self.message_log
+        log = message_log.log
+        for part in run.split(min(RUN_BYTES_MAX, log.record_bytes_max - RECORD_HEAD_BYTES_MAX)):
+            record, entries = message_log.append_run(
                 part, body, subject.next_sequence, stored_at_ms, origin, subject.name
             )
-            self.note_age(self.log.appended_base, stored_at_ms)
+            self.note_age(log.appended_base, stored_at_ms)
             subject.next_sequence += part.count
             self._unsynced.append(_Unsynced(record, subject, part, entries, stored_at_ms))
         return record
@@ -308,14 +310,14 @@ class MessageStore:
 
     def index_run(self, subject: Subject, run: Run, entries_offset: int, stored_at_ms: int) -> None:
         """Add a synced run to its subject's consume log."""
-        index = subject.consume_log.index
+        index, counters = subject.consume_log.index, self.counters
         index.append(encode_run(run, entries_offset, stored_at_ms))
-        size = run.end - run.begin
-        subject.sent_total += run.count
+        count, size = run.count, run.end - run.begin
+        subject.sent_total += count
         self.touched.add(subject)
         subject.bytes_total += size
-        self.counters.messages += run.count
-        self.counters.message_bytes += size
+        counters.messages += count
+        counters.message_bytes += size
         self.dirty_indexes.add(index)
         subject.changed()
         if index.tail_bytes >= TAIL_FLUSH_BYTES:

@@ -65,7 +65,7 @@ class SegmentedLog:
         self._writer_end = walked.position.offset
         self._make_lock = threading.Lock()
         # The appender's side.
-        self._base = walked.segment_base
+        self._base = self._base_end = walked.segment_base
         self._at = walked.position.offset
         self._parts: list[Buffer] = []
         self._body_bytes = 0
@@ -148,25 +148,29 @@ class SegmentedLog:
         end = walked.position.offset
         if infos and end < walked.synced_to:
             # Acknowledged bytes stood here. They are left as they are, and the log goes on in a new segment.
-            self._base = max(infos[-1].end, walked.synced_to)
-            self._at, self._chain = self._base, 0
-            self.written_end = self.synced_end = self._base
-            self.position = Position(self._base, 0)
-            self._create_segment(self._base)
-            return
-        if infos:
+            self._begin_at(max(infos[-1].end, walked.synced_to))
+        elif infos:
             self._clear(end, walked.segment_base)
+            self._enter(walked.segment_base)
             self._writer_synced_to = end
             self.needs_seal = end > infos[0].base
         else:
-            base = walked.position.offset
             if end < walked.synced_to:
                 self.damaged += (Damage(end, walked.synced_to, "the whole log is missing"),)
-                base = walked.synced_to
-            self._create_segment(base)
-            self._base = self._at = self.written_end = self.synced_end = base
-            self.position = Position(base, 0)
-            self._chain = 0
+            self._begin_at(max(end, walked.synced_to))
+
+    def _begin_at(self, base: int) -> None:
+        """Append to a new segment that continues nothing."""
+        self._create_segment(base)
+        self._enter(base)
+        self._at = self.written_end = self.synced_end = base
+        self.position = Position(base, 0)
+        self._chain = 0
+
+    def _enter(self, base: int) -> None:
+        """Append to the segment at `base` from now on. It may not exist yet; its size is fixed."""
+        info = self._segments.holding(base)
+        self._base, self._base_end = base, base + self._size_of(base) if info is None else info.end
 
     def _clear(self, end: int, base: int) -> None:
         """Zero whatever stands behind the last commit: it was never answered, and must never look valid."""
@@ -227,7 +231,7 @@ class SegmentedLog:
     @property
     def prepared_bytes(self) -> int:
         """Bytes of segments created ahead of need."""
-        return self._segments.bytes_after(self._base)
+        return max(0, self._segments.end - self._base_end)
 
     @property
     def known_synced_to(self) -> int:
@@ -237,13 +241,12 @@ class SegmentedLog:
     @property
     def room_bytes(self) -> int:
         """Bytes that can be appended without asking the disk for space."""
-        info = self._segments.holding(self._base)
-        return (info.end - self.appended_end if info is not None else 0) + self.prepared_bytes
+        return max(0, self._segments.end - self.appended_end)
 
     @property
     def current_segment_bytes(self) -> int:
         """Size of the segment that is appended to."""
-        return self._segment_end() - self._base
+        return self._base_end - self._base
 
     @property
     def needs_segment(self) -> bool:
@@ -270,22 +273,19 @@ class SegmentedLog:
             )
         if self._record_count and self._body_bytes + needed > COMMIT_BYTES_TARGET:
             self._seal()
-        end = self._segment_end()
+        end = self._base_end
         if self._at + HEADER_BYTES + self._body_bytes + needed > end:
             if self._record_count:
                 self._seal()
             if self._at + HEADER_BYTES + needed > end:
-                self._base = self._at = end
+                self._at = end
+                self._enter(end)
         offset = self._at + HEADER_BYTES + self._body_bytes + RECORD_BYTES
         self._parts.append(RECORD.pack(size, kind))
         self._parts.extend(parts)
         self._body_bytes += needed
         self._record_count += 1
         return offset
-
-    def _segment_end(self) -> int:
-        info = self._segments.holding(self._base)
-        return info.end if info is not None else self._base + self._size_of(self._base)
 
     def _size_of(self, base: int) -> int:
         """The size of a segment to be created at `base`.
@@ -325,7 +325,7 @@ class SegmentedLog:
         """An empty commit that proves the last one synced; None when there is nothing to prove or something pending."""
         if not self.needs_seal or self.has_pending or self.failed is not None:
             return None
-        if self._at + HEADER_BYTES > self._segment_end():
+        if self._at + HEADER_BYTES > self._base_end:
             return None
         commit = SealedCommit(self._base, self._at, 0, 0, ())
         self._at = commit.end

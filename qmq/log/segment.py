@@ -43,6 +43,8 @@ class Segments:
         self._bases: list[int] = []
         self._open: OrderedDict[int, File] = OrderedDict()
         self._lock = threading.Lock()
+        self.end = 0
+        """The log offset behind the newest segment; 0 when there is no segment."""
         for name in disk.list_dir(folder):
             if name.endswith(UNFINISHED):
                 disk.remove(f"{folder}/{name}")
@@ -54,6 +56,7 @@ class Segments:
     def _add(self, info: SegmentInfo) -> None:
         self._infos.append(info)
         self._bases.append(info.base)
+        self.end = info.end
 
     def infos(self) -> list[SegmentInfo]:
         """All segments, oldest first."""
@@ -64,16 +67,6 @@ class Segments:
         """The log offset of the oldest segment's first byte; None when there is no segment."""
         with self._lock:
             return self._bases[0] if self._bases else None
-
-    def bytes_after(self, base: int) -> int:
-        """The size of all segments behind the one that begins at `base`; costs a step for each of these only."""
-        size = 0
-        with self._lock:
-            for info in reversed(self._infos):
-                if info.base <= base:
-                    break
-                size += info.bytes
-        return size
 
     def path(self, base: int) -> str:
         return f"{self.folder}/{segment_name(base)}"
@@ -113,6 +106,7 @@ class Segments:
             place = self._bases.index(base)
             del self._infos[place], self._bases[place]
             self._open.pop(base, None)
+            self.end = self._infos[-1].end if self._infos else 0
 
     def holding(self, offset: int) -> SegmentInfo | None:
         """The segment with a log offset."""

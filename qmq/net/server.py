@@ -18,7 +18,15 @@ from qmq.clock import Clock
 from qmq.errors import ProtocolError, SettingError
 from qmq.net.log_limiter import LogLimiter
 from qmq.protocol.codes import ResponseCode
-from qmq.protocol.frames import FRAME_BYTES_MAX, HEADER_BYTES, Frame, FrameReader, response_header
+from qmq.protocol.frames import (
+    FLAG_ONE_WAY,
+    FLAG_RESPONSE,
+    FRAME_BYTES_MAX,
+    HEADER_BYTES,
+    Frame,
+    FrameReader,
+    response_header,
+)
 from qmq.supervisor import Supervisor
 
 BACKLOG = 1024
@@ -144,6 +152,9 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._unanswered: dict[int, int] = {}
         self._in_flight_bytes = 0
+        self._counted_bytes = 0
+        """The part of `_in_flight_bytes` that is in the server's sum; updated once a read and once a flush, because each frame
+        changes it twice."""
         self._deferred: deque[Frame] = deque()
         """Frames that were received together with others and exceed the limits: handled once requests are answered."""
         self._has_large_frame = False
@@ -196,17 +207,17 @@ class Connection(asyncio.BufferedProtocol):
         if self._deferred:
             self._deferred.extend(frames)
             return
-        handler, requests = self._server.handler, self._metrics.requests
+        handler, requests, unanswered = self._server.handler, self._metrics.requests, self._unanswered
         following = iter(frames)
         for frame in following:
-            if frame.is_response:
+            flag = frame.flag
+            if flag & FLAG_RESPONSE:
                 self._metrics.ignored_responses += 1
                 continue
             requests[frame.code] += 1
-            if not frame.is_one_way:
-                size = HEADER_BYTES + len(frame.body)
-                self._unanswered[id(frame)] = size
-                self._add_in_flight(size)
+            if not flag & FLAG_ONE_WAY:
+                unanswered[id(frame)] = size = HEADER_BYTES + len(frame.body)
+                self._in_flight_bytes += size
             try:
                 handler(self, frame)
             except Exception as error:  # noqa: BLE001 - reported; other requests and connections are served
@@ -214,6 +225,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.reply(frame, ResponseCode.BROKER_ERROR)
             if self._is_over():
                 self._deferred.extend(following)
+        self._count_in_flight()
 
     def _watch_unfinished(self, *, has_frames: bool) -> None:
         """Follow the frame whose bytes have arrived in part: its deadline, and its room if it is large."""
@@ -240,7 +252,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
-        self._add_in_flight(-self._in_flight_bytes)
+        self._in_flight_bytes = 0
+        self._count_in_flight()
         self._unanswered.clear()
         self._deferred.clear()
         self._server.release(self)
@@ -263,7 +276,7 @@ class Connection(asyncio.BufferedProtocol):
         size = self._unanswered.pop(id(frame), None)
         if size is None or self.is_closed or self._transport is None:
             return
-        self._add_in_flight(-size)
+        self._in_flight_bytes -= size
         answer_bytes = sum(map(len, parts))
         self._out.append(response_header(frame, code, answer_bytes))
         self._out.extend(parts)
@@ -284,7 +297,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def drop(self, frame: Frame) -> None:
         """A request will never be answered: its sender asked again."""
-        self._add_in_flight(-self._unanswered.pop(id(frame), 0))
+        self._in_flight_bytes -= self._unanswered.pop(id(frame), 0)
+        self._count_in_flight()
         if self._is_reading_paused:
             self._flush_soon()
 
@@ -294,7 +308,8 @@ class Connection(asyncio.BufferedProtocol):
         size = self._unanswered.get(id(frame))
         if size is not None:
             self._unanswered[id(frame)] = size + answer_bytes
-            self._add_in_flight(answer_bytes)
+            self._in_flight_bytes += answer_bytes
+            self._count_in_flight()
 
     def on_close(self, callback: Callable[[], None]) -> None:
         """Call back once when the connection is gone."""
@@ -319,12 +334,15 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
-    def _add_in_flight(self, size: int) -> None:
-        self._in_flight_bytes += size
-        self._server.add_in_flight(size)
+    def _count_in_flight(self) -> None:
+        change = self._in_flight_bytes - self._counted_bytes
+        if change:
+            self._counted_bytes = self._in_flight_bytes
+            self._server.add_in_flight(change)
 
     def _flush(self) -> None:
         self._flush_scheduled = False
+        self._count_in_flight()
         if self._out and not self.is_closed and self._transport is not None:
             data = b"".join(self._out)
             self._out.clear()

@@ -9,7 +9,6 @@ Nearly all batches hold messages of one shape (same lengths everywhere), so the 
 compiled struct and the next message is tried against it with one call; any difference falls back to the plain walk.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from struct import Struct
@@ -80,18 +79,19 @@ class Run:
             self.subject, begin, end, self.raw_begins[first:last], self.crcs[first:last], self.tag_bits[first:last]
         )
 
-    def split(self, bytes_max: int) -> Iterator["Run"]:
+    def split(self, bytes_max: int) -> "list[Run]":
         """Runs of at most `bytes_max` bytes each, in order; a larger message is a run of its own."""
         if self.end - self.begin <= bytes_max:
-            yield self
-            return
+            return [self]
+        parts = []
         first = 0
         for last in range(1, self.count + 1):
             end = self.raw_begins[last] - CRC_BYTES if last < self.count else self.end
             if last > first + 1 and end - (self.raw_begins[first] - CRC_BYTES) > bytes_max:
-                yield self.part(first, last - 1)
+                parts.append(self.part(first, last - 1))
                 first = last - 1
-        yield self.part(first, self.count)
+        parts.append(self.part(first, self.count))
+        return parts
 
 
 def tag_digest(tags: list[bytes]) -> int:
@@ -199,6 +199,20 @@ class _Template:
 
 
 class _Scanner:
+    __slots__ = (
+        "_begin",
+        "_count",
+        "_data",
+        "_end",
+        "_failures",
+        "_last_lengths",
+        "_message_bytes_max",
+        "_run",
+        "_runs",
+        "_template",
+        "_view",
+    )
+
     def __init__(self, data: bytes | bytearray, begin: int, end: int, message_bytes_max: int) -> None:
         self._message_bytes_max = message_bytes_max
         self._data = data

@@ -58,7 +58,7 @@ def test_actions_round_trip_and_cut_ones_are_refused(action: Action) -> None:
 @given(names, numbers, numbers, st.integers(0, 2**31), st.integers(0, 1))
 def test_message_heads_round_trip(subject: str, first: int, at: int, count: int, origin: int) -> None:
     head = MessagesHead(subject, first, at, count, origin)
-    payload = encode_messages_head(head)
+    payload = encode_messages_head(subject, first, at, count, origin)
     assert decode_messages_head(memoryview(payload + b"rest")) == (head, len(payload))
 
 
