@@ -13,6 +13,8 @@ Up to the last checkpoint these files are the only home of a message; what came 
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import mul
+from struct import Struct
 from zlib import crc32
 
 import numpy as np
@@ -28,8 +30,12 @@ INDEX = np.dtype(
 )
 INDEX_BYTES = INDEX.itemsize
 assert INDEX_BYTES == 32, "the format is for ever"
-_ODD = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1, 0xB5297A4D, 0x68E31DA5], dtype=np.uint32)
-_CHECK_OF_NOTHING = np.uint32(0x51D7348D)
+_ENTRY = Struct("<QqIIII")
+_WORDS = Struct("<8I")
+assert _ENTRY.size == _WORDS.size == INDEX_BYTES
+_FACTORS = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1, 0xB5297A4D, 0x68E31DA5)
+_ODD = np.array(_FACTORS, dtype=np.uint32)
+_CHECK_OF_NOTHING = 0x51D7348D
 """So that zeros are no valid entry."""
 
 IndexArray = NDArray[np.void]
@@ -38,8 +44,16 @@ IndexArray = NDArray[np.void]
 def checks_of(entries: IndexArray) -> NDArray[np.uint32]:
     """The check words that index entries should have."""
     words = entries.view("<u4").reshape(-1, INDEX_BYTES // 4)[:, :7].astype(np.uint32)
-    total: NDArray[np.uint32] = (words * _ODD).sum(axis=1, dtype=np.uint32) ^ _CHECK_OF_NOTHING
+    total: NDArray[np.uint32] = (words * _ODD).sum(axis=1, dtype=np.uint32) ^ np.uint32(_CHECK_OF_NOTHING)
     return total
+
+
+def is_valid(entry: bytes) -> bool:
+    """Whether one index entry has the check word that `checks_of` gives it; for a single one numpy takes ten times as long."""
+    if len(entry) != INDEX_BYTES:
+        return False
+    *words, check = _WORDS.unpack(entry)
+    return (sum(map(mul, words, _FACTORS)) & 0xFFFFFFFF) ^ _CHECK_OF_NOTHING == check
 
 
 def make_index(
@@ -149,11 +163,11 @@ class ScheduleLog:
         Raises:
             LogError: the disk could not give it.
         """
-        index = self.read_index(number, number + 1)
+        index = self.index.read(number * INDEX_BYTES, (number + 1) * INDEX_BYTES)
         ref = ref_of(hour, number)
-        if len(index) != 1 or index["check"][0] != checks_of(index)[0]:
+        if not is_valid(index):
             return Entry(ref, -1, -1, None)
-        place, due_ms, size, _, subject, _ = index[0].item()
+        place, due_ms, size, _, subject, _ = _ENTRY.unpack(index)
         if size > bytes_max:
             return Entry(ref, due_ms, subject, None, is_unread=True)
         data = self.data.read(place, place + size)

@@ -20,7 +20,7 @@ from delay_node.records import (
     encode_moved_head,
     encode_scheduled_head,
 )
-from delay_node.schedule_log import INDEX_BYTES, checks_of, hour_name, hour_number, make_index
+from delay_node.schedule_log import INDEX_BYTES, checks_of, hour_name, hour_number, is_valid, make_index
 from qmq.errors import LogError
 from qmq.log.disk import SystemDisk
 from qmq.log.index import HandleCache
@@ -75,6 +75,7 @@ def test_any_flipped_bit_of_an_index_entry_is_noticed() -> None:
         rng.randrange(1 << 20),
     )
     assert (entries["check"] == checks_of(entries)).all()
+    assert all(is_valid(entry.tobytes()) for entry in entries)
     raw = bytearray(entries.tobytes())
     for bit in range(8 * INDEX_BYTES):
         for at in (0, 17, count - 1):
@@ -82,6 +83,7 @@ def test_any_flipped_bit_of_an_index_entry_is_noticed() -> None:
             flipped[at * INDEX_BYTES + bit // 8] ^= 1 << bit % 8
             found = np.frombuffer(bytes(flipped), dtype=entries.dtype)
             assert np.flatnonzero(found["check"] != checks_of(found)).tolist() == [at]
+            assert not is_valid(found[at].tobytes())
     empty = np.frombuffer(bytes(INDEX_BYTES), dtype=entries.dtype)
     assert empty["check"][0] != checks_of(empty)[0], "zeros are no entry"
 

@@ -1,7 +1,13 @@
 """Overdue messages come out in due order whatever order they came in."""
 
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from delay_node.late_queue import LateQueue
 
@@ -38,3 +44,36 @@ def test_it_is_small_and_quick_at_the_ends() -> None:
     first = queue.take(1_000)
     queue.add(first)
     assert queue.take(100_000) == [(i, i) for i in range(100_000)]
+
+
+@pytest.fixture
+def sorted_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many refs each sort went over."""
+    sizes: list[int] = []
+    argsort = np.argsort
+
+    def counting(dues: NDArray[np.int64], **options: Any) -> NDArray[np.int64]:
+        sizes.append(len(dues))
+        return argsort(dues, **options)
+
+    monkeypatch.setattr("delay_node.late_queue.np.argsort", counting)
+    return sizes
+
+
+def test_two_sequences_in_turn_are_not_sorted(sorted_sizes: list[int]) -> None:
+    """A wheel with a backlog gives what has just fallen due and what is overdue in turn, one ref after the other."""
+    queue = LateQueue()
+    for at in range(20_000):
+        queue.add([(1_000_000 + at, at)])
+        queue.add([(at, at)])
+    assert sorted_sizes == []
+    assert [due for due, _ in queue.take(40_000)] == [*range(20_000), *range(1_000_000, 1_020_000)]
+
+
+def test_refs_in_any_order_are_sorted_a_logarithmic_number_of_times(sorted_sizes: list[int]) -> None:
+    rng, queue = Random(7), LateQueue()
+    dues = [rng.randrange(1 << 30) for _ in range(20_000)]
+    for at, due in enumerate(dues):
+        queue.add([(due, at)])
+    assert sum(sorted_sizes) < 20_000 * 25  # the logarithm of 20,000 to the base of 1.5
+    assert [due for due, _ in queue.take(20_000)] == sorted(dues)
