@@ -53,7 +53,8 @@ def is_valid(entry: bytes) -> bool:
     if len(entry) != INDEX_BYTES:
         return False
     *words, check = _WORDS.unpack(entry)
-    return (sum(map(mul, words, _FACTORS)) & 0xFFFFFFFF) ^ _CHECK_OF_NOTHING == check
+    expected: int = (sum(map(mul, words, _FACTORS)) & 0xFFFFFFFF) ^ _CHECK_OF_NOTHING
+    return bool(expected == check)
 
 
 def make_index(
