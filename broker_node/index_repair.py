@@ -113,29 +113,33 @@ class DamagedEntries(ColdRead):
         if changed is None:
             raise LogError(f"damaged entries of {subject.name} can't be made again", code="log.index_unreadable")
         index = subject.consume_log.index
-        # Pages that could be read in the thread, or were repaired for another pull, are not judged: their entries may be right.
-        readable_again = {sequence for sequence in self._unreadable if not index.is_unreadable(sequence)}
-        lost = {n for n in self._sequences if n not in changed and n not in readable_again}
-        unreadable_pages: set[range] = {index.page_of(n) for n in lost | changed.keys() if index.is_unreadable(n)}
+        # Pages that could be read in the thread, or were repaired for another pull, are not judged: their entries may be right. Nor
+        # are those that got entries meanwhile, which are not known here.
+        unjudged = {n for n in self._unreadable if not index.is_unreadable(n)}
+        changed = {n: entry for n, entry in changed.items() if n >= index.begin}
+        lost = {n for n in self._sequences if n >= index.begin and n not in changed and n not in unjudged}
         repaired, pages = 0, []
-        for sequences in unreadable_pages:
+        for sequences in {index.page_of(n) for n in lost | changed.keys() if index.is_unreadable(n)}:
             held = range(max(sequences.start, self._begin), min(sequences.stop, self._end))
-            entries = {sequence: changed.get(sequence) or self._stored_entry(sequence) for sequence in held}
-            entries = {sequence: entry for sequence, entry in entries.items() if entry != EMPTY_ENTRY}
+            if min(sequences.stop, index.flushed_end) > held.stop:
+                lost.difference_update(held)
+                changed = {n: entry for n, entry in changed.items() if n not in held}
+                continue
+            entries = {n: changed.pop(n, None) or self._stored_entry(n) for n in held}
+            entries = {n: entry for n, entry in entries.items() if entry != EMPTY_ENTRY}
             # The other messages of the page are lost as well: each pull would look for some of them again.
-            lost.update(sequence for sequence in held if sequence not in entries)
+            lost.update(n for n in held if n not in entries and n >= index.begin)
             page = index.rewrite_page(entries) if entries else None
             if page is not None:
                 pages.append(page)
                 repaired += len(entries)
         for sequence, entry in changed.items():
-            if sequence >= index.begin and not any(sequence in page for page in unreadable_pages):
-                index.repair(sequence, entry)
-                repaired += 1
+            index.repair(sequence, entry)
+        repaired += len(changed)
         store.counters.repaired_entries += repaired
         if repaired:
             logger.warning("subject %s: %d index entries were damaged and made again", subject.name, repaired)
-        store.withhold(subject.name, sorted(n for n in lost if n >= index.begin))
+        store.withhold(subject.name, sorted(lost))
         if not pages:
             return None
         store.dirty_indexes.add(index)

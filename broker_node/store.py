@@ -337,7 +337,8 @@ class MessageStore:
         return True
 
     def withhold(self, subject: str, sequences: Sequence[int]) -> None:
-        """Messages fail their checks and can't be repaired: count and log them, never serve them."""
+        """Messages fail their checks and can't be repaired: count and log them once, never serve them."""
+        sequences = [sequence for sequence in sequences if (subject, sequence) not in self.withheld]
         if not sequences:
             return
         self.counters.withheld_messages += len(sequences)

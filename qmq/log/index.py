@@ -441,7 +441,7 @@ class DenseIndex:
     def is_unreadable(self, sequence: int) -> bool:
         """Whether an entry's page could not be read, and was neither read nor repaired since."""
         unreadable = self._handles.unreadable
-        if not len(unreadable) or sequence >= self.flushed_end:
+        if not len(unreadable) or not self.begin <= sequence < self.flushed_end:
             return False
         path, offset = self._place(sequence)
         page = offset // PAGE_BYTES
@@ -450,7 +450,7 @@ class DenseIndex:
     def is_withheld(self, sequence: int) -> bool:
         """Whether an entry's page is unreadable, its repair failed and is not due again."""
         unreadable = self._handles.unreadable
-        if not len(unreadable) or sequence >= self.flushed_end:
+        if not len(unreadable) or not self.begin <= sequence < self.flushed_end:
             return False
         path, offset = self._place(sequence)
         return unreadable.is_withheld(path, offset // PAGE_BYTES)
@@ -458,7 +458,8 @@ class DenseIndex:
     def rewrite_page(self, entries: Mapping[int, bytes]) -> RewrittenPage | None:
         """Write an unreadable page whole: the entries given, zeros for others. None when the write failed: it is withheld.
 
-        The write waits for no disk. The caller has to check in a thread that it `is_durable`.
+        The write waits for no disk. The caller has to check in a thread that it `is_durable`. It must know of all entries of the
+        page that are in the file: see `flushed_end`.
         """
         sequences = self.page_of(next(iter(entries)))
         path, offset = self._place(sequences.start)

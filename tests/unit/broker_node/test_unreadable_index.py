@@ -76,6 +76,13 @@ def pulled(driver: StoreDriver, consumer: str = "c") -> list[str]:
         last = answer.pull_begin + len(answer.raws) - 1 if answer.raws else last
 
 
+def all_messages(driver: StoreDriver) -> list[str]:
+    """The ids of all messages, "" for one withheld."""
+    subject = subject_of(driver)
+    raws = read_and_repair(driver.store, subject, 0, subject.visible_end)
+    return [decode_raw(raw)[0].message_id if raw is not None else "" for raw in raws]
+
+
 def ids(*ranges: range) -> list[str]:
     return [f"m{n}" for part in ranges for n in part]
 
@@ -202,18 +209,22 @@ def test_messages_that_the_log_lost_too_are_withheld_once_and_the_rest_of_the_pa
     entry = subject_of(driver).consume_log.entry(PAGE_ENTRIES + 10)
     assert entry is not None
     break_page(driver, 1)
+    driver.disk.fail = fail_at("write", PATHS.consume)
     (path,) = [path for path in driver.disk.names if path.startswith(PATHS.log)]
     driver.disk.break_pages(path, entry.log_offset, entry.log_offset + 1)
     begins = walks(monkeypatch)
-    got = pulled(driver)
+    assert len(pulled(driver, "c0")) == COUNT - PAGE_ENTRIES
+    driver.disk.fail = None
+    driver.clock.advance(RETRY_SECONDS)
+    got = [one for one in all_messages(driver) if one]
     lost = set(ids(range(COUNT))) - set(got)
     assert f"m{PAGE_ENTRIES + 10}" in lost
     assert len(lost) < PAGE_ENTRIES
     assert got == [one for one in ids(range(COUNT)) if one not in lost]
     assert driver.store.withheld <= {("orders", int(one[1:])) for one in lost}
     assert driver.store.counters.withheld_messages == len(driver.store.withheld) > 0
-    read_and_repair(driver.store, subject_of(driver), 0, COUNT)
-    assert len(begins) == 1
+    all_messages(driver)
+    assert len(begins) == 2
     assert driver.store.counters.withheld_messages == len(driver.store.withheld)
     assert not [key for key in driver.disk.unreadable_pages if PATHS.consume in key[0]]
     assert sum("withheld" in record.getMessage() and "subject" in record.getMessage() for record in caplog.records) == 1
@@ -246,6 +257,43 @@ def test_what_is_not_synced_is_not_written_into_the_last_page() -> None:
     driver.checkpoint()
     assert len(driver.disk.names[index_path(driver)].content) == (COUNT + 30) * ENTRY_BYTES
     assert None not in read_and_repair(driver.store, subject_of(driver), 0, COUNT + 30)
+
+
+@pytest.mark.parametrize("is_passing", [True, False])
+def test_entries_that_are_flushed_into_the_page_during_its_repair_stay(is_passing: bool) -> None:
+    driver = filled()
+    content = driver.disk.names[index_path(driver)].content
+    before = bytes(content)
+    break_page(driver, 2)
+    index = subject_of(driver).consume_log.index
+    index.read(0, COUNT)
+    repair = DamagedEntries(driver.store, subject_of(driver), [COUNT - 1])
+    repair.read(driver.store.message_log)
+    if is_passing:
+        driver.disk.unreadable_pages.clear()
+        content[:] = before
+    driver.send("orders", 10)
+    driver.commit()
+    index.flush()
+    flushed = bytes(content[COUNT * ENTRY_BYTES :])
+    assert len(flushed) == 10 * ENTRY_BYTES
+    repair.finish()
+    assert bytes(content[COUNT * ENTRY_BYTES :]) == flushed
+    assert pulled(driver) == ids(range(COUNT + 10))
+    assert not driver.store.withheld
+
+
+def test_a_repair_that_ends_after_retention_took_the_page_changes_nothing() -> None:
+    driver = filled()
+    break_page(driver, 0)
+    index = subject_of(driver).consume_log.index
+    index.read(0, COUNT)
+    repair = DamagedEntries(driver.store, subject_of(driver), list(range(5)))
+    repair.read(driver.store.message_log)
+    index.start_at(1000)
+    assert repair.finish() is None
+    assert not driver.store.withheld
+    assert driver.store.counters.repaired_entries == 0
 
 
 def test_a_crash_at_any_step_of_a_repair_leaves_what_the_next_read_repairs() -> None:
