@@ -3,6 +3,7 @@
 import errno
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from broker_node.subject_retention import SubjectRetention
 from qmq.clock import ManualClock
 from qmq.daemon.policy import NodePolicy, SubjectPolicy
 from qmq.log import unreadable_pages
+from qmq.log.disk import SystemDisk
 from qmq.log.index import DenseIndex, HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.unreadable_pages import PAGE_BYTES, RETRY_SECONDS, RETRY_SECONDS_MAX, UnreadablePages
@@ -500,6 +502,24 @@ def test_a_flush_behind_an_unreadable_page_writes_it_whole_and_nothing_else() ->
     content = bytes(disk.names[path].content)
     assert content == b"a" * PAGE_BYTES + bytes(32 * 72) + b"b" * 32 * 300
     assert index.unsynced_files() == [path]
+
+
+def test_a_rewritten_page_is_checked_on_a_real_file_system(tmp_path: Path) -> None:
+    disk = SystemDisk()
+    handles = HandleCache(disk)
+    index = DenseIndex(disk, str(tmp_path / "index"), 32, handles=handles)
+    index.append(b"a" * 32 * 200)
+    index.flush()
+    (path,) = index.unsynced_files()
+    handles.unreadable.add(path, range(1, 2), OSError(errno.EIO, "Input/output error"), is_checked=True)
+    page = index.rewrite_page({n: b"b" * 32 for n in range(128, 200)})
+    assert page is not None
+    assert page.is_durable(handles)
+    assert Path(path).read_bytes() == b"a" * PAGE_BYTES + b"b" * 32 * 72
+    index.repair(150, b"c" * 32)
+    assert not page.is_durable(handles)
+    index.start_at(0)
+    assert page.is_durable(handles), "its file is gone"
 
 
 def test_a_failed_write_is_not_taken_for_an_unreadable_page() -> None:
