@@ -125,7 +125,7 @@ class DamagedEntries(ColdRead):
                 lost.difference_update(held)
                 changed = {n: entry for n, entry in changed.items() if n not in held}
                 continue
-            entries = {n: changed.pop(n, None) or self._stored_entry(n) for n in held}
+            entries = {n: changed.pop(n, b"") or self._stored_entry(n) for n in held}
             entries = {n: entry for n, entry in entries.items() if entry != EMPTY_ENTRY}
             # The other messages of the page are lost as well: each pull would look for some of them again.
             lost.update(n for n in held if n not in entries and n >= index.begin)

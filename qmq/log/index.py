@@ -115,18 +115,17 @@ def _read_file(handles: HandleCache, path: str, size: int, offset: int, may_wait
     With `may_wait` each page is read alone after an error. Without it, one read error is as long as the caller is held up: all
     pages that the failed read covers are zeros until a caller that may wait has read them, or they are due again.
     """
-    unreadable, end = handles.unreadable, offset + size
-    pages = range(offset // PAGE_BYTES, (end - 1) // PAGE_BYTES + 1)
-    if not unreadable.has_any(path, pages):
+    unreadable, file, end = handles.unreadable, handles.get(path), offset + size
+    if not unreadable or not unreadable.has_any(path, _pages(offset, end)):
         try:
-            return handles.get(path).pread(size, offset)
+            return file.pread(size, offset)
         except OSError as error:
             if not is_read_error(error):
                 raise
             if not may_wait:
-                unreadable.add(path, pages, error, is_checked=False)
+                unreadable.add(path, _pages(offset, end), error, is_checked=False)
                 return b""
-    file, data = handles.get(path), bytearray(size)
+    pages, data = _pages(offset, end), bytearray(size)
     for page in pages:
         if unreadable.is_skipped(path, page, may_wait=may_wait):
             continue
@@ -144,6 +143,11 @@ def _read_file(handles: HandleCache, path: str, size: int, offset: int, may_wait
         unreadable.remove(path, page)
         data[begin - offset : begin - offset + len(part)] = part
     return bytes(data)
+
+
+def _pages(begin: int, end: int) -> range:
+    """The pages of a file that hold bytes [begin, end)."""
+    return range(begin // PAGE_BYTES, (end - 1) // PAGE_BYTES + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,7 +445,7 @@ class DenseIndex:
     def is_unreadable(self, sequence: int) -> bool:
         """Whether an entry's page could not be read, and was neither read nor repaired since."""
         unreadable = self._handles.unreadable
-        if not len(unreadable) or not self.begin <= sequence < self.flushed_end:
+        if not unreadable or not self.begin <= sequence < self.flushed_end:
             return False
         path, offset = self._place(sequence)
         page = offset // PAGE_BYTES
@@ -450,7 +454,7 @@ class DenseIndex:
     def is_withheld(self, sequence: int) -> bool:
         """Whether an entry's page is unreadable, its repair failed and is not due again."""
         unreadable = self._handles.unreadable
-        if not len(unreadable) or not self.begin <= sequence < self.flushed_end:
+        if not unreadable or not self.begin <= sequence < self.flushed_end:
             return False
         path, offset = self._place(sequence)
         return unreadable.is_withheld(path, offset // PAGE_BYTES)

@@ -425,6 +425,31 @@ def test_no_unreadable_page_of_a_derived_file_stops_a_start_or_a_checkpoint() ->
         driver.oracle.sent["orders"] = {n: i for n, i in driver.oracle.sent["orders"].items() if n < COUNT + 10}
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_pages_become_unreadable_while_a_broker_runs_and_restarts_nothing_is_lost(seed: int) -> None:
+    driver = StoreDriver(MemoryDisk(), seed)
+    rng = random.Random(seed)
+    for _ in range(12):
+        driver.run(60)
+        driver.commit()
+        driver.checkpoint()
+        for path, page in rng.sample(pages := derived_pages(driver.disk), min(2, len(pages))):
+            content = driver.disk.names[path].content
+            part = content[page * PAGE_BYTES : (page + 1) * PAGE_BYTES]
+            content[page * PAGE_BYTES : page * PAGE_BYTES + len(part)] = rng.randbytes(len(part))
+            driver.disk.unreadable_pages.add((path, page))
+        driver.clock.advance(rng.choice((0, RETRY_SECONDS, RETRY_SECONDS_MAX)))
+        if rng.random() < 0.5:
+            driver.restart()
+            assert not driver.recovery.rebuilt
+    driver.commit()
+    assert driver.disk.read_errors > 0
+    driver.check(driver.disk.after_kill())
+    driver.checkpoint()
+    driver.check(driver.disk.after_power_cut())
+    assert not driver.store.withheld
+
+
 # --- histories --------------------------------------------------------------------------------------------------------
 
 
@@ -512,7 +537,7 @@ def test_a_rewritten_page_is_checked_on_a_real_file_system(tmp_path: Path) -> No
     index.flush()
     (path,) = index.unsynced_files()
     handles.unreadable.add(path, range(1, 2), OSError(errno.EIO, "Input/output error"), is_checked=True)
-    page = index.rewrite_page({n: b"b" * 32 for n in range(128, 200)})
+    page = index.rewrite_page(dict.fromkeys(range(128, 200), b"b" * 32))
     assert page is not None
     assert page.is_durable(handles)
     assert Path(path).read_bytes() == b"a" * PAGE_BYTES + b"b" * 32 * 72
