@@ -153,14 +153,13 @@ class RewrittenPages(ColdRead):
         super().__init__(-1, 0, b"")
         self._handles = handles
         self._pages = pages
-        self._failed: list[tuple[RewrittenPage, Exception]] = []
+        self._failed: list[tuple[RewrittenPage, OSError]] = []
 
     def read(self, log: MessageLog) -> None:
         """Sync and read; from a thread that may wait for the disk."""
         for page in self._pages:
             try:
-                if not page.is_durable(self._handles):
-                    self._failed.append((page, LogError("other bytes were read than written")))
+                page.sync_and_read_back(self._handles)
             except OSError as error:
                 self._failed.append((page, error))
 

@@ -152,16 +152,14 @@ def _pages(begin: int, end: int) -> range:
 
 @dataclass(frozen=True, slots=True)
 class RewrittenPage:
-    """A page of an index file that was unreadable and was written whole, with entries [begin, begin + count)."""
+    """A page of an index file that was unreadable and was written whole. The checks of its entries show whether they are right."""
 
     path: str
     page: int
-    entries: Mapping[int, bytes]
-    """Offset in the file -> an entry that was repaired."""
     delay_seconds: float
 
-    def is_durable(self, handles: HandleCache) -> bool:
-        """Sync the page and read it back from the disk; from a thread that may wait. True also when its file was removed.
+    def sync_and_read_back(self, handles: HandleCache) -> None:
+        """Make the page durable and read it from the disk; from a thread that may wait. Nothing when its file was removed.
 
         Raises:
             OSError: the disk could not write or read it.
@@ -169,15 +167,14 @@ class RewrittenPage:
         try:
             file = handles.get(self.path)
         except FileNotFoundError:
-            return True
+            return
         offset = self.page * PAGE_BYTES
         try:
             file.datasync()
         finally:
             # Also after an error: what could not be written must not be taken for stored because memory still holds it.
             file.drop_cached(offset, PAGE_BYTES)
-        data = file.pread(PAGE_BYTES, offset)
-        return all(data[at - offset :][: len(entry)] == entry for at, entry in self.entries.items())
+        file.pread(PAGE_BYTES, offset)
 
     def withhold(self, handles: HandleCache, error: Exception) -> None:
         """The page is not durable: treat it as unreadable until the next attempt."""
@@ -462,8 +459,8 @@ class DenseIndex:
     def rewrite_page(self, entries: Mapping[int, bytes]) -> RewrittenPage | None:
         """Write an unreadable page whole: the entries given, zeros for others. None when the write failed: it is withheld.
 
-        The write waits for no disk. The caller has to check in a thread that it `is_durable`. It must know of all entries of the
-        page that are in the file: see `flushed_end`.
+        The write waits for no disk. In a thread, the caller then calls `sync_and_read_back`. It must know all entries of the page
+        that are in the file: see `flushed_end`.
         """
         sequences = self.page_of(next(iter(entries)))
         path, offset = self._place(sequences.start)
@@ -476,8 +473,7 @@ class DenseIndex:
         except OSError as error:
             self._handles.unreadable.withhold(path, page, delay, error)
             return None
-        places = {offset + (n - held.start) * self._entry_bytes: entry for n, entry in entries.items() if n in held}
-        return RewrittenPage(path, page, places, delay)
+        return RewrittenPage(path, page, delay)
 
     def _place(self, sequence: int) -> tuple[str, int]:
         """The file of an entry that is in one, and the offset there."""
