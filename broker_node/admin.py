@@ -114,8 +114,7 @@ class BrokerAdmin:
                 return browse(store, subject, sequence, limit)
             except DamagedEntries as damaged:
                 with self._turn():
-                    await asyncio.to_thread(damaged.read, store.message_log)
-                    damaged.finish()
+                    await damaged.complete_in_thread(store.message_log)
 
     async def _find_id(self, subject: Subject, message_id: str, sequence: int) -> dict[str, Any]:
         """Messages with an id (a retried one has several), newest last."""

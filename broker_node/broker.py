@@ -76,7 +76,7 @@ class Broker(Node):
                 options.consumer_in_flight_max,
             ),
             segment_bytes=options.segment_bytes,
-            handles=HandleCache(self.disk, budget.index_files),
+            handles=HandleCache(self.disk, budget.index_files, self.clock),
         )
         self._say_recovery(self.recovery)
         return self.store.log
@@ -153,8 +153,7 @@ class Broker(Node):
                     moved += move_orphans(self.store, subject, group, Budget(), cached_only=cached_only)
                     cached_only = True
                 except ColdRead as cold:
-                    await asyncio.to_thread(cold.read, self.store.message_log)
-                    cold.finish()
+                    await cold.complete_in_thread(self.store.message_log)
                     cached_only = False
                     continue
                 except LimitReached as error:
@@ -171,12 +170,7 @@ class Broker(Node):
 
     def _repair(self, damaged: DamagedEntries) -> None:
         """Make damaged index entries again, reading in a thread."""
-
-        async def repair() -> None:
-            await asyncio.get_running_loop().run_in_executor(None, damaged.read, self.store.message_log)
-            damaged.finish()
-
-        self.supervisor.background("index_repair", repair())
+        self.supervisor.background("index_repair", damaged.complete_in_thread(self.store.message_log))
 
     async def stopping(self) -> None:
         self.handlers.stop()

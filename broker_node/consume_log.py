@@ -22,8 +22,10 @@ _HEAD = Struct(">qIqQ")
 _CHECK = Struct(">I")
 ENTRY_HEAD_BYTES = _HEAD.size
 """The part of an entry that its check covers."""
-WITHHELD_LOOK = 64
-"""Entries looked at for one that tells a time, where messages are withheld."""
+KNOWN_LOOK = 64
+"""Entries looked at first for one whose message is known."""
+KNOWN_LOOK_MAX = 256
+"""Entries looked at in all: more than a page of the file, which reads as zeros when the disk can't read it."""
 
 
 class Entry(NamedTuple):
@@ -104,7 +106,7 @@ class ConsumeLog:
         low, high = self.begin, self.end
         while low < high:
             middle = (low + high) // 2
-            probe = next((e for e in self.entries(middle, min(middle + 64, self.end)) if not e.is_withheld), None)
+            probe = _known(self.index, middle)
             if probe is not None and probe.log_offset < log_offset:
                 low = middle + 1
             else:
@@ -112,11 +114,18 @@ class ConsumeLog:
         return low
 
 
-def _stored_at_ms(index: DenseIndex | IndexView, sequence: int) -> int | None:
-    for entry in map(Entry._make, ENTRY.iter_unpack(index.read(sequence, sequence + WITHHELD_LOOK))):
-        if not entry.is_withheld:
-            return entry.stored_at_ms
+def _known(index: DenseIndex | IndexView, sequence: int) -> Entry | None:
+    """The first entry from `sequence` on whose message is not withheld; None when there is none near."""
+    for begin, end in ((sequence, sequence + KNOWN_LOOK), (sequence + KNOWN_LOOK, sequence + KNOWN_LOOK_MAX)):
+        for entry in map(Entry._make, ENTRY.iter_unpack(index.read(begin, end))):
+            if not entry.is_withheld:
+                return entry
     return None
+
+
+def _stored_at_ms(index: DenseIndex | IndexView, sequence: int) -> int | None:
+    entry = _known(index, sequence)
+    return entry.stored_at_ms if entry is not None else None
 
 
 def find_time(index: DenseIndex | IndexView, stored_at_ms: int) -> int:

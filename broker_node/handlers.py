@@ -390,7 +390,8 @@ class Handlers:
             if done.cancelled() or pull.connection.is_closed:
                 return
             try:
-                cold.finish()
+                if (more := cold.finish()) is not None:
+                    raise more
                 if self._pull_gate:
                     # The policy may have changed since.
                     if not self._pull_gate.allows(pull.request):

@@ -6,7 +6,7 @@ position and what it holds are not in there.
 
 from collections import deque
 
-from broker_node.progress_log import time_of
+from broker_node.progress_log import time_from
 from broker_node.store import MessageStore
 from broker_node.subject import Group
 from broker_node.subject_retention import CHECKPOINTS_BEFORE_REMOVAL
@@ -65,8 +65,10 @@ class HistoryRetention:
         before_ms = self._store.clock.wall_ms() - self._keep_ms
         kept = history.begin
         for first in history.firsts[1:]:
-            # Times may step back with the wall clock, by less than it matters here: the last entry stands for its file.
-            if time_of(history, first - 1) >= before_ms:
+            # Times may step back with the wall clock, by less than it matters here: the last entry stands for its file, or the
+            # next one that can be read.
+            at_ms = time_from(history, first - 1)
+            if at_ms is None or at_ms >= before_ms:
                 break
             kept = first
         return kept

@@ -1,7 +1,8 @@
 """Make damaged consume log entries again from the message log.
 
 The log has no pointers back, so the segments that must hold the messages are walked by their records; good neighbours in the
-index say which. All entries of a damaged page of the index file are found by one walk, in a thread.
+index say which. All entries of a damaged page of the index file are found by one walk, in a thread. Only entries of synced messages
+are in an index, so nothing is written that the log does not hold on disk.
 """
 
 import logging
@@ -14,7 +15,7 @@ from broker_node.message_log import ColdRead, MessageLog
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
 from qmq.errors import LogError
-from qmq.log.index import IndexView
+from qmq.log.index import HandleCache, IndexView, RewrittenPage
 from qmq.log.record import iter_records
 from qmq.log.recovery import Commit
 from qmq.protocol.scan import walk_stored
@@ -24,7 +25,9 @@ logger = logging.getLogger("qmq.broker.index")
 PAGE_ENTRIES = 128
 """Entries of a 4 KiB page of an index file: they are damaged together, and made again together."""
 REPAIR_ENTRIES_MAX = 8 * PAGE_ENTRIES
-"""Most entries made again at a time: writing them takes the event loop's time."""
+"""Most entries made again at a time, and the rest of their last page: writing them takes the event loop's time."""
+EMPTY_ENTRY = bytes(ENTRY_BYTES)
+"""What an entry reads as that the disk can't read, or that a file lacks."""
 NEIGHBOURS_MAX = 4096
 """How far to look for a good entry before and behind the damaged ones, to know where in the log to begin and to end."""
 
@@ -32,7 +35,8 @@ NEIGHBOURS_MAX = 4096
 class DamagedEntries(ColdRead):
     """Messages fail their checks: `read` finds their entries in the log, `finish` writes them back or withholds the messages.
 
-    Made on the event loop. Every damaged sequence in reach is either repaired or withheld afterwards.
+    Made on the event loop. Every damaged sequence in reach is either repaired or withheld afterwards. A page of the index file that
+    the disk can't read is written whole, and `RewrittenPages` then syncs it and reads it back.
     """
 
     def __init__(self, store: MessageStore, subject: Subject, sequences: Sequence[int]) -> None:
@@ -40,18 +44,20 @@ class DamagedEntries(ColdRead):
         index = subject.consume_log.index
         self._store = store
         self._subject = subject
-        self._begin = max(index.begin, sequences[0] // PAGE_ENTRIES * PAGE_ENTRIES)
-        end = (sequences[-1] // PAGE_ENTRIES + 1) * PAGE_ENTRIES
-        self._end = min(end, self._begin + REPAIR_ENTRIES_MAX, index.end)
+        self._begin = max(index.begin, index.page_of(sequences[0]).start)
+        last = min(sequences[-1], self._begin + REPAIR_ENTRIES_MAX - 1)
+        self._end = min(index.page_of(last).stop, index.end)
         self._sequences = [sequence for sequence in sequences if self._begin <= sequence < self._end]
+        self._unreadable = {sequence for sequence in self._sequences if index.is_unreadable(sequence)}
         self._view = index.view(self._begin - NEIGHBOURS_MAX, self._end + NEIGHBOURS_MAX)
+        self._stored = b""
         self._changed: dict[int, bytes] | None = None
 
     def read(self, log: MessageLog) -> None:
         """Find the entries; from a thread that may wait for the disk.
 
         Raises:
-            LogError: the index file or the log can't be read.
+            LogError: the index file can't be opened, or a record of the log can't be read.
         """
         wanted = range(self._begin, self._end)
         found: dict[int, bytes] = {}
@@ -75,12 +81,12 @@ class DamagedEntries(ColdRead):
 
         begin, end = self._bounds(log)
         log.log.walk(begin, on_commit, stop=lambda offset: len(found) == len(wanted) or offset > end)
-        stored = self._view.read(wanted.start, wanted.stop)
-        self._changed = {
-            sequence: entry
-            for sequence, entry in found.items()
-            if stored[(sequence - wanted.start) * ENTRY_BYTES :][:ENTRY_BYTES] != entry
-        }
+        self._stored = self._view.read(wanted.start, wanted.stop)
+        self._changed = {sequence: entry for sequence, entry in found.items() if self._stored_entry(sequence) != entry}
+
+    def _stored_entry(self, sequence: int) -> bytes:
+        at = (sequence - self._begin) * ENTRY_BYTES
+        return self._stored[at : at + ENTRY_BYTES]
 
     def _bounds(self, log: MessageLog) -> tuple[int, int]:
         """Where in the log to begin (a segment's base) and the last offset that can hold the messages."""
@@ -96,26 +102,72 @@ class DamagedEntries(ColdRead):
                 break
         return max((segment.base for segment in segments if segment.base <= begin), default=segments[0].base), end
 
-    def finish(self) -> None:
+    def finish(self) -> ColdRead | None:
         """Write what was found to the index, and withhold messages that were not; on the event loop.
 
         Raises:
             LogError: `read` found nothing out.
             OSError: an entry can't be written.
         """
-        if self._changed is None:
-            raise LogError(f"damaged entries of {self._subject.name} can't be made again", code="log.index_unreadable")
-        store, subject = self._store, self._subject
+        changed, store, subject = self._changed, self._store, self._subject
+        if changed is None:
+            raise LogError(f"damaged entries of {subject.name} can't be made again", code="log.index_unreadable")
         index = subject.consume_log.index
-        for sequence, entry in self._changed.items():
-            if sequence >= index.begin:
-                index.repair(sequence, entry)
-                store.counters.repaired_entries += 1
-        if self._changed:
-            logger.warning("subject %s: %d index entries were damaged and made again", subject.name, len(self._changed))
-        for sequence in self._sequences:
-            if sequence not in self._changed:
-                store.withhold(subject.name, sequence)
+        # Pages that could be read in the thread, or were repaired for another pull, are not judged: their entries may be right. Nor
+        # are those that got entries meanwhile, which are not known here.
+        unjudged = {n for n in self._unreadable if not index.is_unreadable(n)}
+        changed = {n: entry for n, entry in changed.items() if n >= index.begin}
+        lost = {n for n in self._sequences if n >= index.begin and n not in changed and n not in unjudged}
+        repaired, pages = 0, []
+        for sequences in {index.page_of(n) for n in lost | changed.keys() if index.is_unreadable(n)}:
+            held = range(max(sequences.start, self._begin), min(sequences.stop, self._end))
+            if min(sequences.stop, index.flushed_end) > held.stop:
+                lost.difference_update(held)
+                changed = {n: entry for n, entry in changed.items() if n not in held}
+                continue
+            entries = {n: changed.pop(n, b"") or self._stored_entry(n) for n in held}
+            entries = {n: entry for n, entry in entries.items() if entry != EMPTY_ENTRY}
+            # The other messages of the page are lost as well: each pull would look for some of them again.
+            lost.update(n for n in held if n not in entries and n >= index.begin)
+            page = index.rewrite_page(entries) if entries else None
+            if page is not None:
+                pages.append(page)
+                repaired += len(entries)
+        for sequence, entry in changed.items():
+            index.repair(sequence, entry)
+        repaired += len(changed)
+        store.counters.repaired_entries += repaired
+        if repaired:
+            logger.warning("subject %s: %d index entries were damaged and made again", subject.name, repaired)
+        store.withhold(subject.name, sorted(lost))
+        if not pages:
+            return None
+        store.dirty_indexes.add(index)
+        return RewrittenPages(store.handles, pages)
+
+
+class RewrittenPages(ColdRead):
+    """Sync rewritten pages of an index and read them back; `finish` withholds those that are not on disk."""
+
+    def __init__(self, handles: HandleCache, pages: Sequence[RewrittenPage]) -> None:
+        super().__init__(-1, 0, b"")
+        self._handles = handles
+        self._pages = pages
+        self._failed: list[tuple[RewrittenPage, OSError]] = []
+
+    def read(self, log: MessageLog) -> None:
+        """Sync and read; from a thread that may wait for the disk."""
+        for page in self._pages:
+            try:
+                page.sync_and_read_back(self._handles)
+            except OSError as error:
+                self._failed.append((page, error))
+
+    def finish(self) -> ColdRead | None:
+        """Withhold what is not on disk."""
+        for page, error in self._failed:
+            page.withhold(self._handles, error)
+        return None
 
 
 def _entries(view: IndexView, begin: int, end: int) -> list[Entry]:

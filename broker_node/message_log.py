@@ -3,7 +3,8 @@
 The one place where a wire batch becomes records and where stored bytes are checked before they leave.
 """
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from struct import error as StructError
 from zlib import crc32
 
@@ -31,6 +32,8 @@ READ_SPAN_BYTES_MAX = 1 << 20
 COLD_READ_BYTES = 1 << 20
 """How much is read into memory for a cold read: what it asks for, or this, whichever is more."""
 UNBOUNDED = 1 << 62
+InThread = Callable[[Callable[["MessageLog"], None], "MessageLog"], Awaitable[None]]
+"""Calls a function in a thread that may wait for the disk."""
 
 
 class ColdRead(Exception):
@@ -53,8 +56,23 @@ class ColdRead(Exception):
         except LogError:
             log.read_raws(self.index_bytes, cached_only=False)
 
-    def finish(self) -> None:
-        """Back on the event loop, after `read`."""
+    def finish(self) -> "ColdRead | None":
+        """Back on the event loop, after `read`; a further read that has to be done and finished before the bytes are asked for."""
+        return None
+
+    def complete(self, log: "MessageLog") -> None:
+        """Do everything at once, waiting for the disk: for tools and tests."""
+        cold: ColdRead | None = self
+        while cold is not None:
+            cold.read(log)
+            cold = cold.finish()
+
+    async def complete_in_thread(self, log: "MessageLog", in_thread: InThread = asyncio.to_thread) -> None:
+        """Do everything, with the reads in a thread; called on the event loop."""
+        cold: ColdRead | None = self
+        while cold is not None:
+            await in_thread(cold.read, log)
+            cold = cold.finish()
 
 
 class MessageLog:

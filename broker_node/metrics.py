@@ -54,8 +54,14 @@ class BrokerMetrics(NodeMetrics):
         )
         yield counter("withheld_messages", "Stored messages that fail their checks", store.counters.withheld_messages)
         unreadable = store.message_log.unreadable
-        yield counter("read_errors", "Reads of stored messages that the disk refused", unreadable.read_errors)
+        index_pages = store.handles.unreadable
+        yield counter(
+            "read_errors",
+            "Reads of stored messages and index pages that the disk refused",
+            unreadable.read_errors + index_pages.read_errors,
+        )
         yield gauge("unreadable_messages", "Messages withheld because the disk can't read them", len(unreadable))
+        yield gauge("unreadable_index_pages", "Pages of index files that the disk can't read", len(index_pages))
         yield counter(
             "repaired_index_entries", "Index entries made again from the log", store.counters.repaired_entries
         )

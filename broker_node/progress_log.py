@@ -35,6 +35,8 @@ PROGRESS_ENTRY = Struct(">qQqqqB3xI")
 """An entry without its layout, which is the byte at LAYOUT_AT."""
 LAYOUT_AT = 41
 PROGRESS_ENTRY_BYTES = PROGRESS_ENTRY.size
+WHOLE_LOOK_MAX = 256
+"""Entries looked at for a whole one: more than a page of the file, which reads as zeros when the disk can't read it."""
 assert PROGRESS_ENTRY_BYTES == 48, "Spark and the inspector rely on the entry's size"
 
 
@@ -43,9 +45,28 @@ def consumer_key(consumer_id: str) -> int:
     return int.from_bytes(blake2b(consumer_id.encode(), digest_size=8).digest(), "big")
 
 
-def time_of(index: DenseIndex | IndexView, number: int) -> int:
-    """When the action of an entry was; of a view from any thread."""
-    return int.from_bytes(index.read(number, number + 1)[:8], "big", signed=True)
+def time_of(index: DenseIndex | IndexView, number: int) -> int | None:
+    """When the action of an entry was; None when it fails its check, or can't be read. Of a view from any thread."""
+    return _first_time(index.read(number, number + 1))
+
+
+def time_from(index: DenseIndex | IndexView, number: int) -> int | None:
+    """When the action of the first whole entry from `number` on was; None when there is none near. Of a view from any thread."""
+    at_ms = time_of(index, number)
+    return at_ms if at_ms is not None else _first_time(index.read(number + 1, number + WHOLE_LOOK_MAX))
+
+
+def _first_time(data: bytes) -> int | None:
+    for begin in range(0, len(data), PROGRESS_ENTRY_BYTES):
+        if is_whole(data, begin):
+            return int.from_bytes(data[begin : begin + 8], "big", signed=True)
+    return None
+
+
+def is_whole(data: bytes, begin: int) -> bool:
+    """Whether the entry that begins at a byte of `data` passes its check."""
+    check_at = begin + PROGRESS_ENTRY_BYTES - _CHECK.size
+    return int.from_bytes(data[check_at : check_at + _CHECK.size], "big") == crc32(data[begin:check_at])
 
 
 def find_time(index: DenseIndex | IndexView, at_ms: int) -> int:
@@ -56,7 +77,8 @@ def find_time(index: DenseIndex | IndexView, at_ms: int) -> int:
     low, high = index.begin, index.end
     while low < high:
         middle = (low + high) // 2
-        if time_of(index, middle) < at_ms:
+        found = time_from(index, middle)
+        if found is not None and found < at_ms:
             low = middle + 1
         else:
             high = middle

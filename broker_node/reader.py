@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from broker_node.consume_log import ENTRY, ENTRY_BYTES, encode_withheld
 from broker_node.filters import TagMatch
-from broker_node.index_repair import DamagedEntries
+from broker_node.index_repair import EMPTY_ENTRY, DamagedEntries
 from broker_node.message_log import UNBOUNDED
 from broker_node.store import WITHHELD_MAX, MessageStore
 from broker_node.subject import Subject
@@ -36,6 +36,9 @@ def read_messages(
         _check(store, subject, range(begin, end), index_bytes, raws)
         return raws
     wanted = [i for i, entry in enumerate(ENTRY.iter_unpack(index_bytes)) if match.may_match(entry[3])]
+    if _has_empty_entry(index_bytes):
+        # An entry without a size has no digest either: unless it is a withheld message's, it is damaged or unreadable.
+        wanted = [i for i, e in enumerate(ENTRY.iter_unpack(index_bytes)) if not e[1] or match.may_match(e[3])]
     chosen = b"".join(index_bytes[i * ENTRY_BYTES : (i + 1) * ENTRY_BYTES] for i in wanted)
     found = store.message_log.read_raws(chosen, cached_only=cached_only, bytes_max=bytes_max)
     _check(store, subject, [begin + i for i in wanted], chosen, found)
@@ -52,8 +55,27 @@ def read_and_repair(store: MessageStore, subject: Subject, begin: int, end: int)
         try:
             return read_messages(store, subject, begin, end, cached_only=False)
         except DamagedEntries as damaged:
-            damaged.read(store.message_log)
-            damaged.finish()
+            damaged.complete(store.message_log)
+
+
+def unreadable_entries(store: MessageStore, subject: Subject, first: int, index_bytes: bytes) -> DamagedEntries | None:
+    """The repair of entries from sequence `first` on that the disk can't read; None when there are none, or it failed lately."""
+    if not _has_empty_entry(index_bytes) or len(store.withheld) >= WITHHELD_MAX:
+        return None
+    index, found = subject.consume_log.index, []
+    for sequence, begin in enumerate(range(0, len(index_bytes), ENTRY_BYTES), first):
+        is_known = (subject.name, sequence) in store.withheld or index.is_withheld(sequence)
+        if index_bytes[begin : begin + ENTRY_BYTES] == EMPTY_ENTRY and not is_known and sequence >= subject.begin:
+            found.append(sequence)
+    return DamagedEntries(store, subject, found) if found else None
+
+
+def _has_empty_entry(index_bytes: bytes) -> bool:
+    """Whether an entry has size 0. Without a loop over entries: filtered pulls look at many thousands."""
+    size = 0
+    for at in range(8, 12):
+        size |= int.from_bytes(index_bytes[at::ENTRY_BYTES], "big")
+    return 0 in size.to_bytes(len(index_bytes) // ENTRY_BYTES, "big")
 
 
 def _check(
@@ -61,19 +83,20 @@ def _check(
 ) -> None:
     """Raise DamagedEntries where a check failed and it is not known why.
 
-    A message that the disk can't read is left as it is: its entry may be right.
+    A message that the disk can't read is left as it is: its entry may be right. So is one whose entry's page in the index file
+    could not be repaired a moment ago.
     """
     if None not in raws:
         return
     if len(store.withheld) >= WITHHELD_MAX:
         # No more can be remembered, so they would be looked for at every pull.
         return
-    unreadable, damaged = store.message_log.unreadable, []
+    unreadable, index, damaged = store.message_log.unreadable, subject.consume_log.index, []
     for i, raw in enumerate(raws):
         entry = index_bytes[i * ENTRY_BYTES : (i + 1) * ENTRY_BYTES]
         if raw is not None or entry == WITHHELD or (subject.name, sequences[i]) in store.withheld:
             continue
-        if not unreadable.is_withheld(ENTRY.unpack(entry)[0]):
+        if not unreadable.is_withheld(ENTRY.unpack(entry)[0]) and not index.is_withheld(sequences[i]):
             damaged.append(sequences[i])
     if damaged:
         raise DamagedEntries(store, subject, damaged)

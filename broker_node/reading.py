@@ -15,6 +15,7 @@ from broker_node import consume_log, progress_log
 from broker_node.consume_log import ENTRY_BYTES
 from broker_node.message_log import MessageLog
 from broker_node.progress_log import PROGRESS_ENTRY_BYTES, consumer_key
+from broker_node.reader import unreadable_entries
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
 from qmq.clock import Clock
@@ -209,9 +210,10 @@ class BrokerReading:
         return group
 
     async def _index(self, request: ReadRequest) -> list[bytes]:
-        index = self._subject(request).consume_log.index
+        subject = self._subject(request)
+        index = subject.consume_log.index
         count = max(1, self._gate.piece_bytes(request.bytes_max) // ENTRY_BYTES)
-        first, data = await self._entries(index, request.begin, request.end, count, ENTRY_BYTES)
+        first, data = await self._consume_entries(subject, request.begin, request.end, count)
         return _page(index.begin, index.end, first, data)
 
     async def _progress(self, request: ReadRequest) -> list[bytes]:
@@ -221,15 +223,24 @@ class BrokerReading:
         history, end = group.history, group.history.end
         await self._synced(group.progress.applied_at)
         last = max(request.begin, min(request.end, end))
-        first, data = await self._entries(history, request.begin, last, count, PROGRESS_ENTRY_BYTES)
+        first, data = await self._entries(history, request.begin, last, count)
         if self._group(subject, request.group) is not group:
             raise ReadRefused("the group was forgotten meanwhile and is another one now", code=UNKNOWN_GROUP)
         return _page(history.begin, end, first, data)
 
-    async def _entries(
-        self, index: DenseIndex, begin: int, end: int, count: int, entry_bytes: int
-    ) -> tuple[int, bytes]:
-        """Up to `count` entries of [begin, end), and the number of the first: above `begin` where retention took some."""
+    async def _consume_entries(self, subject: Subject, begin: int, end: int, count: int) -> tuple[int, bytes]:
+        """As `_entries`, of a consume log, after entries that the disk can't read were repaired or withheld."""
+        while True:
+            first, data = await self._entries(subject.consume_log.index, begin, end, count)
+            if (unreadable := unreadable_entries(self._store, subject, first, data)) is None:
+                return first, data
+            await unreadable.complete_in_thread(self._store.message_log, self._gate.in_thread)
+
+    async def _entries(self, index: DenseIndex, begin: int, end: int, count: int) -> tuple[int, bytes]:
+        """Up to `count` entries of [begin, end), and the number of the first: above `begin` where retention took some.
+
+        Entries that the disk can't read are zeros.
+        """
         while True:
             first = max(begin, min(index.begin, end))
             view = index.view(first, min(end, first + count))
@@ -244,10 +255,11 @@ class BrokerReading:
             # Retention came in between: what it took is not handed out, be it still in the file or not.
 
     async def _messages(self, request: ReadRequest) -> list[bytes]:
-        index = self._subject(request).consume_log.index
+        subject = self._subject(request)
+        index = subject.consume_log.index
         bytes_max = self._gate.piece_bytes(request.bytes_max)
         count = max(1, bytes_max // (ENTRY_BYTES + MESSAGE_BYTES_GUESSED))
-        first, entries = await self._entries(index, request.begin, request.end, count, ENTRY_BYTES)
+        first, entries = await self._consume_entries(subject, request.begin, request.end, count)
         entries, raws = await self._gate.in_thread(_with_raws, self._store.message_log, entries, bytes_max)
         return [*_page(index.begin, index.end, first, entries), len(raws).to_bytes(4, "big"), raws]
 
@@ -269,7 +281,8 @@ def _cut(found: list[_Found], from_ms: int, to_ms: int) -> tuple[SubjectRange, .
         groups = []
         for name, broadcast, next_sequence, bounds, consumers, oldest in item.groups:
             cut = bounds.cut(progress_log.find_time, from_ms, to_ms)
-            began_at_ms = progress_log.time_of(oldest, bounds.begin) if bounds.end > bounds.begin else -1
+            at_ms = progress_log.time_of(oldest, bounds.begin) if bounds.end > bounds.begin else None
+            began_at_ms = at_ms if at_ms is not None else -1
             groups.append(
                 GroupRange(name, broadcast, next_sequence, bounds.begin, bounds.end, *cut, consumers, began_at_ms)
             )

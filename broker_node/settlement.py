@@ -231,9 +231,12 @@ class SettlementRunner:
                 return
             try:
                 done.result()
-                cold.finish()
+                more = cold.finish()
             except Exception as error:  # noqa: BLE001 - the supervisor reported it; this settlement ends with it
                 self._failed(settlement, error)
+                return
+            if more is not None:
+                self._warm(settlement, more)
                 return
             self._ready.append(settlement)
             if not self._has_turn:

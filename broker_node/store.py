@@ -6,7 +6,7 @@ before `completed` was told that its bytes are synced.
 
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -338,11 +338,17 @@ class MessageStore:
             return False
         return True
 
-    def withhold(self, subject: str, sequence: int) -> None:
-        """A message fails its checks and can't be had: count it, say so, never serve it."""
-        self.counters.withheld_messages += 1
-        self.withheld.add((subject, sequence))
-        logger.error("subject %s: message %d fails its checks and is withheld", subject, sequence)
+    def withhold(self, subject: str, sequences: Sequence[int]) -> None:
+        """Messages fail their checks and can't be repaired: count and log them once, never serve them."""
+        sequences = [sequence for sequence in sequences if (subject, sequence) not in self.withheld]
+        if not sequences:
+            return
+        self.counters.withheld_messages += len(sequences)
+        self.withheld.update((subject, sequence) for sequence in sequences)
+        logger.error(
+            "subject %s: %d messages between %d and %d fail their checks and are withheld",
+            subject, len(sequences), min(sequences), max(sequences),
+        )  # fmt: skip
 
     # --- retention -------------------------------------------------------------------------------------------------
 

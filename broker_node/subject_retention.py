@@ -120,6 +120,9 @@ class SubjectRetention:
             return count * ENTRY_BYTES == len(entries)
         # An entry without a size is damaged: it is made again, or passed over when its message is lost.
         sequence = begin + count
+        if index.is_withheld(sequence):
+            # Its age is not known until its page can be repaired.
+            return False
         if (subject.name, sequence) not in self._store.withheld:
             self._repair(DamagedEntries(self._store, subject, [sequence]))
             return False

@@ -9,11 +9,10 @@ import asyncio
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
-from zlib import crc32
 
 from broker_node.actions import RecordKind
 from broker_node.browse import browse
-from broker_node.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY, PROGRESS_ENTRY_BYTES, consumer_key
+from broker_node.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY, PROGRESS_ENTRY_BYTES, consumer_key, is_whole
 from broker_node.search import Wanted, scan
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
@@ -89,7 +88,6 @@ class _HistoryEntry(NamedTuple):
 
 
 _NEXT_SEQUENCE = _HistoryEntry._fields.index("next_sequence")
-_CHECK_BYTES = 4
 
 
 @dataclass(slots=True)
@@ -115,7 +113,9 @@ class Passing:
         """Entries in the order of the history; with `has_earlier` the first only tells where the second came from."""
         rows = list(PROGRESS_ENTRY.iter_unpack(data))
         for i in range(len(rows) - 1, 0 if has_earlier else -1, -1):
-            if not _is_whole(data, i) or (i and not _is_whole(data, i - 1)):
+            if not is_whole(data, i * PROGRESS_ENTRY_BYTES) or (
+                i and not is_whole(data, (i - 1) * PROGRESS_ENTRY_BYTES)
+            ):
                 self.is_damaged = True
                 return
             entry = _HistoryEntry._make((*rows[i], data[i * PROGRESS_ENTRY_BYTES + LAYOUT_AT]))
@@ -131,12 +131,6 @@ class Passing:
             is_pull = entry.kind == RecordKind.PULL and entry.key == self.consumer
             return is_pull and entry.begin <= self.pull_sequence < entry.end
         return entry.next_sequence > self.sequence and (came_from is None or came_from <= self.sequence)
-
-
-def _is_whole(data: bytes, i: int) -> bool:
-    begin = i * PROGRESS_ENTRY_BYTES
-    end = begin + PROGRESS_ENTRY_BYTES
-    return crc32(data[begin : end - _CHECK_BYTES]) == int.from_bytes(data[end - _CHECK_BYTES : end], "big")
 
 
 async def _walk(group: Group, passing: Passing) -> str:

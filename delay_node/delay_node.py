@@ -67,7 +67,7 @@ class DelayNode(Node):
             self.disk,
             options.data_dir,
             segment_bytes=options.segment_bytes,
-            handles=HandleCache(self.disk, budget.index_files),
+            handles=HandleCache(self.disk, budget.index_files, self.clock),
         )
         self._loaded_offset = report.from_offset
         logger.info(

@@ -38,6 +38,10 @@ class File(Protocol):
 
     def truncate(self, size: int) -> None: ...
 
+    def drop_cached(self, offset: int, size: int) -> None:
+        """Drop synced bytes from the page cache, so that the next read comes from the disk."""
+        ...
+
     def size(self) -> int: ...
 
     def close(self) -> None: ...
@@ -145,6 +149,9 @@ class SystemFile:
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
+
+    def drop_cached(self, offset: int, size: int) -> None:
+        os.posix_fadvise(self._fd, offset, size, os.POSIX_FADV_DONTNEED)
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size

@@ -5,13 +5,19 @@ and are written when somebody says `flush`; `sync` makes them durable. An index 
 from a cache that all indexes share.
 """
 
+import logging
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import LogError
 from qmq.log.disk import Disk, File
+from qmq.log.unreadable_pages import PAGE_BYTES, UnreadablePages, is_read_error
+
+logger = logging.getLogger("qmq.log.index")
 
 SEGMENT_ENTRIES = 1 << 20
 OPEN_FILES_MAX = 256
@@ -27,7 +33,8 @@ class HandleCache:
     Files are opened outside the lock: a slow open of one file holds up no use of another.
     """
 
-    def __init__(self, disk: Disk, open_files_max: int = OPEN_FILES_MAX) -> None:
+    def __init__(self, disk: Disk, open_files_max: int = OPEN_FILES_MAX, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.unreadable = UnreadablePages(clock)
         self._disk = disk
         self._most = open_files_max
         self._open: OrderedDict[str, File] = OrderedDict()
@@ -69,15 +76,23 @@ class HandleCache:
         with self._lock:
             self._drops += 1
             self._open.pop(path, None)
+        self.unreadable.forget(path)
 
 
 def _read_files(
-    handles: HandleCache, folder: str, entry_bytes: int, segments: Sequence[tuple[int, int]], begin: int, stop: int
+    handles: HandleCache,
+    folder: str,
+    entry_bytes: int,
+    segments: Sequence[tuple[int, int]],
+    begin: int,
+    stop: int,
+    *,
+    may_wait: bool,
 ) -> list[bytes]:
     """Entries [begin, stop), all of them in files; `segments` are (first, end) of those, ascending.
 
     Raises:
-        LogError: a file can't be read.
+        LogError: a file can't be opened or read, for another reason than unreadable pages.
     """
     parts = []
     for first, end in segments:
@@ -86,12 +101,84 @@ def _read_files(
             continue
         wanted = (until - at) * entry_bytes
         try:
-            data = handles.get(_path(folder, first)).pread(wanted, (at - first) * entry_bytes)
+            data = _read_file(handles, _path(folder, first), wanted, (at - first) * entry_bytes, may_wait)
         except OSError as error:
             raise LogError(f"index {folder}: {error}", code="log.index_unreadable") from error
         # A file that was cut reads as zeros: such entries fail their check and are made again from the log.
         parts.append(data.ljust(wanted, b"\0"))
     return parts
+
+
+def _read_file(handles: HandleCache, path: str, size: int, offset: int, may_wait: bool) -> bytes:
+    """Bytes of a file, zeros in place of pages that the disk can't read.
+
+    With `may_wait` each page is read alone after an error. Without it, one read error is as long as the caller is held up: all
+    pages that the failed read covers are zeros until a caller that may wait has read them, or they are due again.
+    """
+    unreadable, file, end = handles.unreadable, handles.get(path), offset + size
+    if not unreadable or not unreadable.has_any(path, _pages(offset, end)):
+        try:
+            return file.pread(size, offset)
+        except OSError as error:
+            if not is_read_error(error):
+                raise
+            if not may_wait:
+                unreadable.add(path, _pages(offset, end), error, is_checked=False)
+                return b""
+    pages, data = _pages(offset, end), bytearray(size)
+    for page in pages:
+        if unreadable.is_skipped(path, page, may_wait=may_wait):
+            continue
+        begin, stop = max(offset, page * PAGE_BYTES), min(end, (page + 1) * PAGE_BYTES)
+        try:
+            part = file.pread(stop - begin, begin)
+        except OSError as error:
+            if not is_read_error(error):
+                raise
+            if not may_wait:
+                unreadable.add(path, range(page, pages.stop), error, is_checked=False)
+                break
+            unreadable.add(path, range(page, page + 1), error, is_checked=True)
+            continue
+        unreadable.remove(path, page)
+        data[begin - offset : begin - offset + len(part)] = part
+    return bytes(data)
+
+
+def _pages(begin: int, end: int) -> range:
+    """The pages of a file that hold bytes [begin, end)."""
+    return range(begin // PAGE_BYTES, (end - 1) // PAGE_BYTES + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenPage:
+    """A page of an index file that was unreadable and was written whole. The checks of its entries show whether they are right."""
+
+    path: str
+    page: int
+    delay_seconds: float
+
+    def sync_and_read_back(self, handles: HandleCache) -> None:
+        """Make the page durable and read it from the disk; from a thread that may wait. Nothing when its file was removed.
+
+        Raises:
+            OSError: the disk could not write or read it.
+        """
+        try:
+            file = handles.get(self.path)
+        except FileNotFoundError:
+            return
+        offset = self.page * PAGE_BYTES
+        try:
+            file.datasync()
+        finally:
+            # Also after an error: what could not be written must not be taken for stored because memory still holds it.
+            file.drop_cached(offset, PAGE_BYTES)
+        file.pread(PAGE_BYTES, offset)
+
+    def withhold(self, handles: HandleCache, error: Exception) -> None:
+        """The page is not durable: treat it as unreadable until the next attempt."""
+        handles.unreadable.withhold(self.path, self.page, self.delay_seconds, error)
 
 
 def _path(folder: str, first: int) -> str:
@@ -135,17 +222,18 @@ class IndexView:
         self._tail = tail
 
     def read(self, begin: int, end: int) -> bytes:
-        """Entries [begin, end), clipped to what the view holds.
+        """Entries [begin, end), clipped to what the view holds; zeros for those that the disk can't read.
 
         Raises:
-            LogError: a file can't be read, or is gone.
+            LogError: a file can't be opened, or is gone.
         """
         begin, end = max(begin, self.begin), min(end, self.end)
         if begin >= end:
             return b""
         size, parts = self._entry_bytes, []
         if begin < self._flushed_end:
-            parts = _read_files(self._handles, self._folder, size, self._segments, begin, min(end, self._flushed_end))
+            stop = min(end, self._flushed_end)
+            parts = _read_files(self._handles, self._folder, size, self._segments, begin, stop, may_wait=True)
         if end > self._flushed_end:
             at = max(begin, self._tail_begin) - self._tail_begin
             parts.append(self._tail[at * size : (end - self._tail_begin) * size])
@@ -221,10 +309,10 @@ class DenseIndex:
         self._tail += entries
 
     def read(self, begin: int, end: int) -> bytes:
-        """Entries [begin, end), clipped to what there is.
+        """Entries [begin, end), clipped to what there is; zeros for those that the disk can't read.
 
         Raises:
-            LogError: the file can't be read.
+            LogError: a file can't be opened.
         """
         begin, end = max(begin, self.begin), min(end, self.end)
         if begin >= end:
@@ -234,7 +322,8 @@ class DenseIndex:
             at = (begin - self.flushed_end) * size
             return bytes(self._tail[at : at + (end - begin) * size])
         stop = min(end, self.flushed_end)
-        parts = _read_files(self._handles, self._folder, size, self._segments_of(begin, stop), begin, stop)
+        segments = self._segments_of(begin, stop)
+        parts = _read_files(self._handles, self._folder, size, segments, begin, stop, may_wait=False)
         if end > self.flushed_end:
             parts.append(bytes(self._tail[: (end - self.flushed_end) * size]))
         return b"".join(parts)
@@ -279,7 +368,11 @@ class DenseIndex:
             room = (first + self._segment_entries - self.flushed_end) * size
             part = bytes(self._tail[:room])
             path = self._path(first)
-            self._handles.get(path).pwritev([part], (self.flushed_end - first) * size)
+            offset = (self.flushed_end - first) * size
+            try:
+                self._handles.get(path).pwritev([part], offset)
+            except OSError as error:
+                self._end_unreadable_page(path, part, offset, error)
             self._unsynced.add(path)
             self.flushed_end += len(part) // size
             del self._tail[:room]
@@ -306,7 +399,12 @@ class DenseIndex:
             self._remove([first for first in self._firsts if first >= end])
             if keep:
                 path = self._path(keep[-1])
-                self._handles.get(path).truncate((end - keep[-1]) * self._entry_bytes)
+                size = (end - keep[-1]) * self._entry_bytes
+                try:
+                    self._handles.get(path).truncate(size)
+                except OSError as error:
+                    self._end_unreadable_page(path, b"", size, error)
+                self._handles.unreadable.forget(path)
                 self._unsynced.add(path)
             self.flushed_end = max(end, self.begin)
         elif end < self.end:
@@ -322,15 +420,101 @@ class DenseIndex:
         self._remove([first for first in self._firsts[:-1] if self._end_of(first) <= sequence])
 
     def repair(self, sequence: int, entry: bytes) -> None:
-        """Write one entry anew."""
+        """Write one entry anew, in memory or in a page that can be read."""
         if sequence >= self.flushed_end:
             at = (sequence - self.flushed_end) * self._entry_bytes
             self._tail[at : at + self._entry_bytes] = entry
             return
-        first = self._first_of(sequence)
-        path = self._path(first)
-        self._handles.get(path).pwritev([entry], (sequence - first) * self._entry_bytes)
+        path, offset = self._place(sequence)
+        self._handles.get(path).pwritev([entry], offset)
         self._unsynced.add(path)
+
+    # --- unreadable pages; for indexes whose entries don't cross pages -----------------------------------------------
+
+    def page_of(self, sequence: int) -> range:
+        """The sequences that share a page of a file with this one, held or not."""
+        first = self._first_of(sequence) if self._firsts else self.flushed_end
+        first += (sequence - first) // self._segment_entries * self._segment_entries
+        entries = PAGE_BYTES // self._entry_bytes
+        begin = first + (sequence - first) // entries * entries
+        return range(begin, min(begin + entries, first + self._segment_entries))
+
+    def is_unreadable(self, sequence: int) -> bool:
+        """Whether an entry's page could not be read, and was neither read nor repaired since."""
+        unreadable = self._handles.unreadable
+        if not unreadable or not self.begin <= sequence < self.flushed_end:
+            return False
+        path, offset = self._place(sequence)
+        page = offset // PAGE_BYTES
+        return unreadable.has_any(path, range(page, page + 1))
+
+    def is_withheld(self, sequence: int) -> bool:
+        """Whether an entry's page is unreadable, its repair failed and is not due again."""
+        unreadable = self._handles.unreadable
+        if not unreadable or not self.begin <= sequence < self.flushed_end:
+            return False
+        path, offset = self._place(sequence)
+        return unreadable.is_withheld(path, offset // PAGE_BYTES)
+
+    def rewrite_page(self, entries: Mapping[int, bytes]) -> RewrittenPage | None:
+        """Write an unreadable page whole: the entries given, zeros for others. None when the write failed: it is withheld.
+
+        The write waits for no disk. In a thread, the caller then calls `sync_and_read_back`. It must know all entries of the page
+        that are in the file: see `flushed_end`.
+        """
+        sequences = self.page_of(next(iter(entries)))
+        path, offset = self._place(sequences.start)
+        page = offset // PAGE_BYTES
+        held = range(sequences.start, min(sequences.stop, self.flushed_end))
+        empty = bytes(self._entry_bytes)
+        delay = self._handles.unreadable.delay_seconds(path, page)
+        try:
+            self._write_pages(path, b"".join(entries.get(sequence, empty) for sequence in held), offset)
+        except OSError as error:
+            self._handles.unreadable.withhold(path, page, delay, error)
+            return None
+        return RewrittenPage(path, page, delay)
+
+    def _place(self, sequence: int) -> tuple[str, int]:
+        """The file of an entry that is in one, and the offset there."""
+        first = self._first_of(sequence)
+        return self._path(first), (sequence - first) * self._entry_bytes
+
+    def _write_pages(self, path: str, data: bytes, offset: int) -> None:
+        """Write from the begin of a page on, without reading what the last page holds; nothing in use lies behind `data`.
+
+        A kill between write and truncation leaves zeros behind the last entry: the next start cuts them off.
+        """
+        file, end, spare = self._handles.get(path), offset + len(data), -len(data) % PAGE_BYTES
+        file.pwritev([data, bytes(spare)], offset)
+        if spare:
+            file.truncate(end)
+        for page in range(offset // PAGE_BYTES, (end + spare) // PAGE_BYTES):
+            self._handles.unreadable.remove(path, page)
+        self._unsynced.add(path)
+
+    def _end_unreadable_page(self, path: str, data: bytes, offset: int, error: OSError) -> None:
+        """End the file with `data` at `offset`, after an error of doing so because the kernel can't read the rest of that page.
+
+        The page's other entries become zeros: they fail their checks, as they did unreadable.
+
+        Raises:
+            OSError: `error`, when the page can be read, or the file can't be written.
+        """
+        begin = offset // PAGE_BYTES * PAGE_BYTES
+        if begin == offset or not is_read_error(error) or self._is_page_readable(path, begin):
+            raise error
+        self._write_pages(path, bytes(offset - begin) + data, begin)
+        logger.error(
+            "index %s: page %d is unreadable; it was written anew without its entries", path, begin // PAGE_BYTES
+        )
+
+    def _is_page_readable(self, path: str, offset: int) -> bool:
+        try:
+            self._handles.get(path).pread(PAGE_BYTES, offset)
+        except OSError as error:
+            return not is_read_error(error)
+        return True
 
     def _remove(self, firsts: list[int]) -> None:
         for first in firsts:

@@ -112,8 +112,9 @@ class GroupRange:
     """A group's history on a subject: entries [begin, end) are kept, [range_begin, range_end) lie in the time asked for.
 
     `next_sequence` is the group's position; `consumers` are (key, consumer id) of those known now: entries carry the key.
-    `began_at_ms` is the time of entry `begin` (-1: there is none). Another one than before for the same `begin` says that this is
-    another history, whose numbers don't go on: the group was forgotten and came back, or the node made its files anew.
+    `began_at_ms` is the time of entry `begin` (-1: there is none, or it can't be read). Another time than before for the same
+    `begin` says that this is another history, whose numbers don't go on: the group was forgotten and came back, or the node made
+    its files anew.
     """
 
     name: str

@@ -222,7 +222,8 @@ def advance(
                 continue
             place = place.followed(lost.rebuilt(key, place, done_ms))
         if key[2]:
-            place = place._replace(begin=held.begin, began_at_ms=held.began_at_ms)
+            is_known = not _is_unreadable(held) or held.begin != place.begin
+            place = place._replace(begin=held.begin, began_at_ms=held.began_at_ms if is_known else place.began_at_ms)
         places[key] = place
         if held.end > place.next:
             left[key] = held.end - place.next
@@ -286,7 +287,14 @@ def _is_another(place: Place, held: Held) -> bool:
     """Whether a history is not the one that was read: its numbers begin lower, or with an entry of another time."""
     if place.began_at_ms < 0:
         return False
+    if held.begin == place.begin and _is_unreadable(held):
+        return False
     return held.begin < place.begin or (held.begin == place.begin and held.began_at_ms != place.began_at_ms)
+
+
+def _is_unreadable(held: Held) -> bool:
+    """Whether the node can't read the first entry, so its time is not known."""
+    return held.began_at_ms < 0 and held.end > held.begin
 
 
 def _went_back(key: Key, place: Place, held: Held) -> StreamError:

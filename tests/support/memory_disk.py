@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from qmq.log.disk import Buffer
 
 MUTATIONS = ("write", "sync", "truncate", "create", "rename", "remove", "sync_dir")
+PAGE_BYTES = 4096
 
 
 class SimulatedCrash(BaseException):
@@ -31,7 +32,9 @@ class MemoryFile:
 
     def pwritev(self, buffers: Sequence[Buffer], offset: int) -> None:
         data = b"".join(buffers)
+        self._disk.read_before_write(self._path, offset, len(data), len(self._inode.content))
         self._disk.step("write", self._path, lambda: self._put(data[: len(data) // 2], offset))
+        self._disk.mend_pages(self._path, offset, len(data))
         self._put(data, offset)
 
     def _put(self, data: bytes, offset: int) -> None:
@@ -68,6 +71,8 @@ class MemoryFile:
             self._inode.pending.clear()
 
     def truncate(self, size: int) -> None:
+        if size % PAGE_BYTES and size < len(self._inode.content):
+            self._disk.check_readable(self._path, size, 1)
         self._disk.step("truncate", self._path)
         content = self._inode.content
         del content[size:]
@@ -75,6 +80,9 @@ class MemoryFile:
         # Kept simple: a shortening is taken as durable at once, which every caller's next sync would make it anyway.
         self._inode.synced = self._inode.synced[:size]
         self._inode.pending = [(o, d[: max(0, size - o)]) for o, d in self._inode.pending if o < size]
+
+    def drop_cached(self, offset: int, size: int) -> None:
+        self._disk.drop_cached(self._path, offset, size)
 
     def size(self) -> int:
         return len(self._inode.content)
@@ -104,6 +112,12 @@ class MemoryDisk:
         self.fail_read: Callable[[str, int, int], OSError | None] | None = None
         self.observe: Callable[[str, str], None] | None = None
         self.reads = 0
+        self.read_errors = 0
+        self.unreadable_pages: set[tuple[str, int]] = set()
+        """(path, page) of pages that give EIO, also to a write of a part of one, until a write covers the whole page."""
+        self.is_worn_out = False
+        """Whole-page writes are accepted, but don't mend an unreadable page: it is readable in the page cache only."""
+        self._mended_in_cache: set[tuple[str, int]] = set()
         self.cold: set[str] = set()
         self._cached: set[tuple[str, int]] = set()
         self.lies_about_sync = False
@@ -135,6 +149,41 @@ class MemoryDisk:
         error = self.fail_read(path, offset, size) if self.fail_read is not None else None
         if error is not None:
             raise error
+        self.check_readable(path, offset, size)
+
+    def break_pages(self, path: str, begin: int, end: int) -> None:
+        """Make the pages of a file that hold bytes [begin, end) unreadable."""
+        self.unreadable_pages |= _pages(path, begin, end - begin)
+
+    def check_readable(self, path: str, offset: int, size: int) -> None:
+        """Raise EIO when an unreadable page is touched."""
+        if self.unreadable_pages and self._broken(path, offset, size):
+            self.read_errors += 1
+            raise OSError(errno.EIO, "Input/output error", path)
+
+    def _broken(self, path: str, offset: int, size: int) -> set[tuple[str, int]]:
+        return _pages(path, offset, size) & self.unreadable_pages - self._mended_in_cache
+
+    def read_before_write(self, path: str, offset: int, size: int, file_bytes: int) -> None:
+        """Bytes are about to be written: like a kernel, read pages first that are covered in part."""
+        for page in {offset // PAGE_BYTES, (offset + size - 1) // PAGE_BYTES}:
+            is_whole = offset <= page * PAGE_BYTES and (page + 1) * PAGE_BYTES <= offset + size
+            if not is_whole and page * PAGE_BYTES < file_bytes:
+                self.check_readable(path, page * PAGE_BYTES, PAGE_BYTES)
+
+    def mend_pages(self, path: str, offset: int, size: int) -> None:
+        """Bytes were written: the pages that they cover whole can be read again."""
+        if self.unreadable_pages:
+            whole = range(-(-offset // PAGE_BYTES), (offset + size) // PAGE_BYTES)
+            mended = {(path, page) for page in whole} & self.unreadable_pages
+            if self.is_worn_out:
+                self._mended_in_cache |= mended
+            else:
+                self.unreadable_pages -= mended
+
+    def drop_cached(self, path: str, offset: int, size: int) -> None:
+        """The next read of these bytes comes from the disk."""
+        self._mended_in_cache -= _pages(path, offset, size)
 
     def is_cached(self, path: str, offset: int, size: int) -> bool:
         """Whether a read would not wait for the disk."""
@@ -269,10 +318,15 @@ class MemoryDisk:
         disk.folders = {folder for folder in folders if not folder.startswith(lost)}
         disk.durable_folders = set(disk.folders)
         disk.capacity_bytes = self.capacity_bytes
+        disk.unreadable_pages = set(self.unreadable_pages)
         for path, content in contents.items():
             inode = Inode(bytearray(content), content)
             disk.names[path] = disk.durable_names[path] = inode
         return disk
+
+
+def _pages(path: str, offset: int, size: int) -> set[tuple[str, int]]:
+    return {(path, page) for page in range(offset // PAGE_BYTES, (offset + max(1, size) - 1) // PAGE_BYTES + 1)}
 
 
 def _apply_name(names: dict[str, Inode], folders: set[str], op: tuple[str, str, str, Inode | None]) -> None:

@@ -73,7 +73,7 @@ class StoreDriver:
             self.clock,
             limits=StoreLimits(),
             segment_bytes=self.segment_bytes,
-            handles=HandleCache(disk),
+            handles=HandleCache(disk, clock=self.clock),
         )
         return store, Delivery(store, retry_delay_ms=0), BrokerCheckpoints(store)
 
@@ -131,8 +131,7 @@ class StoreDriver:
             try:
                 return delivery.pull(request)
             except DamagedEntries as damaged:
-                damaged.read(delivery.message_log)
-                damaged.finish()
+                damaged.complete(delivery.message_log)
 
     def ack(self, subject: str, consumer: str) -> None:
         """Ack some of what answered pulls gave."""

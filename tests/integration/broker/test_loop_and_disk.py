@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from broker_node import admin
@@ -96,6 +97,32 @@ async def test_a_damaged_page_of_an_index_is_made_again_by_one_walk_in_a_thread(
         assert threading.get_ident() not in threads
         assert index.read(0, 400) == right
         assert broker.store.counters.repaired_entries == 128
+
+
+@pytest.mark.parametrize("is_worn_out", [False, True])
+async def test_an_unreadable_page_of_an_index_is_synced_and_read_back_in_a_thread(
+    tmp_path: Path, is_worn_out: bool
+) -> None:
+    disk = MemoryDisk()
+    async with running_broker(tmp_path, disk=disk) as broker, connected(broker) as client:
+        await client.begin()
+        for begin in range(0, 400, 100):
+            await client.send(*(message(n) for n in range(begin, begin + 100)))
+        await broker.checkpoints.finish()
+        (path,) = [path for path in disk.names if path.startswith(f"{broker.options.data_dir}/consume/")]
+        disk.break_pages(path, 4096, 4097)
+        disk.is_worn_out = is_worn_out
+        disk.observe = not_on_this_thread("/consume/", "sync")
+        got: list[str] = []
+        for _ in range(8):
+            got += (await client.pull(limit=50, last=len(got) - 1))[1]
+        assert got == [f"m{n}" for n in range(400) if not is_worn_out or not 128 <= n < 256]
+        assert broker.handlers.counters.bad_requests == {}
+        assert len(broker.store.handles.unreadable) == is_worn_out
+        host, port = broker.admin.address
+        async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}/metrics") as answer:
+            pages = f'qmq_broker_unreadable_index_pages{{broker_group="{broker.options.group}"}} {float(is_worn_out)}'
+            assert pages in await answer.text()
 
 
 async def test_messages_that_the_log_lost_are_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

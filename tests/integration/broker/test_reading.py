@@ -13,11 +13,12 @@ from broker_node.actions import Ack, RecordKind
 from broker_node.broker import Broker
 from broker_node.consume_log import ENTRY, Entry
 from broker_node.history_retention import LOOK_SECONDS
-from broker_node.progress_log import PROGRESS_ENTRY, consumer_key
+from broker_node.progress_log import PROGRESS_ENTRY, consumer_key, is_whole
 from qmq.client.reading import NodeReader
 from qmq.clock import ManualClock
 from qmq.errors import ReadRefused
 from qmq.log.index import DenseIndex
+from qmq.log.unreadable_pages import PAGE_BYTES, RETRY_SECONDS_MAX
 from qmq.protocol import reading
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import TagFilter
@@ -25,6 +26,7 @@ from qmq.protocol.extensions import Fields, LeaveGroupRequest
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.reading import ListRangesRequest, RangesPage, ReadRequest, SubjectRange
 from tests.support.in_process import connected, message, run_jobs, running_broker
+from tests.support.memory_disk import MemoryDisk
 from tests.support.waiting import eventually_async
 
 T = TypeVar("T")
@@ -112,6 +114,67 @@ async def test_ranges_tell_what_is_there_and_what_lies_in_a_time(tmp_path: Path)
         assert (later.groups[0].range_begin, later.groups[0].range_end) == (7, 8)
         earlier = (await ranges(broker, -1, times[0]))["other"]
         assert (earlier.range_begin, earlier.range_end, earlier.groups) == (0, 0, ())
+
+
+async def test_a_history_is_read_behind_a_page_that_the_disk_can_not_read(tmp_path: Path) -> None:
+    clock, disk = ManualClock(), MemoryDisk()
+    async with (
+        running_broker(tmp_path, clock=clock, disk=disk, read_bytes_per_second=0) as broker,
+        connected(broker) as client,
+    ):
+        await client.begin()
+        await client.send(*(message(n) for n in range(300)))
+        times = []
+        for n in range(300):
+            clock.advance(1)
+            times.append(clock.wall_ms())
+            await client.pull(limit=1, last=n - 1)
+        await broker.checkpoints.finish()
+        whole = await progress(broker)
+        (path,) = [path for path in disk.names if path.startswith(f"{broker.options.data_dir}/progress/")]
+        for page in (1, 0):
+            disk.break_pages(path, page * PAGE_BYTES, page * PAGE_BYTES + 1)
+            hole = range(page * PAGE_BYTES // 48, -(-(page + 1) * PAGE_BYTES // 48))
+            clock.advance(RETRY_SECONDS_MAX)
+            for _ in range(3):
+                pages = await read(broker, lambda r: list(r.progress("orders", "g", 0, 1 << 40)))
+                found = b"".join(page.data for page in pages)
+                holes = [n for n in range(len(whole)) if not is_whole(found, n * 48)]
+                assert holes == [n for n in hole if n < len(whole)]
+                assert [row for n, row in enumerate(await progress(broker)) if n not in hole] == [
+                    row for n, row in enumerate(whole) if n not in hole
+                ]
+            disk.unreadable_pages.clear()
+        clock.advance(RETRY_SECONDS_MAX)
+        disk.break_pages(path, 0, 1)
+        (group,) = (await ranges(broker, times[200], times[250]))["orders"].groups
+        assert (group.range_begin, group.range_end, group.began_at_ms) == (201, 251, -1)
+        disk.unreadable_pages.clear()
+        clock.advance(RETRY_SECONDS_MAX)
+        assert await progress(broker) == whole
+        assert (await ranges(broker))["orders"].groups[0].began_at_ms >= 0
+
+
+async def test_an_index_page_that_the_disk_can_not_read_is_repaired_by_a_read_of_it(tmp_path: Path) -> None:
+    disk = MemoryDisk()
+    async with running_broker(tmp_path, disk=disk, read_bytes_per_second=0) as broker, connected(broker) as client:
+        for begin in range(0, 2000, 100):
+            await client.send(*(message(n) for n in range(begin, begin + 100)))
+        await broker.checkpoints.finish()
+        whole = await index(broker, "orders", 0, 2000)
+        (path,) = [path for path in disk.names if path.startswith(f"{broker.options.data_dir}/consume/")]
+        disk.break_pages(path, 0, 10 * PAGE_BYTES)
+        assert await index(broker, "orders", 0, 2000) == whole
+        assert len(disk.unreadable_pages) == 0
+        disk.break_pages(path, 3 * PAGE_BYTES, 4 * PAGE_BYTES)
+        pages = await read(broker, lambda r: list(r.messages("orders", 0, 2000)))
+        assert b"".join(page.entries for page in pages) == b"".join(ENTRY.pack(*entry) for entry in whole)
+        disk.break_pages(path, PAGE_BYTES, PAGE_BYTES + 1)
+        disk.is_worn_out = True
+        for _ in range(3):
+            found = await index(broker, "orders", 0, 2000)
+            assert found[:128] + found[256:] == whole[:128] + whole[256:]
+            assert [entry.size for entry in found[128:256]] == [0] * 128
 
 
 async def test_ranges_come_in_pages_that_split_subjects_with_many_groups(

@@ -414,7 +414,7 @@ async def _delete_segments(process: Process, supervisor: BreakingSupervisor, pat
 async def _repair_an_index(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
     assert isinstance(process, Broker)
     supervisor.break_job("index_repair")
-    process._repair(SimpleNamespace(read=lambda log: None, finish=lambda: None))  # type: ignore[arg-type]
+    process._repair(ColdRead(0, 1, b""))  # type: ignore[arg-type]
 
 
 async def _ask_about_delayed(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:

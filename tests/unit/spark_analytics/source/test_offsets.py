@@ -107,8 +107,8 @@ def test_a_subject_that_holds_less_than_was_read_stops_the_stream() -> None:
 
 @pytest.mark.parametrize(
     ("held", "at_ms"),
-    [(Held(0, 4, 0, 70), 70), (Held(0, 40, 0, 71), 71), (Held(0, 40, 0, -1), 90), (Held(0, 0, 0, -1), 90)],
-    ids=["lower", "grown", "?", "empty"],
+    [(Held(0, 4, 0, 70), 70), (Held(0, 40, 0, 71), 71), (Held(0, 0, 0, -1), 90)],
+    ids=["lower", "grown", "empty"],
 )
 def test_a_group_that_was_made_again_is_an_error_or_the_end_of_the_old_one_and_the_new_one(
     held: Held, at_ms: int
@@ -274,3 +274,18 @@ def test_however_it_grows_and_is_capped_every_row_is_read_once(steps: list[list[
                 read[key] += range(begin, end)
             offset = after
         assert read == {key: list(range(end)) for key, end in ends.items()}
+
+
+def test_a_history_whose_first_entry_can_not_be_read_is_the_same() -> None:
+    start = advance(Offset(), seen(g=Held(2, 9, 2, 77)), None)
+    hole = advance(start, seen(g=Held(2, 12, 2, -1)), None)
+    assert rows(start, hole) == {G: (9, 12)}
+    assert hole.ranges[G].began_at_ms == 77
+    again = advance(hole, seen(g=Held(2, 13, 2, 77)), None)
+    assert rows(hole, again) == {G: (12, 13)}
+    moved = advance(again, seen(g=Held(5, 14, 5, -1)), None)
+    assert moved.ranges[G].began_at_ms == -1
+    with pytest.raises(StreamError):
+        advance(hole, seen(g=Held(2, 13, 2, 78)), None)
+    with pytest.raises(StreamError):
+        advance(hole, seen(g=Held(2, 2, 2, -1)), None)
