@@ -101,7 +101,9 @@ class BrokerReading:
         self._node_id = node_id
         self._incarnation = incarnation
         self._names: list[str] = []
-        """All subjects, sorted; made anew when one came."""
+        """All subjects, sorted, when there were `_names_of`."""
+        self._names_of = (0, 0)
+        """How many subjects there were, and how many had been removed."""
 
     def table(self) -> dict[int, Callable[[Connection, Frame], None]]:
         """The commands and their handlers."""
@@ -144,8 +146,9 @@ class BrokerReading:
     async def _look(self, request: ListRangesRequest, limit: int) -> tuple[list[_Found], str, int]:
         """What is there from `after` on, the cursor behind it, and the log offset of the newest action in it."""
         store = self._store
-        if len(self._names) != len(store.subjects):
-            self._names = sorted(store.subjects)
+        present = len(store.subjects), store.counters.removed_subjects
+        if self._names_of != present:
+            self._names, self._names_of = sorted(store.subjects), present
         names = self._names
         subject_after, is_within, group_after = request.after.partition(GROUP_CURSOR)
         at = bisect_right(names, subject_after)
@@ -161,7 +164,11 @@ class BrokerReading:
                 return found, names[at - 1], newest
             if len(found) % SLICE_SUBJECTS == SLICE_SUBJECTS - 1:
                 await asyncio.sleep(0)
-            subject = store.subjects[names[at]]
+            subject = store.subjects.get(names[at])
+            if subject is None:
+                # Removed since the names were sorted.
+                at += 1
+                continue
             store.adjust_begin(subject)
             item = _Found(subject.name, _bounds(subject.consume_log.index, is_timed), [])
             found.append(item)
