@@ -76,6 +76,7 @@ class _Found:
     """A subject, or a part of its groups, as it was on the event loop."""
 
     name: str
+    origin: int
     bounds: _Bounds
     groups: list[tuple[str, bool, int, _Bounds, tuple[tuple[int, str], ...], IndexView]]
 
@@ -170,7 +171,7 @@ class BrokerReading:
                 at += 1
                 continue
             store.adjust_begin(subject)
-            item = _Found(subject.name, _bounds(subject.consume_log.index, is_timed), [])
+            item = _Found(subject.name, subject.origin, _bounds(subject.consume_log.index, is_timed), [])
             found.append(item)
             size += _SUBJECT_BYTES + len(subject.name)
             for name in sorted(name for name in subject.groups if name > group_after):
@@ -281,7 +282,7 @@ def _cut(found: list[_Found], from_ms: int, to_ms: int) -> tuple[SubjectRange, .
                 GroupRange(name, broadcast, next_sequence, bounds.begin, bounds.end, *cut, consumers, began_at_ms)
             )
         cut = item.bounds.cut(consume_log.find_time, from_ms, to_ms)
-        subjects.append(SubjectRange(item.name, item.bounds.begin, item.bounds.end, *cut, tuple(groups)))
+        subjects.append(SubjectRange(item.name, item.bounds.begin, item.bounds.end, *cut, tuple(groups), item.origin))
     return tuple(subjects)
 
 
