@@ -222,7 +222,7 @@ def test_every_state_after_a_power_cut_loses_and_doubles_nothing(seed: int) -> N
 # --- removals in damaged commits --------------------------------------------------------------------------------------
 
 
-def whole_life(scenario: Scenario, *, returns_by: str, lead: int) -> tuple[int, int]:
+def whole_life(scenario: Scenario, *, returns_by: str, lead: int, sealed: bool = False) -> tuple[int, int]:
     """A checkpoint counts on messages of "a"; they leave, "a" is removed, and returns; where the removal's commit lies.
 
     `lead`: where the sequences of another removed subject ended, so that "a" returns far above its own.
@@ -238,6 +238,11 @@ def whole_life(scenario: Scenario, *, returns_by: str, lead: int) -> tuple[int, 
     scenario.commit()
     end = scenario.store.log.written_end
     assert "a" not in scenario.store.subjects
+    if sealed:
+        seal = scenario.store.log.seal_idle()
+        assert seal is not None
+        scenario.store.log.write(seal, sync=False)
+        scenario.store.log.complete(seal)
     if returns_by == "start":
         subject = scenario.store.subject("a")
         scenario.store.start_group(subject, "g", "", subject.visible_end, False, StartReason.FIRST_PULL)
@@ -250,10 +255,11 @@ def whole_life(scenario: Scenario, *, returns_by: str, lead: int) -> tuple[int, 
 
 
 @pytest.mark.parametrize("lead", [0, 40, 2_000_000_000])
+@pytest.mark.parametrize("sealed", [False, True])
 @pytest.mark.parametrize("returns_by", ["send", "start"])
-def test_a_damaged_removal_loses_and_doubles_nothing(returns_by: str, lead: int) -> None:
+def test_a_damaged_removal_loses_and_doubles_nothing(returns_by: str, sealed: bool, lead: int) -> None:
     scenario = Scenario(0)
-    begin, end = whole_life(scenario, returns_by=returns_by, lead=lead)
+    begin, end = whole_life(scenario, returns_by=returns_by, lead=lead, sealed=sealed)
     first = max(lead, 3)
     disk = scenario.disk.after_kill()
     (path,) = [p for p in disk.names if "/log/" in p and int(p.rsplit("/")[-1]) <= begin][-1:]

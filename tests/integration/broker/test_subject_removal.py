@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from broker_node import broker as broker_module
 from broker_node import subject_removal
 from broker_node.broker import Broker
 from qmq.clock import ManualClock
@@ -121,3 +122,55 @@ async def test_pages_of_ranges_do_not_break_when_one_subject_replaces_another(tm
         await client.send(message(2, "c"))
         found = {one.name: (one.begin, one.end, one.origin) for one in (await ranges(broker)).values()}
         assert found == {"b": (0, 1, 0), "c": (1, 2, 1)}
+
+
+async def test_the_sweep_of_silent_consumers_passes_over_subjects_that_were_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_module, "SWEEP_SUBJECTS_MAX", 1)
+    clock = ManualClock()
+    async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
+        await client.send(*(message(0, name) for name in "abc"))
+        # Another sweep of all subjects begins, and has some left.
+        await eventually_async(lambda: not broker._to_sweep)
+        broker._sweep()
+        await expire(broker, clock, "a", "b", "c")
+        for _ in range(3):
+            broker._sweep()
+        assert broker.store.subjects == {}
+        assert broker.supervisor.failing() == {}
+
+
+async def test_a_subject_that_returns_keeps_its_entries_when_old_files_are_deleted(tmp_path: Path) -> None:
+    clock = ManualClock()
+
+    async def checkpoint(broker: Broker) -> None:
+        saved = broker.checkpoints.saved
+        clock.advance(61)
+        await run_jobs(broker)
+        await eventually_async(lambda: broker.checkpoints.saved > saved)
+
+    def files(broker: Broker) -> list[int]:
+        return sorted(int(p.name) for p in (Path(broker.options.data_dir) / "consume").glob("*/*/*"))
+
+    async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
+        await client.send(*(message(n) for n in range(5)))
+        await checkpoint(broker)
+        assert files(broker) == [0]
+        broker.store.subjects["orders"].consume_log.index.hide_before(5)
+        broker.store.maybe_empty["orders"] = None
+        await broker.subject_removal.tick()
+        assert "orders" in broker.store.removed
+        assert files(broker) == [0]
+        await client.send(message(5), message(6))
+        await checkpoint(broker)
+        assert broker.store.removed == {}
+        await broker.subject_removal.tick()
+        assert broker.store.deletable == {}
+        assert files(broker) == [5]
+        await client.begin()
+        assert (await client.pull())[1] == ["m5", "m6"]
+    async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
+        assert not broker.recovery.rebuilt
+        await client.begin(group="h")
+        assert (await client.pull(group="h"))[1] == ["m5", "m6"]
