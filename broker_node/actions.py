@@ -10,6 +10,7 @@ is an u16 length and UTF-8. Sequences are half-open ranges. Layouts are for ever
     START     head · i64 next_sequence · u8 how             the group begins, or is set, here
     FORGET    head                                          the group is removed with all its state
     SETTLE    as ACK                                        the broker acks for the consumer: it moved them to the retry subject
+    DROP      head · i64 end · i64 sequence_floor           the empty subject is removed; group and consumer are ""
 
     head      str subject · str group · str consumer · i64 at_ms · u8 broadcast
 """
@@ -33,6 +34,7 @@ class RecordKind(IntEnum):
     START = 5
     FORGET = 6
     SETTLE = 7
+    DROP_SUBJECT = 8
 
 
 class Origin(IntEnum):
@@ -136,12 +138,24 @@ class Forget(Action):
     """The group is removed with its position, consumers and history; a later pull begins it anew."""
 
 
+@dataclass(frozen=True, slots=True)
+class DropSubject(Action):
+    """The subject is removed: no group, and no stored message below `end`, where its sequences ended.
+
+    New subjects begin at `sequence_floor` or above, so that a subject which returns does not use a sequence twice.
+    """
+
+    end: int
+    sequence_floor: int
+
+
 _U16 = Struct(">H")
 _HEAD_TAIL = Struct(">qB")
 _PULL = Struct(">qqqI")
 _RUN = Struct(">qI")
 _ACK = Struct(">qq")
 _START = Struct(">qB")
+_DROP = Struct(">qq")
 _MESSAGES = Struct(">qqIB")
 
 
@@ -192,6 +206,8 @@ def encode_action(action: Action) -> tuple[RecordKind, bytes]:
             return RecordKind.START, head + _START.pack(action.next_sequence, action.reason)
         case Forget():
             return RecordKind.FORGET, head
+        case DropSubject():
+            return RecordKind.DROP_SUBJECT, head + _DROP.pack(action.end, action.sequence_floor)
         case _:
             raise TypeError(f"not an action of the log: {action!r}")
 
@@ -227,6 +243,8 @@ def decode_action(kind: int, payload: memoryview) -> Action:
                 return Start(subject, group, consumer_id, at_ms, broadcast, *_START.unpack_from(payload, at))
             case RecordKind.FORGET:
                 return Forget(subject, group, consumer_id, at_ms, broadcast)
+            case RecordKind.DROP_SUBJECT:
+                return DropSubject(subject, group, consumer_id, at_ms, broadcast, *_DROP.unpack_from(payload, at))
     except (StructError, UnicodeDecodeError) as error:
         raise LogError(f"a record of kind {kind} can't be read: {error}", code="log.record_unreadable") from error
     raise LogError(

@@ -22,6 +22,7 @@ from broker_node.settlement import Settlement
 from broker_node.stats import rate_counters
 from broker_node.store import LimitReached, StoreLimits
 from broker_node.subject import Group, Subject
+from broker_node.subject_removal import SubjectRemoval
 from broker_node.subject_retention import SubjectRetention
 from qmq.clock import Clock
 from qmq.daemon.admin_http import AdminHttp
@@ -113,6 +114,7 @@ class Broker(Node):
         self.subject_retention.apply(self.policy)
         self.segment_removal = SegmentRemoval(self.store.log, self.clock, self.supervisor)
         self.history_retention = HistoryRetention(self.store, options.retention_hours)
+        self.subject_removal = SubjectRemoval(self.store)
         self.checkpoints = Checkpointing(
             BrokerCheckpoints(self.store),
             self.store.log,
@@ -190,6 +192,7 @@ class Broker(Node):
         every(JOB_SECONDS, "retention", self._retain)
         every(JOB_SECONDS, "subject_retention", self._retain_subjects)
         every(JOB_SECONDS, "history_retention", self._retain_histories)
+        every(JOB_SECONDS, "subject_removal", self._remove_subjects)
         every(JOB_SECONDS, "consumer_leases", self._sweep)
         every(JOB_SECONDS, "long_poll_deadlines", self.handlers.polls.check)
 
@@ -204,6 +207,16 @@ class Broker(Node):
     def _retain_histories(self) -> None:
         self.history_retention.tick(self.clock.monotonic(), self.checkpoints.saved)
         _raise(self.history_retention.problem)
+
+    async def _remove_subjects(self) -> None:
+        counters = self.store.counters
+        before = counters.removed_subjects
+        try:
+            await self.subject_removal.tick()
+        finally:
+            if counters.removed_subjects > before:
+                self.committer.kick()
+                logger.info("%d empty subjects removed", counters.removed_subjects - before)
 
     def policy_changed(self) -> None:
         self.handlers.apply(self.policy)
@@ -221,7 +234,7 @@ class Broker(Node):
         if not self._to_sweep:
             self._to_sweep = list(self.store.subjects)
         names, self._to_sweep = self._to_sweep[:SWEEP_SUBJECTS_MAX], self._to_sweep[SWEEP_SUBJECTS_MAX:]
-        for subject in [self.store.subjects[name] for name in names]:
+        for subject in [self.store.subjects[name] for name in names if name in self.store.subjects]:
             for group in list(subject.groups.values()):
                 for consumer in list(group.progress.consumers.values()):
                     if settled >= SWEEP_CONSUMERS_MAX:

@@ -15,6 +15,8 @@ class BrokerDraft(CheckpointDraft):
     changed_folders: list[str]
     forgotten: list[tuple[tuple[str, str], DenseIndex]]
     """Histories that this state does not count on any more."""
+    removed: list[tuple[str, DenseIndex]]
+    """Consume logs of removed subjects, by name, likewise."""
 
 
 class BrokerCheckpoints:
@@ -52,8 +54,9 @@ class BrokerCheckpoints:
         log = store.log
         state = encode_state(store)
         forgotten = list(store.forgotten.items())
+        removed = list(store.removed.items())
         owed = list(self._owed), list(self._owed_folders)
-        return BrokerDraft(state, log.position, log.known_synced_to, log.appended_end, *owed, forgotten)
+        return BrokerDraft(state, log.position, log.known_synced_to, log.appended_end, *owed, forgotten, removed)
 
     def save(self, draft: BrokerDraft) -> None:
         """Make a draft durable; from any one thread. Raises OSError."""
@@ -66,3 +69,5 @@ class BrokerCheckpoints:
         self._owed_folders.difference_update(draft.changed_folders)
         for key, history in draft.forgotten:
             self._store.remove_history(key, history)
+        for name, index in draft.removed:
+            self._store.files_deletable(name, index)

@@ -95,6 +95,7 @@ class BrokerMetrics(NodeMetrics):
             delivery.duplicates.count(broker.clock.monotonic()),
         )
         yield gauge("subjects", "Subjects on this node", len(store.subjects))
+        yield counter("removed_subjects", "Empty subjects removed", store.counters.removed_subjects)
         yield gauge("real_subjects", "Subjects without retry and dead-letter subjects", store.real_subjects)
         yield gauge("subjects_max", "Most real subjects this node holds", store.limits.subjects_max)
         yield from self._per_subject(self.labels)

@@ -26,6 +26,9 @@ class RateTable:
             if points is None:
                 # It stood still before, so this is its first value and the rise begins here.
                 points = self._points[key] = deque()
+            elif total < points[-1][1]:
+                # The subject or group was removed and is back: its counters begin again.
+                points.clear()
             points.append((at, total))
         for key in [key for key, points in self._points.items() if points[-1][0] <= at - WINDOW_SECONDS]:
             del self._points[key]

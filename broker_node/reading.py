@@ -77,6 +77,7 @@ class _Found:
     """A subject, or a part of its groups, as it was on the event loop."""
 
     name: str
+    origin: int
     bounds: _Bounds
     groups: list[tuple[str, bool, int, _Bounds, tuple[tuple[int, str], ...], IndexView]]
 
@@ -102,7 +103,9 @@ class BrokerReading:
         self._node_id = node_id
         self._incarnation = incarnation
         self._names: list[str] = []
-        """All subjects, sorted; made anew when one came."""
+        """All subjects, sorted, when there were `_names_of`."""
+        self._names_of = (0, 0)
+        """How many subjects there were, and how many had been removed."""
 
     def table(self) -> dict[int, Callable[[Connection, Frame], None]]:
         """The commands and their handlers."""
@@ -145,8 +148,9 @@ class BrokerReading:
     async def _look(self, request: ListRangesRequest, limit: int) -> tuple[list[_Found], str, int]:
         """What is there from `after` on, the cursor behind it, and the log offset of the newest action in it."""
         store = self._store
-        if len(self._names) != len(store.subjects):
-            self._names = sorted(store.subjects)
+        present = len(store.subjects), store.counters.removed_subjects
+        if self._names_of != present:
+            self._names, self._names_of = sorted(store.subjects), present
         names = self._names
         subject_after, is_within, group_after = request.after.partition(GROUP_CURSOR)
         at = bisect_right(names, subject_after)
@@ -162,9 +166,13 @@ class BrokerReading:
                 return found, names[at - 1], newest
             if len(found) % SLICE_SUBJECTS == SLICE_SUBJECTS - 1:
                 await asyncio.sleep(0)
-            subject = store.subjects[names[at]]
+            subject = store.subjects.get(names[at])
+            if subject is None:
+                # Removed since the names were sorted.
+                at += 1
+                continue
             store.adjust_begin(subject)
-            item = _Found(subject.name, _bounds(subject.consume_log.index, is_timed), [])
+            item = _Found(subject.name, subject.origin, _bounds(subject.consume_log.index, is_timed), [])
             found.append(item)
             size += _SUBJECT_BYTES + len(subject.name)
             for name in sorted(name for name in subject.groups if name > group_after):
@@ -287,7 +295,7 @@ def _cut(found: list[_Found], from_ms: int, to_ms: int) -> tuple[SubjectRange, .
                 GroupRange(name, broadcast, next_sequence, bounds.begin, bounds.end, *cut, consumers, began_at_ms)
             )
         cut = item.bounds.cut(consume_log.find_time, from_ms, to_ms)
-        subjects.append(SubjectRange(item.name, item.bounds.begin, item.bounds.end, *cut, tuple(groups)))
+        subjects.append(SubjectRange(item.name, item.bounds.begin, item.bounds.end, *cut, tuple(groups), item.origin))
     return tuple(subjects)
 
 

@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from broker_node.actions import Forget, MessagesHead, Pull, Start, decode_action
+from broker_node.actions import Action, DropSubject, Forget, MessagesHead, Pull, Start, decode_action
 from broker_node.consume_log import encode_withheld
 from broker_node.message_log import MessageLog, visit_records
 from broker_node.store import MessageStore, StoreLimits, StorePaths
@@ -21,7 +21,7 @@ from qmq.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text
 from qmq.log.disk import Disk
 from qmq.log.index import DenseIndex, HandleCache
 from qmq.log.log import SegmentedLog
-from qmq.log.record import Position
+from qmq.log.record import HEADER_BYTES, Position
 from qmq.log.recovery import Commit, Damage
 from qmq.protocol.scan import Run
 
@@ -29,6 +29,8 @@ logger = logging.getLogger("qmq.broker.recovery")
 
 CHECKPOINT_NAME = "broker"
 CHECKPOINT_FORMAT = 1
+MESSAGE_BYTES_MIN = 24
+"""Fewer bytes than any message takes in the log."""
 
 
 class DerivedStateWrong(LogError):
@@ -51,12 +53,23 @@ class RecoveryReport:
 
 
 class Replay:
-    """Applies commits of the log to a store."""
+    """Applies commits of the log to a store.
 
-    def __init__(self, store: MessageStore) -> None:
+    Args:
+        start: the log offset of the checkpoint; None: there is none, and the log is read from its beginning.
+    """
+
+    def __init__(self, store: MessageStore, start: int | None) -> None:
         self._store = store
         self._seen_at = store.clock.monotonic()
         self._segment_base = -1
+        self._start = start
+        self._end = start
+        """End of the last commit."""
+        self._hidden_bytes = 0
+        """Bytes of damaged commits so far."""
+        self._unread: set[str] = set()
+        """Subjects that this replay made and met no message of."""
         self.commits = 0
         self.messages = 0
 
@@ -64,27 +77,28 @@ class Replay:
         """One valid commit, in order."""
         self.commits += 1
         self._segment_base = commit.header.segment_base
+        if commit.after_damage:
+            gap = commit.offset - (self._end or 0)
+            # Without a gap, other commits took the place of the right ones: any number of bytes may be lost.
+            self._hidden_bytes += gap if gap > HEADER_BYTES else commit.offset
+        self._end = commit.end
         visit_records(commit.body, commit.body_offset, self._messages, self._action)
 
     def _messages(self, offset: int, head: MessagesHead, entries_offset: int, run: Run) -> None:
-        subject = self._store.stored_subject(head.subject)
-        index = subject.consume_log.index
-        have = index.end
+        subject = self._subject(head.subject)
+        if head.subject in self._unread:
+            # What came before left with its segments.
+            self._unread.discard(head.subject)
+            subject.consume_log.index.start_at(head.first_sequence)
+            subject.origin = min(subject.origin, head.first_sequence)
+        have = subject.visible_end
         if head.first_sequence + head.count <= have:
             return
         if head.first_sequence < have:
             raise DerivedStateWrong(f"the consume log of {head.subject} ends inside a record, at {have}")
         if head.first_sequence > have:
-            if have == 0 and index.begin == 0:
-                # The first we see of this subject: what came before left with its segments.
-                index.start_at(head.first_sequence)
-            else:
-                missing = head.first_sequence - have
-                logger.error(
-                    "subject %s: %d messages from sequence %d on are lost to damage", head.subject, missing, have
-                )
-                self._store.counters.withheld_messages += missing
-                index.append(encode_withheld(missing))
+            subject = self._advance(subject, head.first_sequence)
+            self._unread.discard(head.subject)
         self.messages += head.count
         self._store.index_run(subject, run, entries_offset, head.stored_at_ms)
         self._store.note_age(self._segment_base, head.stored_at_ms)
@@ -92,16 +106,71 @@ class Replay:
 
     def _action(self, offset: int, kind: int, payload: memoryview) -> None:
         action = decode_action(kind, payload)
-        self._store.note_age(self._segment_base, action.at_ms)
-        subject = self._store.stored_subject(action.subject)
+        store = self._store
+        store.note_age(self._segment_base, action.at_ms)
+        if isinstance(action, DropSubject):
+            store.apply_drop(action, offset)
+            if action.subject not in store.subjects:
+                self._unread.discard(action.subject)
+            return
+        if isinstance(action, Forget) and not self._has_group(action):
+            return
+        subject = self._subject(action.subject)
+        end = action.next_sequence if isinstance(action, Start | Pull) else 0
+        if end > subject.visible_end and (self._hidden_bytes or action.subject in self._unread):
+            subject = self._advance(subject, end)
         group = subject.groups.get(action.group)
         if group is None:
-            if isinstance(action, Forget):
-                return
             begin = action.next_sequence if isinstance(action, Start) else subject.visible_end
             begin = action.from_sequence if isinstance(action, Pull) else begin
-            group = self._store.new_group(subject, action.group, begin, action.broadcast)
-        self._store.apply(subject, group, action, offset, self._seen_at)
+            group = store.new_group(subject, action.group, begin, action.broadcast)
+        store.apply(subject, group, action, offset, self._seen_at)
+
+    def _has_group(self, action: Action) -> bool:
+        subject = self._store.subjects.get(action.subject)
+        return subject is not None and action.group in subject.groups
+
+    def _subject(self, name: str) -> Subject:
+        """The subject of a record, made when the log before it has none."""
+        subject = self._store.subjects.get(name)
+        if subject is None:
+            subject = self._store.stored_subject(name)
+            self._unread.add(name)
+            if self._start is None and name not in self._store.removed:
+                # Its first messages may have left with their segments: their sequences belong to it.
+                subject.origin = 0
+        return subject
+
+    def _advance(self, subject: Subject, sequence: int) -> Subject:
+        """Let a subject end at `sequence`, as it did when the record was written that is being replayed."""
+        index, missing = subject.consume_log.index, sequence - subject.visible_end
+        if subject.name in self._unread or subject.visible_end == 0:
+            index.start_at(sequence)
+        elif 0 < self._hidden_bytes < missing * MESSAGE_BYTES_MIN:
+            # More messages than the damaged commits had room for: one of them removed the subject, and it returned.
+            logger.error(
+                "subject %s: a commit that removed it is lost to damage; it begins again at sequence %d",
+                subject.name,
+                sequence,
+            )
+            self._store.remove_subject(subject)
+            self._store.sequence_floor = max(self._store.sequence_floor, sequence)
+            subject = self._subject(subject.name)
+            subject.consume_log.index.start_at(sequence)
+            subject.origin = sequence
+        else:
+            logger.error(
+                "subject %s: %d messages from sequence %d on are lost to damage",
+                subject.name,
+                missing,
+                subject.visible_end,
+            )
+            self._store.counters.withheld_messages += missing
+            index.append(encode_withheld(missing))
+            self._store.dirty_indexes.add(index)
+        subject.changed()
+        subject.next_sequence = subject.visible_end
+        return subject
 
 
 def open_store(
@@ -126,7 +195,10 @@ def open_store(
             why = str(error)
             logger.warning("derived files are made again from the log: %s", error)
     synced_to = checkpoint.synced_to if checkpoint is not None else 0
-    return _open_from(disk, paths, clock, limits, segment_bytes, handles, None, why, synced_to)
+    store, report = _open_from(disk, paths, clock, limits, segment_bytes, handles, None, why, synced_to)
+    if checkpoint is not None:
+        restore_ends(store, checkpoint.state)
+    return store, report
 
 
 def _open_from(
@@ -147,7 +219,7 @@ def _open_from(
         start, synced_to = checkpoint.log_position, checkpoint.synced_to
     else:
         clear_derived(disk, paths)
-    replay = Replay(store)
+    replay = Replay(store, start.offset if start is not None else None)
     log = SegmentedLog.open(
         disk,
         paths.log,
@@ -205,6 +277,7 @@ def encode_state(store: MessageStore) -> bytes:
         {
             "format": CHECKPOINT_FORMAT,
             "subjects": len(subjects),
+            "sequence_floor": store.sequence_floor,
             "damaged": [[damage.begin, damage.end, damage.why] for damage in log.damaged],
             "segment_tails": [[base, tail.offset, tail.chain] for base, tail in log.tails.items()],
             "segment_newest_ms": list(store.segment_newest_ms.items()),
@@ -225,6 +298,8 @@ def restore_state(store: MessageStore, state: bytes) -> None:
         if head["format"] != CHECKPOINT_FORMAT or head["subjects"] != len(lines) - 1:
             raise DerivedStateWrong(f"checkpoint of format {head['format']} with {len(lines) - 1} subjects")
         store.known_damage = [Damage(as_number(begin), as_number(end), str(why)) for begin, end, why in head["damaged"]]
+        # Versions that removed no subjects wrote none.
+        store.sequence_floor = as_number(head.get("sequence_floor", 0))
         store.segment_newest_ms = {as_number(base, -1): as_number(at_ms) for base, at_ms in head["segment_newest_ms"]}
         store.known_tails = {
             as_number(base): Position(as_number(offset), as_number(crc)) for base, offset, crc in head["segment_tails"]
@@ -235,13 +310,34 @@ def restore_state(store: MessageStore, state: bytes) -> None:
         raise DerivedStateWrong(f"the checkpoint's state can't be read: {error}") from error
 
 
+def restore_ends(store: MessageStore, state: bytes) -> None:
+    """Keep the sequences of subjects of which the log has no message any more, after derived files were made again.
+
+    A checkpoint that can't be read adds nothing.
+    """
+    lines = state.split(b"\n")
+    try:
+        store.sequence_floor = max(store.sequence_floor, as_number(json.loads(lines[0]).get("sequence_floor", 0)))
+        for line in map(json.loads, lines[1:]):
+            name, end = as_text(line["subject"]), as_number(line["end"])
+            subject = store.subjects.get(name)
+            if subject is None:
+                store.sequence_floor = max(store.sequence_floor, end)
+            elif subject.begin == subject.visible_end < end:
+                subject.consume_log.index.start_at(end)
+                subject.next_sequence = end
+                subject.changed()
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        logger.error("the checkpoint's sequences can't be read: %s", error)
+
+
 def _restore_subject(store: MessageStore, state: dict[str, Any]) -> None:
     name, begin, end = as_text(state["subject"]), as_number(state["begin"]), as_number(state["end"])
     if begin > end:
         raise ValueError(f"subject {name} begins at {begin} and ends at {end}")
     index = store.open_index(name)
     _fit(index, begin, end, f"consume log of {name}")
-    subject = store.add_subject(name, index)
+    subject = store.add_subject(name, index, as_number(state.get("origin", 0)))
 
     def open_history(subject_name: str, group: str, history_end: int) -> DenseIndex:
         history = store.open_history(subject_name, group)
@@ -253,7 +349,8 @@ def _restore_subject(store: MessageStore, state: dict[str, Any]) -> None:
 
 def _fit(index: DenseIndex, begin: int, end: int, what: str) -> None:
     """Cut an index to what the checkpoint counted; entries written after it are replayed."""
-    if index.begin == index.end and begin == end:
+    if begin == end:
+        # It counts on no entry. There may be files of entries that are gone, or of a subject of that name that was removed.
         index.start_at(begin)
         return
     if index.begin > begin or index.end < end:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from broker_node.actions import Action, Forget, Offline, Origin, Start, StartReason
+from broker_node.actions import Action, DropSubject, Forget, Offline, Origin, Start, StartReason
 from broker_node.consume_log import ENTRY_BYTES, ConsumeLog, encode_run
 from broker_node.message_log import MessageLog
 from broker_node.progress import GroupProgress
@@ -109,6 +109,7 @@ class StoreCounters:
     repaired_entries: int = 0
     flush_errors: int = 0
     orphans: int = 0
+    removed_subjects: int = 0
 
 
 @dataclass(slots=True)
@@ -136,6 +137,14 @@ class MessageStore:
     """Subjects that something happened to since rates were last sampled."""
     forgotten: dict[tuple[str, str], DenseIndex] = field(default_factory=dict)
     """(subject, group) -> history of groups removed since the last checkpoint."""
+    sequence_floor: int = 0
+    """New subjects begin here: no removed subject ended above it, so no sequence of a name is used twice."""
+    maybe_empty: dict[str, None] = field(default_factory=dict)
+    """Subjects to check for removal: they lost their last group, or their own retention took their last message."""
+    removed: dict[str, DenseIndex] = field(default_factory=dict)
+    """Consume logs of subjects removed since the last checkpoint, by name: it counts on their files."""
+    deletable: dict[str, DenseIndex] = field(default_factory=dict)
+    """Consume logs of removed subjects, by name, whose files can be deleted."""
     known_tails: dict[int, Position] = field(default_factory=dict)
     """Last commits of the log's segments that a checkpoint remembered."""
     _unsynced: deque[_Unsynced] = field(default_factory=deque)
@@ -166,21 +175,73 @@ class MessageStore:
         """The subject, made when new; for what is in the log already, so no limit applies."""
         subject = self.subjects.get(name)
         if subject is None:
-            index = self.open_index(name)
-            # A process that died may have left entries of a subject that no checkpoint knows: they are replayed.
-            index.start_at(0)
-            subject = self.add_subject(name, index)
+            floor = self.sequence_floor
+            if self.has_old_files(name):
+                # They are deleted when no checkpoint counts on them any more. All of them begin below the floor.
+                index = self.open_index(name, floor)
+            else:
+                index = self.open_index(name)
+                # A process that died may have left entries of a subject that no checkpoint knows: they are replayed.
+                index.start_at(floor)
+            subject = self.add_subject(name, index, floor)
         return subject
 
-    def add_subject(self, name: str, index: DenseIndex) -> Subject:
+    def add_subject(self, name: str, index: DenseIndex, origin: int) -> Subject:
         """A subject over the file part of its consume log; the caller has checked that it is new."""
-        subject = self.subjects[name] = Subject(name, ConsumeLog(index))
+        subject = self.subjects[name] = Subject(name, ConsumeLog(index), origin)
         self.real_subjects += split_subject(name).kind == "real"
         return subject
 
-    def open_index(self, subject: str) -> DenseIndex:
-        """The file part of a subject's consume log."""
-        return DenseIndex(self.disk, self._folder(self.paths.consume, subject), ENTRY_BYTES, handles=self.handles)
+    def open_index(self, subject: str, begin: int | None = None) -> DenseIndex:
+        """The file part of a subject's consume log; `begin` as `DenseIndex` takes it."""
+        folder = self._folder(self.paths.consume, subject)
+        return DenseIndex(self.disk, folder, ENTRY_BYTES, handles=self.handles, begin=begin)
+
+    def drop_subject(self, subject: Subject) -> int:
+        """Remove an empty subject, durably with the next commit; returns the record's log offset.
+
+        Raises:
+            ValueError: it is not empty, or files of an earlier subject of its name still exist.
+        """
+        if not subject.is_empty or self.has_old_files(subject.name):
+            raise ValueError(f"subject {subject.name} can't be removed: it is not empty, or was removed a moment ago")
+        end, at_ms = subject.next_sequence, self.clock.wall_ms()
+        action = DropSubject(subject.name, "", "", at_ms, False, end, max(self.sequence_floor, end))
+        offset = self.message_log.append_action(action)
+        self.note_age(self.log.appended_base, at_ms)
+        self.apply_drop(action, offset)
+        return offset
+
+    def apply_drop(self, action: DropSubject, offset: int) -> None:
+        """Remove a subject by a record of the log; used live and in recovery."""
+        self.sequence_floor = max(self.sequence_floor, action.sequence_floor)
+        subject = self.subjects.get(action.subject)
+        if subject is None or subject.visible_end > action.end:
+            return
+        if any(group.progress.applied_at > offset for group in subject.groups.values()):
+            # The checkpoint holds the subject as it returned, later in the log.
+            return
+        self.remove_subject(subject)
+
+    def remove_subject(self, subject: Subject) -> None:
+        """Remove a subject from memory; its files stay until no checkpoint counts on them."""
+        name, index = subject.name, subject.consume_log.index
+        for group in list(subject.groups.values()):
+            # Only in recovery: the record that removed the group is lost to damage.
+            self._remove_group(subject, group)
+        del self.subjects[name]
+        self.real_subjects -= split_subject(name).kind == "real"
+        self.counters.removed_subjects += 1
+        self.touched.discard(subject)
+        self.maybe_empty.pop(name, None)
+        index.hide_before(index.end)
+        self.dirty_indexes.discard(index)
+        if name in self.removed:
+            # Only in recovery: the name was removed twice since the checkpoint, which counts on the first one's files only.
+            index.start_at(index.end)
+        else:
+            # A checkpoint that counts on its files may be the newest now.
+            self.removed[name] = index
 
     def open_history(self, subject: str, group: str) -> DenseIndex:
         """The file part of a group's progress log."""
@@ -279,12 +340,18 @@ class MessageStore:
         if offset <= progress.applied_at:
             return
         progress.applied_at = offset
-        del subject.groups[progress.group]
         # Read only if the group is made again before its files are removed.
         group.history.append(encode_progress(action, progress))
+        self._remove_group(subject, group)
+
+    def _remove_group(self, subject: Subject, group: Group) -> None:
+        progress = group.progress
+        del subject.groups[progress.group]
         self.dirty_indexes.discard(group.history)
         # Its files stay until a checkpoint without the group is saved: one that counts on them may be the newest now.
         self.forgotten[subject.name, progress.group] = group.history
+        if not subject.groups:
+            self.maybe_empty[subject.name] = None
         subject.changed()
 
     def remove_history(self, key: tuple[str, str], history: DenseIndex) -> None:
@@ -292,6 +359,15 @@ class MessageStore:
         if self.forgotten.get(key) is history:
             del self.forgotten[key]
             history.start_at(0)
+
+    def has_old_files(self, name: str) -> bool:
+        """Whether there are files of an earlier subject of this name."""
+        return name in self.removed or name in self.deletable
+
+    def files_deletable(self, name: str, index: DenseIndex) -> None:
+        """A checkpoint that does not count on the files of a removed subject is saved."""
+        if self.removed.get(name) is index:
+            self.deletable[name] = self.removed.pop(name)
 
     @property
     def unsynced_offset(self) -> int:

@@ -69,11 +69,14 @@ class Subject:
         "is_retry",
         "name",
         "next_sequence",
+        "origin",
         "sent_total",
     )
 
-    def __init__(self, name: str, consume_log: ConsumeLog) -> None:
+    def __init__(self, name: str, consume_log: ConsumeLog, origin: int = 0) -> None:
         self.name = name
+        self.origin = origin
+        """No sequence below this one belongs to the subject: an earlier subject of the name, since removed, may have used them."""
         self.consume_log = consume_log
         self.next_sequence = consume_log.end
         self.groups: dict[str, Group] = {}
@@ -94,6 +97,11 @@ class Subject:
         """The first sequence that may not be handed out yet."""
         return self.consume_log.end
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no group and no message, stored or on its way to the disk."""
+        return not self.groups and self.begin == self.next_sequence
+
     def changed(self) -> None:
         """Its checkpoint line has to be made again."""
         self._line = None
@@ -103,6 +111,8 @@ class Subject:
         if self._line is None:
             groups = [_group_state(group) for group in self.groups.values()]
             state = {"subject": self.name, "begin": self.begin, "end": self.visible_end, "groups": groups}
+            if self.origin:
+                state["origin"] = self.origin
             self._line = json.dumps(state, ensure_ascii=False, separators=(",", ":")).encode()
         return self._line
 

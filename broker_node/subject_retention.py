@@ -71,6 +71,8 @@ class SubjectRetention:
                 continue
             dropped, is_done = self._drop(subject, self._store.clock.wall_ms() - keep_ms, room)
             room -= dropped
+            if subject.is_empty:
+                self._store.maybe_empty[name] = None
             if dropped:
                 self._files_of.setdefault(name, (checkpoints_saved, subject.begin))
             if not is_done:

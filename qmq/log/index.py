@@ -265,7 +265,12 @@ class DenseIndex:
         *,
         handles: HandleCache,
         segment_entries: int = SEGMENT_ENTRIES,
+        begin: int | None = None,
     ) -> None:
+        """Open the entries in the folder's files; or with `begin`, an index without entries that ignores those files.
+
+        Files that are ignored must all begin below `begin`. Who counts on them may still read and delete them.
+        """
         self._disk = disk
         self._folder = folder
         self._entry_bytes = entry_bytes
@@ -275,8 +280,9 @@ class DenseIndex:
         self._unsynced: set[str] = set()
         self._is_folder_owed = True
         """By this process nobody was told yet to sync the folders above its own, which may be new."""
-        self._firsts = [int(n) for n in disk.list_dir(folder) if len(n) == _NAME_DIGITS and n.isdigit()]
-        self.begin = self._firsts[0] if self._firsts else 0
+        names = disk.list_dir(folder) if begin is None else []
+        self._firsts = [int(n) for n in names if len(n) == _NAME_DIGITS and n.isdigit()]
+        self.begin = self._firsts[0] if self._firsts else begin or 0
         self.flushed_end = self.begin
         if self._firsts:
             self.flushed_end = self._firsts[-1] + handles.get(self._path(self._firsts[-1])).size() // entry_bytes
@@ -392,8 +398,8 @@ class DenseIndex:
         return owed
 
     def truncate(self, end: int) -> None:
-        """Forget entries from `end` on."""
-        if end < self.flushed_end:
+        """Forget entries from `end` on, and delete files that begin there or behind it."""
+        if end < self.flushed_end or (self._firsts and self._firsts[-1] >= end):
             self._tail.clear()
             keep = [first for first in self._firsts if first < end]
             self._remove([first for first in self._firsts if first >= end])

@@ -33,7 +33,10 @@ SECTOR_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A valid commit as the walk hands it over. `body` may be kept; offsets are log offsets."""
+    """A valid commit as the walk hands it over. `body` may be kept; offsets are log offsets.
+
+    `after_damage`: damage lies between it and the commit that was handed over before it.
+    """
 
     header: CommitHeader
     body: memoryview
@@ -202,7 +205,7 @@ class Walker:
             if commit.header.record_count:
                 self._visit(Commit(commit.header, commit.body, after_damage))
                 self._tails[base] = Position(commit.offset, commit.header.crc)
-            after_damage = False
+                after_damage = False
             self._synced_to = max(self._synced_to, commit.header.synced_to)
             chain, at = commit.header.crc, commit.end
         return self._end(at, chain, base, torn_at=None)

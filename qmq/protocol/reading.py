@@ -164,7 +164,8 @@ class GroupRange:
 class SubjectRange:
     """A subject's messages: consume sequences [begin, end) are stored, [range_begin, range_end) in the time asked for.
 
-    A subject with very many groups comes in several parts, on consecutive pages, each with some of the groups.
+    A subject with very many groups comes in several parts, on consecutive pages, each with some of the groups. No sequence below
+    `origin` belongs to it: the node removed an earlier subject of the name, or others, whose sequences are not used again.
     """
 
     name: str
@@ -173,6 +174,7 @@ class SubjectRange:
     range_begin: int
     range_end: int
     groups: tuple[GroupRange, ...] = ()
+    origin: int = 0
 
     def write(self, writer: Writer) -> None:
         writer.raw(
@@ -182,6 +184,7 @@ class SubjectRange:
                 end=self.end,
                 range_begin=self.range_begin,
                 range_end=self.range_end,
+                **({"origin": self.origin} if self.origin else {}),
             )
         ).i32(len(self.groups))
         for group in self.groups:
@@ -198,6 +201,7 @@ class SubjectRange:
             fields.whole("range_begin"),
             fields.whole("range_end"),
             tuple(GroupRange.read(reader) for _ in range(count)),
+            fields.whole("origin"),
         )
 
 

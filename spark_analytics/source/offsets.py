@@ -19,6 +19,8 @@ A broker group that is started with an empty folder begins another incarnation: 
 how many there were before (0 is left out); sequences of incarnation n are shifted by n x SEQUENCES_PER_INCARNATION in the stream's
 rows, so that they rise. The ranges of subjects end with their incarnation. Histories of groups end as if the group was forgotten.
 
+A subject that its node removed may return with higher sequences: the stream goes on at its `origin`, and those between are no hole.
+
 A subject that is deleted leaves the offset at once; a group that was forgotten does after FORGOTTEN_KEPT_MS, so that positions of
 one that is made again soon are above the old ones.
 
@@ -53,13 +55,14 @@ class StreamError(QmqError):
 class Held:
     """What a node holds of a range: [begin, end); `start` is where a stream that begins now would.
 
-    `began_at_ms` is the time of a history's entry `begin`; -1: there is none.
+    `began_at_ms` is the time of a history's entry `begin`; -1: there is none. Below `origin` a subject never had any.
     """
 
     begin: int
     end: int
     start: int
     began_at_ms: int = -1
+    origin: int = 0
 
 
 _ABOVE_ALL = 1 << 62
@@ -200,11 +203,14 @@ def advance(
         place = places.get(key)
         if place is None:
             # Whatever a broker group that is known already got since is new from its very beginning.
-            first = 0 if key[0] in known else held.start
+            first = held.origin if key[0] in known else held.start
             place, is_changed = Place(first, first), True
         elif key[0] in emptied:
             # The new history comes with the next call, behind the row that the old one has ended.
             continue
+        elif not key[2] and place.next < held.origin:
+            # The node removed the subject when it was empty, and it returned.
+            place, is_changed = Place(held.origin, held.origin), True
         elif place.forgotten_at_ms:
             # Made again soon after, a group goes on with the history that it had.
             is_same = held.end >= place.first and not _is_another(place, held)
@@ -339,6 +345,6 @@ def between(start: Offset, end: Offset) -> Iterable[tuple[Key, int, int]]:
         old = start.ranges.get(key)
         is_same_node = start.incarnations.get(key[0], 0) == end.incarnations.get(key[0], 0)
         is_same = old is not None and old.history == place.history and (is_same_node or bool(key[2]))
-        begin = old.next if old is not None and is_same else place.first
+        begin = max(old.next, place.first) if old is not None and is_same else place.first
         if begin < place.next:
             yield key, begin, place.next

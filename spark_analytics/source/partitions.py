@@ -20,7 +20,7 @@ class Range:
 
     `consumers` are (key, consumer id), for a history; `hour` is hours since 1970, -1 where there is none;
     `began_at_ms` is the time of the first entry that is kept of a history, `base` what a stream adds to its numbers, and
-    `sequence_base` what it adds to consume sequences.
+    `sequence_base` what it adds to consume sequences; no sequence below `origin` belongs to the subject.
     """
 
     broker_group: str
@@ -35,6 +35,7 @@ class Range:
     began_at_ms: int = -1
     base: int = 0
     sequence_base: int = 0
+    origin: int = 0
 
     @property
     def count(self) -> int:

@@ -95,7 +95,7 @@ def observe(options: ReadOptions) -> tuple[Observed, dict[Key, Range]]:
 
     for one, start in _each(nodes, look):
         key = (one.broker_group, one.subject, one.group)
-        held[key] = Held(one.begin, one.end, start, one.began_at_ms)
+        held[key] = Held(one.begin, one.end, start, one.began_at_ms, one.origin)
         places[key] = one
 
     def is_wanted(key: Key) -> bool:
@@ -156,14 +156,18 @@ def _of_subject(
     if table in FAILURE_KINDS:
         name = split_subject(subject.name)
         if name.kind == FAILURE_KINDS[table] and name.subject in selection.subjects and name.group in selection.groups:
-            yield Range(node.broker_group, node.address, subject.name, subject.begin, subject.end), of_time
+            yield _stored(node, subject), of_time
     elif subject.name in selection.subjects:
         if table != "progress":
-            yield Range(node.broker_group, node.address, subject.name, subject.begin, subject.end), of_time
+            yield _stored(node, subject), of_time
             return
         for group in subject.groups:
             if group.name in selection.groups:
                 yield _of_group(node, subject, group), Span(group.range_begin, group.range_end)
+
+
+def _stored(node: NodeLine, subject: SubjectRange) -> Range:
+    return Range(node.broker_group, node.address, subject.name, subject.begin, subject.end, origin=subject.origin)
 
 
 def _of_group(node: NodeLine, subject: SubjectRange, group: GroupRange) -> Range:

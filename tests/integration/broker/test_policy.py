@@ -344,6 +344,7 @@ async def test_a_tick_drops_no_more_than_its_limit_and_a_start_all(
     clock = ManualClock()
     async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
         for name in ("a", "b", "c"):
+            await client.begin(name, "stays")
             await client.send(*(message(n, name) for n in range(150)))
         clock.advance(7200)
         await client.send(message(999, "a"))
@@ -474,6 +475,7 @@ async def test_a_subject_whose_retention_fails_is_reported_and_the_others_are_dr
     clock = ManualClock()
     async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
         for name in ("a", "b"):
+            await client.begin(name)
             await client.send(message(1, name))
         clock.advance(7200)
         await enforce(broker, NodePolicy.of({name: SubjectPolicy(retention_hours=1) for name in "ab"}))

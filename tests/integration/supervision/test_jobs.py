@@ -57,10 +57,11 @@ SERVED = ("connection_deadlines",)
 NODE = (*SERVED, "segment_preparation", "disk_space", "checkpoint")
 PERIODIC = {
     "broker": (
-        *NODE, "rates", "retention", "subject_retention", "history_retention", "consumer_leases", "long_poll_deadlines"
+        *NODE, "rates", "retention", "subject_retention", "history_retention", "subject_removal", "consumer_leases",
+        "long_poll_deadlines",
     ),
     "broker flushing by interval": (
-        *NODE, "rates", "retention", "subject_retention", "history_retention", "consumer_leases",
+        *NODE, "rates", "retention", "subject_retention", "history_retention", "subject_removal", "consumer_leases",
         "long_poll_deadlines", "interval_sync",
     ),
     "delay": (*NODE, "hour_loading", "hour_closing", "clock", "lateness", "retention", "rates"),

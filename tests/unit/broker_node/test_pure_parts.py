@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from broker_node.actions import (
     Ack,
     Action,
+    DropSubject,
     Forget,
     MessagesHead,
     Offline,
@@ -39,6 +40,7 @@ actions = st.one_of(
     st.builds(Settle, *heads, numbers, numbers),
     st.builds(Offline, *heads),
     st.builds(Forget, *heads),
+    st.builds(DropSubject, *heads, numbers, numbers),
     st.builds(Start, *heads, numbers, st.integers(0, 255)),
     st.builds(
         Pull, *heads, numbers, numbers, numbers,
@@ -192,6 +194,7 @@ def test_record_kinds_are_for_ever() -> None:
         "START": 5,
         "FORGET": 6,
         "SETTLE": 7,
+        "DROP_SUBJECT": 8,
     }
 
 
@@ -220,3 +223,14 @@ def test_rates_are_unknown_until_measured() -> None:
     for second in range(40, 60):
         rates.add(float(second), {})
     assert rates.per_second("a") == 0.0
+
+
+def test_rates_of_a_counter_that_begins_again_are_never_negative() -> None:
+    rates = RateTable()
+    rates.add(0.0, {"a": 1000})
+    rates.add(1.0, {"a": 2000})
+    assert rates.per_second("a") == 1000.0
+    rates.add(2.0, {"a": 5})
+    assert rates.per_second("a") is None
+    rates.add(3.0, {"a": 25})
+    assert rates.per_second("a") == 20.0

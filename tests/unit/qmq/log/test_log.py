@@ -385,3 +385,34 @@ def test_a_view_reads_an_index_as_it_was_while_the_index_goes_on() -> None:
     assert whole.read(15, 99) == entries(15, 33)
     with pytest.raises(LogError, match="index"):
         whole.read(0, 99)
+
+
+def test_a_cut_index_has_no_file_behind_its_end_not_even_an_empty_one() -> None:
+    """A crash may leave one before its first entry was written; its number is free for another index over the folder."""
+    disk = MemoryDisk()
+    handles = HandleCache(disk)
+    index = DenseIndex(disk, "index", 4, handles=handles)
+    index.append(bytes(4 * 7))
+    index.flush()
+    disk.create("index/00000000000000000007", 0)
+    index = DenseIndex(disk, "index", 4, handles=handles)
+    index.truncate(7)
+    assert list(index.firsts) == [0]
+    assert (index.begin, index.end) == (0, 7)
+    assert list(disk.names) == ["index/00000000000000000000"]
+
+
+def test_an_index_that_begins_beside_other_files_leaves_them_alone() -> None:
+    disk = MemoryDisk()
+    handles = HandleCache(disk)
+    index = DenseIndex(disk, "index", 4, handles=handles)
+    index.append(bytes(4 * 7))
+    index.flush()
+    other = DenseIndex(disk, "index", 4, handles=handles, begin=9)
+    other.append(b"abcd")
+    other.flush()
+    assert other.read(0, 100) == b"abcd"
+    assert (other.begin, other.end) == (9, 10)
+    index.start_at(index.end)
+    assert list(disk.names) == ["index/00000000000000000009"]
+    assert other.read(0, 100) == b"abcd"

@@ -238,6 +238,20 @@ def test_ranges_of_deleted_subjects_and_groups_leave_the_offset(monkeypatch: pyt
     assert B in advance(both, Observed({A: Held(0, 6, 0)}, {"g1": 9}, lambda key: key != B), None).ranges
 
 
+def test_a_subject_that_was_removed_and_returned_goes_on_at_its_origin() -> None:
+    first = advance(Offset(), seen(a=Held(0, 10, 0), b=Held(0, 5, 0)), None)
+    returned = seen(a=Held(70, 73, 70, origin=70), b=Held(0, 6, 0))
+    # Whether or not the stream was there while the subject was not.
+    for start in (first, advance(first, seen(b=Held(0, 6, 0)), None)):
+        second = Offset.of_json(advance(start, returned, None).to_json())
+        assert rows(start, second)[A] == (70, 73)
+        # A batch that is cut short by a limit gets real rows, and a hole behind the origin is still one.
+        capped = advance(start, returned, 2, lost=Heard())
+        assert rows(start, capped)[A][0] == 70
+        third = advance(second, seen(a=Held(75, 80, 75, origin=70), b=Held(0, 6, 0)), None)
+        assert rows(second, third) == {A: (73, 80)}
+
+
 def test_too_many_ranges_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offsets, "RANGES_MAX", 1)
     with pytest.raises(StreamError, match="2 ranges, one stream keeps 1"):
