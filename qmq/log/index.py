@@ -426,7 +426,7 @@ class DenseIndex:
         self._remove([first for first in self._firsts[:-1] if self._end_of(first) <= sequence])
 
     def repair(self, sequence: int, entry: bytes) -> None:
-        """Write one entry anew, in memory or in a page that can be read."""
+        """Rewrite one entry, in memory or in a page that can be read."""
         if sequence >= self.flushed_end:
             at = (sequence - self.flushed_end) * self._entry_bytes
             self._tail[at : at + self._entry_bytes] = entry
@@ -512,7 +512,7 @@ class DenseIndex:
             raise error
         self._write_pages(path, bytes(offset - begin) + data, begin)
         logger.error(
-            "index %s: page %d is unreadable; it was written anew without its entries", path, begin // PAGE_BYTES
+            "index %s: page %d is unreadable; it was rewritten, and its entries are to be repaired", path, begin // PAGE_BYTES
         )
 
     def _is_page_readable(self, path: str, offset: int) -> bool:

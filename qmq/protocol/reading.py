@@ -113,8 +113,8 @@ class GroupRange:
 
     `next_sequence` is the group's position; `consumers` are (key, consumer id) of those known now: entries carry the key.
     `began_at_ms` is the time of entry `begin` (-1: there is none, or it can't be read). Another time than before for the same
-    `begin` says that this is another history, whose numbers don't go on: the group was forgotten and came back, or the node made
-    its files anew.
+    `begin` says that this is another history, whose numbers don't go on: the group was forgotten and came back, or the node rebuilt
+    its files.
     """
 
     name: str

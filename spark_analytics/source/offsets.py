@@ -19,7 +19,7 @@ A broker group that is started with an empty folder begins another incarnation: 
 how many there were before (0 is left out); sequences of incarnation n are shifted by n x SEQUENCES_PER_INCARNATION in the stream's
 rows, so that they rise. The ranges of subjects end with their incarnation. Histories of groups end as if the group was forgotten.
 
-A subject that its node removed may return with higher sequences: the stream goes on at its `origin`, and those between are no hole.
+A subject that its node removed may return with higher sequences: the stream continues at its `origin`, and reports no hole.
 
 A subject that is deleted leaves the offset at once; a group that was forgotten does after FORGOTTEN_KEPT_MS, so that positions of
 one that is made again soon are above the old ones.
