@@ -512,7 +512,9 @@ class DenseIndex:
             raise error
         self._write_pages(path, bytes(offset - begin) + data, begin)
         logger.error(
-            "index %s: page %d is unreadable; it was rewritten, and its entries are to be repaired", path, begin // PAGE_BYTES
+            "index %s: page %d is unreadable; it was rewritten, and its entries are to be repaired",
+            path,
+            begin // PAGE_BYTES,
         )
 
     def _is_page_readable(self, path: str, offset: int) -> bool:
