@@ -17,6 +17,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from random import Random
 
 from delay_node.lanes import FairQueue, Item, Lane, Verdict
 from delay_node.records import RecordKind, State, hour_of
@@ -44,6 +45,8 @@ FRAMES_IN_FLIGHT = 5
 """Unanswered SENDs per broker group."""
 LANE_FRAMES_IN_FLIGHT = 4
 """Unanswered SENDs per broker group that hold messages of the same lane: the last one is free for other lanes."""
+FIRST_TURNS = 1 << 16
+"""A lane's first turn is drawn from so many: far more than a subject has broker groups, so that each is as likely."""
 LANE_MESSAGES = 4_000
 """Messages of one subject with their bytes in memory."""
 READY_BYTES_MAX = 64 << 20
@@ -98,6 +101,8 @@ class Delivery:
 
     Args:
         observe: called with the lateness in seconds of each delivered message: from its due time to the broker's answer.
+        rng: chooses the broker group that a subject's turns begin with. A lane is removed when it is idle, so a subject with a
+            message now and then would otherwise use the same broker group each time.
     """
 
     def __init__(
@@ -112,6 +117,7 @@ class Delivery:
         observe: Callable[[float], None],
         backoff: Backoff = BACKOFF,
         send_seconds: float = SEND_SECONDS,
+        rng: Random | None = None,
     ) -> None:
         self._store = store
         self._committer = committer
@@ -123,6 +129,7 @@ class Delivery:
         self._breaker = Breaker(backoff)
         self._backoff = backoff
         self._send_seconds = send_seconds
+        self._rng = rng or Random()
         self.lanes: dict[int, Lane] = {}
         self._groups: dict[str, Group] = {}
         self._to_refill: deque[Lane] = deque()
@@ -292,7 +299,8 @@ class Delivery:
     def _lane_of(self, subject: int) -> Lane:
         lane = self.lanes.get(subject)
         if lane is None:
-            lane = self.lanes[subject] = Lane(subject, self._store.subject_name(subject))
+            turn = self._rng.randrange(FIRST_TURNS)
+            lane = self.lanes[subject] = Lane(subject, self._store.subject_name(subject), turn=turn)
         return lane
 
     def _enqueue(self, lane: Lane) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from array import array
 from collections.abc import Sequence
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -102,7 +103,9 @@ class PlainBrokers:
         return [self.store.messages[number][1] for frame in self.frames for number in frame]
 
 
-async def deliver_all(store: PlainStore, brokers: PlainBrokers, *, after_outage: bool = False) -> None:
+async def deliver_all(
+    store: PlainStore, brokers: PlainBrokers, *, after_outage: bool = False, rng: Random | None = None
+) -> None:
     """Run a Delivery until each message has left. `after_outage`: first all wait in their lanes without a broker group."""
     committer: Any = SimpleNamespace(when_synced=lambda offset, done: done(), kick=lambda: None)
     clock: Any = SimpleNamespace(now_ms=lambda: NOW_MS)
@@ -110,7 +113,7 @@ async def deliver_all(store: PlainStore, brokers: PlainBrokers, *, after_outage:
     supervisor = Supervisor(ticks, logger=logging.getLogger("qmq.delay"), on_failure=lambda name, error: None)
     delivery = Delivery(
         store, committer, clock, brokers, brokers, supervisor,  # type: ignore[arg-type]
-        observe=lambda seconds: None,
+        observe=lambda seconds: None, rng=rng,
     )  # fmt: skip
     known, brokers.routes_known = brokers.routes_known, () if after_outage else brokers.routes_known
     running = asyncio.create_task(delivery.run())
@@ -190,6 +193,17 @@ async def test_a_subject_with_few_messages_takes_turns_at_its_broker_groups() ->
     brokers = PlainBrokers(store, groups=2)
     await deliver_all(store, brokers)
     assert set(brokers.places) == {"h0:1", "h1:1"}
+
+
+async def test_a_subject_with_a_message_now_and_then_uses_all_its_broker_groups() -> None:
+    """Its lane is removed each time, and a new one begins."""
+    rng, places = Random(7), []
+    for _ in range(40):
+        store = PlainStore([(OVERDUE_MS, QUIET)])
+        brokers = PlainBrokers(store, groups=2)
+        await deliver_all(store, brokers, rng=rng)
+        places += brokers.places
+    assert 10 <= places.count("h0:1") <= 30
 
 
 async def test_one_lane_never_holds_all_frames_of_a_broker_group() -> None:
