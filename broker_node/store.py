@@ -6,7 +6,7 @@ before `completed` was told that its bytes are synced.
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -447,10 +447,3 @@ class MessageStore:
         if first > subject.begin:
             subject.consume_log.index.drop_before(first)
             subject.changed()
-
-    def subjects_like(self, name: str | None) -> Iterable[Subject]:
-        """All subjects, or the one named when it is known."""
-        if name is None:
-            return list(self.subjects.values())
-        found = self.subjects.get(name)
-        return [] if found is None else [found]

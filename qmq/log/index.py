@@ -269,7 +269,7 @@ class DenseIndex:
     ) -> None:
         """Open the entries in the folder's files; or with `begin`, an index without entries that ignores those files.
 
-        Files that are ignored must all begin below `begin`. Who counts on them may still read and delete them.
+        Files that are ignored must all begin below `begin`; the index that they belong to may still read and delete them.
         """
         self._disk = disk
         self._folder = folder
