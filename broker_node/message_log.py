@@ -116,7 +116,7 @@ class MessageLog:
         has_unreadable = len(self.unreadable) > 0
         is_withheld = self.unreadable.is_withheld
         while at < count:
-            begin, size, *_ = entries[at]
+            begin, size, _stored_at, _bits, _check = entries[at]
             if has_unreadable and is_withheld(begin):
                 raws.append(None)
                 at += 1
@@ -124,7 +124,7 @@ class MessageLog:
             end = begin + size
             stop = at + 1
             while stop < count:
-                offset, size, *_ = entries[stop]
+                offset, size, _stored_at, _bits, _check = entries[stop]
                 if not 0 <= offset - end <= READ_GAP_BYTES_MAX or offset + size - begin > READ_SPAN_BYTES_MAX:
                     break
                 if has_unreadable and is_withheld(offset):
@@ -142,12 +142,12 @@ class MessageLog:
                 raws.extend(self._read_apart(places, cached_only))
                 at = stop
                 continue
-            for i in range(at, stop):
-                offset, size, _stored_at, _bits, check = entries[i]
+            place = at * ENTRY_BYTES
+            for offset, size, _stored_at, _bits, check in entries[at:stop]:
                 raw = None if data is None or not size else data[offset - begin : offset - begin + size]
-                place = i * ENTRY_BYTES
                 if raw is not None and crc32(heads[place : place + ENTRY_HEAD_BYTES], crc32(raw)) != check:
                     raw = None
+                place += ENTRY_BYTES
                 if has_unreadable and raw is not None:
                     self.unreadable.remove(offset)
                 raws.append(raw)
