@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.live import stats_of
 from console.live.collector import Health, messages_of, understood
 from console.live.metadata import Metadata
 from console.live.state import (
@@ -282,3 +283,14 @@ def test_every_section_is_in_a_feed() -> None:
 
 def test_health_is_json() -> None:
     assert json.loads(json.dumps(Health("me").shown()))["holder"] == "me"
+
+
+def test_the_benchmark_gives_a_page_that_a_beat_can_sum() -> None:
+    answers = {"g1-a": Measured(json.loads(stats_of(subjects=3, groups=2, beat=1)), None, 0)}
+    state = summed(empty(), 0, [NodePlace("g1-a", "g1", "broker", True, "", "")], answers, {})
+    assert [
+        (len(state[section]), {entry["is_measured"] for entry in state[section].values()}) for section in SECTIONS[:2]
+    ] == [
+        (3, {True}),
+        (6, {True}),
+    ]
