@@ -8,6 +8,8 @@ C4 (a pull sequence never stands for two messages).
 import random
 from dataclasses import dataclass, field
 
+import pytest
+
 from broker_node.checkpointing import BrokerCheckpoints
 from broker_node.delivery import Delivered, Delivery
 from broker_node.index_repair import DamagedEntries
@@ -16,6 +18,7 @@ from broker_node.recovery import CHECKPOINT_NAME, open_store
 from broker_node.store import MessageStore, StoreLimits
 from qmq.clock import ManualClock
 from qmq.log.index import HandleCache
+from qmq.log.log import SegmentedLog
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
 from qmq.protocol.scan import scan_batch
@@ -258,3 +261,16 @@ class StoreDriver:
             if first is not None:
                 missing = {m for s, m in self.oracle.sent[name].items() if s >= first} - got
                 assert not missing, f"{name}: acknowledged and never delivered: {sorted(missing)[:5]}"
+
+
+def walks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Where the log was walked from, of all walks from now on."""
+    begins: list[int] = []
+    walk = SegmentedLog.walk
+
+    def counted(self: SegmentedLog, begin: int, *arguments: object, **more: object) -> object:
+        begins.append(begin)
+        return walk(self, begin, *arguments, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SegmentedLog, "walk", counted)
+    return begins

@@ -13,13 +13,12 @@ from broker_node.recovery import CHECKPOINT_NAME
 from broker_node.unreadable import RETRY_SECONDS, UnreadablePlaces
 from qmq.clock import ManualClock
 from qmq.errors import ReadFailed
-from qmq.log.log import SegmentedLog
 from qmq.log.record import MAGIC_BYTES
 from qmq.log.recovery import SECTOR_BYTES
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.messages import decode_raw
 from tests.support.memory_disk import MemoryDisk
-from tests.support.store_driver import GROUP, ROOT, StoreDriver
+from tests.support.store_driver import GROUP, ROOT, StoreDriver, walks
 
 BAD = 5
 """The sequence of the message in the bad place."""
@@ -54,19 +53,6 @@ def entry(driver: StoreDriver, sequence: int) -> Entry:
 def pulled(driver: StoreDriver, consumer: str = "c", last: int = -1) -> list[str]:
     answer = driver._pulled(driver.delivery, PullRequest("orders", GROUP, consumer, 50, -1, last, 0, False))
     return [decode_raw(raw)[0].message_id for raw in answer.raws]
-
-
-def walks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Where the log was walked from, of all walks from now on."""
-    begins: list[int] = []
-    walk = SegmentedLog.walk
-
-    def counted(self: SegmentedLog, begin: int, *arguments: object, **more: object) -> object:
-        begins.append(begin)
-        return walk(self, begin, *arguments, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(SegmentedLog, "walk", counted)
-    return begins
 
 
 def test_a_message_in_an_unreadable_place_is_withheld_and_the_others_are_delivered(

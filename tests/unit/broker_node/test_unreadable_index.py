@@ -22,13 +22,12 @@ from qmq.daemon.policy import NodePolicy, SubjectPolicy
 from qmq.log import unreadable_pages
 from qmq.log.disk import SystemDisk
 from qmq.log.index import DenseIndex, HandleCache
-from qmq.log.log import SegmentedLog
 from qmq.log.unreadable_pages import PAGE_BYTES, RETRY_SECONDS, RETRY_SECONDS_MAX, UnreadablePages
 from qmq.protocol.commands import PullRequest, TagFilter
 from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
 from qmq.protocol.scan import scan_batch
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
-from tests.support.store_driver import GROUP, ROOT, StoreDriver
+from tests.support.store_driver import GROUP, ROOT, StoreDriver, walks
 
 PAGE_ENTRIES = PAGE_BYTES // ENTRY_BYTES
 COUNT = 2 * PAGE_ENTRIES + 44
@@ -87,19 +86,6 @@ def all_messages(driver: StoreDriver) -> list[str]:
 
 def ids(*ranges: range) -> list[str]:
     return [f"m{n}" for part in ranges for n in part]
-
-
-def walks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Where the log was walked from, of all walks from now on."""
-    begins: list[int] = []
-    walk = SegmentedLog.walk
-
-    def counted(self: SegmentedLog, begin: int, *arguments: object, **more: object) -> object:
-        begins.append(begin)
-        return walk(self, begin, *arguments, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(SegmentedLog, "walk", counted)
-    return begins
 
 
 def fail_at(what: str, path_part: str) -> Callable[[str, str], OSError | None]:
