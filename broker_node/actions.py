@@ -261,7 +261,7 @@ def _read_str(payload: memoryview, at: int) -> tuple[str, int]:
 
 
 def runs_of(sequences: Sequence[int]) -> tuple[SequenceRun, ...]:
-    """Ascending sequences as runs of neighbours."""
+    """Strictly ascending sequences as runs of neighbours."""
     if sequences and sequences[-1] - sequences[0] + 1 == len(sequences):
         return (SequenceRun(sequences[0], len(sequences)),)
     runs: list[SequenceRun] = []

@@ -333,9 +333,9 @@ class Delivery:
         while position < end and len(picked) < limit and room > 0:
             step = min(end, position + (_SCAN_STEP if match is not None else limit - len(picked)))
             batch = read_messages(self._store, subject, position, step, cached_only, room, match)
-            whole = [raw for raw in batch if raw is not None]
-            if match is None and whole and len(whole) == len(batch):
-                # The usual batch: every message of it is delivered.
+            whole = [raw for raw in batch if raw is not None] if match is None else []
+            if whole and len(whole) == len(batch):
+                # The usual batch: no filter, and every message of it is delivered.
                 picked += range(position, position + len(whole))
                 raws += whole
                 room -= sum(map(len, whole))
