@@ -51,6 +51,8 @@ class Delivered:
     """Nothing new: the consumer has as many messages in flight as it may have."""
     has_more: bool = False
     """Nothing for this pull now, and it should not wait: its sender gets something by pulling again."""
+    session: Session | None = None
+    """The session that the messages are delivered on."""
 
 
 @dataclass(slots=True)
@@ -94,12 +96,19 @@ class Delivery:
     # --- pull ------------------------------------------------------------------------------------------------------
 
     def pull(
-        self, request: PullRequest, peer: Peer | None = None, *, is_arrival: bool = True, cached_only: bool = True
+        self,
+        request: PullRequest,
+        peer: Peer | None = None,
+        *,
+        bytes_max: int = PULL_BYTES_MAX,
+        is_arrival: bool = True,
+        cached_only: bool = True,
     ) -> Delivered:
         """Take messages for a consumer.
 
         Args:
             peer: the connection that the pull came on; None: what is delivered is held by no session.
+            bytes_max: of the messages together; at least one is taken, whatever its size.
             is_arrival: False for a pull that waited and is tried again.
 
         Raises:
@@ -116,18 +125,24 @@ class Delivery:
         group = self._group(subject, request)
         consumer = self._consumer(group, request.consumer_id)
         session = self._session(subject, group, consumer, request, peer, is_arrival)
+        if is_arrival and session is not None and session.has_unread_answer:
+            # Its sender asked again without having read: the messages would be held in memory twice.
+            return Delivered(wait_for=consumer.touched_at, has_more=True)
         have = max(request.pull_last + 1, consumer.log.acked)
         limit = min(request.limit, PULL_MESSAGES_MAX)
         if is_arrival and consumer.log.pulled > have:
-            again = self._redeliver(subject, group, consumer, session, request, have, limit, cached_only)
+            again = self._redeliver(subject, group, consumer, session, request, have, limit, bytes_max, cached_only)
             if again is not None:
+                again.session = session
                 return again
         if not is_arrival and session is not None and consumer.log.held_end(session) > request.pull_last + 1:
             # Another pull of this connection was answered while this one waited. If its sender had given that one up, new
             # messages would leave a gap that its acks span: it has to pull again, naming what it received.
             return Delivered(wait_for=consumer.touched_at, has_more=True)
         consumer.holder = session
-        return self._deliver_new(subject, group, consumer, request, limit, cached_only)
+        answer = self._deliver_new(subject, group, consumer, request, limit, bytes_max, cached_only)
+        answer.session = session
+        return answer
 
     def attend(self, request: PullRequest, peer: Peer | None = None) -> None:
         """Keep a consumer alive whose pull gets nothing, and set a new group's position as any first pull does.
@@ -200,6 +215,7 @@ class Delivery:
         request: PullRequest,
         have: int,
         limit: int,
+        bytes_max: int,
         cached_only: bool,
     ) -> Delivered | None:
         """Messages pulled and never acked, under their old pull sequences; None when there are none for this pull.
@@ -212,8 +228,8 @@ class Delivery:
         match = tag_match(request.filters)
         found = Delivered()
         unmatched: list[int] = []
-        room, is_whole = PULL_BYTES_MAX, True
-        for pull_sequence, raw in self._held(subject, consumer, have, others, limit, cached_only):
+        room, is_whole = bytes_max, True
+        for pull_sequence, raw in self._held(subject, consumer, have, others, limit, bytes_max, cached_only):
             is_match = raw is not None and (match is None or match.matches(raw))
             if found.raws and (not is_match or found.pull_begin + len(found.raws) != pull_sequence):
                 break
@@ -243,7 +259,14 @@ class Delivery:
         return None if is_whole else Delivered(wait_for=consumer.touched_at, has_more=True)
 
     def _held(
-        self, subject: Subject, consumer: Consumer, have: int, others: list[Session], limit: int, cached_only: bool
+        self,
+        subject: Subject,
+        consumer: Consumer,
+        have: int,
+        others: list[Session],
+        limit: int,
+        bytes_max: int,
+        cached_only: bool,
     ) -> Iterator[tuple[int, memoryview | None]]:
         """Unacked messages from pull sequence `have` on that no other session holds; None for one that is gone."""
         for run in list(consumer.log.between(have, consumer.log.pulled)):
@@ -251,7 +274,7 @@ class Delivery:
                 continue
             at, end = max(run.begin, subject.begin), run.begin + run.count
             while at < end:
-                batch = read_messages(self._store, subject, at, min(end, at + limit), cached_only, PULL_BYTES_MAX)
+                batch = read_messages(self._store, subject, at, min(end, at + limit), cached_only, bytes_max)
                 for sequence, raw in enumerate(batch, at):
                     yield run.pull_begin + sequence - run.begin, raw
                 at += max(1, len(batch))
@@ -268,6 +291,7 @@ class Delivery:
         consumer: Consumer,
         request: PullRequest,
         limit: int,
+        bytes_max: int,
         cached_only: bool,
     ) -> Delivered:
         progress = group.progress
@@ -281,7 +305,9 @@ class Delivery:
             self.counters.fell_behind += position - start
         match = tag_match(request.filters)
         answer = Delivered()
-        picked, raws, position = self._pick(subject, progress.broadcast, position, limit, match, answer, cached_only)
+        picked, raws, position = self._pick(
+            subject, progress.broadcast, position, limit, bytes_max, match, answer, cached_only
+        )
         if position != start:
             # Numbers this consumer may still ack are never given out again, not even after its state was dropped.
             pull_begin = max(consumer.log.pulled, request.pull_last + 1)
@@ -321,6 +347,7 @@ class Delivery:
         broadcast: bool,
         position: int,
         limit: int,
+        bytes_max: int,
         match: TagMatch | None,
         answer: Delivered,
         cached_only: bool,
@@ -329,7 +356,7 @@ class Delivery:
         end = self._due_end(subject, position, FILTER_SCAN_MAX if match and not subject.is_retry else limit, answer)
         picked: list[int] = []
         raws: list[memoryview] = []
-        room = PULL_BYTES_MAX
+        room = bytes_max
         while position < end and len(picked) < limit and room > 0:
             step = min(end, position + (_SCAN_STEP if match is not None else limit - len(picked)))
             batch = read_messages(self._store, subject, position, step, cached_only, room, match)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from broker_node.actions import StartReason
 from broker_node.addresses import ConsumerAddresses
-from broker_node.delivery import Delivered, Delivery
+from broker_node.delivery import PULL_BYTES_MAX, Delivered, Delivery
 from broker_node.long_poll import LongPolls, ParkedPull
 from broker_node.message_log import ColdRead
 from broker_node.pull_gate import PullGate
@@ -297,7 +297,9 @@ class Handlers:
             if self._pull_gate.is_paused(pull.request):
                 return is_new and not self._pause(pull)
         try:
-            answer = self._delivery.pull(pull.request, pull.connection, is_arrival=is_new)
+            answer = self._delivery.pull(
+                pull.request, pull.connection, bytes_max=self._answer_bytes(pull), is_arrival=is_new
+            )
         except ColdRead as cold:
             self._settled(pull, is_new)
             self._warm(pull, cold, is_new)
@@ -363,13 +365,24 @@ class Handlers:
         if not is_new:
             self.polls.done(pull)
 
+    @staticmethod
+    def _answer_bytes(pull: ParkedPull) -> int:
+        return min(PULL_BYTES_MAX, pull.connection.answer_room)
+
     def _answer(self, pull: ParkedPull, answer: Delivered) -> None:
         head = PULL_RESPONSE_HEAD.pack(answer.pull_begin, -1)
         body = b"".join([head, *answer.raws])
-        pull.connection.holds(pull.frame, len(body))
-        self._committer.when_synced(
-            answer.wait_for, lambda: pull.connection.reply(pull.frame, ResponseCode.SUCCESS, body)
-        )
+        connection, session = pull.connection, answer.session
+        connection.holds(pull.frame, len(body))
+        if session is not None:
+            session.answer_mark = -1
+
+        def synced() -> None:
+            connection.reply(pull.frame, ResponseCode.SUCCESS, body)
+            if session is not None and session.peer is connection:
+                session.answer_mark = connection.queued_bytes
+
+        self._committer.when_synced(answer.wait_for, synced)
 
     def _warm(self, pull: ParkedPull, cold: ColdRead, is_arrival: bool) -> None:
         """Read what a pull needs into memory in a thread, then try the pull again from the start."""
@@ -400,7 +413,13 @@ class Handlers:
                     if self._pull_gate.is_paused(pull.request):
                         self._pause(pull)
                         return
-                answer = self._delivery.pull(pull.request, pull.connection, is_arrival=is_arrival, cached_only=False)
+                answer = self._delivery.pull(
+                    pull.request,
+                    pull.connection,
+                    bytes_max=self._answer_bytes(pull),
+                    is_arrival=is_arrival,
+                    cached_only=False,
+                )
             except ColdRead as damaged:
                 self._warm(pull, damaged, is_arrival)
                 return

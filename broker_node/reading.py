@@ -5,7 +5,6 @@ entries leave: a consume log holds no others, and an answer with progress entrie
 """
 
 import asyncio
-from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
@@ -102,10 +101,6 @@ class BrokerReading:
         self._broker_group = broker_group
         self._node_id = node_id
         self._incarnation = incarnation
-        self._names: list[str] = []
-        """All subjects, sorted, when there were `_names_of`."""
-        self._names_of = (0, 0)
-        """How many subjects there were, and how many had been removed."""
 
     def table(self) -> dict[int, Callable[[Connection, Frame], None]]:
         """The commands and their handlers."""
@@ -148,28 +143,24 @@ class BrokerReading:
     async def _look(self, request: ListRangesRequest, limit: int) -> tuple[list[_Found], str, int]:
         """What is there from `after` on, the cursor behind it, and the log offset of the newest action in it."""
         store = self._store
-        present = len(store.subjects), store.counters.removed_subjects
-        if self._names_of != present:
-            self._names, self._names_of = sorted(store.subjects), present
-        names = self._names
         subject_after, is_within, group_after = request.after.partition(GROUP_CURSOR)
-        at = bisect_right(names, subject_after)
+        names = store.names.after(subject_after, limit + 1)
+        is_last = len(names) <= limit
         if is_within and subject_after in store.subjects:
-            at -= 1
+            names.insert(0, subject_after)
         else:
             group_after = ""
         is_timed = (request.from_ms, request.to_ms) != (UNBOUNDED_MS, UNBOUNDED_MS)
         found: list[_Found] = []
         size, newest = 0, -1
-        while at < len(names):
+        for at, subject_name in enumerate(names):
             if len(found) >= limit or size >= PAGE_BYTES:
                 return found, names[at - 1], newest
             if len(found) % SLICE_SUBJECTS == SLICE_SUBJECTS - 1:
                 await asyncio.sleep(0)
-            subject = store.subjects.get(names[at])
+            subject = store.subjects.get(subject_name)
             if subject is None:
-                # Removed since the names were sorted.
-                at += 1
+                # Removed since the names were looked up.
                 continue
             store.adjust_begin(subject)
             item = _Found(subject.name, subject.origin, _bounds(subject.consume_log.index, is_timed), [])
@@ -187,8 +178,7 @@ class BrokerReading:
                 oldest = group.history.view(bounds.begin, bounds.begin + 1)
                 item.groups.append((name, progress.broadcast, progress.next_sequence, bounds, consumers, oldest))
             group_after = ""
-            at += 1
-        return found, "", newest
+        return found, "" if is_last else names[-1], newest
 
     async def _synced(self, offset: int) -> None:
         """Wait until the record at a log offset is on disk."""

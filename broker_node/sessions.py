@@ -21,6 +21,10 @@ class Peer(Protocol):
     peer: str
     is_closed: bool
 
+    def has_unread(self, mark: int) -> bool:
+        """Whether answers up to a mark still wait for the peer to read."""
+        ...
+
 
 @dataclass(eq=False, slots=True)
 class Session:
@@ -35,6 +39,8 @@ class Session:
     """The pull sequence behind the last message delivered on it; 0: none was."""
     taken_end: int = 0
     """The pull sequence behind the last message that it took over from another session: below it, both know the messages."""
+    answer_mark: int = 0
+    """The connection's mark behind the last answer with messages; -1: that answer waits for the disk."""
 
     @property
     def peer(self) -> Peer | None:
@@ -50,6 +56,13 @@ class Session:
     def move_to(self, peer: Peer) -> None:
         """Continue the session on another connection of its process."""
         self._peer = ref(peer)
+        self.answer_mark = 0
+
+    @property
+    def has_unread_answer(self) -> bool:
+        """Whether its last answer with messages has not left yet. Another one would come behind it and be of no use before."""
+        peer = self._peer()
+        return peer is not None and (self.answer_mark < 0 or peer.has_unread(self.answer_mark))
 
     def is_alive(self, now: float, lease_seconds: float) -> bool:
         """Whether its connection is open and was not silent for the lease."""

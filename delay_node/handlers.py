@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from delay_node.pending import BadQuery, PendingMessages
+from delay_node.pending import PAGE_BYTES_MAX, BadQuery, PendingMessages
 from delay_node.reading import DelayReading
 from delay_node.schedule_log import flags_and_times
 from delay_node.store import DelayStore, LimitReached
@@ -103,7 +103,7 @@ class Handlers:
             Command.SEND_MESSAGE: self._send,
             Command.HEARTBEAT: lambda connection, frame: connection.reply(frame, Command.HEARTBEAT),
             Command.FIND_DELAYED: lambda c, f: self._query(c, f, self._find(f)),
-            Command.LIST_DELAYED: lambda c, f: self._query(c, f, self._list(f)),
+            Command.LIST_DELAYED: self._list,
             Command.CHANGE_DELAYED: lambda c, f: self._query(c, f, self._change(f)),
             Command.CANCEL_DELAYED: lambda c, f: self._query(c, f, self._cancel(f)),
             Command.DELAYED_CALENDAR: lambda c, f: self._query(c, f, self._calendar(f)),
@@ -251,8 +251,15 @@ class Handlers:
         page = DelayedPage(tuple(item.item() for item in found))
         return page.encode(frame.version, [item.raw for item in found])
 
-    async def _list(self, frame: Frame) -> bytes:
-        found, cursor = await self._pending.page(ListDelayedRequest.decode(frame.body, frame.version))
+    def _list(self, connection: Connection, frame: Frame) -> None:
+        bytes_max = min(PAGE_BYTES_MAX, connection.answer_room)
+        # Counted before it is read: many questions of one read are under way at the same time.
+        connection.holds(frame, bytes_max)
+        self._query(connection, frame, self._page(frame, bytes_max))
+
+    async def _page(self, frame: Frame, bytes_max: int) -> bytes:
+        request = ListDelayedRequest.decode(frame.body, frame.version)
+        found, cursor = await self._pending.page(request, bytes_max)
         page = DelayedPage(tuple(item.item() for item in found), cursor)
         return page.encode(frame.version, [item.raw for item in found])
 

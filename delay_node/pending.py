@@ -39,7 +39,7 @@ SCAN_MESSAGES = 2_000
 """Messages looked at for one page; when few match, a page is short and its cursor goes on."""
 SCAN_HOURS = 500
 """Hours looked through for one page."""
-PAGE_BYTES = 4 << 20
+PAGE_BYTES_MAX = 4 << 20
 FOUND_BYTES_MAX = 64 << 20
 """Bytes of the messages that one question or change is about."""
 CALENDAR_HOURS_MAX = 24 * 366 * 2 + 48
@@ -187,8 +187,11 @@ class PendingMessages:
 
     # --- list ------------------------------------------------------------------------------------------------------
 
-    async def page(self, query: ListDelayedRequest) -> tuple[list[Found], str]:
-        """A page of a subject's messages in the order of their due times, and the cursor that goes on.
+    async def page(self, query: ListDelayedRequest, bytes_max: int = PAGE_BYTES_MAX) -> tuple[list[Found], str]:
+        """A page of a subject's messages in the order of their due times, and the cursor of the next page.
+
+        Args:
+            bytes_max: of the messages together; the page ends with the message that reaches it.
 
         Raises:
             BadQuery: a value can't be meant so.
@@ -228,7 +231,7 @@ class PendingMessages:
                             if _matches(found, query.match):
                                 page.append(found)
                                 size += len(entry.data)
-                        if len(page) >= limit or size >= PAGE_BYTES or scanned >= SCAN_MESSAGES:
+                        if len(page) >= limit or size >= bytes_max or scanned >= SCAN_MESSAGES:
                             return page, f"{due_ms}:{n}"
         return page, ""
 

@@ -173,6 +173,7 @@ class Node(ABC):
                 large_frames_bytes_max=options.large_frames_bytes_max,
                 in_flight_total_bytes_max=options.in_flight_total_bytes_max,
                 in_flight_bytes_max=options.in_flight_bytes_max,
+                answer_total_bytes_max=options.answer_total_bytes_max,
             ),
             logger=logging.getLogger(f"qmq.{self.kind}.net"),
             supervisor=self.supervisor,

@@ -74,6 +74,12 @@ class NodeOptions:
         unit="bytes",
         minimum=64 * 1024,
     )
+    answer_total_bytes_max: int = option(
+        64 * MIB,
+        help="bytes of answers of all connections that wait for the disk or the peer; answers become smaller towards it",
+        unit="bytes",
+        minimum=64 * 1024,
+    )
     connections_max: int = option(10_000, help="most client connections", minimum=1)
     in_flight_bytes_max: int = option(
         64 * MIB,

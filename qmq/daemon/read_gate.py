@@ -72,6 +72,8 @@ class ReadGate:
         self._tasks: set[asyncio.Task[None]] = set()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bulk-read")
         self._is_closed = False
+        self._room = reading.READ_BYTES_MAX
+        """The most bytes that the connection of the read under way has room for."""
         self.counters = ReadCounters()
 
     @property
@@ -118,6 +120,7 @@ class ReadGate:
                 await self._wait_until_paid()
                 if connection.is_closed:
                     return
+                self._room = connection.answer_room
                 parts = await work()
                 size = sum(map(len, parts))
                 self._spend(size)
@@ -139,8 +142,8 @@ class ReadGate:
     # --- rate ------------------------------------------------------------------------------------------------------
 
     def piece_bytes(self, wanted: int) -> int:
-        """How many bytes an answer may hold when `wanted` are asked for."""
-        most = reading.READ_BYTES_MAX
+        """How many bytes the answer of the read under way may hold when `wanted` are asked for."""
+        most = min(reading.READ_BYTES_MAX, self._room)
         if self._bytes_per_second:
             most = min(most, max(PIECE_BYTES_MIN, int(self._bytes_per_second * PIECE_SECONDS)))
         return max(1, min(wanted, most))

@@ -33,9 +33,18 @@ BACKLOG = 1024
 """Connections that the kernel keeps until they are accepted."""
 ACCEPTS_IN_A_ROW = 32
 """New connections of one turn of the loop."""
+KEEPALIVE_SECONDS = (30, 10, 3)
+"""A connection that is silent for 30 s is probed each 10 s, and closed after 3 probes without an answer: a peer whose host or
+network is gone would otherwise be taken for alive until its lease ends."""
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 CHECK_SECONDS = 1.0
 """How often deadlines of connections are checked, and accepting resumes after a lack of file descriptors or memory."""
+WRITE_BYTES = 256 << 10
+"""Answers handed to the transport at a time; the next piece follows when the kernel has taken it."""
+ANSWER_SHARE = 8
+"""One answer may take this share (1/8) of what is left of `answer_total_bytes_max`."""
+ANSWER_BYTES_MIN = 16 << 10
+"""An answer may always have this many bytes, also when nothing is left."""
 LARGE_FRAME_BYTES = 1 << 20
 """An unfinished frame above this size takes room of `large_frames_bytes_max`; smaller ones are bounded by `connections_max`."""
 
@@ -52,8 +61,7 @@ class ServerLimits:
     """Unfinished large frames of all connections together, by the sizes in their headers. A further one is not read until there is
     room for all of it, in the order of arrival; its connection stays open."""
     in_flight_bytes_max: int = 64 << 20
-    """Bytes of unanswered requests of a connection, and of answers that wait for the disk; above it, no further request is
-    handled or read until half is answered."""
+    """Bytes of unanswered requests of a connection; above it, no further request is handled or read until half is answered."""
     in_flight_requests_max: int = 4096
     """Unanswered requests of a connection; as above."""
     in_flight_total_bytes_max: int = 1 << 30
@@ -64,10 +72,14 @@ class ServerLimits:
     `frame_bytes_per_second_min` is added."""
     frame_bytes_per_second_min: int = 1 << 20
     """The slowest rate at which a large frame may arrive."""
-    write_buffer_bytes_max: int = 8 << 20
-    """Answers that the peer has not read; above it, the connection is not read either."""
+    answer_bytes_max: int = 8 << 20
+    """Bytes of answers of a connection that wait for the disk or for the peer to read them; above it, no further request is handled
+    or read until half is gone. One answer may exceed it."""
+    answer_total_bytes_max: int = 64 << 20
+    """The sum of those over all connections; above it, a connection with such answers is not read. `Connection.answer_room` makes
+    answers small before that, so that connections without any are still served."""
     write_stall_seconds: float = 60.0
-    """A peer that leaves the write buffer above its limit for this long is cut off."""
+    """A peer that takes nothing of its answers for this long is cut off."""
 
 
 @dataclass(slots=True)
@@ -159,8 +171,18 @@ class Connection(asyncio.BufferedProtocol):
         """Frames that were received together with others and exceed the limits: handled once requests are answered."""
         self._has_large_frame = False
         self._waits_for_room = False
-        self._out: list[bytes | memoryview] = []
+        self._out: deque[bytes | memoryview] = deque()
         self._out_bytes = 0
+        self.queued_bytes = 0
+        """Of all answers since the connection was made; a mark for `has_unread`."""
+        self._sending_bytes = 0
+        """Bytes of the piece that the transport holds because the kernel has not taken it."""
+        self._held: dict[int, int] = {}
+        """Bytes of answers that wait for the disk, by request."""
+        self._answer_bytes = 0
+        """Of all answers that wait: for the disk, in `_out`, or in the transport."""
+        self._counted_answer_bytes = 0
+        """The part of it that is in the server's sum, as `_counted_bytes`."""
         self._flush_scheduled = False
         self._is_reading_paused = False
         self._half_since: float | None = None
@@ -179,7 +201,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._server.is_closing:
             self.abort()
             return
-        self._transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_max)
+        # The transport reports at once when the kernel did not take all of a piece, and again when it has.
+        self._transport.set_write_buffer_limits(high=0)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.get_buffer()
@@ -252,10 +275,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
-        self._in_flight_bytes = 0
+        self._in_flight_bytes = self._answer_bytes = 0
         self._count_in_flight()
         self._unanswered.clear()
+        self._held.clear()
         self._deferred.clear()
+        self._out.clear()
         self._server.release(self)
         for callback in self._close_callbacks:
             self._server.supervisor.call("connection_closed", callback)
@@ -267,6 +292,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._stalled_since = None
+        self._answer_bytes -= self._sending_bytes
+        self._sending_bytes = 0
+        self._write()
+        self._count_in_flight()
         self._resume_if_under()
 
     # --- for handlers ----------------------------------------------------------------------------------------------
@@ -277,11 +306,13 @@ class Connection(asyncio.BufferedProtocol):
         if size is None or self.is_closed or self._transport is None:
             return
         self._in_flight_bytes -= size
+        if self._held:
+            self._answer_bytes -= self._held.pop(id(frame), 0)
         answer_bytes = sum(map(len, parts))
-        self._out.append(response_header(frame, code, answer_bytes))
+        header = response_header(frame, code, answer_bytes)
+        self._out.append(header)
         self._out.extend(parts)
-        self._out_bytes += answer_bytes
-        self._flush_soon()
+        self._queued(len(header) + answer_bytes)
 
     def report(self, error: Exception) -> None:
         """Count a request that met an error of ours; the supervisor reports `request` as failing."""
@@ -290,14 +321,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def push(self, data: bytes) -> None:
         """Write a whole frame that answers nothing."""
-        if self.is_closed:
-            return
-        self._out.append(data)
-        self._flush_soon()
+        if not self.is_closed:
+            self._out.append(data)
+            self._queued(len(data))
 
     def drop(self, frame: Frame) -> None:
         """A request will never be answered: its sender asked again."""
         self._in_flight_bytes -= self._unanswered.pop(id(frame), 0)
+        self._answer_bytes -= self._held.pop(id(frame), 0)
         self._count_in_flight()
         if self._is_reading_paused:
             self._flush_soon()
@@ -305,11 +336,32 @@ class Connection(asyncio.BufferedProtocol):
     def holds(self, frame: Frame, answer_bytes: int) -> None:
         """Count an answer that is complete in memory and waits for the disk: many pulls in one read would otherwise hold
         gigabytes before the first answer is written."""
-        size = self._unanswered.get(id(frame))
-        if size is not None:
-            self._unanswered[id(frame)] = size + answer_bytes
-            self._in_flight_bytes += answer_bytes
+        if id(frame) in self._unanswered:
+            self._held[id(frame)] = answer_bytes
+            self._answer_bytes += answer_bytes
             self._count_in_flight()
+
+    def has_unread(self, mark: int) -> bool:
+        """Whether answers queued when `queued_bytes` was `mark` still wait for the peer to read."""
+        return self.queued_bytes - self._out_bytes - self._sending_bytes < mark
+
+    @property
+    def answer_room(self) -> int:
+        """The most bytes that an answer made now should have: a share of what is left for the answers of all connections.
+
+        Peers that don't read their answers use that up. Others get smaller answers then, and read them at once.
+        """
+        free = self._limits.answer_total_bytes_max - self._all_answer_bytes
+        return max(ANSWER_BYTES_MIN, free // ANSWER_SHARE)
+
+    @property
+    def _all_answer_bytes(self) -> int:
+        """Of all connections, with those of this read."""
+        return self._server.answer_bytes + self._answer_bytes - self._counted_answer_bytes
+
+    @property
+    def _has_no_answer_room(self) -> bool:
+        return self._answer_bytes > 0 and self._all_answer_bytes > self._limits.answer_total_bytes_max
 
     def on_close(self, callback: Callable[[], None]) -> None:
         """Call back once when the connection is gone."""
@@ -339,16 +391,54 @@ class Connection(asyncio.BufferedProtocol):
         if change:
             self._counted_bytes = self._in_flight_bytes
             self._server.add_in_flight(change)
+        change = self._answer_bytes - self._counted_answer_bytes
+        if change:
+            self._counted_answer_bytes = self._answer_bytes
+            self._server.answer_bytes += change
+
+    def _queued(self, size: int) -> None:
+        self.queued_bytes += size
+        self._out_bytes += size
+        self._answer_bytes += size
+        self._flush_soon()
+
+    def _write(self) -> None:
+        """Hand answers to the kernel, piece by piece, until it takes no more."""
+        if self.is_closed or self._transport is None:
+            return
+        while self._out and self._stalled_since is None:
+            piece = self._next_piece()
+            self._transport.write(piece)
+            if self._stalled_since is None:
+                self._answer_bytes -= len(piece)
+            else:
+                self._sending_bytes = len(piece)
+
+    def _next_piece(self) -> bytes:
+        """Remove up to WRITE_BYTES from `_out`."""
+        out = self._out
+        if self._out_bytes <= WRITE_BYTES:
+            piece = b"".join(out)
+            out.clear()
+        else:
+            parts, room = [], WRITE_BYTES
+            while room:
+                part = out.popleft()
+                if len(part) > room:
+                    rest = memoryview(part)
+                    out.appendleft(rest[room:])
+                    part = rest[:room]
+                parts.append(part)
+                room -= len(part)
+            piece = b"".join(parts)
+        self._out_bytes -= len(piece)
+        self._metrics.bytes_out += len(piece)
+        return piece
 
     def _flush(self) -> None:
         self._flush_scheduled = False
+        self._write()
         self._count_in_flight()
-        if self._out and not self.is_closed and self._transport is not None:
-            data = b"".join(self._out)
-            self._out.clear()
-            self._out_bytes = 0
-            self._metrics.bytes_out += len(data)
-            self._transport.write(data)
         if self._server.is_closing:
             self._server.answers_changed()
         if self._is_reading_paused:
@@ -358,6 +448,9 @@ class Connection(asyncio.BufferedProtocol):
         """Write what is answered and close."""
         self._flush()
         if self._transport is not None and not self.is_closed:
+            # The transport writes what it holds before it closes.
+            while self._out:
+                self._transport.write(self._next_piece())
             self._transport.close()
 
     def _bad_frame(self, error: ProtocolError) -> None:
@@ -371,9 +464,9 @@ class Connection(asyncio.BufferedProtocol):
         return (
             self._in_flight_bytes > self._limits.in_flight_bytes_max
             or len(self._unanswered) > self._limits.in_flight_requests_max
-            or self._stalled_since is not None
-            or self._out_bytes > self._limits.write_buffer_bytes_max
+            or self._answer_bytes > self._limits.answer_bytes_max
             or (self._server.is_over and bool(self._unanswered))
+            or self._has_no_answer_room
         )
 
     def _pause_if_over(self) -> None:
@@ -405,8 +498,8 @@ class Connection(asyncio.BufferedProtocol):
             return False
         return (
             not self.is_closed
-            and self._stalled_since is None
-            and self._out_bytes <= self._limits.write_buffer_bytes_max
+            and self._answer_bytes <= self._limits.answer_bytes_max // 2
+            and not self._has_no_answer_room
             and self._in_flight_bytes <= self._limits.in_flight_bytes_max // 2
             and len(self._unanswered) <= self._limits.in_flight_requests_max // 2
         )
@@ -462,6 +555,8 @@ class FrameServer:
         self.large_frames = LargeFrames(self.limits.large_frames_bytes_max, lambda: not self.is_over)
         self.in_flight_bytes = 0
         """Of all connections."""
+        self.answer_bytes = 0
+        """Of all connections: answers that wait for the disk or for a peer that does not read."""
         self.is_over = False
         """`in_flight_total_bytes_max` was exceeded, and more than half of it is still unanswered."""
         self._waiting: dict[Connection, None] = {}
@@ -530,6 +625,7 @@ class FrameServer:
                 self._refused(f"{address[0]}:{address[1]}")
                 continue
             sock.setblocking(False)
+            _keep_alive(sock)
             connection = Connection(self)
             self.connections.add(connection)
             self.metrics.connections_total += 1
@@ -633,3 +729,11 @@ class FrameServer:
             self._checker = None
         await asyncio.sleep(0)
         return cut
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    idle, interval, probes = KEEPALIVE_SECONDS
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, probes)

@@ -140,7 +140,7 @@ class OfficialSystem:
 async def official_system() -> AsyncIterator[OfficialSystem]:
     """Both servers, running on this loop."""
     system = OfficialSystem()
-    limits = ServerLimits(write_buffer_bytes_max=1 << 30)
+    limits = ServerLimits(answer_bytes_max=1 << 30, answer_total_bytes_max=1 << 30)
     system.meta = FrameServer("127.0.0.1", 0, system.register, clock=SYSTEM_CLOCK)
     system.broker = FrameServer("127.0.0.1", 0, system.handle, clock=SYSTEM_CLOCK, limits=limits)
     await system.meta.start()

@@ -22,6 +22,8 @@ class FakeConnection:
     """Takes answers; nothing is sent."""
 
     is_closed = False
+    answer_room = 1 << 20
+    queued_bytes = 0
 
     def __init__(self, number: int) -> None:
         self.peer = f"10.0.0.1:{number}"
@@ -32,6 +34,9 @@ class FakeConnection:
 
     def holds(self, frame: Frame, answer_bytes: int) -> None:
         pass
+
+    def has_unread(self, mark: int) -> bool:
+        return False
 
     def on_close(self, callback: object) -> None:
         pass

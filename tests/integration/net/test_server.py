@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -11,8 +12,9 @@ import uvloop
 from qmq.clock import ManualClock
 from qmq.errors import CallTimeout, ConnectionLost, SettingError
 from qmq.net.caller import ANSWER_TOO_LARGE, Caller
-from qmq.net.server import Connection, FrameServer, ServerLimits
+from qmq.net.server import KEEPALIVE_SECONDS, Connection, FrameServer, ServerLimits
 from qmq.protocol.frames import FLAG_ONE_WAY, FLAG_RESPONSE, Frame, encode_request
+from tests.support.peers import Peers
 from tests.support.waiting import eventually_async
 
 
@@ -119,7 +121,7 @@ async def test_a_peer_that_does_not_read_its_answers_is_cut_off() -> None:
     clock = ManualClock()
     answer = bytes(1 << 20)
     async with serving(
-        lambda c, f: c.reply(f, 0, answer), clock, write_buffer_bytes_max=1 << 16, write_stall_seconds=60
+        lambda c, f: c.reply(f, 0, answer), clock, answer_bytes_max=1 << 16, write_stall_seconds=60
     ) as server:
         reader, writer = await asyncio.open_connection(*server.address)
         reader._transport.pause_reading()  # type: ignore[attr-defined]
@@ -183,31 +185,18 @@ async def test_an_answer_above_the_limit_fails_its_call_by_name_and_the_others_w
         await caller.close()
 
 
+async def test_a_silent_connection_is_probed_by_the_kernel() -> None:
+    async with serving(lambda c, f: None) as server, calling(server):
+        (connection,) = server.connections
+        sock = connection._transport.get_extra_info("socket")  # type: ignore[union-attr]
+        options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert tuple(sock.getsockopt(socket.IPPROTO_TCP, option) for option in options) == KEEPALIVE_SECONDS
+
+
 # --- memory of all connections ---------------------------------------------------------------------------------------
 
 MIB = 1 << 20
-
-
-class Peers:
-    """Clients that write bytes as they like; all are closed at the end."""
-
-    def __init__(self, server: FrameServer) -> None:
-        self._server = server
-        self._writers: list[asyncio.StreamWriter] = []
-
-    async def __aenter__(self) -> "Peers":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for writer in self._writers:
-            writer.transport.abort()
-        await asyncio.sleep(0)
-
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """One more client."""
-        reader, writer = await asyncio.open_connection(*self._server.address)
-        self._writers.append(writer)
-        return reader, writer
 
 
 def received(server: FrameServer) -> list[int]:
@@ -223,7 +212,7 @@ async def test_large_frames_beyond_the_budget_wait_unread_and_are_all_handled_in
         connection.reply(frame, 0)
 
     limits = {"frame_bytes_max": 4 * MIB, "large_frames_bytes_max": 5 * MIB}
-    async with serving(handler, **limits) as server, Peers(server) as clients:
+    async with serving(handler, **limits) as server, Peers(server.address) as clients:
         frames = [encode_request(10, 100 + n, bytes(3 * MIB)) for n in range(4)]
         peers = []
         for frame in frames:
@@ -248,7 +237,7 @@ async def test_large_frames_beyond_the_budget_wait_unread_and_are_all_handled_in
 
 async def test_a_peer_that_is_gone_gives_its_room_back() -> None:
     limits = {"frame_bytes_max": 4 * MIB, "large_frames_bytes_max": 4 * MIB}
-    async with serving(lambda c, f: c.reply(f, 0), **limits) as server, Peers(server) as clients:
+    async with serving(lambda c, f: c.reply(f, 0), **limits) as server, Peers(server.address) as clients:
         _, first = await clients.connect()
         first.write(encode_request(10, 1, bytes(3 * MIB))[: 2 * MIB])
         await eventually_async(lambda: received(server) == [2 * MIB])
@@ -265,7 +254,7 @@ async def test_the_time_to_receive_a_large_frame_follows_its_size_and_waiting_do
         "frame_bytes_max": 4 * MIB, "large_frames_bytes_max": 4 * MIB, "half_frame_seconds": 30,
         "frame_bytes_per_second_min": MIB // 10,
     }  # fmt: skip
-    async with serving(lambda c, f: c.reply(f, 0), clock, **limits) as server, Peers(server) as clients:
+    async with serving(lambda c, f: c.reply(f, 0), clock, **limits) as server, Peers(server.address) as clients:
         _, first = await clients.connect()
         reader, second = await clients.connect()
         first.write(encode_request(10, 1, bytes(3 * MIB))[: 2 * MIB])
@@ -294,7 +283,7 @@ async def test_requests_of_one_read_beyond_the_limit_are_handled_once_others_are
         connection.holds(frame, 1000)
         kept.append((connection, frame))
 
-    async with serving(handler, in_flight_bytes_max=5000) as server, calling(server) as caller:
+    async with serving(handler, answer_bytes_max=4999) as server, calling(server) as caller:
         answers = [caller.call_soon(10, b"") for _ in range(40)]
         await eventually_async(lambda: server.metrics.paused == 1)
         assert len(kept) == 5
@@ -326,7 +315,7 @@ async def test_while_too_much_is_unanswered_no_large_frame_is_read() -> None:
     """Else each connection could add one of 256 MiB."""
     kept: list[tuple[Connection, Frame]] = []
     limits = {"frame_bytes_max": 4 * MIB, "large_frames_bytes_max": 64 * MIB, "in_flight_total_bytes_max": 4 * MIB}
-    async with serving(lambda c, f: kept.append((c, f)), **limits) as server, Peers(server) as clients:
+    async with serving(lambda c, f: kept.append((c, f)), **limits) as server, Peers(server.address) as clients:
         peers = []
         for n in range(6):
             peers.append(await clients.connect())
@@ -356,11 +345,59 @@ async def test_answers_that_were_not_written_yet_count_as_well() -> None:
         connection.reply(frame, 0, bytes(10_000))
 
     most: list[int] = []
-    async with serving(handler, write_buffer_bytes_max=50_000) as server, calling(server) as caller:
+    async with serving(handler, answer_bytes_max=50_000) as server, calling(server) as caller:
         await asyncio.gather(*(caller.call(10, timeout_s=20) for _ in range(200)))
         assert handled == 200
         assert max(most) <= 60_000
         assert server.metrics.write_stalls == 0
+
+
+async def test_a_peer_that_does_not_read_gets_no_further_request_handled_and_loses_nothing() -> None:
+    """300 pulls of 8 MiB, 28 kB of requests, took 4.6 GB before answers were counted (review/security.md, F-1)."""
+    handled = 0
+
+    def handler(connection: Connection, frame: Frame) -> None:
+        nonlocal handled
+        handled += 1
+        connection.reply(frame, 0, bytes(MIB))
+
+    async with serving(handler, answer_bytes_max=4 * MIB) as server, Peers(server.address) as clients:
+        reader, writer = await clients.connect()
+        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(b"".join(encode_request(10, n) for n in range(300)))
+        await eventually_async(lambda: server.metrics.paused == 1)
+        async with calling(server) as other:
+            # Each of its answers proves that the server has had turns to handle more.
+            for _ in range(20):
+                assert (await other.call(10, timeout_s=20)).code == 0
+        # What the kernel's buffers hold of a loopback connection, 2.5 to 6 MB each way, was taken from the answers.
+        assert handled - 20 < 30
+        assert server.answer_bytes < 6 * MIB
+        reader._transport.resume_reading()  # type: ignore[attr-defined]
+        for n in range(300):
+            head = await reader.readexactly(24)
+            assert int.from_bytes(head[14:18], "big") == n
+            await reader.readexactly(MIB)
+        await eventually_async(lambda: server.answer_bytes == 0)
+
+
+async def test_peers_that_do_not_read_leave_others_small_answers() -> None:
+    def handler(connection: Connection, frame: Frame) -> None:
+        connection.reply(frame, 0, bytes(min(8 * MIB, connection.answer_room)))
+
+    async with serving(handler, answer_total_bytes_max=64 * MIB) as server, Peers(server.address) as clients:
+        most = 0
+        for n in range(60):
+            reader, writer = await clients.connect()
+            reader._transport.pause_reading()  # type: ignore[attr-defined]
+            writer.write(b"".join(encode_request(10, n) for n in range(60)))
+            await eventually_async(lambda n=n: server.metrics.paused >= n + 1)
+            most = max(most, server.answer_bytes)
+        assert 40 * MIB < most < 64 * MIB + 60 * 17 * 1024
+        async with calling(server) as other:
+            sizes = [len((await other.call(10, timeout_s=20)).body) for _ in range(5)]
+        assert all(16 * 1024 <= size < 8 * MIB for size in sizes)
+    assert server.answer_bytes == 0
 
 
 async def test_the_limit_of_all_connections_together_pauses_those_with_unanswered_requests() -> None:
@@ -407,7 +444,7 @@ async def test_random_traffic_at_every_limit_is_answered_and_leaves_nothing_coun
 
     limits = {
         "frame_bytes_max": 4 * MIB, "large_frames_bytes_max": 4 * MIB, "in_flight_bytes_max": MIB,
-        "in_flight_requests_max": 6, "in_flight_total_bytes_max": 2 * MIB, "write_buffer_bytes_max": 20_000,
+        "in_flight_requests_max": 6, "in_flight_total_bytes_max": 2 * MIB, "answer_bytes_max": 20_000,
     }  # fmt: skip
 
     def answer_some() -> None:
@@ -434,7 +471,7 @@ async def test_random_traffic_at_every_limit_is_answered_and_leaves_nothing_coun
             answered.add(int.from_bytes(head[14:18], "big"))  # its opaque
         writer.close()
 
-    async with serving(handler, **limits) as server, Peers(server) as clients:
+    async with serving(handler, **limits) as server, Peers(server.address) as clients:
         talks = [asyncio.ensure_future(talk(rng.randint(1, 12), is_cut=rng.random() < 0.4)) for _ in range(12)]
 
         def is_over() -> bool:
@@ -446,6 +483,6 @@ async def test_random_traffic_at_every_limit_is_answered_and_leaves_nothing_coun
         await eventually_async(lambda: not server.connections)
         assert server.metrics.large_frames_waited
         assert server.metrics.paused
-        assert (server.in_flight_bytes, server.is_over) == (0, False)
+        assert (server.in_flight_bytes, server.answer_bytes, server.is_over) == (0, 0, False)
         assert server.large_frames._free == limits["large_frames_bytes_max"]
         assert not server.large_frames._waiting

@@ -24,6 +24,7 @@ class Peer:
         self.answers: list[tuple[int, bytes]] = []
         self.is_closed = False
         self.peer = "test"
+        self.answer_room = 64 << 20
 
     def reply(self, frame: Frame, code: int, *parts: bytes) -> None:
         self.answers.append((code, b"".join(parts)))
