@@ -4,6 +4,7 @@ All pages are listed in docs/reference/admin.md.
 """
 
 import asyncio
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -28,10 +29,16 @@ from broker_node.subject import Subject
 from broker_node.trace import trace
 from qmq.daemon.admin_http import AdminHttp, BadRequest, Params, number
 from qmq.daemon.policy import NO_RULES
+from qmq.daemon.shared_page import SharedPages
 from qmq.errors import LocalProtocolError, LogError
 
 if TYPE_CHECKING:
     from broker_node.broker import Broker
+
+
+def _encoded(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
 
 PAGE_MESSAGES = 50
 """Messages of a page when no limit is asked for."""
@@ -48,6 +55,7 @@ class BrokerAdmin:
         self._broker = broker
         self._groups = GroupPages(broker)
         self._turns = ScanTurns()
+        self._stats_pages = SharedPages(broker.clock)
 
     def server(self) -> AdminHttp:
         """The HTTP server, not started."""
@@ -58,8 +66,9 @@ class BrokerAdmin:
             health=broker.health,
             ready=broker.readiness,
             supervisor=broker.supervisor,
+            clock=broker.clock,
             read_only=broker.refuse_sends,
-            registry=broker.metrics.registry,
+            metrics=broker.metrics.families,
             json_routes={
                 "/stats": self._stats,
                 "/subjects/{subject:[^/]+}/messages": self._messages,
@@ -70,28 +79,37 @@ class BrokerAdmin:
             json_posts=self._groups.posts(),
         )
 
-    async def _stats(self, request: web.Request) -> dict[str, Any]:
-        broker = self._broker
-        store = broker.store
+    async def _stats(self, request: web.Request) -> bytes:
         name, after = request.query.get("subject"), request.query.get("after", "")
         limit = number(request, "limit", STATS_SUBJECTS_MAX, minimum=1) or STATS_SUBJECTS_MAX
-        names = [name] if name is not None else sorted(n for n in store.subjects if n > after)
-        page = [store.subjects[n] for n in names[: min(limit, STATS_SUBJECTS_MAX)] if n in store.subjects]
+        if name is not None:
+            return await self._build_stats(name, after, limit)
+        key = (None, after, limit)
+        return await self._stats_pages.get(key, lambda: self._build_stats(*key))
+
+    async def _build_stats(self, name: str | None, after: str, limit: int) -> bytes:
+        broker = self._broker
+        store = broker.store
+        count = min(limit, STATS_SUBJECTS_MAX)
+        # One more than the page holds: whether there is a next page.
+        names = [name] if name is not None else store.names.after(after, count + 1)
+        page = [store.subjects[n] for n in names[:count] if n in store.subjects]
         lease = broker.options.consumer_lease_seconds
         answer = broker.describe()
         answer["unreadable_messages"] = len(store.message_log.unreadable)
         policies, is_paused = broker.policy.subjects, broker.handlers.is_paused
-        subjects = answer["subjects"] = []
+        subjects = []
         for i, subject in enumerate(page):
             if i and i % STATS_TURN_SUBJECTS == 0:
                 await asyncio.sleep(0)
             rules = policies.get(subject.name, NO_RULES)
-            subjects.append(subject_stats(store, broker.rates, subject, lease, rules, is_paused))
+            # A page is encoded subject by subject: one call for all of it would hold the event loop.
+            subjects.append(_encoded(subject_stats(store, broker.rates, subject, lease, rules, is_paused)))
         if name is not None:
             # Also for a subject that the node has nothing of yet: whether it would take a message.
             answer["closed"] = policies.get(name, NO_RULES).closed
-        answer["next_after"] = page[-1].name if len(names) > len(page) and page else None
-        return answer
+        answer["next_after"] = page[-1].name if len(names) > count and page else None
+        return b'{"subjects":[' + b",".join(subjects) + b"]," + _encoded(answer)[1:]
 
     def _subject(self, request: web.Request) -> Subject:
         name = request.match_info["subject"]

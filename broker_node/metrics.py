@@ -3,17 +3,22 @@
 Beside each stands the name that QMQ's operators know (`docs/reference/metrics.md`).
 """
 
+import asyncio
 from collections.abc import Iterable
+from heapq import nlargest
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from broker_node.subject import Subject
 from qmq.daemon.node_metrics import NodeMetrics
 from qmq.lag import lag_of
 
 if TYPE_CHECKING:
     from broker_node.broker import Broker
 
+SLICE_SUBJECTS = 50
+"""Subjects whose numbers are read in one turn of the event loop."""
 SUBJECT_SERIES_MAX = 2_000
 """Subjects with series of their own; the busiest are shown, `qmq_broker_subjects` tells how many there are."""
 
@@ -98,11 +103,13 @@ class BrokerMetrics(NodeMetrics):
         yield counter("removed_subjects", "Empty subjects removed", store.counters.removed_subjects)
         yield gauge("real_subjects", "Subjects without retry and dead-letter subjects", store.real_subjects)
         yield gauge("subjects_max", "Most real subjects this node holds", store.limits.subjects_max)
-        yield from self._per_subject(self.labels)
 
-    def _per_subject(self, labels: dict[str, str]) -> Iterable[Metric]:
-        store = self._broker.store
-        busiest = sorted(store.subjects.values(), key=lambda s: s.sent_total, reverse=True)[:SUBJECT_SERIES_MAX]
+    async def families(self) -> list[Metric]:
+        return [*await super().families(), *await self._per_subject(self.labels)]
+
+    async def _per_subject(self, labels: dict[str, str]) -> list[Metric]:
+        subjects = list(self._broker.store.subjects.values())
+        busiest = await asyncio.get_running_loop().run_in_executor(None, _busiest, subjects)
         sent = CounterMetricFamily("qmq_broker_subject_messages", "Messages stored", labels=[*labels, "subject"])
         names = [*labels, "subject", "group"]
         backlog = GaugeMetricFamily("qmq_broker_backlog_messages", "Backlog (messageSequenceLag)", labels=names)
@@ -112,7 +119,9 @@ class BrokerMetrics(NodeMetrics):
             "Messages in a dead-letter subject (deadLetterQueueCount)",
             labels=[*labels, "subject"],
         )
-        for subject in busiest:
+        for i, subject in enumerate(busiest):
+            if i and i % SLICE_SUBJECTS == 0:
+                await asyncio.sleep(0)
             sent.add_metric([*labels.values(), subject.name], subject.sent_total)
             if subject.name.startswith("%DEAD_RETRY"):
                 dead.add_metric([*labels.values(), subject.name], subject.visible_end - subject.begin)
@@ -121,4 +130,8 @@ class BrokerMetrics(NodeMetrics):
                 lag = lag_of(subject.visible_end, progress.next_sequence, subject.begin, progress.in_flight)
                 backlog.add_metric([*labels.values(), subject.name, name], lag.backlog)
                 in_flight.add_metric([*labels.values(), subject.name, name], lag.in_flight)
-        yield from (sent, backlog, in_flight, dead)
+        return [sent, backlog, in_flight, dead]
+
+
+def _busiest(subjects: list[Subject]) -> list[Subject]:
+    return nlargest(SUBJECT_SERIES_MAX, subjects, key=lambda subject: subject.sent_total)

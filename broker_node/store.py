@@ -16,6 +16,7 @@ from broker_node.message_log import MessageLog
 from broker_node.progress import GroupProgress
 from broker_node.progress_log import PROGRESS_ENTRY_BYTES, encode_progress
 from broker_node.subject import Group, Subject
+from broker_node.subject_names import SubjectNames
 from qmq.clock import Clock
 from qmq.errors import QmqError
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX
@@ -123,6 +124,8 @@ class MessageStore:
     handles: HandleCache
     message_log: MessageLog = field(init=False)
     subjects: dict[str, Subject] = field(default_factory=dict)
+    names: SubjectNames = field(default_factory=SubjectNames)
+    """The names of `subjects` in order."""
     counters: StoreCounters = field(default_factory=StoreCounters)
     dirty_indexes: set[DenseIndex] = field(default_factory=set)
     withheld: set[tuple[str, int]] = field(default_factory=set)
@@ -189,6 +192,7 @@ class MessageStore:
     def add_subject(self, name: str, index: DenseIndex, origin: int) -> Subject:
         """A subject over the file part of its consume log; the caller has checked that it is new."""
         subject = self.subjects[name] = Subject(name, ConsumeLog(index), origin)
+        self.names.add(name)
         self.real_subjects += split_subject(name).kind == "real"
         return subject
 
@@ -230,6 +234,7 @@ class MessageStore:
             # Only in recovery: the record that removed the group is lost to damage.
             self._remove_group(subject, group)
         del self.subjects[name]
+        self.names.remove(name)
         self.real_subjects -= split_subject(name).kind == "real"
         self.counters.removed_subjects += 1
         self.touched.discard(subject)

@@ -63,8 +63,9 @@ class DelayAdmin:
             health=node.health,
             ready=node.readiness,
             supervisor=node.supervisor,
+            clock=node.clock,
             read_only=node.refuse_sends,
-            registry=node.metrics.registry,
+            metrics=node.metrics.families,
             json_routes={
                 "/stats": self._stats,
                 "/calendar": self._calendar,

@@ -8,7 +8,6 @@ from typing import Any
 
 from aiohttp import web
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector, CollectorRegistry
 
 from metaserver.directory import LEASE_SECONDS, Directory, LiveGroup
 from metaserver.keeper import Keeper
@@ -91,15 +90,14 @@ class Metaserver:
             logger=logging.getLogger("qmq.meta.net"),
             supervisor=self.supervisor,
         )
-        registry = CollectorRegistry()
-        registry.register(_MetaMetrics(self))
         self.http = AdminHttp(
             options.host,
             options.http_port,
             health=lambda: "",
             ready=lambda: "",
             supervisor=self.supervisor,
-            registry=registry,
+            clock=self.clock,
+            metrics=self._families,
             json_routes={
                 "/meta/cluster": self._cluster,
                 "/meta/subjects": self._subjects,
@@ -118,6 +116,9 @@ class Metaserver:
         self.supervisor.every(RELOAD_SECONDS, "reload", self.reload)
         self.supervisor.every(ROUTE_FILE_ALONE_SECONDS, "route_file", self._keep_route_file)
         logger.info("metaserver serves on %s:%d, pages on %s:%d", *self.tcp.address, *self.http.address)
+
+    async def _families(self) -> "list[Metric]":
+        return _MetaMetrics(self).collect()
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set. Raises the first failure that ends the metaserver."""
@@ -254,7 +255,7 @@ class Metaserver:
         }
 
 
-class _MetaMetrics(Collector):
+class _MetaMetrics:
     """The metaserver's metrics; beside them the names QMQ's operators know."""
 
     def __init__(self, metaserver: Metaserver) -> None:

@@ -4,6 +4,7 @@ On loopback unless told otherwise. Answers are JSON; errors say code and message
 page of another site can't make a browser send.
 """
 
+import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,14 +12,19 @@ from datetime import datetime
 from typing import Any
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from qmq.clock import Clock
+from qmq.daemon.http_guard import CHECK_SECONDS, HttpGuard, HttpLimits
+from qmq.daemon.shared_page import SharedPages, exposition
 from qmq.supervisor import Supervisor
 
 REQUEST_BYTES_MAX = 64 << 10
 MOMENT_DIGITS_MAX = 20
 """Longest number that is taken for a time in milliseconds."""
+METRICS_LIFETIME_FACTOR = 20.0
+"""/metrics is built for at most 1/20 of the time, however often it is asked for."""
 logger = logging.getLogger("qmq.admin")
 
 JsonHandler = Callable[[web.Request], Awaitable[Any]]
@@ -118,19 +124,23 @@ class AdminHttp:
         *,
         health: Callable[[], str],
         ready: Callable[[], str],
-        registry: CollectorRegistry,
+        metrics: Callable[[], Awaitable[list[Metric]]],
         json_routes: Mapping[str, JsonHandler],
         json_posts: Mapping[str, JsonPost] | None = None,
         text_routes: Mapping[str, Callable[[web.Request], Awaitable[str]]] | None = None,
         read_only: Callable[[], str] = lambda: "",
         supervisor: Supervisor,
+        clock: Clock,
+        limits: HttpLimits | None = None,
     ) -> None:
         self._host, self._port = host, port
         self._health, self._ready = health, ready
         self._read_only = read_only
         self._supervisor = supervisor
-        self._registry = registry
-        app = web.Application(client_max_size=REQUEST_BYTES_MAX, middlewares=[self._report_errors])
+        self._families = metrics
+        self._metric_pages = SharedPages(clock, lifetime_factor=METRICS_LIFETIME_FACTOR)
+        self.guard = HttpGuard(clock, logger, limits)
+        app = web.Application(client_max_size=REQUEST_BYTES_MAX, middlewares=[self.guard.receive, self._report_errors])
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
@@ -140,23 +150,40 @@ class AdminHttp:
             app.router.add_post(path, self._post(post_handler))
         for path, text_handler in (text_routes or {}).items():
             app.router.add_get(path, self._text(text_handler))
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
-        self._site: web.TCPSite | None = None
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=1.0,
+            keepalive_timeout=self.guard.limits.idle_seconds,
+        )
+        self._server: asyncio.Server | None = None
+        self._checker: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Bind and serve. Raises OSError when the address is taken."""
         await self._runner.setup()
-        self._site = web.TCPSite(self._runner, self._host, self._port)
-        await self._site.start()
+        handlers = self._runner.server
+        assert handlers is not None
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: self.guard.connection(handlers()), self._host, self._port, reuse_address=True
+        )
+        self._checker = self._supervisor.every(CHECK_SECONDS, "admin_deadlines", self.guard.check, until_close=True)
 
     @property
     def address(self) -> tuple[str, int]:
         """Where it listens; the real port after port 0."""
-        host, port = self._runner.addresses[0][:2]
+        assert self._server is not None
+        host, port = self._server.sockets[0].getsockname()[:2]
         return str(host), int(port)
 
     async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
         await self._runner.cleanup()
+        if self._checker is not None:
+            await self._supervisor.cancel(self._checker)
+            self._checker = None
 
     @web.middleware
     async def _report_errors(
@@ -188,7 +215,12 @@ class AdminHttp:
         return web.json_response(body, status=503 if problem else 200)
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        body = await self._metric_pages.get("", self.metrics_text)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def metrics_text(self) -> bytes:
+        """What /metrics answers when no recent page can be shared."""
+        return await exposition(await self._families())
 
     @staticmethod
     def _json(ask: JsonHandler) -> Callable[[web.Request], Awaitable[web.Response]]:
@@ -197,6 +229,8 @@ class AdminHttp:
                 answer = await ask(request)
             except BadRequest as error:
                 return web.json_response({"code": error.code, "message": str(error)}, status=error.status)
+            if isinstance(answer, bytes):
+                return web.Response(body=answer, content_type="application/json", charset="utf-8")
             return web.json_response(answer, dumps=lambda value: json.dumps(value, ensure_ascii=False))
 
         return handler

@@ -53,6 +53,10 @@ class NodeMetrics(Collector):
             family.add_metric([*self.labels.values(), key], value)
         return family
 
+    async def families(self) -> list[Metric]:
+        """All families. What grows with subjects is read in slices, between which the event loop serves clients."""
+        return list(self.registry.collect())
+
     def collect(self) -> Iterable[Metric]:
         node, server, log = self._node, self._node.server.metrics, self._node.log
         yield self.counter("commits", "Commits written", node.committer.commits)
@@ -60,6 +64,9 @@ class NodeMetrics(Collector):
         yield self.counter("half_frames", "Connections closed for half a frame and silence", server.half_frames)
         yield self.counter("write_stalls", "Connections closed for not reading", server.write_stalls)
         yield self.counter("refused_connections", "Connections over the limit", server.refused)
+        yield self.by(
+            "cut_admin_connections", "Admin connections cut off, by reason", "reason", dict(node.admin.guard.cut)
+        )
         yield self.counter("handler_errors", "Requests that met an error of ours", server.handler_errors)
         yield self.counter("received_bytes", "Bytes from clients", server.bytes_in)
         yield self.counter("sent_bytes", "Bytes to clients", server.bytes_out)

@@ -144,7 +144,7 @@ def _online(system: System) -> set[tuple[str, str]]:
     return {
         (name, stats["subject"])
         for name in system.brokers
-        for stats in system.admin(name, "/stats")["subjects"]
+        for stats in system.admin(name, "/stats?subject=orders")["subjects"]
         for group in stats["groups"]
         if group["consumers"]
     }

@@ -23,6 +23,7 @@ from broker_node.message_log import ColdRead
 from broker_node.retry import TURN_MESSAGES_MAX
 from delay_node.delay_node import DelayNode
 from metaserver.metaserver import Metaserver
+from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.node import Node
 from qmq.daemon.runner import run_daemon
 from qmq.errors import CommitNotApplied, ConnectionLost, CriticalTaskFailed
@@ -53,7 +54,7 @@ _numbers = itertools.count()
 
 Process = Broker | DelayNode | Metaserver
 
-SERVED = ("connection_deadlines",)
+SERVED = ("connection_deadlines", "admin_deadlines")
 NODE = (*SERVED, "segment_preparation", "disk_space", "checkpoint")
 PERIODIC = {
     "broker": (
@@ -107,8 +108,12 @@ def supervisor_of(process: Process) -> BreakingSupervisor:
     return process.supervisor
 
 
+def http_of(process: Process) -> AdminHttp:
+    return process.http if isinstance(process, Metaserver) else process.admin
+
+
 async def page(process: Process, path: str) -> tuple[int, str]:
-    host, port = process.http.address if isinstance(process, Metaserver) else process.admin.address
+    host, port = http_of(process).address
     async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}{path}") as answer:
         return answer.status, await answer.text()
 
@@ -118,7 +123,8 @@ async def reported(process: Process, name: str) -> tuple[int, int]:
     status, health = await page(process, "/healthz")
     assert list(process.supervisor.failing()) == [name]
     assert f'"failing_jobs": {{"{name}": "' in health
-    _, metrics = await page(process, "/metrics")
+    # Not by HTTP, where a page answers requests for some time.
+    metrics = (await http_of(process).metrics_text()).decode()
     failures = re.search(rf'^qmq_job_failures_total{{job="{name}"}} (.+)$', metrics, re.MULTILINE)
     assert failures is not None
     assert float(failures[1]) >= 1
@@ -130,7 +136,7 @@ async def serves(process: Process) -> None:
     process.failure.check()
     if isinstance(process, Metaserver):
         async with aiohttp.ClientSession() as session:
-            host, port = process.http.address
+            host, port = http_of(process).address
             async with session.get(f"http://{host}:{port}/meta/cluster") as answer:
                 assert answer.status == 200
         return

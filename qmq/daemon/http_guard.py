@@ -1,0 +1,169 @@
+"""Limits of an admin HTTP server's connections, which aiohttp has none of: how many, how long a request may take to arrive, and how
+much of the answers may wait for peers that do not read them."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from qmq.clock import Clock
+from qmq.net.log_limiter import LogLimiter
+
+CHECK_SECONDS = 1.0
+"""How often deadlines are checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """Limits of one server."""
+
+    connections_max: int = 128
+    """Open connections; a further one is closed at once."""
+    request_seconds: float = 10.0
+    """From the connection, or the first byte of a further request, to the last byte of the request."""
+    idle_seconds: float = 60.0
+    """Between requests of a connection."""
+    stall_seconds: float = 20.0
+    """A peer that takes nothing of an answer for this long is cut off."""
+    unread_bytes_max: int = 32 << 20
+    """Answers of all connections that wait for peers to read them; the connection that exceeds it is cut off."""
+
+
+class HttpGuard:
+    """Cuts off connections that exceed the limits. `connection` wraps aiohttp's protocol, `receive` is the first middleware."""
+
+    def __init__(self, clock: Clock, logger: logging.Logger, limits: HttpLimits | None = None) -> None:
+        self._clock = clock
+        self._logger = logger
+        self.limits = limits or HttpLimits()
+        self._lines = LogLimiter()
+        self._by_protocol: dict[asyncio.Protocol, GuardedConnection] = {}
+        self.unread_bytes = 0
+        self.cut: Counter[str] = Counter()
+        """Connections cut off since start, by reason."""
+
+    @property
+    def connections(self) -> int:
+        """Open now."""
+        return len(self._by_protocol)
+
+    def connection(self, protocol: asyncio.Protocol) -> "GuardedConnection":
+        """A new connection; `protocol` reads its requests and writes its answers."""
+        return GuardedConnection(self, protocol)
+
+    @web.middleware
+    async def receive(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Read a request's body before its handler runs: until then it has to be whole in time."""
+        if request.can_read_body:
+            await request.read()
+        connection = self._by_protocol.get(request.protocol)
+        if connection is not None:
+            connection.expects_since = None
+        return await handler(request)
+
+    def check(self) -> None:
+        """Cut off connections whose time is over."""
+        now = self._clock.monotonic()
+        for connection in list(self._by_protocol.values()):
+            if connection.expects_since is not None and now - connection.expects_since >= self.limits.request_seconds:
+                connection.cut("slow_request")
+            elif connection.stalled_since is not None and now - connection.stalled_since >= self.limits.stall_seconds:
+                connection.cut("not_reading")
+
+    def now(self) -> float:
+        return self._clock.monotonic()
+
+    def opened(self, connection: "GuardedConnection", protocol: asyncio.Protocol) -> bool:
+        """Whether there is room for a new connection."""
+        if len(self._by_protocol) >= self.limits.connections_max:
+            return False
+        self._by_protocol[protocol] = connection
+        return True
+
+    def closed(self, protocol: asyncio.Protocol) -> None:
+        self._by_protocol.pop(protocol, None)
+
+    def count_cut(self, reason: str, peer: str) -> None:
+        self.cut[reason] += 1
+        self._lines.warning(self._logger, peer, reason, "admin connection closed: " + _REASONS[reason], self.now())
+
+
+_REASONS = {
+    "too_many": "too many are open",
+    "slow_request": "its request did not arrive in time",
+    "not_reading": "its peer does not read",
+    "unread": "too many bytes of answers wait for peers to read them",
+}
+
+
+class GuardedConnection(asyncio.Protocol):
+    """Passes everything on to aiohttp's protocol and keeps the times."""
+
+    def __init__(self, guard: HttpGuard, protocol: asyncio.Protocol) -> None:
+        self._guard = guard
+        self._protocol = protocol
+        self._transport: asyncio.Transport | None = None
+        self._is_open = False
+        self._unread_bytes = 0
+        self.expects_since: float | None = None
+        """When the request began that is not whole yet; None: none."""
+        self.stalled_since: float | None = None
+        """Since when the kernel takes no more of an answer."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if not self._guard.opened(self, self._protocol):
+            self.cut("too_many")
+            return
+        self._is_open = True
+        self.expects_since = self._guard.now()
+        self._protocol.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._is_open:
+            return
+        if self.expects_since is None:
+            self.expects_since = self._guard.now()
+        self._protocol.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._protocol.eof_received() if self._is_open else None
+
+    def pause_writing(self) -> None:
+        self.stalled_since = self._guard.now()
+        if self._transport is not None:
+            self._unread_bytes = self._transport.get_write_buffer_size()
+            self._guard.unread_bytes += self._unread_bytes
+        self._protocol.pause_writing()
+        if self._guard.unread_bytes > self._guard.limits.unread_bytes_max:
+            self.cut("unread")
+
+    def resume_writing(self) -> None:
+        self._written()
+        self._protocol.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._written()
+        self._guard.closed(self._protocol)
+        if self._is_open:
+            self._is_open = False
+            self._protocol.connection_lost(exc)
+
+    def cut(self, reason: str) -> None:
+        """Close the connection without writing what waits."""
+        assert self._transport is not None
+        peer = self._transport.get_extra_info("peername") or ("unknown", 0)
+        self._guard.count_cut(reason, f"{peer[0]}:{peer[1]}")
+        self.expects_since = self.stalled_since = None
+        self._transport.abort()
+
+    def _written(self) -> None:
+        self.stalled_since = None
+        self._guard.unread_bytes -= self._unread_bytes
+        self._unread_bytes = 0

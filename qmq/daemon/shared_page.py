@@ -1,0 +1,93 @@
+"""Pages that are expensive to build: built once at a time, and the same answer for all requests within a moment."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from prometheus_client.core import Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector
+
+from qmq.clock import Clock
+
+SHARED_SECONDS = 0.8
+"""How long a page answers further requests. Below a second, so that a reader of each second gets a new one each time."""
+ANSWERS_MAX = 10
+"""Requests that one page answers. A further one waits for the next page, so that requests in a loop cost little."""
+LIFETIME_MAX_SECONDS = 5.0
+"""The longest time that a page answers requests, whatever it cost."""
+PAGES_MAX = 64
+"""Pages kept, by their parameters; the one that was built first is dropped for a further one."""
+
+
+@dataclass(slots=True)
+class _Page:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    body: bytes = b""
+    answers: int = 0
+    until: float = float("-inf")
+
+
+class SharedPages:
+    """Answers of one kind of page, by key.
+
+    Args:
+        seconds: how long a page answers requests.
+        lifetime_factor: a page answers requests at least this many times as long as it took to build it, up to
+            LIFETIME_MAX_SECONDS: 20 leaves 95 % of the time to clients.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        seconds: float = SHARED_SECONDS,
+        lifetime_factor: float = 0.0,
+        pages_max: int = PAGES_MAX,
+    ) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._lifetime_factor = lifetime_factor
+        self._pages_max = pages_max
+        self._pages: OrderedDict[object, _Page] = OrderedDict()
+        self._turn = asyncio.Lock()
+        self.built = 0
+        """Pages built since start."""
+
+    async def get(self, key: object, build: Callable[[], Awaitable[bytes]]) -> bytes:
+        """The page of this key: the last one when it is young enough, else a new one. Only one page is built at a time."""
+        page = self._pages.get(key)
+        if page is None:
+            page = self._pages[key] = _Page()
+            if len(self._pages) > self._pages_max:
+                self._pages.popitem(last=False)
+        async with page.lock:
+            left = page.until - self._clock.monotonic()
+            if left > 0:
+                if page.answers < ANSWERS_MAX:
+                    page.answers += 1
+                    return page.body
+                await asyncio.sleep(left)
+            async with self._turn:
+                began = self._clock.monotonic()
+                page.body = await build()
+                now = self._clock.monotonic()
+            self.built += 1
+            page.answers = 1
+            lifetime = max(self._seconds, min(self._lifetime_factor * (now - began), LIFETIME_MAX_SECONDS))
+            page.until = now + lifetime
+            return page.body
+
+
+class _Families(Collector):
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> list[Metric]:
+        return self._families
+
+
+async def exposition(families: list[Metric]) -> bytes:
+    """Prometheus' text of these families, made in a thread: the event loop serves clients meanwhile."""
+    return await asyncio.get_running_loop().run_in_executor(None, generate_latest, _Families(families))

@@ -1,0 +1,157 @@
+"""Limits of admin HTTP connections: a server with real sockets and clients that break each limit (F-9, F-1)."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from qmq.clock import ManualClock
+from qmq.daemon.admin_http import AdminHttp, Params
+from qmq.daemon.http_guard import HttpLimits
+from qmq.supervisor import Supervisor
+from tests.support.peers import Peers
+from tests.support.waiting import eventually_async
+
+PAGE_BYTES = 8 << 20
+
+
+class Pages:
+    """What the server under test answers."""
+
+    def __init__(self) -> None:
+        self.metrics_built = 0
+        self.changes: list[Any] = []
+
+    async def metrics(self) -> list[Metric]:
+        self.metrics_built += 1
+        await asyncio.sleep(0)
+        return [GaugeMetricFamily("qmq_test", "A number", value=self.metrics_built)]
+
+    async def large(self, _: web.Request) -> bytes:
+        return b" " * PAGE_BYTES
+
+    async def change(self, _: web.Request, params: Params) -> dict[str, str]:
+        self.changes.append(params.text("name"))
+        return {}
+
+
+@asynccontextmanager
+async def serving(pages: Pages, clock: ManualClock, **limits: Any) -> AsyncIterator[AdminHttp]:
+    supervisor = Supervisor(clock, logger=logging.getLogger("test"), on_failure=lambda name, error: None)
+    server = AdminHttp(
+        "127.0.0.1",
+        0,
+        health=lambda: "",
+        ready=lambda: "",
+        metrics=pages.metrics,
+        json_routes={"/large": pages.large},
+        json_posts={"/change": pages.change},
+        supervisor=supervisor,
+        clock=clock,
+        limits=HttpLimits(**limits),
+    )
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.close()
+        await supervisor.close()
+
+
+async def ends(reader: asyncio.StreamReader) -> bool:
+    try:
+        return await reader.read() == b""
+    except ConnectionResetError:
+        return True
+
+
+async def status(clients: Peers, request: bytes = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n") -> bytes:
+    reader, _ = await clients.connect(request)
+    return (await reader.readline()).split(b" ")[1]
+
+
+async def test_a_request_that_does_not_arrive_in_time_is_cut_off() -> None:
+    clock, pages = ManualClock(), Pages()
+    body = json.dumps({"name": "a"}).encode()
+    head = b"POST /change HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(
+        body
+    )
+    async with serving(pages, clock, request_seconds=10) as server, Peers(server.address) as clients:
+        silent = await clients.connect()
+        half_head = await clients.connect(head[:30])
+        half_body = await clients.connect(head + body[:4])
+        whole = await clients.connect(head + body)
+        assert (await whole[0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        await eventually_async(lambda: server.guard.connections == 4)
+        clock.advance(9)
+        server.guard.check()
+        assert server.guard.connections == 4
+        clock.advance(1)
+        server.guard.check()
+        assert [await ends(reader) for reader, _ in (silent, half_head, half_body)] == [True] * 3
+        assert server.guard.cut == {"slow_request": 3}
+        # The fourth is idle, and its next request has its own time.
+        await whole[0].readuntil(b"{}")
+        whole[1].write(head)
+        await eventually_async(lambda: any(c.expects_since is not None for c in server.guard._by_protocol.values()))
+        clock.advance(9)
+        server.guard.check()
+        whole[1].write(body)
+        assert (await whole[0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        assert pages.changes == ["a", "a"]
+
+
+async def test_only_so_many_connections_are_open() -> None:
+    async with serving(Pages(), ManualClock(), connections_max=3) as server, Peers(server.address) as clients:
+        others = [await clients.connect() for _ in range(3)]
+        await eventually_async(lambda: server.guard.connections == 3)
+        reader, _ = await clients.connect()
+        assert await ends(reader)
+        assert server.guard.cut == {"too_many": 1}
+        others.pop()[1].close()
+        await eventually_async(lambda: server.guard.connections == 2)
+        assert await status(clients) == b"200"
+
+
+async def test_peers_that_do_not_read_are_cut_off() -> None:
+    clock = ManualClock()
+    ask = b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n"
+    async with serving(Pages(), clock, stall_seconds=20) as server, Peers(server.address) as clients:
+        reader, _ = await clients.connect(ask)
+        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        await eventually_async(lambda: server.guard.unread_bytes > 0)
+        clock.advance(19)
+        server.guard.check()
+        assert server.guard.connections == 1
+        clock.advance(1)
+        server.guard.check()
+        await eventually_async(lambda: server.guard.connections == 0)
+        assert server.guard.cut == {"not_reading": 1}
+        assert server.guard.unread_bytes == 0
+
+
+async def test_unread_answers_of_all_connections_are_limited() -> None:
+    """30 clients that did not read a page of 8 MiB would hold 240 MB."""
+    ask = b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n"
+    async with serving(Pages(), ManualClock(), unread_bytes_max=12 << 20) as server, Peers(server.address) as clients:
+        for n in range(30):
+            reader, _ = await clients.connect(ask)
+            reader._transport.pause_reading()  # type: ignore[attr-defined]
+            await eventually_async(lambda n=n: server.guard.cut.total() + server.guard.connections == n + 1)
+            await eventually_async(lambda: all(c.stalled_since is not None for c in server.guard._by_protocol.values()))
+            assert server.guard.unread_bytes <= 12 << 20
+        assert set(server.guard.cut) == {"unread"}
+        assert await status(clients) == b"200"
+
+
+async def test_metrics_are_built_once_for_requests_at_the_same_time() -> None:
+    pages = Pages()
+    ask = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"
+    async with serving(pages, ManualClock()) as server, Peers(server.address) as clients:
+        assert await asyncio.gather(*(status(clients, ask) for _ in range(10))) == [b"200"] * 10
+        assert pages.metrics_built == 1
