@@ -76,6 +76,9 @@ bench: setup ## measure on this machine, print a table
 bench-delay: setup ## measure the delay node: lateness, ten million pending
 	$(BIN)/python -m benchmarks.delay $(ARGS)
 
+attack: setup ## attack a whole system for two minutes (its limits: docs/security.md)
+	QMQ_ATTACK=full $(BIN)/python -m pytest -s tests/attack $(ARGS)
+
 faults: setup ## the whole fault suite
 	QMQ_FAULTS=full $(BIN)/python -m pytest tests/fault tests/integration/delay tests/integration/control tests/integration/live \
 	  tests/conformance $(ARGS)

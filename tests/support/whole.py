@@ -13,3 +13,6 @@ in_whole_spark_runs = pytest.mark.skipif(
 in_whole_story_runs = pytest.mark.skipif(
     os.environ.get("QMQ_STORIES") != "full", reason="minutes of both cores: `make e2e` runs it"
 )
+in_whole_attack_runs = pytest.mark.skipif(
+    os.environ.get("QMQ_ATTACK") != "full", reason="minutes of both cores: `make attack` runs it"
+)

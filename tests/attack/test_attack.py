@@ -1,0 +1,215 @@
+"""A whole system as `make up` runs it, attacked for two minutes: memory stays within limits, nothing fails, others are served.
+
+`make test-all` runs it. docs/security.md lists the limits.
+"""
+
+import asyncio
+import json
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from qmq.client.producer import Producer
+from qmq.errors import QmqError
+from tests.attack.attackers import BODY_BYTES_MAX, KINDS
+from tests.support.processes import PROJECT
+from tests.support.up import Up
+from tests.support.whole import in_whole_attack_runs
+
+MIB = 1 << 20
+STORED_MESSAGES = 4_000
+MESSAGE_BYTES = 20_000
+"""80 MB for slow readers to ask for."""
+SUBJECTS = 3_000
+"""More than the pages of a broker show."""
+ON_SECONDS = 24
+"""Of each of the five attacks: two minutes."""
+OFF_SECONDS = 6
+"""Before and after each."""
+RATE_MIN = 0.8
+"""Of what a producer sends without an attack."""
+GROWTH_MAX = {"broker_node": 200, "delay_node": 150, "metaserver": 100, "console.asgi": 150, "": 64}
+"""MiB that a process may grow by, by what its command line contains."""
+SEED = 20261122
+
+
+@dataclass
+class Watched:
+    """A process of the system."""
+
+    pid: int
+    command: str
+    before: int = 0
+
+    def field(self, name: str) -> int:
+        """Bytes of a line in /proc/PID/status."""
+        text = Path(f"/proc/{self.pid}/status").read_text()
+        return int(next(line.split()[1] for line in text.splitlines() if line.startswith(f"{name}:"))) << 10
+
+    @property
+    def growth_max(self) -> int:
+        return next(limit for part, limit in GROWTH_MAX.items() if part in self.command) * MIB
+
+
+def children(pid: int) -> list[Watched]:
+    """The processes that `up` started, without those that they started."""
+    pids = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [
+        Watched(int(each), Path(f"/proc/{each}/cmdline").read_bytes().replace(b"\0", b" ").decode()) for each in pids
+    ]
+
+
+@dataclass
+class Bystander:
+    """A producer that sends one message after the other, and an operator who looks at a page twice a second."""
+
+    system: Up
+    token: str
+    sent: list[float] = field(default_factory=list)
+    """When each send ended."""
+    failures: list[str] = field(default_factory=list)
+    answers: list[tuple[float, float]] = field(default_factory=list)
+    """When each page was asked for, and how long it took."""
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> "Bystander":
+        self._threads = [
+            threading.Thread(target=lambda: asyncio.run(self._send())),
+            threading.Thread(target=self._look),
+        ]
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopped.set()
+        for thread in self._threads:
+            thread.join()
+
+    async def _send(self) -> None:
+        async with Producer(self.system.meta, app="bystander") as producer:
+            while not self.stopped.is_set():
+                try:
+                    await producer.send("orders", b"x" * 200)
+                except QmqError as error:
+                    self.failures.append(repr(error))
+                self.sent.append(time.monotonic())
+
+    def _look(self) -> None:
+        while not self.stopped.wait(0.5):
+            began = time.monotonic()
+            try:
+                self.system.get("/subjects/?page_size=20", self.token)
+            except OSError as error:
+                self.failures.append(repr(error))
+            self.answers.append((began, time.monotonic() - began))
+
+    def rate(self, begin: float, end: float) -> float:
+        """The median of sends of whole seconds."""
+        seconds = [0] * max(1, int(end - begin))
+        for at in self.sent:
+            if begin <= at < begin + len(seconds):
+                seconds[int(at - begin)] += 1
+        return statistics.median(seconds)
+
+    def slowest_answer(self, begin: float, end: float) -> float:
+        return max((took for at, took in self.answers if begin <= at < end), default=0.0)
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Iterator[Up]:
+    up = Up(tmp_path, QMQ_ANALYTICS_EVERY_SECONDS="0")
+    up.start()
+    try:
+        yield up
+    finally:
+        up.stop()
+
+
+async def _fill(up: Up) -> None:
+    async with Producer(up.meta, app="filler") as producer:
+        for begin in range(0, SUBJECTS, 500):
+            await asyncio.gather(*(producer.send(f"many.{n}", b"x") for n in range(begin, begin + 500)))
+        body = bytes(MESSAGE_BYTES)
+        for _ in range(0, STORED_MESSAGES, 100):
+            await asyncio.gather(*(producer.send("slow", body) for _ in range(100)))
+
+
+def _attack(up: Up, kind: str) -> dict[str, int]:
+    plan = {
+        "frames": [("127.0.0.1", up.base + port) for port in (2, 3, 5, 7)],
+        "pages": [("127.0.0.1", up.base + port) for port in (1, 4, 6, 8)],
+        "console": ("127.0.0.1", up.base),
+        "subject": "slow",
+        "seed": SEED,
+    }
+    command = [sys.executable, "-m", "tests.attack.attackers", kind, json.dumps(plan)]
+    attacker = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            attacker.wait(ON_SECONDS)
+        attacker.send_signal(signal.SIGTERM)
+        output, _ = attacker.communicate(timeout=30)
+    finally:
+        attacker.kill()
+        attacker.wait()
+    done = json.loads(output.splitlines()[-1])
+    assert isinstance(done, dict)
+    return done
+
+
+@in_whole_attack_runs
+@pytest.mark.timeout(600)
+def test_a_system_under_attack_keeps_its_limits_and_serves_others(system: Up) -> None:
+    assert system.process is not None
+    token = system.token("read")
+    asyncio.run(_fill(system))
+    processes = children(system.process.pid)
+    for process in processes:
+        process.before = process.field("VmRSS")
+    rates: dict[str, float] = {}
+    slowest: dict[str, float] = {}
+    did: dict[str, dict[str, int]] = {}
+    with Bystander(system, token) as bystander:
+        for kind in KINDS:
+            times = [time.monotonic()]
+            bystander.stopped.wait(OFF_SECONDS)
+            times.append(time.monotonic())
+            did[kind] = _attack(system, kind)
+            times.append(time.monotonic())
+            bystander.stopped.wait(OFF_SECONDS)
+            times.append(time.monotonic())
+            without = (bystander.rate(times[0], times[1]) + bystander.rate(times[2] + 1, times[3])) / 2
+            rates[kind] = bystander.rate(times[1], times[2]) / without
+            slowest[kind] = bystander.slowest_answer(times[1], times[2])
+            print(
+                f"{kind}: sends {without:.0f} to {rates[kind] * without:.0f}/s ({rates[kind]:.0%}), "
+                f"the console's slowest answer {slowest[kind]:.2f} s, {did[kind]}"
+            )
+    growth = {process.command: (process.field("VmHWM") - process.before, process.growth_max) for process in processes}
+    for command, (grown, most) in growth.items():
+        print(f"{grown >> 20:5} MiB of {most >> 20}: {command[-100:]}")
+
+    assert not bystander.failures
+    assert {kind: rate for kind, rate in rates.items() if rate < RATE_MIN} == {}
+    assert {kind: seconds for kind, seconds in slowest.items() if seconds > 1} == {}
+    assert {command: grown for command, grown in growth.items() if grown[0] > grown[1]} == {}
+    assert {process.pid for process in children(system.process.pid)} == {process.pid for process in processes}
+    failures = re.findall(r"^.*(?:Traceback| ERROR | CRITICAL |MemoryError).*$", system.text(), re.MULTILINE)
+    assert failures == []
+    # The attacks have reached what they attack.
+    assert did["slow_readers"]["asked"] > 0
+    assert did["bodies"].get("bodies_taken_whole", 0) == 0, f"the console read {BODY_BYTES_MAX >> 20} MiB of a body"
+    assert did["scrapes"]["pages"] > 0
+    assert did["fuzz"]["frames"] > 1000
+    assert did["fuzz"]["requests"] > 1000
+    assert did["fuzz"].get("answers_500", 0) == 0
