@@ -184,6 +184,7 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_AGE = 12 * 3600  # as console.accounts.sessions.LIFE_MAX, which decides
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_ENGINE = "django.contrib.sessions.backends.db"
+SESSION_SERIALIZER = "django.contrib.sessions.serializers.JSONSerializer"
 CSRF_COOKIE_NAME = f"{_COOKIE_PREFIX}qmq_csrf"
 CSRF_COOKIE_SECURE = IS_HTTPS
 CSRF_COOKIE_SAMESITE = "Lax"
@@ -296,8 +297,10 @@ ANALYTICS_MASTER = os.environ.get("QMQ_ANALYTICS_MASTER", "local[2]")
 
 CACHES = {
     "default": {
-        "BACKEND": "django.core.cache.backends.redis.RedisCache",
-        "LOCATION": REDIS_URL,
+        "BACKEND": "console.cache.JsonRedisCache",
+        "LOCATION": [
+            REDIS_URL
+        ],  # a list: Django splits a string at commas and semicolons, which a password may contain
         "KEY_PREFIX": "qmq",
         "OPTIONS": {"socket_connect_timeout": 1, "socket_timeout": 1},
     }
@@ -309,6 +312,10 @@ CHANNEL_LAYERS = {
     }
 }
 CELERY_BROKER_URL = REDIS_URL
+CELERY_ACCEPT_CONTENT = CELERY_RESULT_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_SERIALIZER = CELERY_RESULT_SERIALIZER = CELERY_EVENT_SERIALIZER = "json"
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+"""Workers take tasks from Redis, but no commands: a client of Redis can neither stop them nor resize their pools."""
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
