@@ -5,6 +5,9 @@ import os
 from celery import Celery
 from celery.signals import worker_shutting_down
 
+from qmq.private_files import restrict_umask
+
+restrict_umask()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 app = Celery("console")
 app.config_from_object("django.conf:settings", namespace="CELERY")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from metaserver.database import database_settings
+from qmq.private_files import keep_secret
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 _HOME = BASE_DIR if (BASE_DIR / "manage.py").is_file() else Path.cwd()
@@ -14,23 +15,9 @@ DATA_DIR = Path(os.environ.get("QMQ_DATA_DIR", _HOME / "var"))
 
 
 def _secret_key() -> str:
-    """The key from the environment, else one made once and kept in the data folder for its owner alone."""
+    """Return the key from the environment, else the one in the data folder, which the first start creates."""
     given = os.environ.get("QMQ_SECRET_KEY")
-    if given:
-        return given
-    path = DATA_DIR / "secret_key"
-    try:
-        return path.read_text().strip()
-    except FileNotFoundError:
-        key = secrets.token_urlsafe(50)
-        DATA_DIR.mkdir(parents=True, exist_ok=True)
-        try:
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            return path.read_text().strip()
-        with os.fdopen(fd, "w") as file:
-            file.write(key)
-        return key
+    return given or keep_secret(str(DATA_DIR / "secret_key"), lambda: secrets.token_urlsafe(50))
 
 
 def _flag(name: str, default: bool = False) -> bool:

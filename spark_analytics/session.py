@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from qmq.private_files import UMASK
 from spark_analytics.class_archive import ClassArchive
 from spark_analytics.java import java_home
 from spark_analytics.source.datasource import QmqDataSource
@@ -54,6 +55,8 @@ def spark_session(
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
+        # Hadoop sets modes itself and does not look at the umask of the process.
+        "spark.hadoop.fs.permissions.umask-mode": f"{UMASK:03o}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Until a Python worker has to have called back; the default, 15 s, is short for a busy machine.

@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from console.accounts.services import FIRST_ADMIN, ensure_first_admin
 from console.launcher import main
 from console.management.places import add_places
+from qmq.private_files import make_private_dir
 
 
 def show_first_admin() -> None:
@@ -40,7 +41,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Migrate and run."""
         data_dir = os.path.abspath(settings.DATA_DIR)
-        os.makedirs(os.path.join(data_dir, "meta"), exist_ok=True)
+        # The launcher's own folder first: with it, everything below is restricted.
+        for folder in (data_dir, os.path.join(data_dir, "meta")):
+            make_private_dir(folder)
         call_command("migrate", interactive=False, verbosity=0)
         show_first_admin()
         sys.exit(main(data_dir, options["port_base"]))
