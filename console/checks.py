@@ -104,7 +104,7 @@ def collation(app_configs: Any, databases: Sequence[str] | None = None, **_: Any
 def redis_access(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
     """E009: a Redis outside this machine that accepts commands without a password or a client certificate."""
     try:
-        place = parse_url(settings.REDIS_URL)
+        place = parse_url(settings.REDIS_URL)  # type: ignore[no-untyped-call]
     except ValueError:
         hint = "redis://:PASSWORD@HOST:PORT/0 or rediss://:PASSWORD@HOST:PORT/0 is needed."
         return [checks.Error("QMQ_REDIS_URL is no URL of a Redis", hint=hint, id="console.E009")]

@@ -7,6 +7,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
+from django.contrib.sessions.base_session import AbstractBaseSession
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
@@ -52,11 +53,11 @@ class SessionStore(DatabaseStore):
         """As `exists`."""
         return await super().aexists(digest(session_key))
 
-    def create_model_instance(self, data: dict[str, Any]) -> Session:
+    def create_model_instance(self, data: dict[str, Any]) -> AbstractBaseSession:
         """Return the row to write."""
         return _hashed(super().create_model_instance(data))
 
-    async def acreate_model_instance(self, data: dict[str, Any]) -> Session:
+    async def acreate_model_instance(self, data: dict[str, Any]) -> AbstractBaseSession:
         """As `create_model_instance`."""
         return _hashed(await super().acreate_model_instance(data))
 
@@ -71,6 +72,6 @@ class SessionStore(DatabaseStore):
             await super().adelete(digest(key))
 
 
-def _hashed(row: Session) -> Session:
+def _hashed(row: AbstractBaseSession) -> AbstractBaseSession:
     row.session_key = digest(row.session_key)
     return row
