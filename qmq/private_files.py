@@ -73,7 +73,7 @@ def _raise(error: OSError) -> None:
 
 
 def keep_secret(path: str, make: Callable[[], str]) -> str:
-    """Return the secret in a file; create the file with the result of `make` if it does not exist.
+    """Return the secret in a file; create the file with the result of `make` if it does not exist. Its folder is made private.
 
     Processes that start at once all return the same secret: each writes a file of its own, and the first one to link it to `path`
     wins.
@@ -82,12 +82,12 @@ def keep_secret(path: str, make: Callable[[], str]) -> str:
         SettingError: the file is empty, or its folder belongs to another user.
         OSError: it can't be written or read.
     """
+    folder = os.path.dirname(path) or "."
+    make_private_dir(folder)
     try:
         return _read(path)
     except FileNotFoundError:
         pass
-    folder = os.path.dirname(path) or "."
-    make_private_dir(folder)
     temporary = _write_aside(path, make())
     try:
         with contextlib.suppress(FileExistsError):

@@ -55,8 +55,6 @@ def spark_session(
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
-        # Hadoop sets modes itself and does not look at the umask of the process.
-        "spark.hadoop.fs.permissions.umask-mode": f"{UMASK:03o}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Until a Python worker has to have called back; the default, 15 s, is short for a busy machine.
@@ -65,7 +63,12 @@ def spark_session(
         "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC {class_archive.java_options() if class_archive else ''}".strip(),
     }
     if is_local:
-        ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        ours |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            # Hadoop sets modes itself, whatever the umask of the process is. On a cluster, executors may be other users.
+            "spark.hadoop.fs.permissions.umask-mode": f"{UMASK:03o}",
+        }
     if scratch is not None:
         ours |= {
             "spark.local.dir": str(scratch / "spark"),

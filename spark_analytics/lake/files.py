@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from qmq.errors import QmqError
-from qmq.private_files import make_private_dir
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,7 +88,7 @@ class LocalFiles:
     def lock(self) -> None:
         """Be the only writer: an flock, which ends with the process however that ends."""
         try:
-            make_private_dir(str(self._folder))
+            self._folder.mkdir(parents=True, exist_ok=True)
             fd = os.open(self._folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise LakeError(f"the lake {self._folder} can't be written: {error.strerror}") from error

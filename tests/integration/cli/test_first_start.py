@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.processes import PROJECT
 
 PROCESSES = 8
@@ -77,3 +79,30 @@ def test_an_empty_key_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
     (line,) = done.stderr.strip().splitlines()
     assert done.returncode != 0
     assert "secret_key is empty; delete it" in line
+
+
+NODE = ("--group", "g1", "--node-id", "g1-a", "--port", "0", "--admin-port", "0")
+DAEMONS = {
+    "broker_node": ("-m", "broker_node", *NODE, "--data-dir"),
+    "delay_node": ("-m", "delay_node", *NODE, "--data-dir"),
+    "metaserver": ("-m", "metaserver", "--http-port", "0", "--tcp-port", "0", "--data-dir"),
+    "up": ("manage.py", "up", "--data-dir"),
+    "another command": ("manage.py", "showmigrations", "--data-dir"),
+}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+@pytest.mark.parametrize("name", DAEMONS)
+def test_a_folder_of_another_user_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir(mode=0o755)
+    os.chown(folder, 65534, 65534)
+    done = subprocess.run(
+        [sys.executable, *DAEMONS[name], str(folder)],
+        cwd=PROJECT, env=environment(tmp_path), timeout=60, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode not in (0, -9)
+    (line,) = [line for line in done.stderr.strip().splitlines() if "belongs to user" in line]
+    assert f"folder {folder} belongs to user 65534, this process runs as user 0; run it as that user" in line
+    assert "Traceback" not in done.stderr
+    assert list(folder.iterdir()) == []

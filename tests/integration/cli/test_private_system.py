@@ -1,6 +1,7 @@
 """A whole system as `make up` starts it, over the folder of an earlier version: what other users of the machine can reach."""
 
 import os
+import signal
 import socket
 import sqlite3
 import stat
@@ -98,7 +99,26 @@ def test_redis_serves_all_parts_of_the_system_and_nobody_else(up: Up, token: str
         assert owner.exists("qmq:live:snapshot")
 
 
+def test_a_redis_that_ends_is_started_again_with_its_password(up: Up, token: str) -> None:
+    with redis.Redis.from_url(redis_url(up.base + 9, password(up))) as owner:
+        pid = owner.info("server")["process_id"]
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: "redis ended with code -9, starting it again" in up.text(), 20, "Redis is started again")
+        eventually(lambda: answers(owner), 20, "Redis answers")
+        assert owner.info("server")["process_id"] != pid
+        assert owner.config_get("requirepass")["requirepass"] == password(up)
+        eventually(lambda: owner.exists("qmq:live:snapshot"), LOOPS_SECONDS, "live numbers are there again")
+
+
+def answers(client: Any) -> bool:
+    try:
+        return bool(client.ping())
+    except redis.ConnectionError:
+        return False
+
+
 def test_secrets_are_in_no_output_and_on_no_command_line(up: Up, token: str) -> None:
+    # After the test above: what clients log about a Redis that is away is part of the output.
     first = (up.data_dir / "initial_passwords").read_text().split()[1]
     key = (up.data_dir / "secret_key").read_text().strip()
     secrets = {"password of Redis": password(up), "first password": first, "secret key": key}

@@ -129,6 +129,13 @@ def test_a_secret_is_created_once_and_private(tmp_path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == ["secret"]
 
 
+def test_the_folder_of_an_existing_secret_is_restricted(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir(mode=0o755)
+    (tmp_path / "data/secret").write_text("old")
+    assert keep_secret(str(tmp_path / "data/secret"), lambda: "new") == "old"
+    assert (mode(tmp_path / "data"), mode(tmp_path / "data/secret")) == (0o700, 0o600)
+
+
 def test_an_empty_secret_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret").touch()
     with pytest.raises(SettingError, match=r"secret is empty; delete it"):
