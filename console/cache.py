@@ -12,6 +12,15 @@ from django.core.cache.backends.redis import RedisCache
 
 logger = logging.getLogger("qmq.cache")
 
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse).decode
+
 
 class UnreadableValue(ValueError):
     """A stored value is not JSON: an earlier version wrote it, or another program."""
@@ -29,7 +38,7 @@ class JsonSerializer:
         """
         if type(value) is int:
             return value
-        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+        return _encode(value).encode()
 
     def loads(self, data: bytes) -> Any:
         """Decode a value.
@@ -38,13 +47,9 @@ class JsonSerializer:
             UnreadableValue: it is not JSON.
         """
         try:
-            return json.loads(data, parse_constant=_refuse)
+            return _decode(data.decode())
         except (ValueError, RecursionError) as error:
             raise UnreadableValue(str(error)) from error
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
 
 
 class JsonRedisCache(RedisCache):
