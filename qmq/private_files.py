@@ -10,6 +10,9 @@ from qmq.errors import SettingError
 
 UMASK = 0o077
 FOLDER_MODE = 0o700
+_TRACES = ("node.json", "secret_key", "up.lock", "routes.json", "meta.sqlite3", "meta/meta.sqlite3")
+"""Any of these makes a folder a data folder of ours, also of an earlier version."""
+_NOT_COUNTED = {"lost+found"}
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -22,10 +25,11 @@ def make_private_dir(path: str) -> None:
     """Create a folder with mode 0700, or restrict an existing one of this user to it.
 
     Where group or others had access, everything below is restricted as well, without following symbolic links. Where they had none,
-    nothing below can be reached and nothing is read.
+    nothing below can be reached and nothing is read. A folder that others have access to and that contains no file of ours is not
+    changed: it may be a home folder, or /tmp.
 
     Raises:
-        SettingError: the folder belongs to another user, or its mode or that of something below can't be changed.
+        SettingError: the folder belongs to another user or serves something else, or a mode in it can't be changed.
         OSError: it can't be created or read.
     """
     os.makedirs(path, mode=FOLDER_MODE, exist_ok=True)
@@ -40,6 +44,13 @@ def make_private_dir(path: str) -> None:
         mode = stat.S_IMODE(os.fstat(fd).st_mode)
         if not mode & _OTHERS:
             return
+        if set(os.listdir(fd)) - _NOT_COUNTED and not any(
+            os.path.lexists(os.path.join(path, name)) for name in _TRACES
+        ):
+            raise SettingError(
+                f"folder {path} is open to other users and contains files that PyQMQ did not write; use a new or empty folder,"
+                " or remove the access of group and others"
+            )
         # The folder first: from then on no other user can replace what is restricted below.
         os.fchmod(fd, mode & ~_OTHERS)
         if os.fstat(fd).st_mode & _OTHERS:

@@ -58,6 +58,40 @@ def test_an_existing_folder_and_everything_in_it_is_restricted(tmp_path: Path) -
     make_private_dir(str(data))
 
 
+@pytest.mark.parametrize("bits", [0o755, 0o1777, 0o750])
+def test_a_folder_that_serves_something_else_is_refused_and_unchanged(tmp_path: Path, bits: int) -> None:
+    shared = tmp_path / "home"
+    (shared / "photos").mkdir(parents=True)
+    shared.chmod(bits)
+    with pytest.raises(
+        SettingError, match=rf"folder {shared} is open to other users and contains files that PyQMQ did not"
+    ):
+        make_private_dir(str(shared))
+    assert (mode(shared), mode(shared / "photos")) == (bits, 0o755)
+    shared.chmod(0o700)
+    make_private_dir(str(shared))
+    assert mode(shared / "photos") == 0o755
+
+
+@pytest.mark.parametrize("names", [[], ["lost+found"]])
+def test_an_empty_folder_may_be_used(tmp_path: Path, names: list[str]) -> None:
+    (tmp_path / "mount").mkdir()
+    for name in names:
+        (tmp_path / "mount" / name).mkdir(mode=0o700)
+    make_private_dir(str(tmp_path / "mount"))
+    assert mode(tmp_path / "mount") == 0o700
+
+
+@pytest.mark.parametrize("name", ["node.json", "secret_key", "up.lock", "routes.json", "meta.sqlite3"])
+def test_a_data_folder_of_an_earlier_version_is_recognized(tmp_path: Path, name: str) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for file in (name, "other"):
+        (data / file).touch()
+    make_private_dir(str(data))
+    assert (mode(data), mode(data / "other")) == (0o700, 0o600)
+
+
 def test_a_private_folder_is_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A node may have a hundred thousand files, and starts often.
     make_private_dir(str(tmp_path / "data"))
@@ -85,6 +119,7 @@ def test_a_folder_of_another_user_is_refused_and_unchanged(tmp_path: Path, monke
 
 def test_a_file_that_cannot_be_restricted_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data/inner").mkdir(parents=True)
+    (tmp_path / "data/node.json").touch()
     (tmp_path / "data/inner/foreign").touch()
     chmod = os.chmod
 
@@ -107,6 +142,7 @@ def test_a_file_system_without_modes_is_refused(tmp_path: Path, monkeypatch: pyt
 
 def test_files_that_disappear_meanwhile_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data/inner").mkdir(parents=True)
+    (tmp_path / "data/node.json").touch()
     for name in ("a", "b"):
         (tmp_path / "data/inner" / name).touch()
     status = os.stat
@@ -132,6 +168,7 @@ def test_a_secret_is_created_once_and_private(tmp_path: Path) -> None:
 def test_the_folder_of_an_existing_secret_is_restricted(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(mode=0o755)
     (tmp_path / "data/secret").write_text("old")
+    (tmp_path / "data/secret_key").write_text("x")
     assert keep_secret(str(tmp_path / "data/secret"), lambda: "new") == "old"
     assert (mode(tmp_path / "data"), mode(tmp_path / "data/secret")) == (0o700, 0o600)
 
