@@ -4,6 +4,9 @@ import os
 
 from django.core.asgi import get_asgi_application
 
+from qmq.private_files import restrict_umask
+
+restrict_umask()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 # Django first: what follows imports models.
 _http = get_asgi_application()

@@ -3,7 +3,9 @@
 import os
 
 from celery import Celery
-from celery.signals import worker_shutting_down
+from celery.signals import beat_init, celeryd_init, worker_shutting_down
+
+from qmq.private_files import restrict_umask
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 app = Celery("console")
@@ -16,6 +18,12 @@ def _schedule(sender: Celery, **_: object) -> None:
     from console.tasks import loops
 
     sender.conf.beat_schedule = loops.schedule()
+
+
+@celeryd_init.connect
+@beat_init.connect
+def _restrict_files(**_: object) -> None:
+    restrict_umask()
 
 
 @worker_shutting_down.connect

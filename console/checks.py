@@ -5,11 +5,13 @@ at with --database.
 """
 
 from collections.abc import Sequence
+from ipaddress import ip_address
 from typing import Any
 
 from django.conf import settings
 from django.core import checks
 from django.db import Error, connections
+from redis.connection import parse_url
 
 ANALYTICS_EVERY_SECONDS_MIN = 60
 ANALYTICS_LAKE_DAYS_MIN = 3
@@ -23,6 +25,7 @@ def register() -> None:
     checks.register(cookies, checks.Tags.security, deploy=True)
     checks.register(secret, checks.Tags.security, deploy=True)
     checks.register(hosts, checks.Tags.security, deploy=True)
+    checks.register(redis_access, checks.Tags.security, deploy=True)
     checks.register(collation, checks.Tags.database)
     checks.register(accounts, checks.Tags.security)
     checks.register(analytics)
@@ -96,6 +99,38 @@ def collation(app_configs: Any, databases: Sequence[str] | None = None, **_: Any
                 )
             )
     return found
+
+
+def redis_access(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
+    """E009: a Redis outside this machine that accepts commands without a password or a client certificate."""
+    try:
+        place = parse_url(settings.REDIS_URL)  # type: ignore[no-untyped-call]
+    except ValueError:
+        hint = "redis://:PASSWORD@HOST:PORT/0 or rediss://:PASSWORD@HOST:PORT/0 is needed."
+        return [checks.Error("QMQ_REDIS_URL is no URL of a Redis", hint=hint, id="console.E009")]
+    if (
+        place.get("password")
+        or place.get("ssl_certfile")
+        or "path" in place
+        or _is_loopback(place.get("host", "localhost"))
+    ):
+        return []
+    return [
+        checks.Error(
+            f"QMQ_REDIS_URL names {place['host']} without a password: its clients can lift rate limits and forge live numbers",
+            hint="Set requirepass or an ACL user in Redis, and name it in the URL: rediss://USER:PASSWORD@HOST:PORT/0.",
+            id="console.E009",
+        )
+    ]
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def accounts(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:

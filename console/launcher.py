@@ -17,13 +17,16 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from django.conf import settings
+from redis.exceptions import RedisError
 
-from console.redis_server import redis_executable
+from console.live.bus import connect
+from console.redis_server import redis_command, redis_password, redis_url, write_redis_config
 from qmq.errors import ConnectionLost, SettingError
 from qmq.net.discovery import http_get
+from qmq.private_files import make_private_dir
 
 READY_SECONDS = 60.0
 """How long a process may take to answer before the start counts as failed."""
@@ -86,15 +89,15 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def programs(data_dir: str, ports: Ports) -> list[Program]:
-    """Everything, in the order of starting."""
+def programs(data_dir: str, ports: Ports, password: str) -> list[Program]:
+    """Everything, in the order of starting; `password` is that of the Redis started here."""
     python = sys.executable
     meta = f"http://127.0.0.1:{ports.meta_http}/meta/address"
-    redis_url = os.environ.get("QMQ_REDIS_URL", f"redis://127.0.0.1:{ports.redis}/0")
+    redis = os.environ.get("QMQ_REDIS_URL", redis_url(ports.redis, password))
     shared = {
         "QMQ_DATA_DIR": data_dir,
         "QMQ_META": meta,
-        "QMQ_REDIS_URL": redis_url,
+        "QMQ_REDIS_URL": redis,
         "DJANGO_SETTINGS_MODULE": "console.settings",
         # Celery warns of root at length; a container's only user is one.
         "PYTHONWARNINGS": "ignore:You're running the worker",
@@ -106,13 +109,12 @@ def programs(data_dir: str, ports: Ports) -> list[Program]:
             Program(
                 "redis",
                 (
-                    redis_executable(), "--port", str(ports.redis), "--bind", "127.0.0.1", "--save", "",
-                    "--appendonly", "no", "--dir", data_dir, "--loglevel", "warning",
-                    "--maxmemory", REDIS_MEMORY, "--maxmemory-policy", "volatile-lru",
+                    *redis_command(data_dir, ports.redis),
+                    *("--loglevel", "warning", "--maxmemory", REDIS_MEMORY, "--maxmemory-policy", "volatile-lru"),
                 ),
-                redis_url,
+                redis,
             )
-        )  # fmt: skip
+        )
     found.append(
         Program(
             "meta",
@@ -234,7 +236,8 @@ class Child:
                 return
             await asyncio.sleep(PROBE_SECONDS)
         raise GaveUp(
-            f"{self.program.name} did not answer {self.program.ready_url} in {READY_SECONDS:g} s {self._said()}"
+            f"{self.program.name} did not answer {_without_password(self.program.ready_url)} in {READY_SECONDS:g} s"
+            f" {self._said()}"
         )
 
     def _said(self) -> str:
@@ -298,7 +301,12 @@ class Launcher:
     def __init__(self, data_dir: str, ports: Ports) -> None:
         self._data_dir = os.path.abspath(data_dir)
         self._ports = ports
-        self._children = [Child(program, self._say) for program in programs(self._data_dir, ports)]
+        make_private_dir(self._data_dir)
+        self._redis_password = "" if "QMQ_REDIS_URL" in os.environ else redis_password(self._data_dir)
+        """Of the Redis that is started here; "" when another one is used."""
+        self._children = [
+            Child(program, self._say) for program in programs(self._data_dir, ports, self._redis_password)
+        ]
         self._width = max(len(child.program.name) for child in self._children)
         self._is_tty = sys.stdout.isatty()
         self._lock_fd = -1
@@ -315,14 +323,15 @@ class Launcher:
         Raises:
             SettingError: another system uses the folder, or a port is taken.
         """
-        os.makedirs(self._data_dir, exist_ok=True)
-        self._lock_fd = os.open(f"{self._data_dir}/up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        self._lock_fd = os.open(f"{self._data_dir}/up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise SettingError(
                 f"another system runs in {self._data_dir}; stop it, or give this one --data-dir"
             ) from error
+        if self._redis_password:
+            write_redis_config(self._data_dir, self._redis_password)
         for what, port in self._ports.named().items():
             with socket.socket() as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -399,8 +408,8 @@ class Launcher:
 
 def main(data_dir: str, port_base: int | None) -> int:
     """Run a system until Ctrl-C; the exit code."""
-    launcher = Launcher(data_dir, Ports.choose(port_base))
     try:
+        launcher = Launcher(data_dir, Ports.choose(port_base))
         launcher.check()
     except SettingError as error:
         print(f"up: {error}", file=sys.stderr)
@@ -414,17 +423,17 @@ async def _answers(url: str) -> bool:
         return True
     try:
         if url.startswith("redis://"):
-            place = urlsplit(url)
-            async with asyncio.timeout(1.0):
-                reader, writer = await asyncio.open_connection(place.hostname, place.port)
-                writer.write(b"PING\r\n")
-                answer = await reader.readline()
-                writer.close()
-            return answer.startswith(b"+PONG")
+            async with connect(url) as client:
+                return bool(await client.ping())
         status, _ = await http_get(url, timeout_s=1.0)
-    except (ConnectionLost, OSError, TimeoutError):
+    except (ConnectionLost, RedisError, OSError, TimeoutError):
         return False
     return status == 200
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 async def _set(event: asyncio.Event) -> None:

@@ -6,12 +6,16 @@ Nodes are started before Django is imported, because they run without it.
 import os
 import sys
 
+from qmq.errors import SettingError
+from qmq.private_files import restrict_umask
+
 NODES = {"broker_node", "delay_node"}
 DATA_DIR = "--data-dir"
 
 
 def main() -> None:
-    """Run a command. Every command takes `--data-dir`; a database that is not there is one line on stderr, not a traceback."""
+    """Run a command. Every command takes `--data-dir`; a wrong setting or a missing database is one line on stderr."""
+    restrict_umask()
     if len(sys.argv) > 1 and sys.argv[1] in NODES:
         os.execv(sys.executable, [sys.executable, "-m", sys.argv[1], *sys.argv[2:]])
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
@@ -21,6 +25,8 @@ def main() -> None:
 
     try:
         execute_from_command_line(arguments)
+    except SettingError as error:
+        sys.exit(f"{os.path.basename(arguments[0])} {' '.join(arguments[1:2])}: {error}")
     except (InterfaceError, OperationalError, ProgrammingError) as error:
         if "--traceback" in arguments:
             raise

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from metaserver.database import database_settings
+from qmq.private_files import keep_secret
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 _HOME = BASE_DIR if (BASE_DIR / "manage.py").is_file() else Path.cwd()
@@ -14,23 +15,9 @@ DATA_DIR = Path(os.environ.get("QMQ_DATA_DIR", _HOME / "var"))
 
 
 def _secret_key() -> str:
-    """The key from the environment, else one made once and kept in the data folder for its owner alone."""
+    """Return the key from the environment, else the one in the data folder, which the first start creates."""
     given = os.environ.get("QMQ_SECRET_KEY")
-    if given:
-        return given
-    path = DATA_DIR / "secret_key"
-    try:
-        return path.read_text().strip()
-    except FileNotFoundError:
-        key = secrets.token_urlsafe(50)
-        DATA_DIR.mkdir(parents=True, exist_ok=True)
-        try:
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            return path.read_text().strip()
-        with os.fdopen(fd, "w") as file:
-            file.write(key)
-        return key
+    return given or keep_secret(str(DATA_DIR / "secret_key"), lambda: secrets.token_urlsafe(50))
 
 
 def _flag(name: str, default: bool = False) -> bool:
@@ -183,7 +170,8 @@ SESSION_COOKIE_SECURE = IS_HTTPS
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_AGE = 12 * 3600  # as console.accounts.sessions.LIFE_MAX, which decides
 SESSION_COOKIE_SAMESITE = "Lax"
-SESSION_ENGINE = "django.contrib.sessions.backends.db"
+SESSION_ENGINE = "console.accounts.session_store"
+SESSION_SERIALIZER = "django.contrib.sessions.serializers.JSONSerializer"
 CSRF_COOKIE_NAME = f"{_COOKIE_PREFIX}qmq_csrf"
 CSRF_COOKIE_SECURE = IS_HTTPS
 CSRF_COOKIE_SAMESITE = "Lax"
@@ -296,8 +284,10 @@ ANALYTICS_MASTER = os.environ.get("QMQ_ANALYTICS_MASTER", "local[2]")
 
 CACHES = {
     "default": {
-        "BACKEND": "django.core.cache.backends.redis.RedisCache",
-        "LOCATION": REDIS_URL,
+        "BACKEND": "console.cache.JsonRedisCache",
+        "LOCATION": [
+            REDIS_URL
+        ],  # a list: Django splits a string at commas and semicolons, which a password may contain
         "KEY_PREFIX": "qmq",
         "OPTIONS": {"socket_connect_timeout": 1, "socket_timeout": 1},
     }
@@ -309,6 +299,10 @@ CHANNEL_LAYERS = {
     }
 }
 CELERY_BROKER_URL = REDIS_URL
+CELERY_ACCEPT_CONTENT = CELERY_RESULT_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_SERIALIZER = CELERY_RESULT_SERIALIZER = CELERY_EVENT_SERIALIZER = "json"
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+"""Workers take tasks from Redis, but no commands: a client of Redis can neither stop them nor resize their pools."""
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1

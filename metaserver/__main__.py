@@ -10,6 +10,7 @@ from metaserver.options import MetaOptions
 from qmq.daemon.options import exit_wrong, parse_options
 from qmq.daemon.runner import FAILED, run_daemon, set_up_logging
 from qmq.errors import SettingError
+from qmq.private_files import make_private_dir, restrict_umask
 
 PROG = "metaserver"
 
@@ -71,8 +72,9 @@ def main(argv: list[str] | None = None) -> int:
     """Migrate when the database answers, then serve."""
     options = read_options(sys.argv[1:] if argv is None else argv)
     set_up_logging(options.log_level, options.log_format)
-    os.makedirs(options.data_dir, exist_ok=True)
+    restrict_umask()
     try:
+        make_private_dir(options.data_dir)
         set_up_django(options)
     except SettingError as error:
         exit_wrong(PROG, error)

@@ -23,6 +23,7 @@ from qmq.daemon.job_metrics import job_metrics
 from qmq.daemon.read_gate import ReadGate
 from qmq.log.disk import Disk, SystemDisk
 from qmq.net.server import FrameServer, ServerLimits
+from qmq.private_files import make_private_dir
 from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.meta")
@@ -69,7 +70,7 @@ class Metaserver:
 
     async def start(self) -> None:
         """Load what is known and listen. Raises OSError when an address is taken."""
-        os.makedirs(self.options.data_dir, exist_ok=True)
+        make_private_dir(self.options.data_dir)
         self.keeper = Keeper(self._repository, lambda route: self.handlers.route_stored(route), self.clock)
         self.handlers = MetaHandlers(self.directory, self.keeper, self.clock, self.read_gate)
         metadata = await self.keeper.load()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from qmq.private_files import UMASK
 from spark_analytics.class_archive import ClassArchive
 from spark_analytics.java import java_home
 from spark_analytics.source.datasource import QmqDataSource
@@ -62,7 +63,12 @@ def spark_session(
         "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC {class_archive.java_options() if class_archive else ''}".strip(),
     }
     if is_local:
-        ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        ours |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            # Hadoop sets modes itself, whatever the umask of the process is. On a cluster, executors may be other users.
+            "spark.hadoop.fs.permissions.umask-mode": f"{UMASK:03o}",
+        }
     if scratch is not None:
         ours |= {
             "spark.local.dir": str(scratch / "spark"),

@@ -61,6 +61,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker("database_in_whole_runs")
 
 
+def pytest_collection_finish() -> None:
+    """Give tests the usual umask: importing console.asgi, as a web server does, restricts it."""
+    os.umask(0o022)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep lock files of consumers out of the user's own folder, also those of processes that tests start."""

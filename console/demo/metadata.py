@@ -1,6 +1,6 @@
 """The shop's metadata in a running console: teams, subjects, groups, users, tokens, alerts. Doing it again changes nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -44,8 +44,10 @@ CHANNEL = {
 PAUSE_REASON = "The ledger is closed for the month's end"
 
 
-def make_metadata(session: Session, shop: Shop, now: datetime) -> Iterator[str]:
+def make_metadata(session: Session, shop: Shop, now: datetime, hand_out: Callable[[str, str], str]) -> Iterator[str]:
     """Make what is missing; yields a line about each step.
+
+    `hand_out(name, password)` is called for each new user and returns what the line may show of the password.
 
     Raises:
         QmqError: the console refuses a step.
@@ -54,7 +56,7 @@ def make_metadata(session: Session, shop: Shop, now: datetime) -> Iterator[str]:
     changes = sum(step["action"] != "keep" for step in plan["steps"])
     yield f"teams, subjects, consumer groups: {changes} of {len(plan['steps'])} made or changed"
     for person in shop.people:
-        yield from _make_user(session, person)
+        yield from _make_user(session, person, hand_out)
     there = {row["name"] for row in session.get("/tokens/?is_live=true")["results"]}
     for token in TOKENS:
         if token["name"] not in there:
@@ -71,11 +73,11 @@ def make_metadata(session: Session, shop: Shop, now: datetime) -> Iterator[str]:
             yield f"consumer group {subject.name}/{group.name} is paused"
 
 
-def _make_user(session: Session, person: dict[str, Any]) -> Iterator[str]:
+def _make_user(session: Session, person: dict[str, Any], hand_out: Callable[[str, str], str]) -> Iterator[str]:
     name = person["username"]
     made = session.change("POST", "/users/", {**person, "email": f"{name}@{MAIL_DOMAIN}"}, unless="user.exists")
     if made is not None:
-        yield f"user {name}, {person['role']}, password {made['password']}"
+        yield f"user {name}, {person['role']}, password {hand_out(name, made['password'])}"
 
 
 def _silence(session: Session, now: datetime) -> None:

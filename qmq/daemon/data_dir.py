@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from qmq.errors import SettingError
 from qmq.log.atomic_file import replace_file
 from qmq.log.disk import Disk
+from qmq.private_files import make_private_dir
 
 FORMAT = 1
 _LOCK = "lock"
@@ -48,11 +49,12 @@ class DataDir:
         """Lock the folder and make sure that it is this node's; `new_incarnation` names a folder without a name.
 
         Raises:
-            SettingError: another process uses it, it belongs to another node, or another version wrote it.
+            SettingError: another process uses it, it belongs to another user or node, or another version wrote it.
             OSError: it can't be made or read.
         """
         disk.make_dir(path)
-        fd = os.open(f"{path}/{_LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        make_private_dir(path)
+        fd = os.open(f"{path}/{_LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

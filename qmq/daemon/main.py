@@ -12,6 +12,7 @@ from qmq.daemon.node_options import NodeOptions
 from qmq.daemon.options import exit_wrong, parse_options
 from qmq.daemon.runner import FAILED, run_daemon, set_up_logging
 from qmq.errors import SettingError
+from qmq.private_files import restrict_umask
 
 O = TypeVar("O", bound=NodeOptions)  # noqa: E741
 
@@ -37,6 +38,7 @@ def run_node(
         )
     except SettingError as error:
         exit_wrong(prog, error)
+    restrict_umask()
     set_up_logging(options.log_level, options.log_format)
     keep_freed_memory()
 

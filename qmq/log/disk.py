@@ -176,11 +176,11 @@ class SystemDisk:
             path = os.path.dirname(path)
         for folder in reversed(missing):
             with contextlib.suppress(FileExistsError):
-                os.mkdir(folder)
+                os.mkdir(folder, 0o700)
             self.sync_dir(os.path.dirname(folder) or ".")
 
     def add_dir(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        os.makedirs(path, mode=0o700, exist_ok=True)
 
     def list_dir(self, path: str) -> list[str]:
         try:
@@ -189,7 +189,7 @@ class SystemDisk:
             return []
 
     def create(self, path: str, size: int) -> File:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             if size:
                 _set_aside(fd, size)

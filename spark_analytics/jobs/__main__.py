@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qmq.errors import QmqError
+from qmq.private_files import restrict_umask
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +36,7 @@ CACHE = "cache"
 
 def main(arguments: list[str] | None = None) -> int:
     """Run; the exit code."""
+    restrict_umask()
     parser = _parser()
     asked = parser.parse_args(arguments)
     if asked.data_dir:

@@ -89,7 +89,7 @@ class LocalFiles:
         """Be the only writer: an flock, which ends with the process however that ends."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            fd = os.open(self._folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            fd = os.open(self._folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise LakeError(f"the lake {self._folder} can't be written: {error.strerror}") from error
         try:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Error, expect
 
+from console.management.passwords import FILE as PASSWORDS
 from tests.support.browser import DESKTOP, PHONE, Look, Visit, chromium, visit
 from tests.support.console_system import ConsoleSystem, console_system
 from tests.support.processes import PROJECT
@@ -156,10 +157,12 @@ def demo(system: ConsoleSystem) -> Iterator[str]:
     def loaded() -> re.Match[str] | None:
         said = path.read_text()
         assert process.poll() is None, f"the demo ended with {process.returncode}:\n{said}"
-        return re.search(r"password (\S+)$.*^[\d,]+ sent, ", said, re.MULTILINE | re.DOTALL)
+        return re.search(r"^[\d,]+ sent, ", said, re.MULTILINE)
 
     try:
-        yield eventually(loaded, LOAD_SECONDS, "the demo is loaded").group(1)
+        eventually(loaded, LOAD_SECONDS, "the demo is loaded")
+        passwords = Path(system.environment["QMQ_DATA_DIR"], PASSWORDS).read_text()
+        yield dict(line.split() for line in passwords.splitlines())["demo"]
     finally:
         process.terminate()
         process.wait()

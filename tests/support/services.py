@@ -237,9 +237,14 @@ class RedisServer(Server):
 
     name = "redis"
 
+    password = "of tests: @/,;\"'%20é"
+    """Every client has to be given it, and each has rules of its own for characters in a URL."""
+
     @property
     def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}/0"
+        from console.redis_server import redis_url
+
+        return redis_url(self.port, self.password)
 
     @property
     def version(self) -> str:
@@ -249,15 +254,17 @@ class RedisServer(Server):
     def _client(self):  # type: ignore[no-untyped-def]
         import redis
 
-        return redis.Redis(
-            port=self.port, socket_timeout=PROBE_SECONDS, socket_connect_timeout=PROBE_SECONDS, retry=None
+        return redis.Redis.from_url(
+            self.url, socket_timeout=PROBE_SECONDS, socket_connect_timeout=PROBE_SECONDS, retry=None
         )
 
+    def _prepare(self) -> None:
+        from console.redis_server import write_redis_config
+
+        write_redis_config(str(self.folder), self.password)
+
     def _command(self) -> list[str]:
-        return [
-            _redis_program(), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder),
-            "--save", "", "--appendonly", "no",
-        ]  # fmt: skip
+        return _redis_command(self.folder, self.port)
 
     def _probe(self) -> None:
         with self._client() as client:
@@ -481,12 +488,12 @@ def _postgresql_program(name: str) -> str:
     return _program(name)
 
 
-def _redis_program() -> str:
-    from console.redis_server import redis_executable
+def _redis_command(folder: Path, port: int) -> list[str]:
+    from console.redis_server import redis_command
     from qmq.errors import SettingError
 
     try:
-        return redis_executable()
+        return list(redis_command(str(folder), port))
     except SettingError as error:
         raise ServerMissing(str(error)) from error
 

@@ -24,6 +24,7 @@ from console.demo.run import Options, run
 from console.demo.session import Session
 from console.demo.shop import Shop, read_shop
 from console.launcher import Ports
+from console.management.passwords import hand_out
 from console.management.places import add_places
 from metaserver.services.changes import ChangeRefused
 from qmq.errors import ConnectionLost, QmqError
@@ -79,7 +80,7 @@ class Command(BaseCommand):
             self._sign_in(session)
             shop = read_shop()
             tell = self._teller()
-            for line in make_metadata(session, shop, timezone.now()):
+            for line in make_metadata(session, shop, timezone.now(), self._hand_out):
                 tell(line)
             tell(publish_history(session, shop, seed=wanted.seed))
             asyncio.run(self._run(session, shop, wanted, tell))
@@ -101,7 +102,13 @@ class Command(BaseCommand):
                 f"the console at {session.url} does not let {USER} in: {error}. Is it the one whose data is in"
                 f" {settings.DATA_DIR}? --data-dir and QMQ_DATABASE_URL say where that is"
             ) from error
-        self.stdout.write(f"console {session.url}: sign in as {USER}, password {password}")
+        self.stdout.write(f"console {session.url}: sign in as {USER}, password {self._hand_out(USER, password)}")
+
+    def _hand_out(self, name: str, password: str) -> str:
+        try:
+            return hand_out(name, password, out=sys.stdout, data_dir=settings.DATA_DIR)
+        except OSError as error:
+            raise CommandError(f"the password of {name} can't be written: {error}") from error
 
     async def _run(self, session: Session, shop: Shop, wanted: Options, tell: Callable[[str], None]) -> None:
         counts: Counter[str] = Counter()

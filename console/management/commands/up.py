@@ -10,19 +10,24 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from console.accounts.services import FIRST_ADMIN, ensure_first_admin
 from console.launcher import main
+from console.management.passwords import hand_out
 from console.management.places import add_places
+from qmq.private_files import make_private_dir
 
 
 def show_first_admin() -> None:
-    """Make the first administrator where there is no user yet, and say the password this once."""
+    """Create the first administrator if there is no user yet, and show the password on a terminal or name the file that has it."""
     password = ensure_first_admin()
     if password is None:
         return
+    shown = hand_out(FIRST_ADMIN, password, out=sys.stdout, data_dir=settings.DATA_DIR)
+    is_in_file = shown != password
     lines = (
-        "The first administrator was made. Sign in with",
+        "The first administrator was created. Sign in with",
         f"    user name  {FIRST_ADMIN}",
-        f"    password   {password}",
-        "It is shown once and kept nowhere; `python manage.py reset_password admin` makes another.",
+        f"    password   {shown}",
+        "Delete the file when you have signed in;" if is_in_file else "The password is shown only once;",
+        "`python manage.py reset_password admin` sets another one.",
     )
     rule = "-" * max(map(len, lines))
     print("\n".join((rule, *lines, rule)), flush=True)
@@ -40,7 +45,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Migrate and run."""
         data_dir = os.path.abspath(settings.DATA_DIR)
-        os.makedirs(os.path.join(data_dir, "meta"), exist_ok=True)
+        # The launcher's own folder first: with it, everything below is restricted.
+        for folder in (data_dir, os.path.join(data_dir, "meta")):
+            make_private_dir(folder)
         call_command("migrate", interactive=False, verbosity=0)
         show_first_admin()
         sys.exit(main(data_dir, options["port_base"]))

@@ -181,3 +181,58 @@ def test_e007_summaries_that_are_forgotten_before_finer_ones(settings: Any, days
     assert checks.analytics(None) == []
     settings.ANALYTICS_KEEP_DAYS = dict(zip(settings.ANALYTICS_KEEP_DAYS, days, strict=True))
     assert ids(checks.analytics(None)) == ["console.E007"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://127.0.0.1:6379/0",
+        "redis://localhost/0",
+        "redis://[::1]:6379/0",
+        "redis://127.1.2.3/0",
+        "unix:///run/redis.sock?db=0",
+        "redis://:secret@redis.example.org/0",
+        "redis://user:secret@10.0.0.5/0",
+        "rediss://:secret@redis.example.org/0",
+        "redis://redis.example.org/0?password=secret",
+        "rediss://redis.example.org/0?ssl_certfile=/a.pem&ssl_keyfile=/a.key",
+    ],
+)
+def test_e009_a_redis_that_is_protected_or_on_this_machine(settings: Any, url: str) -> None:
+    settings.REDIS_URL = url
+    assert checks.redis_access(None) == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://redis.example.org/0",
+        "redis://redis:6379/0",
+        "redis://10.0.0.5:6379/0",
+        "redis://user@10.0.0.5:6379/0",
+        "redis://:@10.0.0.5:6379/0",
+        "rediss://redis.example.org/0",
+        "rediss://redis.example.org/0?ssl_certfile=",
+        "redis://0.0.0.0/0",
+        "redis://localhost.example.org/0",
+        "redis://127.0.0.1.example.org/0",
+        "http://127.0.0.1/0",
+        "redis://127.0.0.1:port/0",
+    ],
+)
+def test_e009_a_redis_on_the_network_that_takes_anybodys_commands(settings: Any, url: str) -> None:
+    settings.REDIS_URL = url
+    assert ids(checks.redis_access(None)) == ["console.E009"]
+
+
+def test_e009_names_no_password(settings: Any) -> None:
+    settings.REDIS_URL = "redis://:secret@host:port/0"
+    (found,) = checks.redis_access(None)
+    assert "secret" not in f"{found.msg} {found.hint}"
+
+
+def test_a_deployment_with_an_open_redis_is_refused(tmp_path: Path) -> None:
+    done = manage(tmp_path, "check", "--deploy", QMQ_HTTPS="1", QMQ_REDIS_URL="redis://redis.example.org:6379/0")
+    assert done.returncode != 0
+    assert "console.E009" in done.stderr
+    assert manage(tmp_path, "check", QMQ_REDIS_URL="redis://redis.example.org:6379/0").returncode == 0

@@ -1,7 +1,9 @@
 """Users, teams and tokens: services and what the API makes of them."""
 
+import sys
 import threading
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ from django.utils import timezone
 from console.accounts import services, tokens
 from console.accounts.models import ApiToken, User
 from console.accounts.roles import Role, Scope
+from console.management.commands.up import show_first_admin
+from console.management.passwords import hand_out
 from console.models import IdempotencyKey
 from metaserver import queries
 from metaserver.services.changes import ChangeRefused, Conflict, NotFound, Stale
@@ -204,16 +208,41 @@ def test_the_first_administrator_is_made_once(monkeypatch: pytest.MonkeyPatch) -
     assert queries.audit_entries().filter(action="user.create").count() == 1
 
 
-def test_starting_says_the_password_once(capsys: pytest.CaptureFixture[str]) -> None:
-    from console.management.commands.up import show_first_admin
-
+def test_a_terminal_shows_the_first_password_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path
+) -> None:
+    settings.DATA_DIR = tmp_path / "data"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     show_first_admin()
     said = capsys.readouterr().out
     line = next(line for line in said.splitlines() if "password   " in line)
     assert User.objects.get().check_password(line.split()[-1])
-    assert "shown once" in said
+    assert "shown only once" in said
+    assert not settings.DATA_DIR.exists()
     show_first_admin()
     assert capsys.readouterr().out == ""
+
+
+def test_a_log_gets_no_first_password_but_the_file_that_has_it(
+    capsys: pytest.CaptureFixture[str], settings: Any, tmp_path: Path
+) -> None:
+    settings.DATA_DIR = tmp_path / "data"
+    show_first_admin()
+    said = capsys.readouterr().out
+    file = settings.DATA_DIR / "initial_passwords"
+    name, password = file.read_text().split()
+    assert User.objects.get(username=name).check_password(password)
+    assert password not in said
+    assert f"password   in {file}\n" in said
+    assert "Delete the file" in said
+    assert (file.parent.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+def test_a_file_of_passwords_has_the_last_one_of_each_user(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as out:
+        for name, password in (("admin", "one"), ("demo", "two"), ("demo.er", "three"), ("demo", "four")):
+            assert hand_out(name, password, out=out, data_dir=tmp_path) == f"in {tmp_path}/initial_passwords"
+    assert (tmp_path / "initial_passwords").read_text() == "admin one\ndemo.er three\ndemo four\n"
 
 
 def test_who_is_locked_out_gets_a_new_password_at_the_machine(capsys: pytest.CaptureFixture[str]) -> None:

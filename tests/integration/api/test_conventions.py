@@ -20,6 +20,7 @@ from api.parsers import read_bounded
 from api.problems import Problem
 from api.throttles import PrincipalThrottle
 from api.views.subjects import SubjectsView
+from console import settings as console_settings
 from console.accounts.roles import Role
 from console.models import IdempotencyKey
 from console.requests import RequestIdFilter
@@ -478,14 +479,8 @@ def test_who_asks_too_often_is_told_when_to_ask_again(admin: APIClient) -> None:
 def test_with_redis_away_nobody_is_refused_and_it_is_left_alone_for_a_while(
     admin: APIClient, settings: Any, redis_server: Server, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    settings.CACHES = {
-        "default": {
-            "BACKEND": "django.core.cache.backends.redis.RedisCache",
-            "LOCATION": redis_server.url,
-            "KEY_PREFIX": "limits",
-            "OPTIONS": {"socket_connect_timeout": 1, "socket_timeout": 1},
-        }
-    }
+    ours = console_settings.CACHES["default"]
+    settings.CACHES = {"default": {**ours, "LOCATION": [redis_server.url], "KEY_PREFIX": "limits"}}
     from django.core.cache import caches
     from rest_framework.throttling import SimpleRateThrottle
 

@@ -53,7 +53,11 @@ def test_it_loads_a_shop_and_may_be_run_again(console: ConsoleSystem, tmp_path: 
     flags = ("--console", console.url, "--seconds", "1", "--rate", "100")
     code, said = run(console, tmp_path / "first", *flags)
     assert code == 0, said
-    assert "user maria.keller, operator, password " in said
+    file = Path(console.environment["QMQ_DATA_DIR"]) / "initial_passwords"
+    assert f"user maria.keller, operator, password in {file}\n" in said
+    passwords = dict(line.split() for line in file.read_text().splitlines())
+    assert {"demo", "maria.keller"} <= passwords.keys()
+    assert not any(password in said for password in passwords.values()), "what is printed may be kept in a log"
     first = counts(console)
     assert (first["subjects"], first["consumer-groups"], first["teams"]) == (42, 97, 8)
 

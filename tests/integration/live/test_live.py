@@ -12,6 +12,7 @@ import redis
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from console.accounts.session_store import digest
 from console.live.bus import LOCK_KEY, SNAPSHOT_KEY
 from tests.support.live import LiveClient, LiveSystem
 from tests.support.waiting import PATIENCE, eventually, eventually_async, promised
@@ -215,7 +216,8 @@ async def test_a_session_that_ends_closes_within_five_seconds(live: LiveSystem, 
 async def test_logout_closes_within_five_seconds(live: LiveSystem) -> None:
     async with live.open("/ws/nodes/", "signed-out") as client:
         await client.next()
-        live.execute("DELETE FROM django_session WHERE session_key = ?", live.credentials["signed-out"]["session"])
+        key = digest(live.credentials["signed-out"]["session"])
+        live.execute("DELETE FROM django_session WHERE session_key = ?", key)
         began = time.monotonic()
         assert await closed(client) == 4401
         assert time.monotonic() - began < promised(5)

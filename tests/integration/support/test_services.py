@@ -203,7 +203,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(services, "_program", nothing)
     monkeypatch.setattr(services, "_postgresql_program", nothing)
-    monkeypatch.setattr(services, "_redis_program", nothing)
+    monkeypatch.setattr(services, "_redis_command", nothing)
 
 
 @pytest.mark.parametrize("kind", [RedisServer, PostgresqlServer, MariadbServer])

@@ -1,16 +1,28 @@
 """What `manage.py up` starts."""
 
+import subprocess
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from console import tasks  # noqa: F401 - importing it makes the loops known
-from console.launcher import Ports, Program, programs
+import pytest
+import redis
+
+from console import (
+    launcher,
+    tasks,  # noqa: F401 - importing it makes the loops known
+)
+from console.launcher import Launcher, Ports, Program, programs
 from console.tasks import loops
+from tests.support.ports import free_ports
+from tests.support.waiting import eventually
 
+PASSWORD = "a password of Redis"
 WITHOUT_ANALYTICS = ["redis", "meta", "g1-a", "g2-a", "d1-a", "console", "collector", "worker", "beat"]
 
 
 def started() -> dict[str, Program]:
-    return {program.name: program for program in programs("/data", Ports.choose(9000))}
+    return {program.name: program for program in programs("/data", Ports.choose(9000), PASSWORD)}
 
 
 def option(program: Program, name: str) -> str:
@@ -31,3 +43,67 @@ def test_there_is_none_where_analytics_are_off(monkeypatch: Any, settings: Any) 
     monkeypatch.delenv("QMQ_REDIS_URL", raising=False)
     settings.ANALYTICS_EVERY_SECONDS = 0
     assert list(started()) == WITHOUT_ANALYTICS
+
+
+def test_the_password_of_redis_is_in_no_command_line_and_every_process_of_the_console_has_it(monkeypatch: Any) -> None:
+    monkeypatch.delenv("QMQ_REDIS_URL", raising=False)
+    found = started()
+    quoted = quote(PASSWORD)
+    for program in found.values():
+        assert not any(PASSWORD in word or quoted in word for word in program.command), program.name
+    url = f"redis://:{quoted}@127.0.0.1:9009/0"
+    with_redis = [name for name, program in found.items() if program.environment.get("QMQ_REDIS_URL") == url]
+    assert with_redis == ["console", "collector", "worker", "analytics", "beat"]
+
+
+def test_another_redis_is_used_as_it_is(monkeypatch: Any, tmp_path: Path) -> None:
+    url = "redis://:theirs@redis.example:6379/1"
+    monkeypatch.setenv("QMQ_REDIS_URL", url)
+    found = started()
+    assert "redis" not in found
+    assert found["worker"].environment["QMQ_REDIS_URL"] == url
+    Launcher(str(tmp_path / "data"), Ports.choose(9000))
+    assert not (tmp_path / "data/redis_password").exists()
+
+
+async def test_a_redis_that_does_not_start_is_reported_without_its_password(monkeypatch: Any) -> None:
+    monkeypatch.setattr(launcher, "READY_SECONDS", 0.0)
+    child = launcher.Child(started()["redis"], lambda *_: None)
+    with pytest.raises(launcher.GaveUp, match=r"did not answer redis://127\.0\.0\.1:9009/0 in 0 s"):
+        await child.wait_ready()
+
+
+def test_the_redis_of_a_system_refuses_clients_without_its_password(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.delenv("QMQ_REDIS_URL", raising=False)
+    ports = Ports.choose(free_ports(10))
+    own = Launcher(str(tmp_path / "data"), ports)
+    own.check()
+    secret = tmp_path / "data/redis_password"
+    assert [path.stat().st_mode & 0o777 for path in (secret.parent, secret, tmp_path / "data/redis.conf")] == [
+        0o700,
+        0o600,
+        0o600,
+    ]
+    assert len(secret.read_text().strip()) >= 32
+    (program,) = [child.program for child in own._children if child.program.name == "redis"]
+    with subprocess.Popen(program.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        try:
+            owner = redis.Redis.from_url(program.ready_url)
+            eventually(lambda: answers(owner), 10, "Redis answers")
+            owner.set("qmq:1:counter", "1")
+            for url in (f"redis://127.0.0.1:{ports.redis}/0", f"redis://:wrong@127.0.0.1:{ports.redis}/0"):
+                with redis.Redis.from_url(url) as stranger, pytest.raises(redis.AuthenticationError):
+                    stranger.set("qmq:1:counter", "2")
+            assert owner.get("qmq:1:counter") == b"1"
+            with pytest.raises(redis.ResponseError, match="protected"):
+                owner.config_set("dir", "/tmp")
+        finally:
+            owner.close()
+            process.terminate()
+
+
+def answers(client: Any) -> bool:
+    try:
+        return bool(client.ping())
+    except redis.ConnectionError:
+        return False
