@@ -58,6 +58,7 @@ class BrokerAdmin:
             health=broker.health,
             ready=broker.readiness,
             supervisor=broker.supervisor,
+            access=broker.admin_access,
             read_only=broker.refuse_sends,
             registry=broker.metrics.registry,
             json_routes={

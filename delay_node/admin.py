@@ -63,6 +63,7 @@ class DelayAdmin:
             health=node.health,
             ready=node.readiness,
             supervisor=node.supervisor,
+            access=node.admin_access,
             read_only=node.refuse_sends,
             registry=node.metrics.registry,
             json_routes={

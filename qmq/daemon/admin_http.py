@@ -1,7 +1,7 @@
 """The admin HTTP server that every daemon has: /healthz /readyz /metrics /stats, and what a daemon adds.
 
-On loopback unless told otherwise. Answers are JSON; errors say code and message. Changes are POSTs with a JSON object, which a
-page of another site can't make a browser send.
+Listens on loopback by default. Answers are JSON; errors have a code and a message. Changes are POSTs with a JSON object. Requests
+of pages of other sites are refused (`host_check`), and, where there is a node secret, those not signed with it (`admin_auth`).
 """
 
 import json
@@ -14,6 +14,8 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from qmq.daemon.admin_auth import AdminAccess, AdminAuth, is_trusted
+from qmq.daemon.host_check import HostCheck
 from qmq.supervisor import Supervisor
 
 REQUEST_BYTES_MAX = 64 << 10
@@ -124,13 +126,15 @@ class AdminHttp:
         text_routes: Mapping[str, Callable[[web.Request], Awaitable[str]]] | None = None,
         read_only: Callable[[], str] = lambda: "",
         supervisor: Supervisor,
+        access: AdminAccess,
     ) -> None:
         self._host, self._port = host, port
         self._health, self._ready = health, ready
         self._read_only = read_only
         self._supervisor = supervisor
         self._registry = registry
-        app = web.Application(client_max_size=REQUEST_BYTES_MAX, middlewares=[self._report_errors])
+        self._auth, self._host_check = AdminAuth(access), HostCheck({host, *access.names})
+        app = web.Application(client_max_size=REQUEST_BYTES_MAX, middlewares=[self._report_errors, self._admit])
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
@@ -169,6 +173,15 @@ class AdminHttp:
         except Exception as error:  # noqa: BLE001 - reported; other requests are served
             self._supervisor.report("admin_request", error)
             return web.json_response({"code": "admin.failed", "message": "internal error, see the log"}, status=500)
+
+    @web.middleware
+    async def _admit(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        refusal = await self._auth.refusal(request)
+        if refusal is None and not is_trusted(request):
+            refusal = self._host_check.refusal(request)
+        return await handler(request) if refusal is None else refusal
 
     async def _healthz(self, _: web.Request) -> web.Response:
         problem = self._health()
