@@ -93,7 +93,7 @@ class AdminAuth:
 
 def is_trusted(request: web.Request) -> bool:
     """Whether a request proved that its sender may use this page, or the page is open to everybody."""
-    return request.get(_IS_TRUSTED, False)
+    return bool(request.get(_IS_TRUSTED, False))
 
 
 def _page(request: web.Request) -> str:

@@ -137,7 +137,7 @@ class ConnectionAuth:
         peer = self._peers.get(connection)
         if peer is None:
             peer = self._peers[connection] = _Peer()
-            connection.on_close(lambda: self._peers.pop(connection, None))
+            connection.on_close(lambda: self._forget(connection))
         if not request.proof:
             peer.client_nonce, peer.server_nonce, peer.purpose = request.nonce, self._nonces(), request.purpose
             peer.is_proven = False
@@ -154,6 +154,9 @@ class ConnectionAuth:
         body = AuthenticateResponse(parts[0], signer.sign(SERVER_CONTEXT, *parts)).encode(frame.version)
         connection.reply(frame, ResponseCode.SUCCESS, body)
         return ""
+
+    def _forget(self, connection: Connection) -> None:
+        self._peers.pop(connection, None)
 
     def _fail(self, connection: Connection, frame: Frame, why: str) -> str:
         self.failures += 1
