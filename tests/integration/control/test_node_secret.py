@@ -36,7 +36,11 @@ def test_everything_that_shares_the_secret_works_and_nothing_else(
     assert json.loads(qmq("lag", "orders", "--json"))["unknown"] == {}
 
     # The console asks nodes: live numbers, pages, changes.
-    eventually(lambda: all(node["unmeasured_reason"] is None for node in plane.get("/nodes/")["results"]), 40, "nodes are measured")
+    eventually(
+        lambda: all(node["unmeasured_reason"] is None for node in plane.get("/nodes/")["results"]),
+        40,
+        "nodes are measured",
+    )
     assert len(plane.get("/nodes/")["results"]) == 3
     page = plane.get("/subjects/orders/messages/")
     assert len(page["results"]) == 1
