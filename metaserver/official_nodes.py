@@ -24,12 +24,12 @@ class OfficialNodes:
         """
         found = set()
         for part in filter(None, map(str.strip, text.split(","))):
-            group, _, address = part.rpartition("@")
+            group, _, address = part.partition("@")
             try:
                 split_address(address)
             except ProtocolError as error:
                 raise SettingError(f"official_nodes: {part[:200]!r} is not of the form {FORM}") from error
-            if not group:
+            if not group or "@" in address:
                 raise SettingError(f"official_nodes: {part[:200]!r} is not of the form {FORM}")
             found.add((group, address))
         return cls(frozenset(found))

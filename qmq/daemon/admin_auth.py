@@ -83,8 +83,12 @@ class AdminAuth:
         return self._challenges.accept(header, request.method, request.raw_path, body)
 
     def _refused(self, request: web.Request, challenge: str, text: str) -> web.Response:
-        # The first request of every client is refused: it needs the challenge. What fails after that is worth a line.
-        if "Authorization" in request.headers:
+        # Not logged: requests without a proof, or with an outdated nonce. Every client sends those to get a challenge.
+        header = request.headers.get("Authorization", "")
+        is_outdated = (
+            self._challenges is not None and header.startswith(SCHEME) and not self._challenges.may_be_valid(header)
+        )
+        if header and not is_outdated:
             what = f"{request.method} {request.path[:100]} refused"
             self._log_limiter.warning(logger, f"{request.remote}:0", "not authenticated", what, self._clock.monotonic())
         body = {"code": "auth.required", "message": text}

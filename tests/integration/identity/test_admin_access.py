@@ -153,6 +153,19 @@ async def test_an_unsigned_body_is_not_read(tmp_path: Path) -> None:
             await writer.wait_closed()
 
 
+async def test_a_wrong_secret_is_logged_and_a_client_that_needs_a_challenge_is_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    outdated = f'{SCHEME} nonce="1.{"0" * 32}.{"0" * 64}", counter="1", mac="{"0" * 64}"'
+    async with running_broker(tmp_path, node_token=SECRET) as broker:
+        await admin_of(broker, signer()).stats()
+        assert (await request(broker.admin.address, "/stats", {**HOST, "Authorization": outdated}))[0] == 401
+        assert "not authenticated" not in caplog.text
+        with pytest.raises(NodeRefused):
+            await admin_of(broker, signer(OTHER)).stats()
+        assert caplog.text.count("GET /stats refused (not authenticated)") == 1
+
+
 @pytest.mark.parametrize(
     ("settings", "from_here", "from_elsewhere", "with_token"),
     [
