@@ -89,7 +89,7 @@ class AdminAuth:
             self._challenges is not None and header.startswith(SCHEME) and not self._challenges.may_be_valid(header)
         )
         if header and not is_outdated:
-            what = f"{request.method} {request.path[:100]} refused"
+            what = f"{request.method} {request.path[:100]!r} refused"
             self._log_limiter.warning(logger, f"{request.remote}:0", "not authenticated", what, self._clock.monotonic())
         body = {"code": "auth.required", "message": text}
         return web.json_response(body, status=401, headers={"WWW-Authenticate": challenge})

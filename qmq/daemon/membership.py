@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from qmq.clock import Clock
-from qmq.errors import AuthenticationFailed, ProtocolError, QmqError
+from qmq.errors import ProtocolError, QmqError
 from qmq.net.caller import Caller
 from qmq.net.connection_auth import authenticate
 from qmq.net.discovery import find_metaserver
@@ -134,7 +134,10 @@ class Membership:
         request = self._describe(request_type)
         frame = await self._caller.call(Command.NODE_REGISTER, request.encode(9), timeout_s=CALL_SECONDS)
         if frame.code == ResponseCode.PARAM_ERROR:
-            raise AuthenticationFailed(f"the metaserver: {Fields(frame.body).text('message')}")
+            fields = Fields(frame.body)
+            raise QmqError(
+                f"the metaserver refused the registration: {fields.text('message')}", code=fields.text("code")
+            )
         if frame.code != ResponseCode.SUCCESS:
             raise ProtocolError(f"the metaserver answered the registration with code {frame.code}")
         answer = NodeRegisterResponse.decode(frame.body, 9)

@@ -163,7 +163,7 @@ async def test_a_wrong_secret_is_logged_and_a_client_that_needs_a_challenge_is_n
         assert "not authenticated" not in caplog.text
         with pytest.raises(NodeRefused):
             await admin_of(broker, signer(OTHER)).stats()
-        assert caplog.text.count("GET /stats refused (not authenticated)") == 1
+        assert caplog.text.count("GET '/stats' refused (not authenticated)") == 1
 
 
 @pytest.mark.parametrize(
