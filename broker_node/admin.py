@@ -67,6 +67,7 @@ class BrokerAdmin:
             ready=broker.readiness,
             supervisor=broker.supervisor,
             clock=broker.clock,
+            access=broker.admin_access,
             read_only=broker.refuse_sends,
             metrics=broker.metrics.families,
             json_routes={

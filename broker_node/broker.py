@@ -108,6 +108,7 @@ class Broker(Node):
             ),
             self.supervisor,
             self.message_bytes_max,
+            auth=self.auth,
         )
         self.handlers.apply(self.policy)
         self.subject_retention = SubjectRetention(self.store, options.retention_hours, self._repair)

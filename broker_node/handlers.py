@@ -22,6 +22,7 @@ from qmq.daemon.committer import Committer
 from qmq.daemon.policy import NodePolicy
 from qmq.daemon.send_gate import Refusal, SendGate
 from qmq.errors import IllegalName, LogError, ProtocolError, QmqError
+from qmq.net.connection_auth import ConnectionAuth
 from qmq.net.log_limiter import LogLimiter
 from qmq.net.server import Connection
 from qmq.protocol.codes import VERSIONS_SERVED, Command, ConsumeFrom, ResponseCode, SendResult
@@ -105,8 +106,10 @@ class Handlers:
         reading: BrokerReading,
         supervisor: Supervisor,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
+        auth: ConnectionAuth | None = None,
     ) -> None:
         self._store = store
+        self._auth = auth or ConnectionAuth(None)
         self._delivery = delivery
         self._committer = committer
         self._clock = clock
@@ -130,6 +133,7 @@ class Handlers:
             Command.HEARTBEAT: self._heartbeat,
             Command.ENSURE_GROUP: self._ensure_group,
             Command.LEAVE_GROUP: self._leave_group,
+            Command.AUTHENTICATE: self._authenticate,
             **reading.table(),
         }
 
@@ -532,6 +536,10 @@ class Handlers:
             # Every group begins there, and the first retry makes the subject.
             connection.reply(frame, ResponseCode.SUCCESS, EnsureGroupResponse(True, 0).encode(frame.version))
             return
+        if not request.only_if_new and not self._auth.is_trusted(connection):
+            self._bad("unauthenticated", connection, f"group {request.group} would be reset without the node secret")
+            self._auth.refuse(connection, frame)
+            return
         subject = self._store.subject(request.subject)
         group, created = subject.groups.get(request.group), False
         if group is None or not request.only_if_new:
@@ -543,6 +551,11 @@ class Handlers:
             group.progress.applied_at, lambda: connection.reply(frame, ResponseCode.SUCCESS, body)
         )
         self.wake(subject.name)
+
+    def _authenticate(self, connection: Connection, frame: Frame) -> None:
+        problem = self._auth.handle(connection, frame)
+        if problem:
+            self._bad("unauthenticated", connection, problem)
 
     def _leave_group(self, connection: Connection, frame: Frame) -> None:
         request = LeaveGroupRequest.decode(frame.body, frame.version)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from asgiref.sync import async_to_sync
 
+from console.node_admin import node_admin
 from metaserver import queries
 from metaserver.services.changes import ChangeRefused, NotFound
 from qmq.client.nodes import NodeAdmin
@@ -67,7 +68,7 @@ def brokers(names: Iterable[str] | None = None) -> Nodes:
         if name not in known:
             unreachable[name] = "the system has no such broker group any more"
         elif known[name]:
-            admins[name] = NodeAdmin(known[name], NODE_SECONDS)
+            admins[name] = node_admin(known[name], NODE_SECONDS)
         else:
             unreachable[name] = "no node of it has registered with an admin address"
     unreachable |= dict.fromkeys(wanted[GROUPS_MAX:], f"more than {GROUPS_MAX} broker groups are not asked at a time")

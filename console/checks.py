@@ -13,6 +13,9 @@ from django.core import checks
 from django.db import Error, connections
 from redis.connection import parse_url
 
+from console.node_admin import node_secret
+from qmq.errors import SettingError
+
 ANALYTICS_EVERY_SECONDS_MIN = 60
 ANALYTICS_LAKE_DAYS_MIN = 3
 SECRET_CHARS_MIN = 32
@@ -26,6 +29,7 @@ def register() -> None:
     checks.register(secret, checks.Tags.security, deploy=True)
     checks.register(hosts, checks.Tags.security, deploy=True)
     checks.register(redis_access, checks.Tags.security, deploy=True)
+    checks.register(node_secret_set, checks.Tags.security, deploy=True)
     checks.register(collation, checks.Tags.database)
     checks.register(accounts, checks.Tags.security)
     checks.register(analytics)
@@ -73,6 +77,21 @@ def hosts(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
             id="console.E003",
         )
     ]
+
+
+def node_secret_set(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
+    """E020: no node secret, or one that can't be used."""
+    try:
+        if node_secret() is not None:
+            return []
+        problem = "there is no node secret: every machine that reaches metaservers and nodes can register nodes and change groups"
+    except SettingError as error:
+        problem = str(error)
+    hint = (
+        "Set QMQ_NODE_TOKEN, or QMQ_NODE_TOKEN_FILE to a file of mode 0600, to the same random text of 32 characters or more for"
+        " metaservers, nodes and the console (docs/security.md)."
+    )
+    return [checks.Error(problem, hint=hint, id="console.E020")]
 
 
 def collation(app_configs: Any, databases: Sequence[str] | None = None, **_: Any) -> list[checks.CheckMessage]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from asgiref.sync import async_to_sync
 
+from console.node_admin import node_admin
 from metaserver import queries
 from metaserver.services import audit
 from metaserver.services.changes import Actor, Change, Conflict, NotFound, changing
@@ -41,7 +42,7 @@ def ask(names: list[str], call: Callable[[NodeAdmin], Awaitable[dict[str, Any]]]
         if row is None or not row.admin_address:
             return Answer(name, None, "no node of it has registered")
         try:
-            return Answer(name, await call(NodeAdmin(row.admin_address, ASK_SECONDS)))
+            return Answer(name, await call(node_admin(row.admin_address, ASK_SECONDS)))
         except NodeRefused as error:
             return Answer(name, None, str(error), is_there=error.code not in UNKNOWN_THERE)
         except (QmqError, OSError) as error:
@@ -169,7 +170,7 @@ def node_stats(admin_address: str) -> Answer:
     """A node's own numbers, without its subjects."""
 
     async def call() -> dict[str, Any]:
-        return await NodeAdmin(admin_address, ASK_SECONDS).stats(limit=1)
+        return await node_admin(admin_address, ASK_SECONDS).stats(limit=1)
 
     try:
         return Answer("", async_to_sync(call)())

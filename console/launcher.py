@@ -25,6 +25,7 @@ from redis.exceptions import RedisError
 from console.live.bus import connect
 from console.redis_server import redis_command, redis_password, redis_url, write_redis_config
 from qmq.errors import ConnectionLost, SettingError
+from qmq.net import node_secret
 from qmq.net.discovery import http_get
 from qmq.private_files import make_private_dir
 
@@ -102,6 +103,8 @@ def programs(data_dir: str, ports: Ports, password: str) -> list[Program]:
         # Celery warns of root at length; a container's only user is one.
         "PYTHONWARNINGS": "ignore:You're running the worker",
     }
+    secret = _node_secret(data_dir)
+    shared |= secret
     database = ("--database-url", os.environ["QMQ_DATABASE_URL"]) if "QMQ_DATABASE_URL" in os.environ else ()
     found = []
     if "QMQ_REDIS_URL" not in os.environ:
@@ -123,6 +126,7 @@ def programs(data_dir: str, ports: Ports, password: str) -> list[Program]:
                 "--tcp-port", str(ports.meta_tcp), *database,
             ),
             f"http://127.0.0.1:{ports.meta_http}/readyz",
+            secret,
         )
     )  # fmt: skip
     nodes = [("broker_node", f"g{i}", places) for i, places in enumerate(ports.brokers, 1)]
@@ -135,6 +139,7 @@ def programs(data_dir: str, ports: Ports, password: str) -> list[Program]:
                     "--data-dir", f"{data_dir}/{group}-a", "--port", str(clients), "--admin-port", str(admin), "--meta", meta,
                 ),
                 f"http://127.0.0.1:{admin}/readyz",
+                secret,
             )
         )  # fmt: skip
     found.append(
@@ -168,6 +173,14 @@ def programs(data_dir: str, ports: Ports, password: str) -> list[Program]:
         )  # fmt: skip
         found.insert(-1, Program("analytics", (*worker, *alone), "", shared))
     return found
+
+
+def _node_secret(data_dir: str) -> dict[str, str]:
+    """Where processes find the node secret: as the environment says, else in the data folder."""
+    if node_secret.VARIABLE in os.environ:
+        return {}
+    path = os.environ.get(node_secret.FILE_VARIABLE) or os.path.join(data_dir, node_secret.FILE_NAME)
+    return {node_secret.FILE_VARIABLE: os.path.abspath(path)}
 
 
 class GaveUp(Exception):
@@ -321,7 +334,7 @@ class Launcher:
         """Refuse what can't work before anything starts.
 
         Raises:
-            SettingError: another system uses the folder, or a port is taken.
+            SettingError: another system uses the folder, the node secret can't be used, or a port is taken.
         """
         self._lock_fd = os.open(f"{self._data_dir}/up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -332,6 +345,11 @@ class Launcher:
             ) from error
         if self._redis_password:
             write_redis_config(self._data_dir, self._redis_password)
+        secret = _node_secret(self._data_dir)
+        own_file = os.path.join(self._data_dir, node_secret.FILE_NAME)
+        if secret.get(node_secret.FILE_VARIABLE) == own_file:
+            node_secret.make_secret_file(Path(own_file))
+        node_secret.NodeSecret.from_environment({**os.environ, **secret})
         for what, port in self._ports.named().items():
             with socket.socket() as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -401,8 +419,9 @@ class Launcher:
         print()
         for name, text in rows:
             print(f"  {name:<12} {text}")
-        if ports.meta_http != 8080:
-            print(f"  {'for qmq':<12} export QMQ_META=http://127.0.0.1:{ports.meta_http}/meta/address")
+        exports = {"QMQ_META": f"http://127.0.0.1:{ports.meta_http}/meta/address"} if ports.meta_http != 8080 else {}
+        for variable, value in {**exports, **_node_secret(self._data_dir)}.items():
+            print(f"  {'for qmq':<12} export {variable}={value}")
         print("\nready", flush=True)
 
 

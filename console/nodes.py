@@ -6,7 +6,7 @@ from typing import Any
 
 from console.live.state import NodePlace
 from console.measured import Measured
-from qmq.client.nodes import NodeAdmin
+from console.node_admin import node_admin
 from qmq.clock import Clock, SystemClock
 from qmq.errors import QmqError
 
@@ -71,7 +71,7 @@ class NodeAsker:
     async def _all_pages(self, admin_address: str) -> dict[str, Any]:
         if not admin_address:
             raise NodeProblem("it registered no admin address")
-        node = NodeAdmin(admin_address, self._page_seconds, self._page_bytes)
+        node = node_admin(admin_address, self._page_seconds, self._page_bytes)
         whole = await node.stats()
         after, pages = whole.get("next_after"), 1
         while after is not None:

@@ -34,6 +34,10 @@ DEBUG = False
 ALLOWED_HOSTS = _list("QMQ_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 META_URL = os.environ.get("QMQ_META", "http://127.0.0.1:8080/meta/address")
 REDIS_URL = os.environ.get("QMQ_REDIS_URL", "redis://127.0.0.1:6379/0")
+NODE_TOKEN = os.environ.get("QMQ_NODE_TOKEN", "")
+"""The node secret: signs what is requested of nodes. `console.node_admin` reads it."""
+NODE_TOKEN_FILE = os.environ.get("QMQ_NODE_TOKEN_FILE", "")
+"""File with the node secret; default: the one that `up` made in the data folder, if there is one."""
 IS_HTTPS = _flag("QMQ_HTTPS")
 """Whether browsers reach the console by HTTPS: cookies and headers are stricter then."""
 

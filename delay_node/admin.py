@@ -64,6 +64,7 @@ class DelayAdmin:
             ready=node.readiness,
             supervisor=node.supervisor,
             clock=node.clock,
+            access=node.admin_access,
             read_only=node.refuse_sends,
             metrics=node.metrics.families,
             json_routes={

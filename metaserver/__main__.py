@@ -51,7 +51,7 @@ def set_up_django(options: MetaOptions) -> None:
 
 
 def run(options: MetaOptions) -> int:
-    """Run with Django set up; the exit code."""
+    """Run with Django set up; the exit code. Ends the process when a setting is wrong."""
     from metaserver.metaserver import Metaserver
     from metaserver.orm_repository import OrmRepository
 
@@ -65,7 +65,10 @@ def run(options: MetaOptions) -> int:
             await metaserver.close()
         metaserver.failure.check()
 
-    return run_daemon(serve)
+    try:
+        return run_daemon(serve)
+    except SettingError as error:
+        exit_wrong(PROG, error)
 
 
 def main(argv: list[str] | None = None) -> int:

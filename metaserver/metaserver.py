@@ -9,19 +9,25 @@ from typing import Any
 from aiohttp import web
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from metaserver.choices import GroupKind
 from metaserver.directory import LEASE_SECONDS, Directory, LiveGroup
 from metaserver.keeper import Keeper
+from metaserver.official_nodes import OfficialNodes
 from metaserver.options import MetaOptions
 from metaserver.repository import Repository
 from metaserver.route_file import RouteFile
 from metaserver.server import MetaHandlers
 from metaserver.snapshot import Metadata, Route
 from qmq.clock import Clock, SystemClock
+from qmq.daemon.admin_auth import AdminAccess
 from qmq.daemon.admin_http import AdminHttp, BadRequest, number
 from qmq.daemon.first_failure import FirstFailure
+from qmq.daemon.host_check import names_of, warn_if_exposed
 from qmq.daemon.job_metrics import job_metrics
 from qmq.daemon.read_gate import ReadGate
 from qmq.log.disk import Disk, SystemDisk
+from qmq.net.connection_auth import ConnectionAuth
+from qmq.net.node_secret import NodeSecret
 from qmq.net.server import FrameServer, ServerLimits
 from qmq.private_files import make_private_dir
 from qmq.supervisor import Supervisor
@@ -57,6 +63,9 @@ class Metaserver:
         """What ended the metaserver."""
         self.supervisor = Supervisor(self.clock, logger=logger, on_failure=lambda name, error: self.failure.set(error))
         self.read_gate = ReadGate(self.clock, self.supervisor, token=options.read_token, bytes_per_second=0)
+        self.secret = NodeSecret.load(options.node_token, options.node_token_file)
+        self.auth = ConnectionAuth(self.secret)
+        self._official_nodes = OfficialNodes.parse(options.official_nodes) if self.secret is not None else None
         self._repository = repository
         self.tcp_address = ""
         """The address given to clients."""
@@ -72,7 +81,9 @@ class Metaserver:
         """Load what is known and listen. Raises OSError when an address is taken."""
         make_private_dir(self.options.data_dir)
         self.keeper = Keeper(self._repository, lambda route: self.handlers.route_stored(route), self.clock)
-        self.handlers = MetaHandlers(self.directory, self.keeper, self.clock, self.read_gate)
+        self.handlers = MetaHandlers(
+            self.directory, self.keeper, self.clock, self.read_gate, auth=self.auth, official_nodes=self._official_nodes
+        )
         metadata = await self.keeper.load()
         from_file = metadata is None
         if metadata is None:
@@ -99,7 +110,15 @@ class Metaserver:
             supervisor=self.supervisor,
             clock=self.clock,
             metrics=self._families,
+            access=AdminAccess(
+                self.clock,
+                self.secret,
+                options.metrics_token,
+                names_of(options.admin_names) | {options.advertise_host},
+                open_paths=frozenset({"/meta/address", "/meta/delay-groups"}),
+            ),
             json_routes={
+                "/meta/delay-groups": self._delay_groups,
                 "/meta/cluster": self._cluster,
                 "/meta/subjects": self._subjects,
                 "/meta/subjects/{subject:.+}": self._subject,
@@ -116,6 +135,7 @@ class Metaserver:
         self.supervisor.every(EXPIRE_SECONDS, "leases", self.handlers.expire, is_vital=True)
         self.supervisor.every(RELOAD_SECONDS, "reload", self.reload)
         self.supervisor.every(ROUTE_FILE_ALONE_SECONDS, "route_file", self._keep_route_file)
+        warn_if_exposed(logger, self.secret, options.host)
         logger.info("metaserver serves on %s:%d, pages on %s:%d", *self.tcp.address, *self.http.address)
 
     async def _families(self) -> "list[Metric]":
@@ -185,6 +205,17 @@ class Metaserver:
 
     async def _address(self, _: web.Request) -> str:
         return self.tcp_address
+
+    async def _delay_groups(self, _: web.Request) -> dict[str, Any]:
+        """What clients need to look up and change delayed messages; routes give them the same addresses."""
+        groups = sorted(self.directory.groups.items())
+        return {
+            "delay_groups": [
+                {"name": name, "address": live.node.address if live.node is not None else ""}
+                for name, live in groups
+                if live.row.kind is GroupKind.DELAY
+            ]
+        }
 
     async def _cluster(self, _: web.Request) -> dict[str, Any]:
         return {

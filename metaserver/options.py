@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from qmq.daemon.options import option
+from qmq.daemon.options import METRICS_TOKEN_HELP, NODE_TOKEN_FILE_HELP, NODE_TOKEN_HELP, option
 
 
 @dataclass(frozen=True)
@@ -13,6 +13,17 @@ class MetaOptions:
     advertise_host: str = option("", help="host name or address that clients are told; default: host")
     http_port: int = option(8080, help="port of the address page and JSON pages", minimum=0, maximum=65535)
     tcp_port: int = option(20880, help="port for clients and nodes", minimum=0, maximum=65535)
+    admin_names: str = option(
+        "", help="further host names, separated by commas, by which pages other than the address page are requested"
+    )
+    node_token: str = option("", help=NODE_TOKEN_HELP, variable="QMQ_NODE_TOKEN", is_secret=True)
+    node_token_file: str = option("", help=NODE_TOKEN_FILE_HELP, variable="QMQ_NODE_TOKEN_FILE")
+    metrics_token: str = option("", help=METRICS_TOKEN_HELP, variable="QMQ_METRICS_TOKEN", is_secret=True)
+    official_nodes: str = option(
+        "",
+        help="nodes of the official server that may register although they do not know the node secret:"
+        " GROUP@HOST:PORT, separated by commas",
+    )
     data_dir: str = option("var/meta", help="folder for the route snapshot and the default database")
     database_url: str = option("", help="postgres://, mysql:// or sqlite:// URL; default: SQLite in the data folder")
     subject_groups_min: int = option(2, help="broker groups of a new subject", minimum=1, maximum=100)

@@ -15,11 +15,13 @@ from dataclasses import dataclass, field
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState
 from metaserver.directory import Directory, Observed, Registered, Reloaded
 from metaserver.keeper import Keeper
+from metaserver.official_nodes import OfficialNodes
 from metaserver.registrations import Registration, RegistrationLimits, Registrations, SentRoute, is_pushed
 from metaserver.snapshot import ClientSeen, Route
 from qmq.clock import Clock
 from qmq.daemon.read_gate import ReadGate
 from qmq.errors import IllegalName, ProtocolError
+from qmq.net.connection_auth import ConnectionAuth
 from qmq.net.log_limiter import LogLimiter
 from qmq.net.server import Connection
 from qmq.protocol.codes import VERSIONS_SERVED, BrokerRequestType, ClientType, Command, ResponseCode, Role
@@ -65,7 +67,12 @@ class MetaCounters:
 
 
 class MetaHandlers:
-    """Answers the frames of clients and nodes."""
+    """Answers the frames of clients and nodes.
+
+    Args:
+        auth: which connections may send commands of nodes. None: all.
+        official_nodes: which nodes of the official server may register. None: all.
+    """
 
     def __init__(
         self,
@@ -75,12 +82,16 @@ class MetaHandlers:
         read_gate: ReadGate,
         *,
         limits: RegistrationLimits | None = None,
+        auth: ConnectionAuth | None = None,
+        official_nodes: OfficialNodes | None = None,
         call_soon: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         self._directory = directory
         self._keeper = keeper
         self._clock = clock
         self._read_gate = read_gate
+        self._auth = auth or ConnectionAuth(None)
+        self._official_nodes = official_nodes
         self._call_soon = call_soon or asyncio.get_running_loop().call_soon
         self.registrations = Registrations(clock, limits)
         self._unchecked: dict[Registration, None] = {}
@@ -100,6 +111,15 @@ class MetaHandlers:
             match frame.code:
                 case Command.CLIENT_REGISTER:
                     self._client_register(connection, frame)
+                case Command.AUTHENTICATE:
+                    problem = self._auth.handle(connection, frame)
+                    if problem:
+                        self.counters.bad_requests["unauthenticated"] += 1
+                        self._warning(connection, "unauthenticated", problem)
+                case Command.NODE_REGISTER | Command.NODE_POLICY if not self._auth.is_trusted(connection):
+                    self.counters.bad_requests["unauthenticated"] += 1
+                    self._warning(connection, "unauthenticated", f"command {frame.code} without the node secret")
+                    self._auth.refuse(connection, frame)
                 case Command.NODE_REGISTER:
                     self._node_register(connection, frame)
                 case Command.NODE_POLICY:
@@ -350,6 +370,11 @@ class MetaHandlers:
     def _broker_register(self, connection: Connection, frame: Frame) -> None:
         """A node of QMQ itself: it has no node id of its own, its address serves as one."""
         request = BrokerRegisterRequest.decode(frame.body, frame.version)
+        if self._official_nodes is not None:
+            problem = self._official_nodes.problem(request.broker_group, request.address, connection.peer)
+            if problem:
+                self._bad(connection, frame, "node_not_allowed", problem)
+                return
         masters = {Role.MASTER: GroupKind.BROKER, Role.DELAY_MASTER: GroupKind.DELAY, Role.DELAY: GroupKind.DELAY}
         kind = masters.get(Role(request.role))
         if kind is not None:

@@ -57,6 +57,12 @@ class CallTimeout(QmqError):
     retriable = True
 
 
+class AuthenticationFailed(QmqError):
+    """A process does not know the node secret of this system, or this process does not know the other's."""
+
+    code = "auth.refused"
+
+
 # --- process --------------------------------------------------------------------------------------------------------
 
 

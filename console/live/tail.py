@@ -11,6 +11,7 @@ from django.db import Error as DatabaseError
 from console.live.bus import encode
 from console.live.hub import Audience
 from console.live.state import KIND_BROKER, NodePlace, rfc3339
+from console.node_admin import node_admin
 from metaserver import queries
 from qmq.client.nodes import NodeAdmin
 from qmq.clock import Clock
@@ -109,7 +110,7 @@ class Tail:
 
     async def _ask(self, place: NodePlace, share: int) -> tuple[list[dict[str, Any]], int]:
         try:
-            node = NodeAdmin(place.admin_address, ASK_SECONDS)
+            node = node_admin(place.admin_address, ASK_SECONDS)
             position = self._positions.get(place.node_id)
             if position is None:
                 stats = await node.stats(self.subject)

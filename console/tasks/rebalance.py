@@ -14,6 +14,7 @@ from typing import Any
 from django.utils import timezone
 
 from console.models import ControlLoop
+from console.node_admin import node_admin
 from console.tasks.loops import Context, Loop, register
 from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
@@ -21,7 +22,6 @@ from metaserver.rebalance import advance, plan
 from metaserver.services import routes
 from metaserver.services.changes import NotFound, Stale
 from metaserver.snapshot import Route
-from qmq.client.nodes import NodeAdmin
 from qmq.errors import QmqError
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, ResponseCode
@@ -211,7 +211,7 @@ async def _make_ready(place: Place, route: Route, known: list[str], places: dict
 
 async def _not_empty(place: Place, subject: str, known: list[str]) -> str:
     """Why a draining broker group can't go yet; "" when nothing is left to read there."""
-    answer = await NodeAdmin(place.admin_address, NODE_SECONDS).stats(subject)
+    answer = await node_admin(place.admin_address, NODE_SECONDS).stats(subject)
     if not answer["closed"]:
         return "it has not heard yet that the subject drains"
     if not answer["subjects"]:
@@ -244,7 +244,7 @@ def _unread(group: dict[str, Any]) -> str:
 
 async def _subject_stats(place: Place, subject: str) -> dict[str, Any] | None:
     """A subject's numbers on a node; None when the node has none of it."""
-    answer = await NodeAdmin(place.admin_address, NODE_SECONDS).stats(subject)
+    answer = await node_admin(place.admin_address, NODE_SECONDS).stats(subject)
     found: list[dict[str, Any]] = answer["subjects"]
     return found[0] if found else None
 

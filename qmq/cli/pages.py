@@ -2,14 +2,30 @@
 
 import asyncio
 import json
+import os
 import time
+from functools import cache
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from qmq.errors import ConnectionLost, QmqError
 from qmq.net.discovery import STATUS_NOT_FOUND, http_get, pages_missing
+from qmq.net.http_auth import RequestSigner
+from qmq.net.node_secret import FILE_NAME, NodeSecret
 
 ASK_SECONDS = 5.0
+
+
+@cache
+def _signer() -> RequestSigner | None:
+    """Signs with the node secret of the environment, or of the system that `make up` runs in this folder; None without one.
+
+    Raises:
+        SettingError: the secret can't be read.
+    """
+    data_dir = os.environ.get("QMQ_DATA_DIR", "var")
+    secret = NodeSecret.from_environment(os.environ, os.path.join(data_dir, FILE_NAME))
+    return RequestSigner(secret) if secret is not None else None
 
 
 def page_url(meta: str, path: str) -> str:
@@ -23,8 +39,9 @@ def ask(url: str, *, timeout_s: float = ASK_SECONDS) -> Any:
     Raises:
         ConnectionLost: it can't be had.
         QmqError: the server answered with an error; its message is passed on.
+        SettingError: the node secret can't be read.
     """
-    status, body = asyncio.run(http_get(url, timeout_s=timeout_s))
+    status, body = asyncio.run(http_get(url, timeout_s=timeout_s, signer=_signer()))
     try:
         answer = json.loads(body)
     except ValueError as error:

@@ -326,19 +326,17 @@ class DelayedMessages:
         now = asyncio.get_running_loop().time()
         if now < self._groups_until:
             return self._groups
-        page = self._meta_url.rsplit("/meta/", 1)[0] + "/meta/cluster"
+        page = self._meta_url.rsplit("/meta/", 1)[0] + "/meta/delay-groups"
         try:
             status, body = await http_get(page, timeout_s=5.0)
             if status == STATUS_NOT_FOUND:
                 raise pages_missing(page)
-            known = json.loads(body)["broker_groups"] if status == 200 else []
+            known = json.loads(body)["delay_groups"] if status == 200 else []
         except QmqError:
             if not self._groups:
                 raise
             return self._groups
-        self._groups = {
-            group["name"]: (group["master"] or {}).get("address", "") for group in known if group["kind"] == "delay"
-        }
+        self._groups = {group["name"]: group["address"] for group in known}
         self._groups_until = now + GROUPS_SECONDS
         return self._groups
 

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from qmq.errors import ConnectionLost, QmqError, SettingError
 from qmq.net.discovery import http_get, http_post_json
+from qmq.net.http_auth import RequestSigner
 
 ANSWER_BYTES_MAX = 32 << 20
 """Most bytes of one answer; a page of the message browser holds 4 MiB of messages before JSON escapes what is in them."""
@@ -44,6 +45,7 @@ class NodeAdmin:
         admin_address: `host:port`, as nodes register it with the metaserver.
         timeout_seconds: for a whole request.
         bytes_max: for an answer.
+        signer: signs requests with the node secret, for nodes that require it.
 
     Every method raises:
         ConnectionLost: nobody answers in time, not in JSON, or with too much (`net.answer_too_large`).
@@ -51,13 +53,18 @@ class NodeAdmin:
     """
 
     def __init__(
-        self, admin_address: str, timeout_seconds: float = TIMEOUT_SECONDS, bytes_max: int = ANSWER_BYTES_MAX
+        self,
+        admin_address: str,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        bytes_max: int = ANSWER_BYTES_MAX,
+        signer: RequestSigner | None = None,
     ) -> None:
         if not _ADDRESS.fullmatch(admin_address):
             raise SettingError(f"{admin_address!r} is no admin address: host:port is needed")
         self.admin_address = admin_address
         self._timeout_seconds = timeout_seconds
         self._bytes_max = bytes_max
+        self._signer = signer
 
     # --- any node --------------------------------------------------------------------------------------------------
 
@@ -157,7 +164,9 @@ class NodeAdmin:
     async def _post(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
         data = json.dumps(body).encode()
         url = f"http://{self.admin_address}{path}"
-        status, raw = await http_post_json(url, data, timeout_s=self._timeout_seconds, bytes_max=self._bytes_max)
+        status, raw = await http_post_json(
+            url, data, timeout_s=self._timeout_seconds, bytes_max=self._bytes_max, signer=self._signer
+        )
         return self._accepted(path, status, self._parsed(url, status, raw))
 
     async def _state(self, path: str) -> dict[str, Any]:
@@ -169,7 +178,9 @@ class NodeAdmin:
         # The parts of a path are quoted; a query may repeat a name.
         words = urlencode(given, doseq=True)
         url = f"http://{self.admin_address}{path}{'?' if words else ''}{words}"
-        status, raw = await http_get(url, timeout_s=self._timeout_seconds, bytes_max=self._bytes_max)
+        status, raw = await http_get(
+            url, timeout_s=self._timeout_seconds, bytes_max=self._bytes_max, signer=self._signer
+        )
         return status, self._parsed(url, status, raw)
 
     @staticmethod

@@ -1,7 +1,7 @@
 """The admin HTTP server that every daemon has: /healthz /readyz /metrics /stats, and what a daemon adds.
 
-On loopback unless told otherwise. Answers are JSON; errors say code and message. Changes are POSTs with a JSON object, which a
-page of another site can't make a browser send.
+Listens on loopback by default. Answers are JSON; errors have a code and a message. Changes are POSTs with a JSON object. Requests
+of pages of other sites are refused (`host_check`), and, where there is a node secret, those not signed with it (`admin_auth`).
 """
 
 import asyncio
@@ -16,6 +16,8 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from qmq.clock import Clock
+from qmq.daemon.admin_auth import AdminAccess, AdminAuth, is_trusted
+from qmq.daemon.host_check import HostCheck
 from qmq.daemon.http_guard import CHECK_SECONDS, HttpGuard, HttpLimits
 from qmq.daemon.shared_page import SharedPages, exposition
 from qmq.supervisor import Supervisor
@@ -132,6 +134,7 @@ class AdminHttp:
         supervisor: Supervisor,
         clock: Clock,
         limits: HttpLimits | None = None,
+        access: AdminAccess,
     ) -> None:
         self._host, self._port = host, port
         self._health, self._ready = health, ready
@@ -140,7 +143,10 @@ class AdminHttp:
         self._families = metrics
         self._metric_pages = SharedPages(clock, lifetime_factor=METRICS_LIFETIME_FACTOR)
         self.guard = HttpGuard(clock, logger, limits)
-        app = web.Application(client_max_size=REQUEST_BYTES_MAX, middlewares=[self.guard.receive, self._report_errors])
+        self._auth, self._host_check = AdminAuth(access), HostCheck({host, *access.names})
+        app = web.Application(
+            client_max_size=REQUEST_BYTES_MAX, middlewares=[self.guard.receive, self._report_errors, self._admit]
+        )
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
@@ -196,6 +202,15 @@ class AdminHttp:
         except Exception as error:  # noqa: BLE001 - reported; other requests are served
             self._supervisor.report("admin_request", error)
             return web.json_response({"code": "admin.failed", "message": "internal error, see the log"}, status=500)
+
+    @web.middleware
+    async def _admit(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        refusal = await self._auth.refusal(request)
+        if refusal is None and not is_trusted(request):
+            refusal = self._host_check.refusal(request)
+        return await handler(request) if refusal is None else refusal
 
     async def _healthz(self, _: web.Request) -> web.Response:
         problem = self._health()

@@ -14,9 +14,12 @@ from collections.abc import Awaitable, Callable
 from qmq.clock import Clock
 from qmq.errors import ProtocolError, QmqError
 from qmq.net.caller import Caller
+from qmq.net.connection_auth import authenticate
 from qmq.net.discovery import find_metaserver
+from qmq.net.node_secret import NodeSecret
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
 from qmq.protocol.extensions import (
+    Fields,
     NodePolicyRequest,
     NodePolicyResponse,
     NodeRegisterRequest,
@@ -44,6 +47,7 @@ class Membership:
         on_answer: called with every answer.
         on_policy: called with a policy's document; it is in force when that returns.
             Raises ProtocolError or OSError when it can't be; then the one before stays.
+        secret: what node and metaserver prove to each other that they know, before the first registration of a connection.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class Membership:
         on_policy: Callable[[bytes], Awaitable[None]],
         clock: Clock,
         supervisor: Supervisor,
+        secret: NodeSecret | None = None,
     ) -> None:
         self._meta_url = meta_url
         self._describe = describe
@@ -61,6 +66,7 @@ class Membership:
         self._on_policy = on_policy
         self._clock = clock
         self._supervisor = supervisor
+        self._secret = secret
         self._caller: Caller | None = None
         self._wake = asyncio.Event()
         self.last: NodeRegisterResponse | None = None
@@ -123,13 +129,15 @@ class Membership:
 
     async def _beat(self, request_type: BrokerRequestType) -> None:
         if self._caller is None or self._caller.is_closed:
-            host, port = await find_metaserver(self._meta_url)
-            caller = Caller(host, port)
-            await caller.connect()
-            self._caller = caller
+            self._caller = await self._connected()
         sent_at = self._clock.monotonic()
         request = self._describe(request_type)
         frame = await self._caller.call(Command.NODE_REGISTER, request.encode(9), timeout_s=CALL_SECONDS)
+        if frame.code == ResponseCode.PARAM_ERROR:
+            fields = Fields(frame.body)
+            raise QmqError(
+                f"the metaserver refused the registration: {fields.text('message')}", code=fields.text("code")
+            )
         if frame.code != ResponseCode.SUCCESS:
             raise ProtocolError(f"the metaserver answered the registration with code {frame.code}")
         answer = NodeRegisterResponse.decode(frame.body, 9)
@@ -143,6 +151,19 @@ class Membership:
         self._on_answer(answer)
         if request_type is not BrokerRequestType.OFFLINE:
             self._look_at_policy(request, answer.policy_version)
+
+    async def _connected(self) -> Caller:
+        """A new connection to the metaserver, authenticated if there is a secret."""
+        host, port = await find_metaserver(self._meta_url)
+        caller = Caller(host, port)
+        await caller.connect()
+        if self._secret is not None:
+            try:
+                await authenticate(caller, self._secret, "node", timeout_s=CALL_SECONDS)
+            except BaseException:
+                await caller.close()
+                raise
+        return caller
 
     def _look_at_policy(self, request: NodeRegisterRequest, wanted: str) -> None:
         """Fetch the policy when it is another than the one applied. A metaserver that names none says nothing about it."""
@@ -195,7 +216,7 @@ class Membership:
         self.failures += 1
         self.last_error = str(error)
         if self.failures == 1:
-            logger.warning("the metaserver can't be reached, the node goes on: %s", error)
+            logger.warning("this node is not registered with the metaserver and continues to serve: %s", error)
         if self._caller is not None:
             await self._caller.close()
             self._caller = None

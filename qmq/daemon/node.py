@@ -12,12 +12,14 @@ from typing import Any, ClassVar
 
 from qmq import __version__
 from qmq.clock import Clock, SystemClock
+from qmq.daemon.admin_auth import AdminAccess
 from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.committer import Committer
 from qmq.daemon.data_dir import DataDir, DataDirOwner
 from qmq.daemon.file_budget import FileBudget, file_budget
 from qmq.daemon.first_failure import FirstFailure
+from qmq.daemon.host_check import names_of, warn_if_exposed
 from qmq.daemon.membership import Membership
 from qmq.daemon.node_metrics import NodeMetrics
 from qmq.daemon.node_options import NodeOptions
@@ -28,6 +30,8 @@ from qmq.errors import CommitNotApplied, ProtocolError
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX, FlushPolicy
 from qmq.log.disk import Disk, SystemDisk
 from qmq.log.log import SegmentedLog
+from qmq.net.connection_auth import ConnectionAuth
+from qmq.net.node_secret import NodeSecret
 from qmq.net.server import Connection, FrameServer, ServerLimits
 from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Role
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
@@ -67,6 +71,11 @@ class Node(ABC):
         """What ended the node."""
         self.supervisor = Supervisor(
             self.clock, logger=self.logger, on_failure=lambda name, error: self.failure.set(error)
+        )
+        self.secret = NodeSecret.load(options.node_token, options.node_token_file)
+        self.auth = ConnectionAuth(self.secret)
+        self.admin_access = AdminAccess(
+            self.clock, self.secret, options.metrics_token, names_of(options.admin_names) | {options.advertise_host}
         )
         self.send_gate = SendGate(self.clock)
         self.read_gate = ReadGate(
@@ -191,9 +200,11 @@ class Node(ABC):
         self.start_jobs()
         if options.meta:
             self.membership = Membership(
-                options.meta, self._registration, self._registered, self.take_policy, self.clock, self.supervisor
-            )
+                options.meta, self._registration, self._registered, self.take_policy, self.clock, self.supervisor,
+                self.secret,
+            )  # fmt: skip
             self._membership_task = self.supervisor.critical("membership", self.membership.run(self._stop_membership))
+        warn_if_exposed(self.logger, self.secret, options.host, options.admin_host)
         self.logger.info(
             "%s node %s of group %s serves on %s:%d, admin on %s:%d",
             self.kind, self.node_id, options.group, *self.server.address, *self.admin.address,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from qmq.daemon.options import option
+from qmq.daemon.options import METRICS_TOKEN_HELP, NODE_TOKEN_FILE_HELP, NODE_TOKEN_HELP, option
 from qmq.protocol.frames import FRAME_BYTES_MAX, MESSAGE_BYTES_MAX
 
 MIB = 1 << 20
@@ -20,8 +20,12 @@ class NodeOptions:
     host: str = option("127.0.0.1", help="address to listen on")
     advertise_host: str = option("", help="host name or address that clients are told; default: host")
     port: int = option(0, help="TCP port for clients; 0 takes a free one", minimum=0, maximum=65535)
-    admin_host: str = option("127.0.0.1", help="address of the admin HTTP server; it has no authentication yet")
+    admin_host: str = option("127.0.0.1", help="address of the admin HTTP server")
     admin_port: int = option(0, help="port of the admin HTTP server; 0 takes a free one", minimum=0, maximum=65535)
+    admin_names: str = option("", help="further host names, separated by commas, by which admin pages are requested")
+    node_token: str = option("", help=NODE_TOKEN_HELP, variable="QMQ_NODE_TOKEN", is_secret=True)
+    node_token_file: str = option("", help=NODE_TOKEN_FILE_HELP, variable="QMQ_NODE_TOKEN_FILE")
+    metrics_token: str = option("", help=METRICS_TOKEN_HELP, variable="QMQ_METRICS_TOKEN", is_secret=True)
     meta: str = option(
         "http://127.0.0.1:8080/meta/address", help="the metaserver's address page; empty: run without a metaserver"
     )

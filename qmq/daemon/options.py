@@ -1,7 +1,8 @@
 """Settings of a daemon: one frozen dataclass a process, each field with its text, unit and limits.
 
 A setting comes from its flag, else from the environment (QMQ_<PROCESS>_<NAME>), else from a TOML file (--config), else
-from its default. A wrong one ends the process with one line that names it.
+from its default. A wrong one ends the process with one line that names it. Secrets have no flag, because command lines are visible
+to all users of a machine, and a wrong one's value is not printed.
 """
 
 import dataclasses
@@ -14,6 +15,9 @@ from typing import Any, NoReturn, TypeVar
 from qmq.errors import SettingError
 
 T = TypeVar("T")
+NODE_TOKEN_HELP = "the node secret that all processes of a system share (docs/security.md); empty: none is required"
+NODE_TOKEN_FILE_HELP = "file that holds the node secret, where it is not set directly"
+METRICS_TOKEN_HELP = "bearer token with which /metrics may be read from other machines"
 WRONG_USE = 2
 """Exit code for wrong flags and settings."""
 
@@ -27,6 +31,9 @@ class OptionInfo:
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
+    variable: str = ""
+    """The environment variable, where it is the same for all processes."""
+    is_secret: bool = False
 
 
 def option(
@@ -37,10 +44,17 @@ def option(
     minimum: float | None = None,
     maximum: float | None = None,
     choices: tuple[str, ...] = (),
+    variable: str = "",
+    is_secret: bool = False,
 ) -> T:
-    """A setting with its default; for fields of an options dataclass."""
-    info = OptionInfo(help, unit, minimum, maximum, choices)
-    result: T = field(default=default, metadata={"option": info})
+    """A setting with its default; for fields of an options dataclass.
+
+    Args:
+        variable: its environment variable; default: QMQ_<PROCESS>_<NAME>.
+        is_secret: it has no flag, and `repr` leaves it out.
+    """
+    info = OptionInfo(help, unit, minimum, maximum, choices, variable, is_secret)
+    result: T = field(default=default, metadata={"option": info}, repr=not is_secret)
     return result
 
 
@@ -53,6 +67,11 @@ def _info(item: "dataclasses.Field[Any]") -> OptionInfo:
 def flag_of(name: str) -> str:
     """The flag of a field."""
     return "--" + name.replace("_", "-")
+
+
+def variable_of(item: "dataclasses.Field[Any]", process: str) -> str:
+    """The environment variable of a field."""
+    return _info(item).variable or f"QMQ_{process.upper()}_{item.name.upper()}"
 
 
 def convert(item: "dataclasses.Field[Any]", value: object, source: str) -> Any:
@@ -116,13 +135,13 @@ def parse_options(
         SystemExit: after --help.
     """
     items = {item.name: item for item in fields(cls)}  # type: ignore[arg-type]
-    flags = _read_flags(items, argv, lambda: print_help(cls, prog, process, description))
+    flags = _read_flags(items, argv, process, lambda: print_help(cls, prog, process, description))
     values: dict[str, Any] = {}
     config = flags.pop("config", None) or environ.get(f"QMQ_{process.upper()}_CONFIG")
     if config:
         values.update(_read_file(items, str(config)))
     for name, item in items.items():
-        variable = f"QMQ_{process.upper()}_{name.upper()}"
+        variable = variable_of(item, process)
         if variable in environ:
             values[name] = convert(item, environ[variable], variable)
     for name, value in flags.items():
@@ -130,7 +149,7 @@ def parse_options(
     return cls(**values)
 
 
-def _read_flags(items: Mapping[str, Any], argv: Sequence[str], show_help: Any) -> dict[str, str]:
+def _read_flags(items: Mapping[str, Any], argv: Sequence[str], process: str, show_help: Any) -> dict[str, str]:
     flags: dict[str, str] = {}
     rest = list(argv)
     while rest:
@@ -140,6 +159,9 @@ def _read_flags(items: Mapping[str, Any], argv: Sequence[str], show_help: Any) -
             raise SystemExit(0)
         name, equals, value = word.partition("=")
         key = name.removeprefix("--").replace("-", "_")
+        if key in items and _info(items[key]).is_secret:
+            where = f"{variable_of(items[key], process)}, or in a file named with --config"
+            raise SettingError(f"{name} is no flag, because other users can read command lines: set it as {where}")
         if not name.startswith("--") or (key not in items and key != "config"):
             raise SettingError(f"{word!r} is no flag of this command; --help lists them")
         if not equals:
@@ -175,7 +197,10 @@ def print_help(cls: type[Any], prog: str, process: str, description: str) -> Non
         info = _info(item)
         unit = f" ({info.unit})" if info.unit else ""
         default = item.default if item.default is not MISSING else ""
-        out(f"  {flag_of(item.name):28} {info.help}{unit}; default {default!r}\n")
+        # What has another variable than the last line says, is listed with it.
+        name = info.variable if info.is_secret else flag_of(item.name)
+        also = f" (environment: {info.variable})" if info.variable and not info.is_secret else ""
+        out(f"  {name:28} {info.help}{unit}{also}; default {default!r}\n")
     out(
         f"\nEach can be set in the environment as QMQ_{process.upper()}_<NAME>, or in a TOML file given with --config.\n"
     )
@@ -188,9 +213,8 @@ def options_markdown(cls: type[Any], process: str) -> str:
         info = _info(item)
         text = info.help + (f" ({', '.join(info.choices)})" if info.choices else "")
         default = f"`{item.default}`" if item.default != "" else ""
-        lines.append(
-            f"| `{flag_of(item.name)}` | `QMQ_{process.upper()}_{item.name.upper()}` | {default} | {info.unit} | {text} |"
-        )
+        flag = "" if info.is_secret else f"`{flag_of(item.name)}`"
+        lines.append(f"| {flag} | `{variable_of(item, process)}` | {default} | {info.unit} | {text} |")
     return "\n".join(lines) + "\n"
 
 

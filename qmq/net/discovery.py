@@ -1,10 +1,12 @@
 """Where the metaserver is: GET its address page (`docs/reference/wire.md`, section 1), and other small requests."""
 
 import asyncio
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from qmq.errors import ConnectionLost, ProtocolError, QmqError, SettingError
+from qmq.net.http_auth import RequestSigner
 
+STATUS_UNAUTHORIZED = 401
 STATUS_NOT_FOUND = 404
 ADDRESS_PATH = "/meta/address"
 DEFAULT_META_URL = f"http://127.0.0.1:8080{ADDRESS_PATH}"
@@ -47,17 +49,27 @@ def split_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-async def http_get(url: str, *, timeout_s: float, bytes_max: int = ANSWER_BYTES_MAX) -> tuple[int, bytes]:
+async def http_get(
+    url: str, *, timeout_s: float, bytes_max: int = ANSWER_BYTES_MAX, signer: RequestSigner | None = None
+) -> tuple[int, bytes]:
     """A plain GET: (status, body).
+
+    Args:
+        signer: signs the request when the server asks for that.
 
     Raises:
         ConnectionLost: nobody answers there in time, not in HTTP, or with more than `bytes_max` bytes.
     """
-    return await _http(url, "GET", "", b"", timeout_s, bytes_max)
+    return await _signed(url, "GET", "", b"", timeout_s, bytes_max, signer)
 
 
 async def http_post_json(
-    url: str, body: bytes, *, timeout_s: float, bytes_max: int = ANSWER_BYTES_MAX
+    url: str,
+    body: bytes,
+    *,
+    timeout_s: float,
+    bytes_max: int = ANSWER_BYTES_MAX,
+    signer: RequestSigner | None = None,
 ) -> tuple[int, bytes]:
     """A POST of a JSON object: (status, body).
 
@@ -65,13 +77,39 @@ async def http_post_json(
         ConnectionLost: as `http_get`; whether the request took effect is unknown then.
     """
     fields = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-    return await _http(url, "POST", fields, body, timeout_s, bytes_max)
+    return await _signed(url, "POST", fields, body, timeout_s, bytes_max, signer)
 
 
-async def _http(url: str, method: str, fields: str, body: bytes, timeout_s: float, bytes_max: int) -> tuple[int, bytes]:
+async def _signed(
+    url: str, method: str, fields: str, body: bytes, timeout_s: float, bytes_max: int, signer: RequestSigner | None
+) -> tuple[int, bytes]:
+    """Send a request; sign it and send it again when it is answered with a challenge, which means that it was not executed."""
+    if signer is None:
+        return (await _http(url, method, fields, body, timeout_s, bytes_max))[:2]
+    parts, loop = urlsplit(url), asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+
+    async def send() -> tuple[int, bytes, str]:
+        header = signer.header(parts.netloc, method, _target(parts), body)
+        signed = f"{fields}Authorization: {header}\r\n" if header else fields
+        return await _http(url, method, signed, body, max(0.0, deadline - loop.time()), bytes_max)
+
+    status, answer, challenge = await send()
+    if status == STATUS_UNAUTHORIZED and signer.learn(parts.netloc, challenge):
+        status, answer, _ = await send()
+    return status, answer
+
+
+def _target(parts: SplitResult) -> str:
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+async def _http(
+    url: str, method: str, fields: str, body: bytes, timeout_s: float, bytes_max: int
+) -> tuple[int, bytes, str]:
+    """One request: (status, body, value of the WWW-Authenticate field)."""
     parts = urlsplit(url)
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    request = f"{method} {target} HTTP/1.0\r\nHost: {parts.netloc}\r\nConnection: close\r\n{fields}\r\n"
+    request = f"{method} {_target(parts)} HTTP/1.0\r\nHost: {parts.netloc}\r\nConnection: close\r\n{fields}\r\n"
     writer = None
     pieces: list[bytes] = []
     room = bytes_max + HEAD_BYTES_MAX
@@ -96,12 +134,19 @@ async def _http(url: str, method: str, fields: str, body: bytes, timeout_s: floa
         raise ConnectionLost(
             f"{url} answers with more than {bytes_max} bytes", code="net.answer_too_large", retriable=False
         )
-    lengths = [
-        line.split(b":", 1)[1].strip() for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")
-    ]
-    if lengths and lengths[0].isdigit() and len(answer) < int(lengths[0]):
-        raise ConnectionLost(f"{url}: the connection ended after {len(answer)} of {int(lengths[0])} bytes")
-    return int(words[1]), answer
+    length = _field(head, b"content-length")
+    if length.isdigit() and len(answer) < int(length):
+        raise ConnectionLost(f"{url}: the connection ended after {len(answer)} of {int(length)} bytes")
+    return int(words[1]), answer, _field(head, b"www-authenticate").decode("latin-1")
+
+
+def _field(head: bytes, name: bytes) -> bytes:
+    """The value of a header field's first occurrence; empty without one."""
+    for line in head.split(b"\r\n"):
+        key, colon, value = line.partition(b":")
+        if colon and key.lower() == name:
+            return value.strip()
+    return b""
 
 
 def pages_missing(url: str) -> QmqError:

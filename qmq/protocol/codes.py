@@ -46,6 +46,7 @@ class Command(IntEnum):
     LIST_HOURS = 213
     READ_SCHEDULE = 214
     LIST_NODES = 215
+    AUTHENTICATE = 216
 
 
 class ResponseCode(IntEnum):

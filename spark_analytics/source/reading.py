@@ -4,6 +4,7 @@ Every row of a range comes, or its absence is an error or a recorded hole.
 """
 
 import asyncio
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 from qmq.client.nodes import NodeAdmin
 from qmq.client.reading import NodeReader, find_nodes
 from qmq.errors import QmqError
+from qmq.net.http_auth import RequestSigner
+from qmq.net.node_secret import NodeSecret
 from qmq.protocol.names import split_subject
 from qmq.protocol.reading import (
     INDEX_ENTRY_BYTES,
@@ -282,13 +285,15 @@ def nodes_batch(task: Task, metaserver: str) -> pa.RecordBatch:
 
 
 async def _disks(nodes: list[NodeLine]) -> list[tuple[int | None, int | None]]:
-    """Used and total bytes of each node's disk; None when it does not say."""
+    """Used and total bytes of each node's disk; None when it does not answer, or not without the node secret."""
     at_once = asyncio.Semaphore(DISKS_AT_ONCE)
+    secret = NodeSecret.from_environment(os.environ)
+    signer = RequestSigner(secret) if secret is not None else None
 
     async def ask(node: NodeLine) -> tuple[int | None, int | None]:
         async with at_once:
             try:
-                info = await NodeAdmin(node.admin_address, DISK_SECONDS).stats(limit=1)
+                info = await NodeAdmin(node.admin_address, DISK_SECONDS, signer=signer).stats(limit=1)
                 free, total = int(info["disk_free_bytes"]), int(info["disk_total_bytes"])
             except (QmqError, KeyError, TypeError, ValueError):
                 return None, None

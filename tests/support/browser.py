@@ -29,9 +29,12 @@ WAIT_SECONDS = 20.0
 TRACE_VARIABLE = "QMQ_BROWSER_TRACE"
 """1: playwright's trace is kept of each visit, a snapshot for every step: a third more work for the machine."""
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+REBOUND_NAME = "evil.example"
+"""A foreign host name that resolves to this machine, as in an attack by DNS rebinding."""
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+    f"--host-resolver-rules=MAP {REBOUND_NAME} 127.0.0.1",
 )  # fmt: skip
 AXE = PROJECT / "frontend/node_modules/axe-core/axe.min.js"
 AXE_TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")

@@ -170,8 +170,8 @@ async def running_broker(
     folder: Path, *, clock: Clock | None = None, disk: Disk | None = None, **settings: Any
 ) -> AsyncIterator[Broker]:
     """A broker on free ports, without a metaserver."""
-    defaults: dict[str, Any] = {"segment_bytes": 4 << 20, "retry_delay_seconds": 0.0}
-    options = BrokerOptions(data_dir=str(folder / "broker"), port=0, admin_port=0, meta="", **{**defaults, **settings})
+    defaults: dict[str, Any] = {"segment_bytes": 4 << 20, "retry_delay_seconds": 0.0, "meta": ""}
+    options = BrokerOptions(data_dir=str(folder / "broker"), port=0, admin_port=0, **{**defaults, **settings})
     (folder / "broker").mkdir(exist_ok=True)  # the lock file is real whatever the disk is
     broker = Broker(options, clock=clock, disk=disk)
     try:

@@ -12,7 +12,10 @@ import pytest
 from django.test import Client
 
 from console import checks
+from qmq.net.node_secret import make_secret_file
 from tests.support.processes import PROJECT
+
+NODE_TOKEN = "node-secret-of-the-tests-0123456789abcdef"
 
 
 def ids(found: list[Any]) -> list[str]:
@@ -85,6 +88,18 @@ def test_e006_half_a_single_sign_on(settings: Any) -> None:
     assert ids(checks.accounts(None)) == ["console.E006"]
 
 
+def test_e020_no_node_secret_or_one_that_can_not_be_used(settings: Any, tmp_path: Path) -> None:
+    settings.DATA_DIR, settings.NODE_TOKEN, settings.NODE_TOKEN_FILE = tmp_path, "", ""
+    assert ids(checks.node_secret_set(None)) == ["console.E020"]
+    settings.NODE_TOKEN = "short"
+    assert ids(checks.node_secret_set(None)) == ["console.E020"]
+    settings.NODE_TOKEN = NODE_TOKEN
+    assert checks.node_secret_set(None) == []
+    settings.NODE_TOKEN = ""
+    make_secret_file(tmp_path / "node_token")
+    assert checks.node_secret_set(None) == []
+
+
 def manage(tmp_path: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("QMQ_")}
     return subprocess.run(
@@ -99,7 +114,7 @@ def manage(tmp_path: Path, *words: str, **environment: str) -> subprocess.Comple
 
 
 def test_a_deployment_behind_https_is_clean(tmp_path: Path) -> None:
-    done = manage(tmp_path, "check", "--deploy", "--fail-level", "WARNING", QMQ_HTTPS="1")
+    done = manage(tmp_path, "check", "--deploy", "--fail-level", "WARNING", QMQ_HTTPS="1", QMQ_NODE_TOKEN=NODE_TOKEN)
     assert done.returncode == 0, done.stderr
     assert "no issues" in done.stdout + done.stderr
 
@@ -110,7 +125,7 @@ def test_a_careless_deployment_is_told(tmp_path: Path) -> None:
         QMQ_HTTPS="1", QMQ_SECRET_KEY="secret", QMQ_ALLOWED_HOSTS="*", QMQ_MFA_REQUIRED="maybe",
     )  # fmt: skip
     assert done.returncode != 0
-    for what in ("console.E002", "console.E003", "console.E005"):
+    for what in ("console.E002", "console.E003", "console.E005", "console.E020"):
         assert what in done.stderr
 
 

@@ -14,7 +14,9 @@ from console import (
 )
 from console.launcher import Launcher, Ports, Program, programs
 from console.tasks import loops
+from qmq.errors import SettingError
 from tests.support.ports import free_ports
+from tests.support.up import PORTS
 from tests.support.waiting import eventually
 
 PASSWORD = "a password of Redis"
@@ -107,3 +109,31 @@ def answers(client: Any) -> bool:
         return bool(client.ping())
     except redis.ConnectionError:
         return False
+
+
+def test_every_process_of_ours_shares_the_node_secret_of_the_data_folder(monkeypatch: Any) -> None:
+    for variable in ("QMQ_NODE_TOKEN", "QMQ_NODE_TOKEN_FILE", "QMQ_REDIS_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    files = {name: program.environment.get("QMQ_NODE_TOKEN_FILE") for name, program in started().items()}
+    assert files.pop("redis") is None
+    assert set(files.values()) == {"/data/node_token"}
+    monkeypatch.setenv("QMQ_NODE_TOKEN_FILE", "/secrets/node")
+    assert started()["g1-a"].environment["QMQ_NODE_TOKEN_FILE"] == "/secrets/node"
+    monkeypatch.setenv("QMQ_NODE_TOKEN", "given in the environment, which children inherit")
+    assert "QMQ_NODE_TOKEN_FILE" not in started()["g1-a"].environment
+
+
+def test_a_start_makes_the_secret_once_and_refuses_one_that_others_may_read(tmp_path: Path, monkeypatch: Any) -> None:
+    for variable in ("QMQ_NODE_TOKEN", "QMQ_NODE_TOKEN_FILE"):
+        monkeypatch.delenv(variable, raising=False)
+    ports = Ports.choose(free_ports(PORTS))
+    Launcher(str(tmp_path / "new"), ports).check()
+    secret = tmp_path / "new/node_token"
+    assert (len(secret.read_text().strip()), secret.stat().st_mode & 0o777) == (43, 0o600)
+    given = tmp_path / "old/node_token"
+    given.parent.mkdir()
+    given.write_text("a" * 40)
+    given.chmod(0o644)
+    with pytest.raises(SettingError, match="chmod 0600"):
+        Launcher(str(given.parent), ports).check()
+    assert given.read_text() == "a" * 40, "kept"

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker_node.options import BrokerOptions
+from metaserver.options import MetaOptions
 from qmq.daemon.data_dir import DataDir, DataDirOwner
 from qmq.daemon.options import parse_options
 from qmq.errors import SettingError
@@ -44,6 +45,31 @@ def test_a_wrong_setting_is_named_with_what_is_legal(argv: list[str], environ: d
         parse(*argv, **environ)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_secrets_come_from_the_environment_or_a_file_and_never_from_the_command_line(tmp_path: Path) -> None:
+    """One variable for all processes; nothing prints them."""
+    assert parse(QMQ_NODE_TOKEN="top secret").node_token == "top secret"
+    assert "top secret" not in repr(parse(QMQ_NODE_TOKEN="top secret", QMQ_METRICS_TOKEN="top secret"))
+    config = tmp_path / "broker.toml"
+    config.write_text('node_token = "top secret"\n')
+    assert parse("--config", str(config)).node_token == "top secret"
+    assert parse("--node-token-file", "/a", QMQ_NODE_TOKEN_FILE="/b").node_token_file == "/a"
+    for flag in ("--node-token", "--metrics-token=top secret"):
+        with pytest.raises(SettingError, match="is no flag, because other users can read command lines") as caught:
+            parse(flag, "top secret")
+        assert "top secret" not in str(caught.value)
+    meta = parse_options(MetaOptions, (), {"QMQ_NODE_TOKEN": "x"}, prog="metaserver", process="meta")
+    assert meta.node_token == "x"
+
+
+def test_help_names_the_variables_of_secrets(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse("--help")
+    text = capsys.readouterr().out
+    assert "QMQ_NODE_TOKEN " in text
+    assert "--node-token-file" in text
+    assert "--node-token " not in text
 
 
 def test_an_unknown_key_in_the_file_is_refused(tmp_path: Path) -> None:

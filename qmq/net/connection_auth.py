@@ -1,0 +1,165 @@
+"""Authentication of a connection with the node secret (command AUTHENTICATE): both ends, each proves itself to the other.
+
+It protects against who can connect, not against who can change what others send: that takes TLS.
+"""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from qmq.errors import AuthenticationFailed
+from qmq.net.caller import Caller
+from qmq.net.node_secret import FILE_VARIABLE, VARIABLE, NodeSecret
+from qmq.net.server import Connection
+from qmq.protocol.authentication import (
+    CLIENT_CONTEXT,
+    NONCE_BYTES,
+    SERVER_CONTEXT,
+    AuthenticateRequest,
+    AuthenticateResponse,
+)
+from qmq.protocol.codes import Command, ResponseCode
+from qmq.protocol.extensions import Fields, encode_fields
+from qmq.protocol.frames import Frame
+
+PURPOSES = ("node", "console")
+REFUSED = "auth.refused"
+REQUIRED = "auth.required"
+
+Nonces = Callable[[], bytes]
+
+
+def random_nonce() -> bytes:
+    """A nonce that was never used."""
+    return secrets.token_bytes(NONCE_BYTES)
+
+
+async def authenticate(
+    caller: Caller, secret: NodeSecret, purpose: str, *, timeout_s: float, nonces: Nonces = random_nonce
+) -> None:
+    """Prove to the server of a connection that this process knows the secret, and check the server's proof.
+
+    Args:
+        purpose: "node" or "console".
+        timeout_s: for each of the two requests.
+
+    Raises:
+        AuthenticationFailed: the server refuses the proof, or has none.
+        CallTimeout, ConnectionLost: as `Caller.call`.
+    """
+    nonce = nonces()
+    first = await _ask(caller, AuthenticateRequest(purpose, nonce), timeout_s)
+    parts = (first.nonce, nonce, purpose.encode())
+    proof = secret.sign(CLIENT_CONTEXT, *parts)
+    second = await _ask(caller, AuthenticateRequest(purpose, nonce, proof), timeout_s)
+    if secret.signer_of(second.proof, SERVER_CONTEXT, *parts) is None:
+        raise AuthenticationFailed(
+            f"{caller.address} accepts every proof but does not know the node secret: it is none of this system"
+        )
+
+
+async def _ask(caller: Caller, request: AuthenticateRequest, timeout_s: float) -> AuthenticateResponse:
+    frame = await caller.call(Command.AUTHENTICATE, request.encode(9), timeout_s=timeout_s)
+    if frame.code == ResponseCode.PARAM_ERROR:
+        fields = Fields(frame.body)
+        raise AuthenticationFailed(f"{caller.address}: {fields.text('message')}", code=fields.text("code", REFUSED))
+    if frame.code != ResponseCode.SUCCESS:
+        raise AuthenticationFailed(
+            f"{caller.address} answered code {frame.code} to the authentication: it has no node secret, or is of an older"
+            " version"
+        )
+    return AuthenticateResponse.decode(frame.body, 9)
+
+
+@dataclass(slots=True)
+class _Peer:
+    """What a connection has shown. A pair of nonces serves one proof."""
+
+    client_nonce: bytes = b""
+    server_nonce: bytes = b""
+    purpose: str = ""
+    is_proven: bool = False
+
+
+class ConnectionAuth:
+    """The server's side: which connections have proved that they know the secret.
+
+    Args:
+        secret: None: every connection may do everything.
+    """
+
+    def __init__(self, secret: NodeSecret | None, nonces: Nonces = random_nonce) -> None:
+        self._secret = secret
+        self._nonces = nonces
+        self._peers: dict[Connection, _Peer] = {}
+        self.failures = 0
+        """Proofs refused since start."""
+
+    @property
+    def is_required(self) -> bool:
+        """Whether there is a secret to know."""
+        return self._secret is not None
+
+    @property
+    def connections(self) -> int:
+        """Connections that are remembered: those that began to authenticate and are open."""
+        return len(self._peers)
+
+    def is_trusted(self, connection: Connection) -> bool:
+        """Whether commands of nodes and the console are accepted on this connection."""
+        peer = self._peers.get(connection)
+        return self._secret is None or (peer is not None and peer.is_proven)
+
+    def refuse(self, connection: Connection, frame: Frame) -> None:
+        """Answer a command that only trusted connections may send."""
+        text = (
+            f"command {frame.code} requires the node secret of this system: set {VARIABLE} or {FILE_VARIABLE} for the process"
+            " that sends it"
+        )
+        connection.reply(frame, ResponseCode.PARAM_ERROR, encode_fields(code=REQUIRED, message=text))
+
+    def handle(self, connection: Connection, frame: Frame) -> str:
+        """Answer an AUTHENTICATE request.
+
+        Returns:
+            Why the proof was refused, after which the connection is closed; "" when nothing is wrong.
+
+        Raises:
+            ProtocolError: it can't be decoded.
+        """
+        request = AuthenticateRequest.decode(frame.body, frame.version)
+        if self._secret is None:
+            return self._fail(
+                connection, frame, "this process has no node secret, so it can't prove that it knows yours"
+            )
+        if request.purpose not in PURPOSES:
+            return self._fail(connection, frame, f"purpose {request.purpose[:40]!r} is unknown")
+        peer = self._peers.get(connection)
+        if peer is None:
+            peer = self._peers[connection] = _Peer()
+            connection.on_close(lambda: self._forget(connection))
+        if not request.proof:
+            peer.client_nonce, peer.server_nonce, peer.purpose = request.nonce, self._nonces(), request.purpose
+            peer.is_proven = False
+            connection.reply(frame, ResponseCode.SUCCESS, AuthenticateResponse(peer.server_nonce).encode(frame.version))
+            return ""
+        parts = (peer.server_nonce, peer.client_nonce, peer.purpose.encode())
+        is_known = bool(peer.server_nonce) and (request.nonce, request.purpose) == (peer.client_nonce, peer.purpose)
+        signer = self._secret.signer_of(request.proof, CLIENT_CONTEXT, *parts) if is_known else None
+        peer.server_nonce = b""
+        if signer is None:
+            return self._fail(connection, frame, "the node secret is not this system's")
+        peer.is_proven = True
+        # With the secret that the client proved: while one is being replaced, the client may know that one only.
+        body = AuthenticateResponse(parts[0], signer.sign(SERVER_CONTEXT, *parts)).encode(frame.version)
+        connection.reply(frame, ResponseCode.SUCCESS, body)
+        return ""
+
+    def _forget(self, connection: Connection) -> None:
+        self._peers.pop(connection, None)
+
+    def _fail(self, connection: Connection, frame: Frame, why: str) -> str:
+        self.failures += 1
+        connection.reply(frame, ResponseCode.PARAM_ERROR, encode_fields(code=REFUSED, message=why))
+        connection.finish()
+        return why
