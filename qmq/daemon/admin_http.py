@@ -145,7 +145,8 @@ class AdminHttp:
         self.guard = HttpGuard(clock, logger, limits)
         self._auth, self._host_check = AdminAuth(access), HostCheck({host, *access.names})
         app = web.Application(
-            client_max_size=REQUEST_BYTES_MAX, middlewares=[self.guard.receive, self._report_errors, self._admit]
+            client_max_size=REQUEST_BYTES_MAX,
+            middlewares=[self.guard.answer, self._report_errors, self._admit, self.guard.receive],
         )
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)

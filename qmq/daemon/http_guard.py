@@ -33,7 +33,8 @@ class HttpLimits:
 
 
 class HttpGuard:
-    """Cuts off connections that exceed the limits. `connection` wraps aiohttp's protocol, `receive` is the first middleware."""
+    """Cuts off connections that exceed the limits. `connection` wraps aiohttp's protocol, `answer` is the first
+    middleware and `receive` the last."""
 
     def __init__(self, clock: Clock, logger: logging.Logger, limits: HttpLimits | None = None) -> None:
         self._clock = clock
@@ -61,10 +62,23 @@ class HttpGuard:
         """Read a request's body before its handler runs: until then it has to be whole in time."""
         if request.can_read_body:
             await request.read()
+        self._received(request)
+        return await handler(request)
+
+    @web.middleware
+    async def answer(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """End the time of a request that is refused before `receive`; aiohttp bounds the reading of its body."""
+        try:
+            return await handler(request)
+        finally:
+            self._received(request)
+
+    def _received(self, request: web.Request) -> None:
         connection = self._by_protocol.get(request.protocol)
         if connection is not None:
             connection.expects_since = None
-        return await handler(request)
 
     def check(self) -> None:
         """Cut off connections whose time is over."""

@@ -11,6 +11,7 @@ from aiohttp import web
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from qmq.clock import ManualClock
+from qmq.daemon.admin_auth import AdminAccess
 from qmq.daemon.admin_http import AdminHttp, Params
 from qmq.daemon.http_guard import HttpLimits
 from qmq.supervisor import Supervisor
@@ -52,6 +53,7 @@ async def serving(pages: Pages, clock: ManualClock, **limits: Any) -> AsyncItera
         json_routes={"/large": pages.large},
         json_posts={"/change": pages.change},
         supervisor=supervisor,
+        access=AdminAccess(clock),
         clock=clock,
         limits=HttpLimits(**limits),
     )
@@ -70,7 +72,7 @@ async def ends(reader: asyncio.StreamReader) -> bool:
         return True
 
 
-async def status(clients: Peers, request: bytes = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n") -> bytes:
+async def status(clients: Peers, request: bytes = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n") -> bytes:
     reader, _ = await clients.connect(request)
     return (await reader.readline()).split(b" ")[1]
 
@@ -78,8 +80,9 @@ async def status(clients: Peers, request: bytes = b"GET /healthz HTTP/1.1\r\nHos
 async def test_a_request_that_does_not_arrive_in_time_is_cut_off() -> None:
     clock, pages = ManualClock(), Pages()
     body = json.dumps({"name": "a"}).encode()
-    head = b"POST /change HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(
-        body
+    head = (
+        b"POST /change HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        % len(body)
     )
     async with serving(pages, clock, request_seconds=10) as server, Peers(server.address) as clients:
         silent = await clients.connect()
@@ -120,7 +123,7 @@ async def test_only_so_many_connections_are_open() -> None:
 
 async def test_peers_that_do_not_read_are_cut_off() -> None:
     clock = ManualClock()
-    ask = b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n"
+    ask = b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"
     async with serving(Pages(), clock, stall_seconds=20) as server, Peers(server.address) as clients:
         reader, _ = await clients.connect(ask)
         reader._transport.pause_reading()  # type: ignore[attr-defined]
@@ -137,7 +140,7 @@ async def test_peers_that_do_not_read_are_cut_off() -> None:
 
 async def test_unread_answers_of_all_connections_are_limited() -> None:
     """30 clients that did not read a page of 8 MiB would hold 240 MB."""
-    ask = b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n"
+    ask = b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"
     async with serving(Pages(), ManualClock(), unread_bytes_max=12 << 20) as server, Peers(server.address) as clients:
         for n in range(30):
             reader, _ = await clients.connect(ask)
@@ -151,7 +154,7 @@ async def test_unread_answers_of_all_connections_are_limited() -> None:
 
 async def test_metrics_are_built_once_for_requests_at_the_same_time() -> None:
     pages = Pages()
-    ask = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"
+    ask = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
     async with serving(pages, ManualClock()) as server, Peers(server.address) as clients:
         assert await asyncio.gather(*(status(clients, ask) for _ in range(10))) == [b"200"] * 10
         assert pages.metrics_built == 1

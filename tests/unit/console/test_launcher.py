@@ -131,7 +131,7 @@ def test_a_start_makes_the_secret_once_and_refuses_one_that_others_may_read(tmp_
     secret = tmp_path / "new/node_token"
     assert (len(secret.read_text().strip()), secret.stat().st_mode & 0o777) == (43, 0o600)
     given = tmp_path / "old/node_token"
-    given.parent.mkdir()
+    given.parent.mkdir(mode=0o700)
     given.write_text("a" * 40)
     given.chmod(0o644)
     with pytest.raises(SettingError, match="chmod 0600"):
