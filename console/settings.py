@@ -121,7 +121,8 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 MFA_REQUIRED = os.environ.get("QMQ_MFA_REQUIRED", "off").lower()
-"""Of whom a second factor is demanded: off (nobody), admins, all. Until it is set up they see their own account only."""
+"""Who must have a second factor: off (no user), admins, all. Until it is set up, their sessions reach their own account only
+and their tokens are refused."""
 
 ACCOUNT_ADAPTER = "console.accounts.adapters.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"username", "email"}
