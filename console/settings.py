@@ -83,6 +83,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "console.accounts.sessions.SessionLifeMiddleware",
+    "console.accounts.known.KnownDeviceMiddleware",
     "console.accounts.sign_in.SignInDoors",
     "allauth.account.middleware.AccountMiddleware",
 ]
@@ -134,10 +135,7 @@ ACCOUNT_REAUTHENTICATION_REQUIRED = True
 ACCOUNT_REAUTHENTICATION_TIMEOUT = 300
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_LOGOUT_ON_PASSWORD_CHANGE = False  # the session that changes it stays; the others end
-ACCOUNT_RATE_LIMITS = {
-    # By address and by account; who goes on guessing meets the second, longer limit of the account.
-    "login_failed": "20/m/ip,5/m/key,20/15m/key",
-}
+ACCOUNT_RATE_LIMITS = {"login_failed": None}  # console.accounts.lockout counts passwords and codes instead
 HEADLESS_ONLY = True
 """allauth's own HTML pages are off; what is left under /accounts/ is where an identity provider sends browsers back to."""
 HEADLESS_CLIENTS = ("browser",)
@@ -185,6 +183,7 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_AGE = 12 * 3600  # as console.accounts.sessions.LIFE_MAX, which decides
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_ENGINE = "django.contrib.sessions.backends.db"
+DEVICE_COOKIE_NAME = f"{_COOKIE_PREFIX}qmq_device"
 CSRF_COOKIE_NAME = f"{_COOKIE_PREFIX}qmq_csrf"
 CSRF_COOKIE_SECURE = IS_HTTPS
 CSRF_COOKIE_SAMESITE = "Lax"

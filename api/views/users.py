@@ -151,6 +151,18 @@ class EndSessionsView(ApiView):
         return self.changed(change)
 
 
+class UnlockView(ApiView):
+    """A user's lock after failed sign-ins."""
+
+    rights = {"POST": Right.CHANGE_ACCOUNTS}
+
+    @extend_schema(operation_id="users_unlock", request=Reason, responses=ChangeSerializer)
+    def post(self, request: Request, user_id: int) -> Response:
+        """Clear the counts of failed sign-ins of a locked user: they can sign in from anywhere at once."""
+        change = services.unlock_user(user_id, actor=self.actor, reason=self.reason, dry_run=self.dry_run)
+        return self.changed(change)
+
+
 class TeamFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of teams can be narrowed by."""
 
