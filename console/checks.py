@@ -11,6 +11,8 @@ from django.conf import settings
 from django.core import checks
 from django.db import Error, connections
 
+from console.proxies import wrong_proxies
+
 ANALYTICS_EVERY_SECONDS_MIN = 60
 ANALYTICS_LAKE_DAYS_MIN = 3
 SECRET_CHARS_MIN = 32
@@ -23,6 +25,7 @@ def register() -> None:
     checks.register(cookies, checks.Tags.security, deploy=True)
     checks.register(secret, checks.Tags.security, deploy=True)
     checks.register(hosts, checks.Tags.security, deploy=True)
+    checks.register(proxies, checks.Tags.security)
     checks.register(collation, checks.Tags.database)
     checks.register(accounts, checks.Tags.security)
     checks.register(analytics)
@@ -68,6 +71,21 @@ def hosts(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
             f"QMQ_ALLOWED_HOSTS has the wildcard {wild[0]!r}",
             hint="Name the hosts by which browsers reach the console.",
             id="console.E003",
+        )
+    ]
+
+
+def proxies(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
+    """E021: proxies that are no addresses, or all addresses."""
+    wrong = wrong_proxies(settings.BEHIND_PROXY)
+    if not wrong:
+        return []
+    return [
+        checks.Error(
+            f"QMQ_BEHIND_PROXY has {', '.join(map(repr, wrong))}",
+            hint="List the addresses or networks of your proxies, like 10.0.0.7,10.1.0.0/16. Any client could forge its "
+            "address if all were trusted.",
+            id="console.E021",
         )
     ]
 

@@ -198,8 +198,8 @@ STATIC_URL = "/static/"
 """As `base` in frontend/vite.config.ts."""
 FRONTEND_DIR = BASE_DIR / "console/dist"
 CSRF_FAILURE_VIEW = "api.problems.csrf_refused"
-if _flag("QMQ_BEHIND_PROXY"):
-    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+BEHIND_PROXY = _list("QMQ_BEHIND_PROXY")
+"""Addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted (`console.proxies`)."""
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 << 20
 """The largest request body; a larger one is answered with 413."""
 
