@@ -1,4 +1,4 @@
-"""allauth's pages for one-time and recovery codes, with the limits of `console.accounts.lockout`."""
+"""allauth's pages for one-time and recovery codes: with the limits of `console.accounts.lockout`, and a code works once."""
 
 from typing import Any
 
@@ -6,6 +6,9 @@ from allauth.account.adapter import get_adapter
 from allauth.core import context
 from allauth.headless.constants import Client
 from allauth.headless.mfa import inputs, views
+from allauth.mfa.models import Authenticator
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
 from console.accounts import lockout
@@ -46,8 +49,22 @@ class ReauthenticateView(views.ReauthenticateView):  # type: ignore[misc]
     input_class = ReauthenticateInput
 
 
+class ManageTOTPView(views.ManageTOTPView):  # type: ignore[misc]
+    """Sets up and removes an authenticator app."""
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Activates the app. Its first code is used then: it does not sign in as well."""
+        with transaction.atomic():
+            response: HttpResponse = super().post(request, *args, **kwargs)
+            app = Authenticator.objects.get(user=request.user, type=Authenticator.Type.TOTP)
+            # Marks the code as used; one that has expired meanwhile needs no mark.
+            app.wrap().validate_code(self.input.cleaned_data["code"])
+        return response
+
+
 urlpatterns = [
     path(f"{BROWSER[1:]}auth/2fa/authenticate", AuthenticateView.as_api_view(client=Client.BROWSER)),
     path(f"{BROWSER[1:]}auth/2fa/reauthenticate", ReauthenticateView.as_api_view(client=Client.BROWSER)),
+    path(f"{BROWSER[1:]}account/authenticators/totp", ManageTOTPView.as_api_view(client=Client.BROWSER)),
 ]
 """In place of allauth's own, which come after them."""
