@@ -197,8 +197,9 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
 
     def _named_subjects(self) -> list[str]:
         """The subjects that the address and the body name."""
-        given = (self.kwargs.get("subject"), self.request.data.get("subject"))
-        return [name for name in given if isinstance(name, str) and not text_problem(name)]
+        body = self.request.data
+        given = (self.kwargs.get("subject"), body.get("subject") if isinstance(body, dict) else None)
+        return [name for name in given if isinstance(name, str) and name and not text_problem(name)]
 
     def note_subject(self, subject: str) -> None:
         """Notes a subject that neither the address nor the body names: a replayed answer needs the right on it too."""

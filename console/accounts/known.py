@@ -23,6 +23,7 @@ KNOWN_FOR = timedelta(days=90)
 """How long a browser or an address stays known after its last sign-in."""
 ADDRESSES_MAX = 10
 """Known addresses of one user; the oldest is dropped."""
+ADDRESS_CHARS_MAX = 100
 SALT = "qmq.accounts.known-device"
 NONCE_BYTES = 16
 MARK_CHARS = 16
@@ -31,7 +32,7 @@ _REQUEST_ATTRIBUTE = "_qmq_user_of_new_device"
 
 def address_of(request: HttpRequest) -> str:
     """Returns what an address is remembered and counted under: an IPv4 address, or the /64 network of an IPv6 address."""
-    return truncate_ip(unmapped(str(request.META.get("REMOTE_ADDR", ""))))
+    return str(truncate_ip(unmapped(str(request.META.get("REMOTE_ADDR", "")))))[:ADDRESS_CHARS_MAX]
 
 
 def unmapped(address: str) -> str:
