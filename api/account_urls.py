@@ -8,6 +8,7 @@ account_urls = [
     path("users/", users.UsersView.as_view(), name="users"),
     path("users/<int:user_id>/", users.UserView.as_view(), name="user"),
     path("users/<int:user_id>/end-sessions/", users.EndSessionsView.as_view(), name="user-end-sessions"),
+    path("users/<int:user_id>/unlock/", users.UnlockView.as_view(), name="user-unlock"),
     path("teams/", users.TeamsView.as_view(), name="teams"),
     path("teams/<str:team>/", users.TeamView.as_view(), name="team"),
     path("teams/<str:team>/members/", users.MembersView.as_view(), name="team-members"),

@@ -15,8 +15,7 @@ SCHEME = "Bearer"
 
 
 def address_of(request: Any) -> str:
-    """Where a request came from: the other end of the connection. Behind a proxy the server replaces it by what the
-    proxy says (uvicorn's --proxy-headers), never we by what anybody says."""
+    """Returns the address of the client: of the connection, or what a configured proxy forwarded (`console.proxies`)."""
     return str(request.META.get("REMOTE_ADDR", ""))
 
 

@@ -1,7 +1,7 @@
 """What every view stands on: rights, actors, versions (ETag, If-Match), dry runs, idempotency, bounded query values."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -17,9 +17,11 @@ from api.authentication import address_of
 from api.pagination import PAGE_MAX, CursorPages
 from api.permissions import missing
 from api.problems import Problem
-from console.accounts.roles import Principal, Right
+from api.reauthentication import require_recent_proof
+from console.accounts.roles import OF_A_SUBJECT, Principal, Right
 from console.models import IdempotencyKey
 from console.requests import current_id
+from metaserver import queries
 from metaserver.services.changes import Actor, Change, text_problem
 
 _ETAG = re.compile(r'(?:W/)?"v(\d{1,18})"')
@@ -38,6 +40,8 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
     """A view that names the right each method takes."""
 
     rights: ClassVar[Mapping[str, Right]] = {}
+    proof_methods: ClassVar[frozenset[str]] = frozenset()
+    """Methods that need a password or a code given within the last minutes."""
     pagination_class = CursorPages
     ordering_paths: ClassVar[Mapping[str, str]] = {}
     """What the database calls fields that answers, and so `ordering_fields`, call something else."""
@@ -49,6 +53,8 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
     download: downloads.Download | None = None
     """The download this request is for; None: it is for a page."""
     _idempotency: IdempotencyKey | None = None
+    _subjects: set[str]
+    """Subjects whose owners must allow the caller to see this answer again."""
 
     # --- who asks ------------------------------------------------------------------------------------------------------
 
@@ -68,6 +74,13 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         """Raises 403 unless the caller may use this right on a subject of this owner (None: nobody's)."""
         if not self.principal.may(right, owner):
             raise exceptions.PermissionDenied(missing(self.principal, right, owner), "access.denied")
+
+    def authorize(self, subjects: Iterable[str]) -> None:
+        """Raises 403 unless the caller may use the method's right on each of these subjects."""
+        right = self.rights[str(self.request.method)]
+        if right in OF_A_SUBJECT:
+            for subject in subjects:
+                self.require(right, queries.owner_of(subject))
 
     # --- what is asked ---------------------------------------------------------------------------------------------------
 
@@ -167,6 +180,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        self._subjects = set()
         for name, value in kwargs.items():
             if isinstance(value, str) and text_problem(value):
                 raise exceptions.NotFound(f"{name} {value[:80]!r}: {text_problem(value)}")
@@ -174,7 +188,22 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
             raise Problem(400, "request.invalid", "the body: an object with named values is needed")
         kind = downloads.wanted(request)
         self.download = None if kind is None else downloads.Download(self, request, kind)
-        self._idempotency = idempotency.claim(request)
+        if request.method in self.proof_methods:
+            require_recent_proof(request)
+        if idempotency.has_key(request):
+            self._subjects.update(self._named_subjects())
+            self.authorize(self._subjects)
+            self._idempotency = idempotency.claim(request, self.authorize)
+
+    def _named_subjects(self) -> list[str]:
+        """The subjects that the address and the body name."""
+        body = self.request.data
+        given = (self.kwargs.get("subject"), body.get("subject") if isinstance(body, dict) else None)
+        return [name for name in given if isinstance(name, str) and name and not text_problem(name)]
+
+    def note_subject(self, subject: str) -> None:
+        """Notes a subject that neither the address nor the body names: a replayed answer needs the right on it too."""
+        self._subjects.add(subject)
 
     def check_permissions(self, request: Request) -> None:
         """A method that nothing here answers to is said to be so, to whoever is known."""
@@ -190,7 +219,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         try:
             return super().handle_exception(exc)
         except BaseException:
-            # Nobody answers: the key is free for another try.
+            # No answer: the key is free for another try.
             if self._idempotency is not None:
                 row, self._idempotency = self._idempotency, None
                 idempotency.release(row)
@@ -202,7 +231,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         final = super().finalize_response(request, given, *args, **kwargs)  # type: ignore[arg-type]
         if self._idempotency is not None:
             row, self._idempotency = self._idempotency, None
-            idempotency.settle(row, response)
+            idempotency.settle(row, response, self._subjects)
         final.headers.setdefault("Cache-Control", "no-store")
         return final
 

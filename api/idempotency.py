@@ -1,10 +1,17 @@
-"""`Idempotency-Key`: a POST that is sent again with the same key is done once and answered alike.
+"""`Idempotency-Key`: a POST that is repeated with the same key takes effect once.
 
-Answers are kept for a day. The same key with another body is refused; while the first request still runs, so is the second.
+The first final outcome is stored for a day and returned to every repetition: a 2xx answer, or a 409 that says that the
+thing exists. Every other answer frees the key, because the same request may succeed later: after a re-authentication, with
+another right, when a node is reachable again. A key is claimed after authorization and re-authentication, and a stored answer
+is returned after both are checked again.
+
+The same key with another body is refused; while the first request runs, so is the second. A process that ends between a
+change and the storing of its answer leaves the key claimed: after RUNNING_MAX a repetition runs the request again.
 """
 
 import json
 import logging
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from hashlib import blake2b
 from typing import Any
@@ -25,8 +32,7 @@ KEY_CHARS_MAX = 100
 KEPT_HEADERS = ("ETag",)
 KEEP = timedelta(hours=24)
 RUNNING_MAX = timedelta(minutes=2)
-"""A first request that has not answered for this long is taken for dead: its process ended."""
-
+"""A first request without an answer for this long is assumed dead: its process ended."""
 TRIES = 3
 """How often a key is claimed anew when its row goes at the same moment."""
 
@@ -40,16 +46,22 @@ class Replayed(Exception):
         self.response = response
 
 
-def claim(request: Request) -> IdempotencyKey | None:
-    """Claim the key for this request; None when it carries none.
+def has_key(request: Request) -> bool:
+    """Returns whether this request carries a key."""
+    return request.method == "POST" and HEADER in request.headers
+
+
+def claim(request: Request, authorize: Callable[[Iterable[str]], None]) -> IdempotencyKey:
+    """Claims the key of this request, which must have one.
+
+    Args:
+        authorize: raises unless the caller has the right on each of these subjects; called before an answer is replayed.
 
     Raises:
-        Replayed: it was answered already.
+        Replayed: a final outcome is stored.
         Problem: 400 for an illegal key, 409 while the first runs, 422 for another body under the same key.
     """
-    given = request.headers.get(HEADER)
-    if given is None or request.method != "POST":
-        return None
+    given = request.headers[HEADER]
     if not 1 <= len(given) <= KEY_CHARS_MAX or not given.isprintable():
         raise Problem(400, "idempotency.key_illegal", f"{HEADER}: 1 to {KEY_CHARS_MAX} printable characters are needed")
     principal = request.auth
@@ -73,7 +85,9 @@ def claim(request: Request) -> IdempotencyKey | None:
             raise Problem(422, "idempotency.key_reused", f"{HEADER} {given!r} was sent with another request before")
         if found.status is None:
             break
-        raise Replayed(_again(found))
+        kept: Any = found.body
+        authorize(kept.get("subjects", ()))
+        raise Replayed(_again(found.status, kept))
     raise Problem(409, "idempotency.running", "the first request with this key still runs; ask again soon")
 
 
@@ -85,33 +99,42 @@ def _claimed(key: str, wanted: str) -> IdempotencyKey | None:
         return None
 
 
-def _again(row: IdempotencyKey) -> Response:
-    kept: Any = row.body
-    status = int(row.status or 0)
+def _again(status: int, kept: Any) -> Response:
     headers = {**kept["headers"], "Idempotent-Replayed": "true"}
     return Response(kept["data"], status=status, headers=headers, content_type=MEDIA_TYPE if status >= 400 else None)
 
 
-def settle(row: IdempotencyKey, response: Response) -> None:
-    """Keep the answer; a failure of ours is not kept, so that the caller may try again."""
-    if response.status_code >= 500 or response.status_code == 429:
+def is_final(response: Response) -> bool:
+    """Returns whether an answer stays true for every repetition: success, or the conflict that the thing exists."""
+    if 200 <= response.status_code < 300:
+        return True
+    return response.status_code == 409 and str(response.data["code"]).endswith(".exists")
+
+
+def settle(row: IdempotencyKey, response: Response, subjects: Iterable[str]) -> None:
+    """Stores a final answer, or frees the key.
+
+    Args:
+        subjects: those whose owners must allow the caller to see the answer again.
+    """
+    if not is_final(response):
         release(row)
         return
     data = json.loads(json.dumps(response.data, cls=JSONEncoder))
     for name in getattr(response, "shown_once", ()):
-        data[name] = None  # a password, a token: kept nowhere, so not for a second answer either
+        data[name] = None  # passwords and tokens are not stored
     headers = {name: response.headers[name] for name in KEPT_HEADERS if name in response.headers}
-    kept = {"data": data, "headers": headers}
+    kept = {"data": data, "headers": headers, "subjects": sorted(subjects)}
     try:
         IdempotencyKey.objects.filter(pk=row.pk).update(status=response.status_code, body=kept)
     except DatabaseError:
-        # What was asked is done: the answer goes out all the same.
-        logger.exception("an answer can't be kept for its key")
+        # The change is made: the caller gets the answer all the same.
+        logger.exception("the answer to a request with an idempotency key can't be stored")
 
 
 def release(row: IdempotencyKey) -> None:
-    """Free the key: the request came to nothing."""
+    """Frees the key: a repetition runs the request again."""
     try:
         IdempotencyKey.objects.filter(pk=row.pk).delete()
     except DatabaseError:
-        logger.exception("a key can't be freed; it is after %s", RUNNING_MAX)
+        logger.exception("an idempotency key can't be freed before %s have passed", RUNNING_MAX)

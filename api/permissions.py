@@ -30,7 +30,7 @@ class HasRight(permissions.BasePermission):
 def missing(principal: Principal, right: Right, owner: str | None = None) -> str:
     """What to say to whoever lacks a right."""
     if principal.lacks_second_factor:
-        return "a second factor is demanded of you: set up an authenticator app first"
+        return "a second factor is required: set up an authenticator app first"
     if principal.has(right) and owner is not None:
         return f"the subject belongs to team {owner}; {principal.name} is not in it"
     what = "the token's scopes do" if principal.scopes is not None else f"role {principal.role} does"

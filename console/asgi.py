@@ -12,7 +12,11 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 _http = get_asgi_application()
 
 from channels.routing import ProtocolTypeRouter  # noqa: E402
+from django.conf import settings  # noqa: E402
 
 from console.live.consumers import LiveApp  # noqa: E402
+from console.proxies import behind_proxies  # noqa: E402
 
 application = ProtocolTypeRouter({"http": _http, "websocket": LiveApp()})
+# The outermost layer: everything else sees the client's address.
+application = behind_proxies(application, settings.BEHIND_PROXY)

@@ -14,6 +14,7 @@ from django.db import Error, connections
 from redis.connection import parse_url
 
 from console.node_admin import node_secret
+from console.proxies import wrong_proxies
 from qmq.errors import SettingError
 
 ANALYTICS_EVERY_SECONDS_MIN = 60
@@ -30,6 +31,7 @@ def register() -> None:
     checks.register(hosts, checks.Tags.security, deploy=True)
     checks.register(redis_access, checks.Tags.security, deploy=True)
     checks.register(node_secret_set, checks.Tags.security, deploy=True)
+    checks.register(proxies, checks.Tags.security)
     checks.register(collation, checks.Tags.database)
     checks.register(accounts, checks.Tags.security)
     checks.register(analytics)
@@ -92,6 +94,21 @@ def node_secret_set(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
         " metaservers, nodes and the console (docs/security.md)."
     )
     return [checks.Error(problem, hint=hint, id="console.E020")]
+
+
+def proxies(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
+    """E021: proxies that are no addresses, or all addresses."""
+    wrong = wrong_proxies(settings.BEHIND_PROXY)
+    if not wrong:
+        return []
+    return [
+        checks.Error(
+            f"QMQ_BEHIND_PROXY has {', '.join(map(repr, wrong))}",
+            hint="List the addresses or networks of your proxies, like 10.0.0.7,10.1.0.0/16. Any client could forge its "
+            "address if all were trusted.",
+            id="console.E021",
+        )
+    ]
 
 
 def collation(app_configs: Any, databases: Sequence[str] | None = None, **_: Any) -> list[checks.CheckMessage]:

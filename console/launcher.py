@@ -147,7 +147,7 @@ def programs(data_dir: str, ports: Ports, password: str) -> list[Program]:
             "console",
             (
                 python, "-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1", "--port", str(ports.console),
-                "--log-level", "warning", "--lifespan", "off", "--no-server-header",
+                "--log-level", "warning", "--lifespan", "off", "--no-server-header", "--no-proxy-headers",
                 "--ws-max-size", "65536", "--ws-per-message-deflate", "false",
             ),
             f"http://127.0.0.1:{ports.console}/healthz",

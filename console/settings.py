@@ -74,6 +74,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "console.accounts.sessions.SessionLifeMiddleware",
+    "console.accounts.known.KnownDeviceMiddleware",
     "console.accounts.sign_in.SignInDoors",
     "allauth.account.middleware.AccountMiddleware",
 ]
@@ -109,10 +110,12 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "console.accounts.passwords.PredictablePasswordValidator"},
 ]
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 MFA_REQUIRED = os.environ.get("QMQ_MFA_REQUIRED", "off").lower()
-"""Of whom a second factor is demanded: off (nobody), admins, all. Until it is set up they see their own account only."""
+"""Who must have a second factor: off (no user), admins, all. Until it is set up, their sessions reach their own account only
+and their tokens are refused."""
 
 ACCOUNT_ADAPTER = "console.accounts.adapters.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"username", "email"}
@@ -124,10 +127,7 @@ ACCOUNT_REAUTHENTICATION_REQUIRED = True
 ACCOUNT_REAUTHENTICATION_TIMEOUT = 300
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_LOGOUT_ON_PASSWORD_CHANGE = False  # the session that changes it stays; the others end
-ACCOUNT_RATE_LIMITS = {
-    # By address and by account; who goes on guessing meets the second, longer limit of the account.
-    "login_failed": "20/m/ip,5/m/key,20/15m/key",
-}
+ACCOUNT_RATE_LIMITS = {"login_failed": None}  # console.accounts.lockout counts passwords and codes instead
 HEADLESS_ONLY = True
 """allauth's own HTML pages are off; what is left under /accounts/ is where an identity provider sends browsers back to."""
 HEADLESS_CLIENTS = ("browser",)
@@ -176,6 +176,7 @@ SESSION_COOKIE_AGE = 12 * 3600  # as console.accounts.sessions.LIFE_MAX, which d
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_ENGINE = "console.accounts.session_store"
 SESSION_SERIALIZER = "django.contrib.sessions.serializers.JSONSerializer"
+DEVICE_COOKIE_NAME = f"{_COOKIE_PREFIX}qmq_device"
 CSRF_COOKIE_NAME = f"{_COOKIE_PREFIX}qmq_csrf"
 CSRF_COOKIE_SECURE = IS_HTTPS
 CSRF_COOKIE_SAMESITE = "Lax"
@@ -190,8 +191,8 @@ STATIC_URL = "/static/"
 """As `base` in frontend/vite.config.ts."""
 FRONTEND_DIR = BASE_DIR / "console/dist"
 CSRF_FAILURE_VIEW = "api.problems.csrf_refused"
-if _flag("QMQ_BEHIND_PROXY"):
-    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+BEHIND_PROXY = _list("QMQ_BEHIND_PROXY")
+"""Addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted (`console.proxies`)."""
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 << 20
 """The largest request body; a larger one is answered with 413."""
 

@@ -2,6 +2,7 @@
 
 from django.urls import include, path, re_path
 
+from console.accounts import codes
 from console.metrics import metrics
 from console.views import healthz, page
 
@@ -13,6 +14,7 @@ urlpatterns = [
     path("metrics", metrics),
     path("api/v1/", include("api.urls")),
     path("accounts/", include("allauth.urls")),
+    *codes.urlpatterns,
     path("_allauth/", include("allauth.headless.urls")),
     re_path(rf"^(?!(?:{NOT_PAGES})(?:/|$))", page),
 ]

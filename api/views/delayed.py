@@ -142,6 +142,7 @@ class _ChangeView(DelayedView):
         values = shape.validated_data
         target = service.Target(message_id, values.get("subject", ""), values.get("was_due_at"))
         message = service.the_one(service.found(target), target)
+        self.note_subject(message.subject)
         self.require(Right.CHANGE_DELAYED, self.owner(message.subject))
         to = values.get("due_at")
         if values.get("delay_seconds") is not None:

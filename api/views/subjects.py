@@ -94,6 +94,7 @@ class SubjectsView(ApiView):
         values = dict(shape.validated_data)
         name = values.pop("name")
         reason = values.pop("reason", "")
+        self.note_subject(name)
         self.require(Right.CHANGE_SUBJECTS, values.get("owner"))
         change = service.create_subject(name, values, actor=self.actor, reason=reason, dry_run=self.dry_run)
         return self.changed(change, 201)

@@ -13,7 +13,6 @@ from rest_framework.response import Response
 from api.authentication import user_of
 from api.base import ApiView
 from api.filters import SEARCH, Ordering, searched
-from api.reauthentication import require_recent_proof
 from api.schema import ChangeSerializer
 from api.serializers import tokens as shapes
 from console.accounts import tokens as service
@@ -43,6 +42,7 @@ class TokensView(ApiView):
     """Tokens."""
 
     rights = {"GET": Right.OWN_ACCOUNT, "POST": Right.OWN_ACCOUNT}
+    proof_methods = frozenset({"POST"})
     serializer_class = shapes.TokenRow
     filter_backends = [Ordering]
     ordering_fields = ("id", "name", "created_at", "expires_at", "last_used_at", "revoked_at")
@@ -80,7 +80,6 @@ class TokensView(ApiView):
     )
     def post(self, request: Request) -> Response:
         """Make a token in one's own name. The token itself is in this answer, once."""
-        require_recent_proof(request)
         shape = shapes.NewToken(data=request.data)
         shape.is_valid(raise_exception=True)
         given = shape.validated_data

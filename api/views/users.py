@@ -13,7 +13,6 @@ from rest_framework.response import Response
 
 from api.base import ApiView
 from api.filters import SEARCH, Ordering, PartFilter, containing, searched
-from api.reauthentication import require_recent_proof
 from api.schema import MADE, ChangeSerializer
 from api.serializers import users as shapes
 from api.serializers.subjects import Reason
@@ -76,6 +75,7 @@ class UsersView(ApiView):
     """Users."""
 
     rights = {"GET": Right.CHANGE_ACCOUNTS, "POST": Right.CHANGE_ACCOUNTS}
+    proof_methods = frozenset({"POST"})
     serializer_class = shapes.UserRow
     filter_backends = [DjangoFilterBackend, Ordering]
     filterset_class = UserFilter
@@ -97,7 +97,6 @@ class UsersView(ApiView):
     )
     def post(self, request: Request) -> Response:
         """Make a user. Without a password a random one is made and shown in this answer, once."""
-        require_recent_proof(request)
         shape = shapes.NewUser(data=request.data)
         shape.is_valid(raise_exception=True)
         values = dict(shape.validated_data)
@@ -115,6 +114,7 @@ class UserView(ApiView):
     """One user."""
 
     rights = {"GET": Right.CHANGE_ACCOUNTS, "PATCH": Right.CHANGE_ACCOUNTS}
+    proof_methods = frozenset({"PATCH"})
     has_etag = True
 
     @extend_schema(operation_id="users_get", responses=shapes.UserRow)
@@ -128,7 +128,6 @@ class UserView(ApiView):
     @extend_schema(operation_id="users_update", request=shapes.UserChange, responses=ChangeSerializer)
     def patch(self, request: Request, user_id: int) -> Response:
         """Change what the body names. `is_active: false` ends the user's sessions and revokes their tokens at once."""
-        require_recent_proof(request)
         shape = shapes.UserChange(data=request.data)
         shape.is_valid(raise_exception=True)
         values = dict(shape.validated_data)
@@ -149,6 +148,18 @@ class EndSessionsView(ApiView):
     def post(self, request: Request, user_id: int) -> Response:
         """Sign a user out everywhere; tokens stay."""
         change = services.end_sessions(user_id, actor=self.actor, reason=self.reason, dry_run=self.dry_run)
+        return self.changed(change)
+
+
+class UnlockView(ApiView):
+    """A user's lock after failed sign-ins."""
+
+    rights = {"POST": Right.CHANGE_ACCOUNTS}
+
+    @extend_schema(operation_id="users_unlock", request=Reason, responses=ChangeSerializer)
+    def post(self, request: Request, user_id: int) -> Response:
+        """Clear the counts of failed sign-ins of a locked user: they can sign in from anywhere at once."""
+        change = services.unlock_user(user_id, actor=self.actor, reason=self.reason, dry_run=self.dry_run)
         return self.changed(change)
 
 
@@ -249,6 +260,7 @@ class MembersView(ApiView):
     """Who is in a team."""
 
     rights = {"GET": Right.READ, "PUT": Right.CHANGE_ACCOUNTS}
+    proof_methods = frozenset({"PUT"})
     serializer_class = shapes.Member
     filter_backends = [Ordering]
     ordering_fields = ("username", "role", "is_active")
@@ -266,7 +278,6 @@ class MembersView(ApiView):
     @extend_schema(operation_id="teams_set_members", request=shapes.Members, responses=ChangeSerializer)
     def put(self, request: Request, team: str) -> Response:
         """Make exactly these users the members."""
-        require_recent_proof(request)
         shape = shapes.Members(data=request.data)
         shape.is_valid(raise_exception=True)
         change = services.set_members(

@@ -14,7 +14,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import HttpRequest
 
-from console.accounts import services, sessions
+from console.accounts import known, lockout, services, sessions
 from console.accounts.models import User
 from console.accounts.names import USERNAME
 from console.accounts.roles import Role
@@ -30,16 +30,33 @@ _ROLES_BY_POWER = (Role.ADMIN, Role.OPERATOR, Role.VIEWER)
 class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
     """Passwords."""
 
+    _attempt: lockout.Attempt | None = None
+
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         """Never: administrators make users."""
         return False
 
-    def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
-        """What attempts are counted under: the account, whichever of its names was typed, for two names are not twice the
-        guesses. allauth's own has the Host header in it, which whoever guesses may write a new port into each time."""
+    def get_client_ip(self, request: HttpRequest) -> str:
+        """Returns the client's address; a client of a dual-stack socket has its IPv4 address."""
+        return known.unmapped(str(super().get_client_ip(request)))
+
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        """Counts the attempt, whichever of the account's names was typed. Raises ValidationError when a limit is reached."""
         login = str(credentials.get("email") or credentials.get("username") or "").lower()
-        found = User.objects.filter(email__iexact=login).order_by("pk").first() if "@" in login else None
-        return found.get_username() if found is not None else login
+        if isinstance(request.user, User):
+            user: User | None = request.user  # a re-authentication
+        else:
+            by_name = {"email__iexact": login} if "@" in login else {"username": login}
+            user = User.objects.filter(**by_name).order_by("pk").first()
+        username = login if user is None else user.get_username()
+        self._attempt = lockout.count(request, lockout.Kind.PASSWORD, username, user)
+        if self._attempt is None:
+            raise self.validation_error("too_many_login_attempts")
+
+    def _rollback_login_failed_rl_usage(self) -> None:
+        # allauth calls this after the right password.
+        if self._attempt is not None:
+            self._attempt.succeeded()
 
     def set_password(self, user: User, password: str) -> None:
         """Set one's own password; the user's other sessions end."""
@@ -48,6 +65,8 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         request = self.request
         with transaction.atomic():
             super().set_password(user, password)
+            known.forget_addresses(user.pk)
+            known.remember(request, user)
             ended = sessions.end_all(user.pk, but=request.session.get(sessions.KEY))
             actor = Actor(user.get_username(), str(request.META.get("REMOTE_ADDR", "")), current_id.get())
             audit.record(

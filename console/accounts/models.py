@@ -14,6 +14,8 @@ class User(AbstractUser):
     language = models.CharField(max_length=10, blank=True)
     preferences = models.JSONField(default=dict)
     """As `console.accounts.preferences` allows."""
+    sign_in_generation = models.PositiveIntegerField(default=0)
+    """Part of the keys that failed sign-ins are counted under (`console.accounts.lockout`)."""
     version = models.BigIntegerField(default=1)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -60,3 +62,17 @@ class UserSession(models.Model):
 
     def __str__(self) -> str:
         return f"session {self.pk} of {self.user_id}"
+
+
+class KnownAddress(models.Model):
+    """An address that a user signed in from (`console.accounts.known`)."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="known_addresses")
+    address = models.CharField(max_length=100)
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("user", "address"), name="one_row_per_user_and_address"),)
+
+    def __str__(self) -> str:
+        return f"{self.address} of {self.user_id}"

@@ -90,7 +90,7 @@ class Principal:
     teams: Set[str] = frozenset()
     scopes: frozenset[Scope] | None = None
     lacks_second_factor: bool = False
-    """A second factor is demanded of this user and not set up yet: until then there is only the own account."""
+    """A second factor is required of this user and not set up. A session then has only OWN_ACCOUNT, a token no right."""
 
     def has(self, right: Right) -> bool:
         """Whether the right is given at all, whatever the subject."""

@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from console.accounts import preferences, sessions
+from console.accounts import known, lockout, preferences, sessions
 from console.accounts.models import ApiToken, User
 from console.accounts.names import username_problem
 from console.accounts.roles import Role
@@ -206,8 +206,26 @@ def end_own_session(user: User, session_id: int, *, actor: Actor, dry_run: bool 
     return Change(str(session_id), {"is_live": True}, {"is_live": False})
 
 
+def unlock_user(user_id: int, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Change:
+    """Clear the counts of a user's failed sign-ins, when they locked the account. Raises NotFound.
+
+    `is_locked` is null while Redis does not answer; the counts are cleared all the same.
+    """
+    with changing(dry_run=dry_run):
+        row, _ = _locked(user_id)
+        before = {"is_locked": lockout.is_locked(row)}
+        after = {"is_locked": False}
+        if before != after:
+            row.sign_in_generation += 1
+            row.save(update_fields=["sign_in_generation"])
+            audit.record(
+                actor=actor, action="user.unlock", target=row.username, reason=reason, before=before, after=after
+            )
+        return Change(row.username, before, after, row.version)
+
+
 def reset_password(name: str, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Made:
-    """Give a user a random password and end their sessions. Raises NotFound."""
+    """Give a user a random password, end their sessions and clear the counts of failed sign-ins. Raises NotFound."""
     found = User.objects.filter(username=name).values_list("pk", flat=True).first()
     if found is None:
         raise NotFound(f"there is no user {name!r}", code="user.unknown")
@@ -216,12 +234,14 @@ def reset_password(name: str, *, actor: Actor, reason: str = "", dry_run: bool =
         row, _ = _locked(found)
         before = {"sessions": row.sessions.count()}
         row.set_password(password)
+        row.sign_in_generation += 1
         row.version += 1
         row.save()
         sessions.end_all(row.pk)
+        known.forget_addresses(row.pk)
         after = {"sessions": 0}
         audit.record(actor=actor, action="user.reset_password", target=name, reason=reason, before=before, after=after)
-        change = Change(name, before, after, row.version, ("The password before is of no use any more.",))
+        change = Change(name, before, after, row.version, ("The old password no longer works.",))
     return Made(change, None if dry_run else password, row.pk)
 
 

@@ -9,7 +9,7 @@ from django.contrib.auth.signals import user_logged_in, user_logged_out, user_lo
 from django.db import transaction
 from django.http import HttpRequest
 
-from console.accounts import sessions
+from console.accounts import known, sessions
 from console.accounts.models import User, UserSession
 from console.requests import current_id
 from metaserver.services import audit
@@ -35,6 +35,7 @@ def _actor(request: HttpRequest, user: User) -> Actor:
 
 def _signed_in(request: HttpRequest, user: User, **_: Any) -> None:
     row = sessions.begin(user, request)
+    known.remember(request, user)
     logger.info("%s signed in from %s", user.get_username(), row.address or "an unknown address")
 
 

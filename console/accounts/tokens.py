@@ -13,6 +13,7 @@ from django.db import Error as DatabaseError
 from django.utils import timezone
 
 from console.accounts.models import ApiToken, User
+from console.accounts.principals import lacks_second_factor
 from console.accounts.roles import RIGHTS_OF, RIGHTS_OF_SCOPE, Role, Scope
 from metaserver.services import audit
 from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotFound, changing
@@ -88,11 +89,11 @@ def create_token(
     reason: str = "",
     dry_run: bool = False,
 ) -> tuple[Change, str | None, ApiToken | None]:
-    """Make a token in the owner's name; the token itself comes back once, in a dry run not at all.
+    """Create a token in the owner's name and return it; a dry run returns none.
 
     Raises:
         ChangeRefused: an illegal name, lifetime or scope, or a scope beyond the owner's role.
-        Conflict: the owner has TOKENS_MAX live tokens.
+        Conflict: the owner lacks a required second factor, or has TOKENS_MAX live tokens.
     """
     wanted = sorted(set(scopes))
     wrong: dict[str, str] = {}
@@ -112,7 +113,12 @@ def create_token(
     token, prefix, digest = new_token()
     with changing(dry_run=dry_run):
         now = timezone.now()
-        User.objects.select_for_update().get(pk=owner.pk)  # so that two at once can't pass the limit
+        User.objects.select_for_update().get(pk=owner.pk)  # two concurrent requests must not exceed the limit
+        if lacks_second_factor(owner):
+            raise Conflict(
+                f"{owner.username} must set up a second factor (an authenticator app) before creating tokens",
+                code="token.second_factor_missing",
+            )
         if ApiToken.objects.filter(owner=owner, revoked_at=None, expires_at__gt=now).count() >= TOKENS_MAX:
             raise Conflict(f"{owner.username} has {TOKENS_MAX} tokens; revoke some first", code="token.too_many")
         row = ApiToken.objects.create(

@@ -38,6 +38,7 @@ DIALOGS = {
         ("/users", "users:create.title"),
         ("/users/{user}", "users:edit.title"),
         ("/users/{user}", "users:end_sessions.title"),
+        ("/users/{user}", "users:unlock.title"),
         ("/users/{user}", "users:disable.title"),
         ("/teams", "teams:create.title"),
         ("/teams/{team}", "teams:members.edit"),

@@ -9,8 +9,10 @@ import pytest
 import redis
 
 from console import settings as console_settings
+from console.accounts import services
+from console.accounts.models import User
 from console.accounts.roles import Role
-from tests.support.people import Page, person
+from tests.support.people import TESTER, Page, person
 from tests.support.services import Server
 from tests.support.waiting import promised
 
@@ -83,6 +85,16 @@ def test_with_redis_away_nobody_signs_in_and_who_is_in_works_on(on_redis: Server
         assert inside.ask("GET", "/api/v1/me/").status_code == 200
         assert inside.ask("GET", "/api/v1/subjects/").status_code == 200
     assert outside.sign_in().status_code == 200
+
+
+def test_a_lock_ends_with_redis_away_too(on_redis: Server) -> None:
+    ada = User.objects.get(username="ada")
+    for _ in range(6):
+        Page().sign_in("wrong")
+    with on_redis.stopped():
+        change = services.unlock_user(ada.pk, actor=TESTER)
+        assert (change.before, change.after) == ({"is_locked": None}, {"is_locked": False})
+    assert Page().sign_in().status_code == 200
 
 
 def test_a_redis_that_hangs_is_not_waited_for_long(on_redis: Server) -> None:

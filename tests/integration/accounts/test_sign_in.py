@@ -152,6 +152,21 @@ def test_a_code_that_was_used_is_refused(ada: User, clock: SimpleNamespace) -> N
     assert fresh.ask("POST", "auth/2fa/authenticate", {"code": code(secret, clock)}).status_code == 200
 
 
+def test_the_code_that_activated_the_app_is_used(
+    ada: User, clock: SimpleNamespace, django_capture_on_commit_callbacks: Any
+) -> None:
+    page = Page()
+    page.sign_in()
+    with django_capture_on_commit_callbacks(execute=True):
+        secret = enrol(page, clock)
+    fresh = Page()
+    assert fresh.sign_in().status_code == 401
+    assert fresh.ask("POST", "auth/2fa/authenticate", {"code": code(secret, clock)}).status_code == 400
+    assert page.ask("POST", "auth/2fa/reauthenticate", {"code": code(secret, clock)}).status_code == 400
+    clock.seconds += 30
+    assert fresh.ask("POST", "auth/2fa/authenticate", {"code": code(secret, clock)}).status_code == 200
+
+
 def test_a_recovery_code_works_once(ada: User, clock: SimpleNamespace) -> None:
     page = Page()
     page.sign_in()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from allauth.mfa.totp.internal.auth import TOTP
 from django.core.management import CommandError, call_command
 from django.db import connection, connections
 from django.utils import timezone
@@ -323,6 +324,34 @@ def test_a_token_is_shown_once_and_works_until_it_is_revoked(root: User) -> None
     assert browser(root).delete(f"/api/v1/tokens/{row['id']}/").status_code == 200
     assert program.get("/api/v1/subjects/").status_code == 401
     assert client.get("/api/v1/tokens/").json()["results"][0]["is_live"] is False
+
+
+def test_an_account_that_lacks_a_required_second_factor_creates_no_token(root: User, settings: Any) -> None:
+    settings.MFA_REQUIRED = "all"
+    body = {"name": "deploys", "scopes": ["read"], "expires_in_days": 365}
+    for path in ("/api/v1/tokens/?dry_run=true", "/api/v1/tokens/"):
+        answer = browser(root).post(path, body)
+        assert (answer.status_code, answer.json()["code"]) == (409, "token.second_factor_missing")
+    with pytest.raises(CommandError, match="second factor"):
+        call_command("make_token", "root", "--name", "deploys")
+    assert not ApiToken.objects.exists()
+    TOTP.activate(root, "JBSWY3DPEHPK3PXP")
+    assert browser(root).post("/api/v1/tokens/", body).status_code == 201
+
+
+def test_a_token_of_an_account_that_lacks_a_required_second_factor_is_refused(root: User, settings: Any) -> None:
+    program = machine(root, Scope.ADMIN, Scope.MESSAGES)
+    viewer = machine(person("vera"), Scope.READ)
+    settings.MFA_REQUIRED = "admins"
+    for method, path in (("get", "/api/v1/audit/"), ("get", "/api/v1/subjects/"), ("post", "/api/v1/subjects/")):
+        answer = getattr(program, method)(path)
+        assert (answer.status_code, answer.json()["code"]) == (403, "access.denied"), path
+        assert "second factor" in answer.json()["detail"]
+    assert viewer.get("/api/v1/subjects/").status_code == 200, "only administrators need one"
+    second_factor = TOTP.activate(root, "JBSWY3DPEHPK3PXP").instance
+    assert program.get("/api/v1/audit/").status_code == 200
+    second_factor.delete()
+    assert program.get("/api/v1/audit/").status_code == 403, "removed again"
 
 
 def test_a_token_ends_when_it_was_said_to(root: User) -> None:

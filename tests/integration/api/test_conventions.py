@@ -4,13 +4,15 @@ import base64
 import io
 import json
 import logging
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from rest_framework.test import APIClient
 
@@ -21,6 +23,8 @@ from api.problems import Problem
 from api.throttles import PrincipalThrottle
 from api.views.subjects import SubjectsView
 from console import settings as console_settings
+from console.accounts import tokens
+from console.accounts.models import ApiToken
 from console.accounts.roles import Role
 from console.models import IdempotencyKey
 from console.requests import RequestIdFilter
@@ -381,13 +385,111 @@ def test_a_post_is_done_once_and_answered_alike(admin: APIClient) -> None:
     assert keyed(operator, {"name": "third"}).status_code == 201, "another caller's key is another key"
 
 
-def test_a_refusal_is_answered_alike_too(admin: APIClient) -> None:
+def test_an_existing_name_is_a_final_outcome(admin: APIClient) -> None:
     first = keyed(admin, {"name": "orders"})
     is_problem(first, 409, "subject.exists")
     Subject.objects.all().delete()
     again = keyed(admin, {"name": "orders"})
     assert again.headers["Content-Type"] == "application/problem+json"
     assert (again.status_code, json.loads(again.content)) == (409, json.loads(first.content))
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "headers", "status", "code"),
+    [
+        (LIST, {"name": "/"}, {}, 400, "subject.name_illegal"),
+        ("/api/v1/subjects/none/archive/", {}, {}, 404, "subject.unknown"),
+        ("/api/v1/subjects/orders/archive/", {}, {"HTTP_IF_MATCH": '"v99"'}, 412, "change.stale"),
+        ("/api/v1/tokens/", {"name": "n", "scopes": ["read"], "expires_in_days": 1}, {}, 409, "token.too_many"),
+    ],
+    ids=["400", "404", "412", "409"],
+)
+def test_a_refusal_that_may_change_is_not_stored(
+    admin: APIClient,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    body: Any,
+    headers: dict[str, str],
+    status: int,
+    code: str,
+) -> None:
+    monkeypatch.setattr(tokens, "TOKENS_MAX", 0)
+    is_problem(admin.post(path, body, HTTP_IDEMPOTENCY_KEY="k1", **headers), status, code)
+    assert not IdempotencyKey.objects.exists()
+
+
+NEW_TOKEN = {"name": "deploys", "scopes": ["read"], "expires_in_days": 1}
+
+
+def prove(client: APIClient, seconds_ago: float) -> None:
+    """Set when the session's password was given."""
+    session = client.session
+    session["account_authentication_methods"] = [{"method": "password", "at": time.time() - seconds_ago}]
+    session.save()
+
+
+def test_a_key_that_needed_reauthentication_works_afterwards(admin: APIClient) -> None:
+    prove(admin, 1000)
+    with CaptureQueriesContext(connection) as captured:
+        is_problem(keyed(admin, NEW_TOKEN, path="/api/v1/tokens/"), 403, "access.reauthenticate")
+    assert not claims(captured), "claimed after the re-authentication"
+    prove(admin, 1)
+    made = keyed(admin, NEW_TOKEN, path="/api/v1/tokens/")
+    assert made.status_code == 201, made.content
+    assert made.json()["token"]
+    assert keyed(admin, NEW_TOKEN, path="/api/v1/tokens/").headers["Idempotent-Replayed"] == "true"
+    prove(admin, 1000)
+    is_problem(keyed(admin, NEW_TOKEN, path="/api/v1/tokens/"), 403, "access.reauthenticate")
+    assert ApiToken.objects.count() == 1
+
+
+def claims(captured: CaptureQueriesContext) -> list[str]:
+    """Statements that claimed a key."""
+    found = [query["sql"] for query in captured.captured_queries]
+    return [sql for sql in found if sql.startswith("INSERT") and "idempotencykey" in sql]
+
+
+GROUP = {"subject": "orders", "name": "billing"}
+GROUPS = "/api/v1/consumer-groups/"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [(GROUPS, GROUP), ("/api/v1/subjects/orders/archive/", {}), (LIST, {"name": "mine"})]
+)
+def test_a_replay_asks_for_the_right_on_the_subject_again(admin: APIClient, path: str, body: Any) -> None:
+    Team.objects.create(name="sales")
+    Team.objects.create(name="else")
+    subjects.update_subject("orders", {"owner": "sales"}, actor=ACTOR)
+    user = person("olga", Role.OPERATOR, ["sales"])
+    operator = browser(user)
+    name = body.get("name", "orders") if path == LIST else "orders"
+    given = body | ({"owner": "sales"} if path == LIST else {})
+    assert keyed(operator, given, path=path).status_code in (200, 201)
+    assert keyed(operator, given, path=path).headers["Idempotent-Replayed"] == "true"
+    Subject.objects.filter(name=name).update(owner=Team.objects.get(name="else"))
+    is_problem(keyed(operator, given, path=path), 403, "access.denied")
+    user.teams.add(Team.objects.get(name="else"))
+    assert keyed(operator, given, path=path).headers["Idempotent-Replayed"] == "true"
+    user.role = Role.VIEWER
+    user.save()
+    is_problem(keyed(operator, given, path=path), 403, "access.denied")
+
+
+def test_a_key_is_claimed_after_the_right_on_the_subject_was_checked(admin: APIClient) -> None:
+    Team.objects.create(name="sales")
+    subjects.update_subject("orders", {"owner": "sales"}, actor=ACTOR)
+    stranger = browser(person("otto", Role.OPERATOR))
+    for path, body in ((GROUPS, GROUP), ("/api/v1/subjects/orders/archive/", {})):
+        with CaptureQueriesContext(connection) as captured:
+            is_problem(keyed(stranger, body, path=path), 403, "access.denied")
+        assert not claims(captured)
+
+
+@pytest.mark.parametrize("subject", ["\x00", 5, None, "x" * 10_000])
+def test_a_key_with_a_subject_that_is_none_is_refused(admin: APIClient, subject: Any) -> None:
+    answer = keyed(admin, {"subject": subject, "name": "billing"}, path=GROUPS)
+    is_problem(answer, answer.status_code, json.loads(answer.content)["code"])
+    assert answer.status_code in (400, 404)
 
 
 def test_while_the_first_runs_the_second_is_409_and_a_dead_first_is_replaced(admin: APIClient) -> None:

@@ -15,6 +15,7 @@ ARGUMENTS = {
     "make_token": ("admin", "--name", "laptop"),
     "reset_password": ("admin",),
     "showmigrations": ("--plan",),
+    "unlock_user": ("admin",),
 }
 NO_DATABASE_NEEDED = {
     "collect": "reads nodes, and publishes on Redis",

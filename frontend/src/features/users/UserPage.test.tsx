@@ -70,3 +70,24 @@ test("a change sends every field it shows, and the plan comes first", async () =
   expect(sent[0]?.url.searchParams.get("dry_run")).toBe("true");
   expect(sent[0]?.body).toMatchObject({ role: "viewer", teams: ["shop"], email: "ada@example.org" });
 });
+
+test("unlocking shows that the user is locked, and ends it", async () => {
+  const { asked } = answer({
+    "GET /api/v1/me/": me,
+    "GET /api/v1/users/2/": () => Response.json(ada, { headers: { ETag: '"v3"' } }),
+    "POST /api/v1/users/2/unlock/": (url: URL) => ({
+      ...change,
+      before: { is_locked: true },
+      after: { is_locked: false },
+      notes: [],
+      dry_run: url.searchParams.get("dry_run") === "true",
+    }),
+  });
+  await mount(UserPage, "/users/2", "/users/$id");
+  await userEvent.click(await screen.findByRole("button", { name: "Unlock sign-in" }));
+  const dialog = await screen.findByRole("dialog");
+  expect(await within(dialog).findByText("is_locked")).toBeInTheDocument();
+  await userEvent.click(within(dialog).getByRole("button", { name: "Unlock" }));
+  await waitFor(() => expect(asked.filter(({ method }) => method === "POST")).toHaveLength(2));
+  expect(await screen.findByText("ada can sign in again")).toBeInTheDocument();
+});

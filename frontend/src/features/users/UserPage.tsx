@@ -4,7 +4,7 @@ import { useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { useMe } from "@/api/me";
 import { EditUser } from "@/features/users/EditUser";
-import { endSessions, updateUser, userOptions, usersKey, type User } from "@/features/users/queries";
+import { endSessions, unlockUser, updateUser, userOptions, usersKey, type User } from "@/features/users/queries";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
@@ -60,7 +60,7 @@ function Actions({ user, etag }: { user: User; etag: string | null }) {
   const { t } = useTranslation("users");
   const me = useMe();
   const client = useQueryClient();
-  const [open, setOpen] = useState<"edit" | "active" | "sessions" | null>(null);
+  const [open, setOpen] = useState<"edit" | "active" | "sessions" | "unlock" | null>(null);
   const close = () => setOpen(null);
   const refresh = () => {
     void client.invalidateQueries({ queryKey: usersKey });
@@ -74,6 +74,9 @@ function Actions({ user, etag }: { user: User; etag: string | null }) {
       </Button>
       <Button variant="default" onClick={() => setOpen("sessions")} data-action="end-sessions">
         {t("end_sessions.title")}
+      </Button>
+      <Button variant="default" onClick={() => setOpen("unlock")} data-action="unlock">
+        {t("unlock.title")}
       </Button>
       <Button
         variant="default"
@@ -91,6 +94,15 @@ function Actions({ user, etag }: { user: User; etag: string | null }) {
         run={(attempt) => endSessions(user.id, attempt)}
         actionLabel={t("end_sessions.action")}
         doneMessage={t("end_sessions.done", { name: user.username })}
+        onDone={refresh}
+      />
+      <ChangeDialog
+        opened={open === "unlock"}
+        onClose={close}
+        title={t("unlock.title")}
+        run={(attempt) => unlockUser(user.id, attempt)}
+        actionLabel={t("unlock.action")}
+        doneMessage={t("unlock.done", { name: user.username })}
         onDone={refresh}
       />
       <ChangeDialog

@@ -56,3 +56,12 @@ export function endSessions(id: string, { dryRun, reason }: Attempt): Promise<Ch
     }),
   );
 }
+
+export function unlockUser(id: string, { dryRun, reason }: Attempt): Promise<Change> {
+  return must(
+    api.POST("/api/v1/users/{user_id}/unlock/", {
+      params: { path: { user_id: Number(id) }, query: { dry_run: dryRun } },
+      body: { reason },
+    }),
+  );
+}

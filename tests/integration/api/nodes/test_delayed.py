@@ -8,7 +8,7 @@ import pytest
 from metaserver import queries
 from qmq import Producer
 from tests.integration.api.nodes.conftest import Crew
-from tests.integration.api.nodes.people import all_pages
+from tests.integration.api.nodes.people import all_pages, give
 from tests.support.threaded_system import ThreadedSystem
 from tests.support.waiting import eventually
 
@@ -63,6 +63,15 @@ def test_a_message_that_went_meanwhile_loses_no_other(cluster: ThreadedSystem, c
     shown = [row["message_id"] for row in first["results"] + second["results"]]
     assert set(shown) == {f"d{n}" for n in range(6)}
     assert rest
+
+
+def test_a_replayed_cancellation_asks_for_the_right_on_the_subject_again(cluster: ThreadedSystem, crew: Crew) -> None:
+    delay(cluster, 1)
+    answers = [crew.own.post(f"{LIST}d0/cancel/", {}, HTTP_IDEMPOTENCY_KEY="k") for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[1].headers["Idempotent-Replayed"] == "true"
+    give("orders", "else")
+    assert crew.own.post(f"{LIST}d0/cancel/", {}, HTTP_IDEMPOTENCY_KEY="k").status_code == 403
 
 
 def test_contents_are_for_those_who_may_read_them(cluster: ThreadedSystem, crew: Crew) -> None:
