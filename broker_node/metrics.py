@@ -81,6 +81,11 @@ class BrokerMetrics(NodeMetrics):
         )
         yield counter("full_pulls", "Pulls of consumers with too many messages in flight", handlers.counters.full_pulls)
         yield gauge("settlements", "Consumers whose unacked messages are being retried", len(delivery.settlements))
+        yield gauge(
+            "deferred_settlements",
+            "Consumers whose unacked messages wait for space to be retried",
+            len(delivery.deferred),
+        )
         yield counter("paused_pulls", "Pulls held because a policy pauses them", handlers.counters.paused_pulls)
         yield counter(
             "expired_messages", "Messages dropped by their subject's own retention", broker.subject_retention.dropped

@@ -6,7 +6,7 @@ before `completed` was told that its bytes are synced.
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -147,6 +147,8 @@ class MessageStore:
     """Consume logs of removed subjects, by name, whose files can be deleted."""
     known_tails: dict[int, Position] = field(default_factory=dict)
     """Last commits of the log's segments that a checkpoint remembered."""
+    lacks_space_for_copy: Callable[[int], str] = field(default=lambda record_bytes: "")
+    """Why a record of so many bytes that repeats stored messages must wait for space; "" when it can be written."""
     _unsynced: deque[_Unsynced] = field(default_factory=deque)
 
     @property

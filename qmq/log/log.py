@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
-from qmq.errors import LogError, ReadFailed
+from qmq.errors import LogError, NoSpace, ReadFailed
 from qmq.log.commit import COMMIT_BYTES_TARGET, RECORD_BYTES_MAX, SealedCommit
 from qmq.log.disk import Buffer, Disk, File
 from qmq.log.record import (
@@ -72,6 +72,8 @@ class SegmentedLog:
         self._record_count = 0
         self._sealed: deque[SealedCommit] = deque()
         self._sealed_bytes = 0
+        self.is_out_of_space = False
+        """The last attempt to create the next segment failed."""
         self.written_end = self.synced_end = walked.position.offset
         self.position = walked.position
         self.needs_seal = False
@@ -243,6 +245,16 @@ class SegmentedLog:
         """Bytes that can be appended without asking the disk for space."""
         return max(0, self._segments.end - self.appended_end)
 
+    def room_after(self, record_bytes: int) -> int:
+        """`room_bytes` after a record of this many bytes has been appended; negative when it does not fit.
+
+        A record is not split: when it does not fit the current segment, the rest of that segment stays unused.
+        """
+        begin, needed = self.appended_end, HEADER_BYTES + RECORD_BYTES + record_bytes
+        if begin + needed > self._base_end:
+            begin = self._base_end
+        return self._segments.end - begin - needed
+
     @property
     def current_segment_bytes(self) -> int:
         """Size of the segment that is appended to."""
@@ -261,6 +273,7 @@ class SegmentedLog:
         The parts are not copied: they must stay as they are until the commit is written.
 
         Raises:
+            NoSpace: the record needs another segment, and the disk has no space for one; nothing was changed.
             LogError: the record is too large for the log, or the log has failed.
         """
         if self.failed is not None:
@@ -271,6 +284,8 @@ class SegmentedLog:
             raise LogError(
                 f"a record of {size} bytes, the limit is {self.record_bytes_max}", code="log.record_too_large"
             )
+        if self.is_out_of_space and self.room_after(size) < 0:
+            raise NoSpace(f"no space: {self.room_bytes} bytes left in the log, a record needs {needed}")
         if self._record_count and self._body_bytes + needed > COMMIT_BYTES_TARGET:
             self._seal()
         end = self._base_end
@@ -396,8 +411,14 @@ class SegmentedLog:
         with self._make_lock:
             infos = self._segments.infos()
             if not self.needs_segment or not any(info.base == self._base for info in infos):
+                self.is_out_of_space = False
                 return False
-            self._create_segment(infos[-1].end)
+            try:
+                self._create_segment(infos[-1].end)
+            except OSError:
+                self.is_out_of_space = True
+                raise
+            self.is_out_of_space = False
             return True
 
     def complete(self, commit: SealedCommit) -> None:

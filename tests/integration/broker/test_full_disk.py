@@ -86,7 +86,8 @@ async def test_consumers_that_leave_a_full_broker_use_no_reserve_and_their_messa
         disk.capacity_bytes = 128 << 20
         await eventually_async(lambda: not broker.delivery.deferred and not broker.delivery.settlements, 20)
         await eventually_async(
-            lambda: all("c1" not in broker.store.subjects["orders"].groups[g].progress.consumers for g in GROUPS[1:]), 20
+            lambda: all("c1" not in broker.store.subjects["orders"].groups[g].progress.consumers for g in GROUPS[1:]),
+            20,
         )
         for group in GROUPS[1:]:
             expected = [f"m{n}" for n in range(PREFETCHED)]
