@@ -117,8 +117,15 @@ class BrokerMetrics(NodeMetrics):
             "Messages in a dead-letter subject (deadLetterQueueCount)",
             labels=[*labels, "subject"],
         )
+        withheld = GaugeMetricFamily(
+            "qmq_broker_subject_withheld_messages",
+            "Stored messages that are lost to damage and can't be consumed",
+            labels=[*labels, "subject"],
+        )
         for subject in busiest:
             sent.add_metric([*labels.values(), subject.name], subject.sent_total)
+            if count := subject.withheld_count:
+                withheld.add_metric([*labels.values(), subject.name], count)
             if subject.name.startswith("%DEAD_RETRY"):
                 dead.add_metric([*labels.values(), subject.name], subject.visible_end - subject.begin)
             for name, group in subject.groups.items():
@@ -126,4 +133,4 @@ class BrokerMetrics(NodeMetrics):
                 lag = lag_of(subject.visible_end, progress.next_sequence, subject.begin, progress.in_flight)
                 backlog.add_metric([*labels.values(), subject.name, name], lag.backlog)
                 in_flight.add_metric([*labels.values(), subject.name, name], lag.in_flight)
-        yield from (sent, backlog, in_flight, dead)
+        yield from (sent, backlog, in_flight, dead, withheld)

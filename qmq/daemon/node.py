@@ -350,10 +350,10 @@ class Node(ABC):
         return f"{why}: {room} bytes left in the log, the reserve is {log_reserve}"
 
     def health(self) -> str:
-        """What is wrong for good; "" when nothing is."""
+        """Why the process can't continue; "" when it can. Damage is none: a restart would not repair it, see `describe`."""
         if self.committer.failed is not None:
             return f"the message log failed: {self.committer.failed}"
-        return f"the log is damaged in {len(self.log.damaged)} places" if self.log.damaged else ""
+        return ""
 
     def readiness(self) -> str:
         """Why the node does not serve yet, or any more."""
