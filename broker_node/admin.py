@@ -98,6 +98,7 @@ class BrokerAdmin:
         lease = broker.options.consumer_lease_seconds
         answer = broker.describe()
         answer["unreadable_messages"] = len(store.message_log.unreadable)
+        answer["deferred_settlements"] = len(broker.delivery.deferred)
         policies, is_paused = broker.policy.subjects, broker.handlers.is_paused
         subjects = []
         for i, subject in enumerate(page):

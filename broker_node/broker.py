@@ -30,7 +30,7 @@ from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.daemon.segment_removal import SegmentRemoval
-from qmq.errors import LogError
+from qmq.errors import LogError, NoSpace
 from qmq.log.disk import Disk
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
@@ -79,6 +79,7 @@ class Broker(Node):
             segment_bytes=options.segment_bytes,
             handles=HandleCache(self.disk, budget.index_files, self.clock),
         )
+        self.store.lacks_space_for_copy = self.lacks_space_for_copy
         self._say_recovery(self.recovery)
         return self.store.log
 
@@ -159,7 +160,7 @@ class Broker(Node):
                     await cold.complete_in_thread(self.store.message_log)
                     cached_only = False
                     continue
-                except LimitReached as error:
+                except (LimitReached, NoSpace) as error:
                     logger.error("messages of a lost assignment can't be retried before the next start: %s", error)
                     break
                 subject.changed()
@@ -224,12 +225,14 @@ class Broker(Node):
         self.subject_retention.apply(self.policy)
 
     def _sweep(self) -> None:
-        """Retry the messages of consumers whose lease ended; remove consumers that are silent for very long.
+        """Retry messages of consumers whose lease ended, and deferred ones; remove consumers that are silent for very long.
 
         Raises:
             Exception: the first error of a consumer, after all others were handled.
         """
         self.handlers.settlements.resume()
+        for settlement in self.delivery.retry_deferred(SWEEP_CONSUMERS_MAX):
+            self.handlers.settlements.run(settlement)
         now = self.clock.monotonic()
         settled, failure = 0, None
         if not self._to_sweep:

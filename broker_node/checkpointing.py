@@ -7,6 +7,7 @@ from broker_node.store import MessageStore
 from qmq.daemon.checkpointing import CheckpointDraft
 from qmq.log.checkpoint import CheckpointStore
 from qmq.log.index import DenseIndex, sync_files
+from qmq.log.recovery import Damage
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,8 @@ class BrokerDraft(CheckpointDraft):
     """Histories that this state does not count on any more."""
     removed: list[tuple[str, DenseIndex]]
     """Consume logs of removed subjects, by name, likewise."""
+    damaged: tuple[Damage, ...]
+    """Damage of the log that it holds."""
 
 
 class BrokerCheckpoints:
@@ -32,8 +35,8 @@ class BrokerCheckpoints:
 
     @property
     def has_removals(self) -> bool:
-        """Never: what a checkpoint lets a broker remove was written first."""
-        return False
+        """Whether damage was found that no checkpoint holds. What a checkpoint lets a broker remove was written first."""
+        return self._store.has_new_damage
 
     def draft(self) -> BrokerDraft:
         """The state at the end of the last commit; to be saved once everything appended so far is synced.
@@ -56,7 +59,9 @@ class BrokerCheckpoints:
         forgotten = list(store.forgotten.items())
         removed = list(store.removed.items())
         owed = list(self._owed), list(self._owed_folders)
-        return BrokerDraft(state, log.position, log.known_synced_to, log.appended_end, *owed, forgotten, removed)
+        return BrokerDraft(
+            state, log.position, log.known_synced_to, log.appended_end, *owed, forgotten, removed, log.damaged
+        )
 
     def save(self, draft: BrokerDraft) -> None:
         """Make a draft durable; from any one thread. Raises OSError."""
@@ -67,6 +72,8 @@ class BrokerCheckpoints:
         """Back on the store's thread: what the draft synced is not owed any more."""
         self._owed.difference_update(draft.index_files)
         self._owed_folders.difference_update(draft.changed_folders)
+        if draft.damaged == self._store.log.damaged:
+            self._store.has_new_damage = False
         for key, history in draft.forgotten:
             self._store.remove_history(key, history)
         for name, index in draft.removed:

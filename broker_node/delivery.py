@@ -7,10 +7,11 @@ A pull redelivers when it arrives, never when it is woken: a pull that waits get
 live session of the same consumer holds (`broker_node/sessions.py`) are neither redelivered nor settled nor acked by this one.
 """
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import groupby
+from itertools import groupby, islice
 
 from broker_node.actions import Ack, Offline, Pull, StartReason, runs_of
 from broker_node.duplicate_ids import DuplicateIds
@@ -20,11 +21,14 @@ from broker_node.progress import Consumer
 from broker_node.reader import read_messages
 from broker_node.retry import retry_target
 from broker_node.sessions import Peer, Session
-from broker_node.settlement import BeingSettled, Settlement
+from broker_node.settlement import BeingSettled, Deferred, Holder, Settlement
 from broker_node.store import LimitReached, MessageStore
 from broker_node.subject import Group, Subject
+from qmq.errors import NoSpace, QmqError
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.names import retry_subject, split_subject
+
+logger = logging.getLogger("qmq.broker.delivery")
 
 PULL_MESSAGES_MAX = 10_000
 """Most messages of one answer, as in QMQ; larger requests are lowered to it."""
@@ -87,6 +91,10 @@ class Delivery:
         self.duplicates = DuplicateIds(lease_seconds)
         self.settlements: dict[tuple[str, str, str], Settlement] = {}
         """Settlements under way, by subject, group and consumer id."""
+        self.deferred: dict[tuple[str, str, str], Deferred] = {}
+        """Settlements that wait for space, likewise. Memory only: after a restart their consumers are silent."""
+        self._is_out_of_space = False
+        """A settlement found no space since `retry_deferred` was last called."""
         self.counters = DeliveryCounters()
 
     @property
@@ -125,6 +133,8 @@ class Delivery:
         group = self._group(subject, request)
         consumer = self._consumer(group, request.consumer_id)
         session = self._session(subject, group, consumer, request, peer, is_arrival)
+        if self.deferred and is_arrival:
+            self._returned((request.subject, request.group, request.consumer_id))
         if is_arrival and session is not None and session.has_unread_answer:
             # Its sender asked again without having read: the messages would be held in memory twice.
             return Delivered(wait_for=consumer.touched_at, has_more=True)
@@ -410,6 +420,7 @@ class Delivery:
         Raises:
             BeingSettled: messages are on their way to the retry subject; ask again when that has ended.
             LimitReached: the retry subject does not fit.
+            NoSpace: there is no space for the ack.
         """
         store = self._store
         subject = store.subjects.get(request.subject)
@@ -454,9 +465,11 @@ class Delivery:
             together = list(neighbours)
             ranges[what].append((together[0][0], together[-1][1]))
         unsettled = [pair for pair in ranges[_Verdict.SETTLED] if any(log.between(*pair))]
-        if unsettled:
+        if unsettled and self._defers:
+            self._defer((request.subject, request.group, request.consumer_id), unsettled, Holder.LIVE)
+        elif unsettled:
             # The ack is taken again after it, and then finds nothing to settle.
-            raise BeingSettled(self._settlement(subject, group, consumer, unsettled))
+            raise BeingSettled(self._settlement(subject, group, consumer, unsettled, Holder.LIVE))
         acked = ranges[_Verdict.ACKED]
         if not broadcast:
             # What was settled before is left out: if its settlement gets lost to damage, replaying this ack must not end it.
@@ -497,7 +510,7 @@ class Delivery:
     # --- settling --------------------------------------------------------------------------------------------------
 
     def settle(self, subject: Subject, group: Group, consumer: Consumer) -> Settlement | None:
-        """Begin to settle all that a silent consumer holds; None when there is nothing to begin.
+        """Begin to settle all that a silent consumer holds; None when there is nothing to begin, or no space.
 
         Its numbering stays, so that an ack it still sends finds its own messages done, and confirms no others.
 
@@ -507,7 +520,11 @@ class Delivery:
         key = (subject.name, group.progress.group, consumer.consumer_id)
         if group.progress.broadcast or not consumer.log.in_flight or key in self.settlements:
             return None
-        return self._settlement(subject, group, consumer, [(consumer.log.acked, consumer.log.pulled)])
+        everything = [(consumer.log.acked, consumer.log.pulled)]
+        if self._defers:
+            self._defer(key, everything, Holder.SILENT)
+            return None
+        return self._settlement(subject, group, consumer, everything)
 
     def abandoned(self, group: Group, consumer: Consumer, now: float) -> bool:
         """Whether the oldest messages of a live consumer are held by a session that was silent for the lease."""
@@ -520,20 +537,26 @@ class Delivery:
         )
 
     def settle_abandoned(self, subject: Subject, group: Group, consumer: Consumer) -> Settlement | None:
-        """Begin to settle the oldest messages of a live consumer that a dead session holds, see `abandoned`; None: under way.
+        """Begin to settle the oldest messages of a live consumer that a dead session holds, see `abandoned`; None: under way, or no
+        space.
 
         Raises:
             LimitReached: the retry subject does not fit.
         """
         first = consumer.log.first()
-        if first is None or (subject.name, group.progress.group, consumer.consumer_id) in self.settlements:
+        if (
+            first is None
+            or (subject.name, group.progress.group, consumer.consumer_id) in self.settlements
+            or self._defers
+        ):
             return None
         return self._settlement(subject, group, consumer, [(first.pull_begin, first.pull_end)])
 
     def leave(self, subject: Subject, group: Group, consumer: Consumer, peer: Peer | None = None) -> int:
         """Drop the state of a consumer that left, or was silent for very long; the log offset that the answer waits for.
 
-        A consumer that has another live session stays: only what the session on `peer` holds is settled.
+        A consumer that has another live session stays: only what the session on `peer` holds is settled. While there is no space to
+        settle, a consumer that holds messages stays as well, and `retry_deferred` returns it once there is.
 
         Raises:
             BeingSettled: what it holds has to be settled first.
@@ -545,13 +568,18 @@ class Delivery:
         others = consumer.sessions.others(session, now, self._lease_seconds) if session is not None else []
         if session is not None and others:
             held = [(run.pull_begin, run.pull_end) for run in consumer.log.runs() if run.holder is session]
-            if held and not group.progress.broadcast:
+            # Without space, the sweep finds what the ended session holds.
+            if held and not group.progress.broadcast and not self._defers:
                 raise BeingSettled(self._settlement(subject, group, consumer, held))
             consumer.sessions.end(session)
             return consumer.touched_at
         settlement = self.settle(subject, group, consumer)
         if settlement is not None:
             raise BeingSettled(settlement)
+        if consumer.log.in_flight and not group.progress.broadcast:
+            key = subject.name, group.progress.group, consumer.consumer_id
+            self._defer(key, [(consumer.log.acked, consumer.log.pulled)], Holder.LEFT)
+            return consumer.touched_at
         progress, now_ms = group.progress, self._store.clock.wall_ms()
         offline = Offline(subject.name, progress.group, consumer.consumer_id, now_ms, progress.broadcast)
         return self._store.act(subject, group, offline)
@@ -561,11 +589,81 @@ class Delivery:
         self.settlements.pop(settlement.key, None)
         self.counters.settled += settlement.settled
 
+    def no_space(self, settlement: Settlement, problem: str) -> None:
+        """A settlement ends because there is no space for its messages; the rest of it is deferred."""
+        self._is_out_of_space = True
+        self._defer(settlement.key, list(settlement.ranges), settlement.holder, problem)
+
+    @property
+    def _defers(self) -> bool:
+        """Whether settlements are deferred now."""
+        return self._is_out_of_space or bool(self._store.lacks_space_for_copy(0))
+
+    def _defer(
+        self, key: tuple[str, str, str], ranges: list[tuple[int, int]], holder: Holder, problem: str = ""
+    ) -> None:
+        if not self.deferred:
+            problem = problem or self._store.lacks_space_for_copy(0)
+            logger.warning("unacked messages of consumers that left wait for space to be retried: %s", problem)
+        known = self.deferred.get(key)
+        if known is None or known.holder is Holder.LIVE or holder is Holder.LEFT:
+            self.deferred[key] = Deferred(tuple(ranges), holder)
+
+    def _returned(self, key: tuple[str, str, str]) -> None:
+        """A consumer pulls: what it held when it left, or became silent, is delivered to it again."""
+        deferred = self.deferred.get(key)
+        if deferred is not None and deferred.holder is not Holder.LIVE:
+            del self.deferred[key]
+
+    def retry_deferred(self, count: int) -> list[Settlement]:
+        """Begin up to `count` deferred settlements, unless there is still no space. Called once a second."""
+        self._is_out_of_space = False
+        if not self.deferred or self._defers:
+            return []
+        keys = list(islice(self.deferred, count))
+        found = [self._begin_deferred(key, self.deferred.pop(key)) for key in keys]
+        return [settlement for settlement in found if settlement is not None]
+
+    def _begin_deferred(self, key: tuple[str, str, str], deferred: Deferred) -> Settlement | None:
+        """Begin a deferred settlement; None when nothing is left to settle, or it is deferred again."""
+        subject = self._store.subjects.get(key[0])
+        group = subject.groups.get(key[1]) if subject is not None else None
+        consumer = group.progress.consumers.get(key[2]) if group is not None else None
+        if subject is None or group is None or consumer is None or key in self.settlements:
+            return None
+        ranges = [pair for pair in deferred.ranges if any(consumer.log.between(*pair))]
+        if not ranges:
+            if deferred.holder is Holder.LEFT:
+                self._leave_settled(None, subject, group, consumer)
+            return None
+        try:
+            settlement = self._settlement(subject, group, consumer, ranges, deferred.holder)
+        except LimitReached as error:
+            self._defer(key, ranges, deferred.holder, str(error))
+            return None
+        if deferred.holder is Holder.LEFT:
+            settlement.then(lambda error: self._leave_settled(error, subject, group, consumer))
+        return settlement
+
+    def _leave_settled(self, error: QmqError | None, subject: Subject, group: Group, consumer: Consumer) -> None:
+        """Remove a consumer that left while there was no space, after its settlement."""
+        if error is not None or group.progress.consumers.get(consumer.consumer_id) is not consumer:
+            return
+        try:
+            self.leave(subject, group, consumer)
+        except NoSpace as problem:
+            self._defer((subject.name, group.progress.group, consumer.consumer_id), [], Holder.LEFT, str(problem))
+
     def _settlement(
-        self, subject: Subject, group: Group, consumer: Consumer, ranges: list[tuple[int, int]]
+        self,
+        subject: Subject,
+        group: Group,
+        consumer: Consumer,
+        ranges: list[tuple[int, int]],
+        holder: Holder = Holder.SILENT,
     ) -> Settlement:
         retry_target(self._store, subject, group)
-        settlement = Settlement(self._store, subject, group, consumer, ranges)
+        settlement = Settlement(self._store, subject, group, consumer, ranges, holder)
         self.settlements[settlement.key] = settlement
         return settlement
 

@@ -21,7 +21,7 @@ from qmq.clock import Clock
 from qmq.daemon.committer import Committer
 from qmq.daemon.policy import NodePolicy
 from qmq.daemon.send_gate import Refusal, SendGate
-from qmq.errors import IllegalName, LogError, ProtocolError, QmqError
+from qmq.errors import IllegalName, LogError, NoSpace, ProtocolError, QmqError
 from qmq.net.connection_auth import ConnectionAuth
 from qmq.net.log_limiter import LogLimiter
 from qmq.net.server import Connection
@@ -65,6 +65,7 @@ REASONS: dict[type[Exception], str] = {
     IllegalName: "illegal_name",
     ProtocolError: "undecodable",
     LimitReached: "limit_reached",
+    NoSpace: "no_space",
     LogError: "log_failed",
     OSError: "unreadable",
 }
@@ -121,7 +122,9 @@ class Handlers:
         self.polls = LongPolls(clock, supervisor, on_expired=self._expired, on_due=self.wake)
         self.counters = HandlerCounters()
         self.addresses = ConsumerAddresses()
-        self.settlements = SettlementRunner(store, committer, supervisor, on_ended=delivery.settled)
+        self.settlements = SettlementRunner(
+            store, committer, supervisor, on_ended=delivery.settled, on_no_space=delivery.no_space
+        )
         self._cold: set[asyncio.Future[None]] = set()
         self._log_limiter = LogLimiter()
         self._is_stopping = False

@@ -17,7 +17,7 @@ from broker_node.subject import Subject
 from qmq.errors import LogError
 from qmq.log.index import HandleCache, IndexView, RewrittenPage
 from qmq.log.record import iter_records
-from qmq.log.recovery import Commit
+from qmq.log.recovery import Commit, Damage
 from qmq.protocol.scan import walk_stored
 
 logger = logging.getLogger("qmq.broker.index")
@@ -52,6 +52,8 @@ class DamagedEntries(ColdRead):
         self._view = index.view(self._begin - NEIGHBOURS_MAX, self._end + NEIGHBOURS_MAX)
         self._stored = b""
         self._changed: dict[int, bytes] | None = None
+        self._damage: list[Damage] = []
+        """Damage of the log that was met. A place that the disk can't read now is none."""
 
     def read(self, log: MessageLog) -> None:
         """Find the entries; from a thread that may wait for the disk.
@@ -80,7 +82,8 @@ class DamagedEntries(ColdRead):
                     found[sequence] = entries[place : place + ENTRY_BYTES]
 
         begin, end = self._bounds(log)
-        log.log.walk(begin, on_commit, stop=lambda offset: len(found) == len(wanted) or offset > end)
+        met = log.log.walk(begin, on_commit, stop=lambda offset: len(found) == len(wanted) or offset > end)
+        self._damage = [damage for damage in met if log.log.is_readable(damage.begin, damage.end)]
         self._stored = self._view.read(wanted.start, wanted.stop)
         self._changed = {sequence: entry for sequence, entry in found.items() if self._stored_entry(sequence) != entry}
 
@@ -140,6 +143,8 @@ class DamagedEntries(ColdRead):
         if repaired:
             logger.warning("subject %s: %d index entries were damaged and made again", subject.name, repaired)
         store.withhold(subject.name, sorted(lost))
+        if lost:
+            store.found_damage(self._damage)
         if not pages:
             return None
         store.dirty_indexes.add(index)

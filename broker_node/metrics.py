@@ -86,6 +86,11 @@ class BrokerMetrics(NodeMetrics):
         )
         yield counter("full_pulls", "Pulls of consumers with too many messages in flight", handlers.counters.full_pulls)
         yield gauge("settlements", "Consumers whose unacked messages are being retried", len(delivery.settlements))
+        yield gauge(
+            "deferred_settlements",
+            "Consumers whose unacked messages wait for space to be retried",
+            len(delivery.deferred),
+        )
         yield counter("paused_pulls", "Pulls held because a policy pauses them", handlers.counters.paused_pulls)
         yield counter(
             "expired_messages", "Messages dropped by their subject's own retention", broker.subject_retention.dropped
@@ -119,10 +124,17 @@ class BrokerMetrics(NodeMetrics):
             "Messages in a dead-letter subject (deadLetterQueueCount)",
             labels=[*labels, "subject"],
         )
+        withheld = GaugeMetricFamily(
+            "qmq_broker_subject_withheld_messages",
+            "Stored messages that are lost to damage and can't be consumed",
+            labels=[*labels, "subject"],
+        )
         for i, subject in enumerate(busiest):
             if i and i % SLICE_SUBJECTS == 0:
                 await asyncio.sleep(0)
             sent.add_metric([*labels.values(), subject.name], subject.sent_total)
+            if count := subject.withheld_count:
+                withheld.add_metric([*labels.values(), subject.name], count)
             if subject.name.startswith("%DEAD_RETRY"):
                 dead.add_metric([*labels.values(), subject.name], subject.visible_end - subject.begin)
             for name, group in subject.groups.items():
@@ -130,7 +142,7 @@ class BrokerMetrics(NodeMetrics):
                 lag = lag_of(subject.visible_end, progress.next_sequence, subject.begin, progress.in_flight)
                 backlog.add_metric([*labels.values(), subject.name, name], lag.backlog)
                 in_flight.add_metric([*labels.values(), subject.name, name], lag.in_flight)
-        return [sent, backlog, in_flight, dead]
+        return [sent, backlog, in_flight, dead, withheld]
 
 
 def _busiest(subjects: list[Subject]) -> list[Subject]:

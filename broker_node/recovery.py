@@ -166,6 +166,7 @@ class Replay:
                 subject.visible_end,
             )
             self._store.counters.withheld_messages += missing
+            subject.withhold([(subject.visible_end, sequence)])
             index.append(encode_withheld(missing))
             self._store.dirty_indexes.add(index)
         subject.changed()
@@ -338,6 +339,7 @@ def _restore_subject(store: MessageStore, state: dict[str, Any]) -> None:
     index = store.open_index(name)
     _fit(index, begin, end, f"consume log of {name}")
     subject = store.add_subject(name, index, as_number(state.get("origin", 0)))
+    subject.withheld = [(as_number(low), as_number(high)) for low, high in state.get("withheld", [])]
 
     def open_history(subject_name: str, group: str, history_end: int) -> DenseIndex:
         history = store.open_history(subject_name, group)

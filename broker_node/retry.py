@@ -14,6 +14,8 @@ from broker_node.pull_log import PullRun
 from broker_node.reader import read_messages
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
+from qmq.errors import NoSpace
+from qmq.log.commit import RECORD_HEAD_BYTES_MAX
 from qmq.protocol.names import retry_subject, split_subject
 from qmq.protocol.scan import CRC_BYTES, walk_stored
 
@@ -73,9 +75,13 @@ def move_to_retry(
     Raises:
         ColdRead: with `cached_only`, when the first messages are not in memory; nothing was written.
         LimitReached: the retry subject is new and does not fit.
+        NoSpace: the record would use the space reserved for acks and pulls; nothing was written.
     """
+    if problem := store.lacks_space_for_copy(0):
+        raise NoSpace(problem)
     target = retry_target(store, subject, group)
-    moved, entries = Moved(), []
+    moved, entries = Moved(), list[bytes]()
+    budget.bytes = min(budget.bytes, store.log.record_bytes_max - RECORD_HEAD_BYTES_MAX)
     for run in runs:
         # What retention deleted costs nothing.
         at, end = min(max(run.begin, subject.begin), run.begin + run.count), run.begin + run.count
@@ -87,6 +93,10 @@ def move_to_retry(
             except ColdRead:
                 if not moved.sequences:
                     raise
+                budget.messages = 0
+                break
+            if entries and raws and raws[0] is not None and len(raws[0]) > budget.bytes:
+                # One message is read whatever its size; it begins the next slice.
                 budget.messages = 0
                 break
             for raw in raws:
@@ -102,6 +112,8 @@ def move_to_retry(
         moved.runs_done += 1
     if entries:
         body = memoryview(b"".join(entries))
+        if problem := store.lacks_space_for_copy(RECORD_HEAD_BYTES_MAX + len(body)):
+            raise NoSpace(problem)
         entry_run = walk_stored(body, target.name)
         store.append_run(target, entry_run, body, store.clock.wall_ms(), Origin.BROKER_RETRY)
         moved.messages = entry_run.count
@@ -111,7 +123,7 @@ def move_to_retry(
 def move_orphans(store: MessageStore, subject: Subject, group: Group, budget: Budget, *, cached_only: bool) -> int:
     """Move messages whose assignment was lost with a damaged commit; how many were written.
 
-    `group.progress.orphans` holds the rest. Raises ColdRead and LimitReached as `move_to_retry`.
+    `group.progress.orphans` holds the rest. Raises ColdRead, LimitReached and NoSpace as `move_to_retry`.
     """
     orphans = group.progress.orphans
     moved = move_to_retry(store, subject, group, orphans, budget, cached_only=cached_only)

@@ -3,12 +3,17 @@
 A settlement runs in slices, so that a consumer with many messages in flight delays no other. Each slice appends the messages
 and behind them a SETTLE action for exactly their pull sequences, in the same commit or a later one: a crash at any point
 repeats at most the messages of one slice, and loses none.
+
+A settlement writes messages again, so it never uses the space that is reserved for acks and pulls. While there is no other
+space, it is *deferred*: the messages stay with their consumer, and requests that would wait for the settlement do not.
 """
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
 from itertools import islice
 
 from broker_node.actions import Settle
@@ -18,13 +23,32 @@ from broker_node.retry import TURN_MESSAGES_MAX, Budget, move_to_retry
 from broker_node.store import LimitReached, MessageStore
 from broker_node.subject import Group, Subject
 from qmq.daemon.committer import Committer
-from qmq.errors import LogError, QmqError
+from qmq.errors import LogError, NoSpace, QmqError
 from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.broker.settlement")
 
 WAITING_MAX = 1_000
 """Requests of one consumer that wait for its settlement; more are refused."""
+
+
+class Holder(Enum):
+    """The consumer of a deferred settlement."""
+
+    LEFT = "left"
+    """It left. It is removed after its settlement."""
+    SILENT = "silent"
+    """It is silent, or the session that held the messages is."""
+    LIVE = "live"
+    """It is live, and its acks jumped over the messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """A settlement that waits for space: the ranges of pull sequences [begin, end), and whose they are."""
+
+    ranges: tuple[tuple[int, int], ...]
+    holder: Holder
 
 
 class Settlement:
@@ -37,12 +61,14 @@ class Settlement:
         group: Group,
         consumer: Consumer,
         ranges: Iterable[tuple[int, int]],
+        holder: Holder = Holder.SILENT,
     ) -> None:
         self._store = store
         self.subject = subject
         self.group = group
         self.consumer = consumer
         self.ranges = deque(ranges)
+        self.holder = holder
         self.is_running = False
         self.settled = 0
         """Messages settled so far, those that could not be written again included."""
@@ -78,6 +104,7 @@ class Settlement:
         Raises:
             ColdRead: with `cached_only`, when the next messages are not in memory; nothing was changed.
             LimitReached: the retry subject does not fit.
+            NoSpace: only the space reserved for acks and pulls is left; nothing was changed.
         """
         subject, group, consumer = self.subject, self.group, self.consumer
         progress, log = group.progress, consumer.log
@@ -120,6 +147,7 @@ class SettlementRunner:
 
     Args:
         on_ended: called with a settlement that has ended, before what waits for it.
+        on_no_space: called before it with a settlement that ends because there is no space for its messages.
     """
 
     def __init__(
@@ -128,11 +156,13 @@ class SettlementRunner:
         committer: Committer,
         supervisor: Supervisor,
         on_ended: Callable[[Settlement], None],
+        on_no_space: Callable[[Settlement, str], None],
     ) -> None:
         self._store = store
         self._committer = committer
         self._supervisor = supervisor
         self._on_ended = on_ended
+        self._on_no_space = on_no_space
         self._ready: deque[Settlement] = deque()
         self._has_turn = False
         """A turn is under way or scheduled."""
@@ -191,6 +221,11 @@ class SettlementRunner:
             is_done = settlement.step(budget, cached_only=not settlement.is_warm)
         except ColdRead as cold:
             self._warm(settlement, cold)
+            return
+        except NoSpace as problem:
+            # What waits for it is handled again now, and does not wait for space.
+            self._on_no_space(settlement, str(problem))
+            self._end(settlement, None)
             return
         except (LogError, LimitReached) as error:
             self._failed(settlement, error)

@@ -47,6 +47,7 @@ def subject_stats(
         "begin_sequence": subject.begin,
         "end_sequence": subject.visible_end,
         "unsynced": subject.next_sequence - subject.visible_end,
+        "withheld": subject.withheld_count,
         "send_rate": sent,
         "send_bytes_rate": rates.per_second(f"bytes\n{subject.name}"),
         **sends_policy(policy),
@@ -81,6 +82,7 @@ def group_numbers(
         "ack_rate": acked,
         "drain_seconds": None,
         "skipped_by_retention": group.skipped_total,
+        "withheld": subject.withheld_count,
         "retried": group.retried_total,
         "redelivered": group.redelivered_total,
     }

@@ -6,7 +6,7 @@ before `completed` was told that its bytes are synced.
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -150,6 +150,10 @@ class MessageStore:
     """Consume logs of removed subjects, by name, whose files can be deleted."""
     known_tails: dict[int, Position] = field(default_factory=dict)
     """Last commits of the log's segments that a checkpoint remembered."""
+    has_new_damage: bool = False
+    """Damage was found that no checkpoint holds: one is due."""
+    lacks_space_for_copy: Callable[[int], str] = field(default=lambda record_bytes: "")
+    """Why a record of so many bytes that repeats stored messages must wait for space; "" when it can be written."""
     _unsynced: deque[_Unsynced] = field(default_factory=deque)
 
     @property
@@ -426,10 +430,22 @@ class MessageStore:
             return
         self.counters.withheld_messages += len(sequences)
         self.withheld.update((subject, sequence) for sequence in sequences)
+        if subject in self.subjects:
+            self.subjects[subject].withhold((sequence, sequence + 1) for sequence in sequences)
         logger.error(
             "subject %s: %d messages between %d and %d fail their checks and are withheld",
             subject, len(sequences), min(sequences), max(sequences),
         )  # fmt: skip
+
+    def found_damage(self, damage: Sequence[Damage]) -> None:
+        """A reader met damage of the log: sends are refused, and the next checkpoint keeps it."""
+        if self.log.add_damage(damage):
+            for found in damage:
+                logger.error(
+                    "the log is damaged between offsets %d and %d (%s): messages there are withheld, sends are refused",
+                    found.begin, found.end, found.why,
+                )  # fmt: skip
+            self.has_new_damage = True
 
     # --- retention -------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """A subject of this node, and its groups, in memory."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from broker_node.actions import SequenceRun
@@ -71,6 +71,7 @@ class Subject:
         "next_sequence",
         "origin",
         "sent_total",
+        "withheld",
     )
 
     def __init__(self, name: str, consume_log: ConsumeLog, origin: int = 0) -> None:
@@ -85,6 +86,8 @@ class Subject:
         """The log's oldest offset that this subject's begin was last adjusted to."""
         self.sent_total = 0
         self.bytes_total = 0
+        self.withheld: list[tuple[int, int]] = []
+        """Ranges [begin, end) of sequences whose messages are lost to damage, in order."""
         self._line: bytes | None = None
 
     @property
@@ -102,6 +105,25 @@ class Subject:
         """Whether it has no group and no message, stored or on its way to the disk."""
         return not self.groups and self.begin == self.next_sequence
 
+    def withhold(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Record that messages in these ranges [begin, end) of sequences are lost to damage."""
+        together = sorted([*self.withheld, *ranges])
+        self.withheld = []
+        for begin, end in together:
+            if self.withheld and begin <= self.withheld[-1][1]:
+                self.withheld[-1] = self.withheld[-1][0], max(end, self.withheld[-1][1])
+            else:
+                self.withheld.append((begin, end))
+        self.changed()
+
+    @property
+    def withheld_count(self) -> int:
+        """Messages that are stored and lost to damage: no group can consume them."""
+        begin = self.begin
+        if self.withheld and self.withheld[0][1] <= begin:
+            self.withheld = [(low, high) for low, high in self.withheld if high > begin]
+        return sum(high - max(low, begin) for low, high in self.withheld)
+
     def changed(self) -> None:
         """Its checkpoint line has to be made again."""
         self._line = None
@@ -113,6 +135,8 @@ class Subject:
             state = {"subject": self.name, "begin": self.begin, "end": self.visible_end, "groups": groups}
             if self.origin:
                 state["origin"] = self.origin
+            if self.withheld:
+                state["withheld"] = self.withheld
             self._line = json.dumps(state, ensure_ascii=False, separators=(",", ":")).encode()
         return self._line
 

@@ -1,7 +1,8 @@
 """`manage.py up`: every process of a small system, watched.
 
 Starts in order, each when what it needs answers; prints a table of addresses and `ready`; streams prefixed logs; restarts
-what crashes with a growing pause, and gives up when a process keeps crashing; stops everything in reverse order.
+what crashes with a growing pause; stops everything in reverse order. When a node keeps crashing, on a full or damaged disk for
+example, it is restarted once a minute and the others go on; when any other process does, everything is stopped.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -34,10 +35,12 @@ READY_SECONDS = 60.0
 PROBE_SECONDS = 0.1
 STOP_GRACE_SECONDS = 15.0
 CRASHES_MAX = 5
-"""Crashes of one process within CRASH_WINDOW_SECONDS after which everything is stopped."""
+"""Crashes of one process within CRASH_WINDOW_SECONDS after which everything is stopped, or a node restarts rarely."""
 CRASH_WINDOW_SECONDS = 60.0
 PAUSE_FIRST_SECONDS = 0.5
 PAUSE_LONGEST_SECONDS = 8.0
+NODE_PAUSE_SECONDS = 60.0
+"""Pause before each restart of a node that keeps crashing."""
 LINE_BYTES_MAX = 1 << 16
 REDIS_MEMORY = "256mb"
 """Of the Redis that `up` starts; it holds live numbers, rate limits and words to run, nothing that must not be lost."""
@@ -88,6 +91,8 @@ class Program:
     ready_url: str
     """`http://...`, or `redis://...` for one that answers PING."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    is_node: bool = False
+    """A broker or delay node: the system works without it."""
 
 
 def programs(data_dir: str, ports: Ports, password: str) -> list[Program]:
@@ -140,6 +145,7 @@ def programs(data_dir: str, ports: Ports, password: str) -> list[Program]:
                 ),
                 f"http://127.0.0.1:{admin}/readyz",
                 secret,
+                is_node=True,
             )
         )  # fmt: skip
     found.append(
@@ -190,8 +196,14 @@ class GaveUp(Exception):
 class Child:
     """One watched process."""
 
-    def __init__(self, program: Program, say: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        say: Callable[[str, str], None],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self.program = program
+        self._sleep = sleep
         self._say = say
         self._process: asyncio.subprocess.Process | None = None
         self._crashes: deque[float] = deque()
@@ -280,11 +292,19 @@ class Child:
             self._crashes.append(now)
             while self._crashes[0] < now - CRASH_WINDOW_SECONDS:
                 self._crashes.popleft()
-            if len(self._crashes) > CRASHES_MAX:
-                raise GaveUp(f"{self.program.name} ended {len(self._crashes)} times within a minute {self._said()}")
             pause = min(PAUSE_LONGEST_SECONDS, PAUSE_FIRST_SECONDS * 2 ** (len(self._crashes) - 1))
+            if len(self._crashes) > CRASHES_MAX:
+                if not self.program.is_node:
+                    raise GaveUp(f"{self.program.name} ended {len(self._crashes)} times within a minute {self._said()}")
+                # The crashes stay: until it has run for CRASH_WINDOW_SECONDS, each further one has this pause.
+                pause = NODE_PAUSE_SECONDS
             self._say("up", f"{self.program.name} ended with code {code}, starting it again in {pause:g} s")
-            await asyncio.sleep(pause)
+            await self._sleep(pause)
+            if self._is_stopping:
+                return
+            if pause == NODE_PAUSE_SECONDS:
+                now = time.monotonic()
+                self._crashes = deque([now] * CRASHES_MAX)
             await self.start()
 
     async def stop(self) -> None:
@@ -403,7 +423,12 @@ class Launcher:
             if child.program.name == "redis":
                 await child.wait_ready()
         for child in started:
-            await child.wait_ready()
+            try:
+                await child.wait_ready()
+            except GaveUp as error:
+                if not child.program.is_node:
+                    raise
+                self._say("up", f"the system starts without it: {error}")
 
     def _table(self) -> None:
         ports = self._ports

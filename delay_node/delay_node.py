@@ -244,9 +244,6 @@ class DelayNode(Node):
         problem = super().health()
         if problem:
             return problem
-        if self.store.counters.lost or self.delivery.counters.unreadable:
-            lost, unreadable = self.store.counters.lost, self.delivery.counters.unreadable
-            return f"{lost} schedule entries and {unreadable} messages fail their checks, see the node's log"
         alarm = self.clock_alarm
         return f"the wall clock is {alarm.ahead_ms} ms ahead of what can be believed" if alarm is not None else ""
 
@@ -259,6 +256,7 @@ class DelayNode(Node):
             "due_soon": self.due_soon,
             "overdue": delivery.overdue,
             "put_aside": store.refused,
+            "unreadable_messages": store.counters.lost + delivery.counters.unreadable,
             "hours": len(store.hours),
             "subjects": len(store.subject_names),
             "wheel": {"messages": store.wheel.count, "memory_bytes": store.wheel.memory_bytes},

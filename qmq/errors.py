@@ -87,6 +87,13 @@ class LogError(QmqError):
     code = "log.error"
 
 
+class NoSpace(LogError):
+    """The disk has no space for a record. Nothing was written; the same call succeeds once there is space."""
+
+    code = "log.no_space"
+    retriable = True
+
+
 class ReadFailed(LogError):
     """The disk returned an error for a read of the log (such as EIO). The content is unknown; a later read may succeed."""
 

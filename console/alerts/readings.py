@@ -44,7 +44,7 @@ COLLECTOR = "collector"
 
 
 def of_snapshot(snapshot: Mapping[str, Any] | None) -> Iterator[Reading]:
-    """Lag, time lag, duplicate ids, disk, lateness, and for each consumer group and node whether it could be measured."""
+    """Lag, time lag, duplicate ids, disk, damage, lateness, and for each consumer group and node whether it could be measured."""
     if snapshot is None:
         yield Reading(Kind.UNKNOWN, COLLECTOR, 1.0, "there is no snapshot")
         return
@@ -116,7 +116,12 @@ def _of_group(target: str, entry: Mapping[str, Any], is_all: bool) -> Iterator[R
 def _of_node(node_id: str, entry: Mapping[str, Any]) -> Iterator[Reading]:
     is_measured, reason = entry.get("reason") is None, _reason(entry)
     yield Reading(Kind.UNKNOWN, node_id, 0.0 if is_measured else 1.0, "" if is_measured else reason)
-    for kind, value in ((Kind.DISK, _used_percent(entry)), (Kind.LATENESS, _number(entry.get("lateness_p99_seconds")))):
+    numbers = {
+        Kind.DISK: _used_percent(entry),
+        Kind.DAMAGE: _damaged_places(entry),
+        Kind.LATENESS: _number(entry.get("lateness_p99_seconds")),
+    }
+    for kind, value in numbers.items():
         # A node that was asked and has no such number (a broker has no lateness) is no target of the kind.
         if value is not None or not is_measured:
             yield Reading(kind, node_id, value, "" if value is not None else reason)
@@ -127,6 +132,11 @@ def _used_percent(entry: Mapping[str, Any]) -> float | None:
     if free is None or total is None or total <= 0:
         return None
     return 100.0 * (1.0 - min(free, total) / total)
+
+
+def _damaged_places(entry: Mapping[str, Any]) -> float | None:
+    ranges = _number(entry.get("damaged_ranges"))
+    return None if ranges is None else ranges + (_number(entry.get("unreadable_messages")) or 0.0)
 
 
 def _number(value: Any) -> float | None:

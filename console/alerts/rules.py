@@ -33,6 +33,8 @@ class Kind(StrEnum):
     """0: read_write, 1: read_only or write_only, 2: offline; of a broker group."""
     DISK = "disk"
     """Percent used; of a node."""
+    DAMAGE = "damage"
+    """Damaged ranges of the log and messages that the disk can't read; of a node."""
     LATENESS = "lateness"
     """Seconds, the 99th percentile; of a delay node."""
     LOOP_LATE = "loop_late"

@@ -392,7 +392,7 @@ _BROKER_RATES = ("send_rate", "pull_rate")
 _DELAY_FIELDS = ("pending", "overdue", "put_aside", "delivered_per_second")
 
 
-_SAID_BY_SOME = ("disk_total_bytes", "lateness_p99_seconds")
+_SAID_BY_SOME = ("disk_total_bytes", "lateness_p99_seconds", "unreadable_messages", "deferred_settlements")
 """Fields that an entry has only when its node names them."""
 
 

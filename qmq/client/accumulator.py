@@ -32,6 +32,8 @@ class Waiting(Generic[T]):
     attempts: int = 0
     last_group: str = ""
     last_problem: str = ""
+    may_be_stored: bool = False
+    """The outcome of an attempt is unknown."""
 
 
 @dataclass(eq=False, slots=True)

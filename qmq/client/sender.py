@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from qmq.client.accumulator import Accumulator, Waiting
 from qmq.client.config import Backoff, Limits, Timeouts
@@ -12,12 +13,14 @@ from qmq.client.session import MetaSession
 from qmq.errors import ClientFailed, QmqError, SendFailed
 from qmq.protocol.codes import ClientType, Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, decode_send_response
-from qmq.protocol.names import is_subject_refusal
+from qmq.protocol.names import NO_SPACE, is_subject_refusal
 from qmq.supervisor import Supervisor
 
 Item = Waiting["asyncio.Future[Receipt]"]
 IDLE_SECONDS = 1.0
 """How often expired messages are looked for while nothing else happens."""
+NO_SPACE_SECONDS = 1.0
+"""How long a broker group that had no space for a message gets no other."""
 TASK_NAME = "sender"
 BATCH_NAME = "send_batch"
 _PERMANENT = {SendResult.BLOCK, SendResult.SUBJECT_NOT_ASSIGNED}
@@ -46,6 +49,8 @@ class Sender:
         self._backoff = backoff
         self._linger = linger
         self._breaker = Breaker(backoff)
+        self._full_until: dict[str, float] = {}
+        """Broker groups that had no space, and until when they get no messages."""
         self._turns: dict[tuple[str, ClientType], RoundRobin] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -211,9 +216,13 @@ class Sender:
         loop = asyncio.get_running_loop()
         subject, client_type = batch[0].subject, _client_type(batch[0])
         try:
-            routes = usable(await self._session.wait_routes(subject, client_type), WRITABLE)
+            writable = usable(await self._session.wait_routes(subject, client_type), WRITABLE)
         except QmqError as error:
             self._again(batch, str(error), "")
+            return
+        routes = self._with_space(writable)
+        if writable and not routes:
+            self._fail_full(batch)
             return
         turn = self._turns.setdefault((subject, client_type), RoundRobin(self._breaker))
         route = turn.choose(routes, loop.time(), batch[0].last_group)
@@ -222,9 +231,23 @@ class Sender:
             problem = batch[0].last_problem or "no group that takes the subject's messages can be used"
             self._again(batch, problem, "", not_before=max(soonest, loop.time() + 0.01))
             return
-        await self._send_to(batch, route)
+        await self._send_to(batch, route, routes)
 
-    async def _send_to(self, batch: list[Item], route: BrokerGroupRoute) -> None:
+    def _with_space(self, routes: Sequence[BrokerGroupRoute]) -> list[BrokerGroupRoute]:
+        """The routes of groups that did not lack space a moment ago."""
+        now = asyncio.get_running_loop().time()
+        return [route for route in routes if now >= self._full_until.get(route.name, 0.0)]
+
+    def _fail_full(self, batch: list[Item], problem: str = "") -> None:
+        """Fail messages that no broker group has space for."""
+        for item in batch:
+            stored = "it may be stored by an earlier attempt" if item.may_be_stored else "it is not stored"
+            text = f"no broker group has space for message {item.message_id} of {item.subject}; {stored}"
+            if problem := problem or item.last_problem:
+                text += f". Last: {problem}"
+            self._settle(item, error=SendFailed(text, code="client.no_space", retriable=True))
+
+    async def _send_to(self, batch: list[Item], route: BrokerGroupRoute, routes: Sequence[BrokerGroupRoute]) -> None:
         loop = asyncio.get_running_loop()
         for item in batch:
             item.attempts += 1
@@ -236,15 +259,24 @@ class Sender:
                 raise SendFailed(f"{route.name} answered code {frame.code}")
             failures = decode_send_response(frame.body)
         except QmqError as error:
+            for item in batch:
+                item.may_be_stored = True
             self._breaker.failed(route.name, loop.time())
             self._session.refresh(batch[0].subject, _client_type(batch[0]))
             self._again(batch, str(error), route.name)
             return
         self._breaker.succeeded(route.name)
-        self._sort_out(batch, failures, route.name)
+        self._sort_out(batch, failures, route.name, routes)
 
-    def _sort_out(self, batch: list[Item], failures: dict[str, SendFailure], group: str) -> None:
+    def _sort_out(
+        self,
+        batch: list[Item],
+        failures: dict[str, SendFailure],
+        group: str,
+        routes: Sequence[BrokerGroupRoute],
+    ) -> None:
         again: list[Item] = []
+        full: list[Item] = []
         problem = ""
         is_group_fine = True
         for item in batch:
@@ -254,10 +286,21 @@ class Sender:
             elif failure.result in _PERMANENT:
                 text = f"{group} refuses message {item.message_id}: {failure.remark} (result {failure.result})"
                 self._settle(item, error=SendFailed(text, code=_code_of(failure.remark)))
+            elif failure.remark.startswith(NO_SPACE):
+                full.append(item)
+                problem = f"{group}: {failure.remark}"
             else:
                 problem = f"{group}: {failure.remark or 'not stored'} (result {failure.result})"
                 is_group_fine = is_group_fine and is_subject_refusal(failure.remark)
                 again.append(item)
+        if full:
+            now = asyncio.get_running_loop().time()
+            self._full_until[group] = now + NO_SPACE_SECONDS
+            self._session.refresh(full[0].subject, _client_type(full[0]))
+            if self._with_space(routes):
+                self._again(full, problem, group, not_before=now)
+            else:
+                self._fail_full(full, problem)
         if again:
             # A closed subject or a quota holds up that subject's messages only, by their own pauses.
             if not is_group_fine:

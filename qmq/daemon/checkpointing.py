@@ -42,7 +42,7 @@ class CheckpointWriter(Protocol[D]):
 
     @property
     def has_removals(self) -> bool:
-        """Whether files wait for the next checkpoint to be removed: it is due in time, also when nothing was written."""
+        """Whether something but writes needs the next checkpoint, such as files to be removed: it is due in time also then."""
         ...
 
     def draft(self) -> D:
@@ -151,7 +151,7 @@ class Checkpointing(Generic[D]):
     async def finish(self) -> None:
         """At a graceful stop: wait for one under way, make a last one."""
         async with self._turn:
-            if self._log.position.offset == self.last_position.offset:
+            if self._log.position.offset == self.last_position.offset and not self._writer.has_removals:
                 return
             try:
                 await self._make()

@@ -70,8 +70,6 @@ class Committer:
         self._idle = asyncio.Event()
         self._idle.set()
         self._started_at = 0.0
-        self.is_out_of_space = False
-        """The next segment could not be made when it was last tried."""
         self.failed: BaseException | None = None
         self.commits = 0
         self.syncs = 0
@@ -233,17 +231,19 @@ class Committer:
 
         After a failure only the period of the job tries again.
         """
-        if self._log.needs_segment and not self.is_out_of_space:
+        if self._log.needs_segment and not self._log.is_out_of_space:
             self._supervisor.run_soon("segment_preparation")
 
-    async def _prepare(self) -> None:
+    async def check_space(self) -> None:
+        """Create the next segment if it is missing, so that a lack of space is known before the first request arrives."""
         try:
-            if self._log.needs_segment:
-                await asyncio.get_running_loop().run_in_executor(None, self._log.prepare_next)
-        except OSError:
-            self.is_out_of_space = True
-            raise
-        self.is_out_of_space = False
+            await self._prepare()
+        except OSError as error:
+            logger.error("the next segment can't be created: %s", error)
+
+    async def _prepare(self) -> None:
+        if self._log.needs_segment or self._log.is_out_of_space:
+            await asyncio.get_running_loop().run_in_executor(None, self._log.prepare_next)
 
     def _fail(self, error: BaseException) -> None:
         if self.failed is None:

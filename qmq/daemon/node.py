@@ -190,6 +190,8 @@ class Node(ABC):
         self._measure_disk()
         self.checkpoints.start()
         self.committer.start()
+        if self.lacks_space():
+            await self.committer.check_space()
         await self.before_serving()
         await self.server.start()
         await self.admin.start()
@@ -330,23 +332,40 @@ class Node(ABC):
         log = self.log
         if log.damaged:
             return "read only: the log is damaged, see the node's log"
-        reserve = self.options.disk_reserve_bytes
-        # Small segments hold a smaller reserve: otherwise no send would ever fit beside it.
-        log_reserve = min(reserve, log.current_segment_bytes // 2)
-        room = log.room_bytes
-        if self.disk_free_bytes < reserve and room < 2 * log_reserve:
+        return self.lacks_space() or self.refuse_kind()
+
+    def lacks_space(self) -> str:
+        """Why sends are refused for lack of space; "" when there is space."""
+        log, reserve, log_reserve = self.log, self.options.disk_reserve_bytes, self._log_reserve_bytes
+        if self.disk_free_bytes < reserve and log.room_bytes < 2 * log_reserve:
             return f"no space: {self.disk_free_bytes} bytes free on disk, the reserve is {reserve}"
-        if room < log_reserve:
-            # Until the next segment is there, nobody knows whether there is space for it: what is left is for acks.
-            why = "no space" if self.committer.is_out_of_space else "the next segment is not made yet"
-            return f"{why}: {room} bytes left in the log, the reserve is {log_reserve}"
-        return self.refuse_kind()
+        return self._lacks_room(log.room_bytes, log_reserve)
+
+    def lacks_space_for_copy(self, record_bytes: int) -> str:
+        """Why a record of stored messages, written again, would use the space reserved for acks and pulls; "" if it does not."""
+        log = self.log
+        # A record larger than half a segment must fit when the next segment exists: otherwise it could never be written.
+        log_reserve = min(self._log_reserve_bytes, max(0, log.current_segment_bytes - record_bytes))
+        return self._lacks_room(log.room_after(record_bytes), log_reserve)
+
+    @property
+    def _log_reserve_bytes(self) -> int:
+        """Bytes of the log that are reserved for acks and pulls."""
+        # Small segments hold a smaller reserve: otherwise no send would ever fit beside it.
+        return min(self.options.disk_reserve_bytes, self.log.current_segment_bytes // 2)
+
+    def _lacks_room(self, room: int, log_reserve: int) -> str:
+        if room >= log_reserve:
+            return ""
+        # Until the next segment exists, it is not known whether there is space for it: what is left is for acks.
+        why = "no space" if self.log.is_out_of_space else "the next segment is not made yet"
+        return f"{why}: {room} bytes left in the log, the reserve is {log_reserve}"
 
     def health(self) -> str:
-        """What is wrong for good; "" when nothing is."""
+        """Why the process can't continue; "" when it can. Damage is none: a restart would not repair it, see `describe`."""
         if self.committer.failed is not None:
             return f"the message log failed: {self.committer.failed}"
-        return f"the log is damaged in {len(self.log.damaged)} places" if self.log.damaged else ""
+        return ""
 
     def readiness(self) -> str:
         """Why the node does not serve yet, or any more."""

@@ -3,10 +3,11 @@
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 
-from qmq.errors import LogError, ReadFailed
+from qmq.errors import LogError, NoSpace, ReadFailed
+from qmq.log.begin_file import BeginFile
 from qmq.log.commit import COMMIT_BYTES_TARGET, RECORD_BYTES_MAX, SealedCommit
 from qmq.log.disk import Buffer, Disk, File
 from qmq.log.record import (
@@ -72,9 +73,14 @@ class SegmentedLog:
         self._record_count = 0
         self._sealed: deque[SealedCommit] = deque()
         self._sealed_bytes = 0
+        self.is_out_of_space = False
+        """The last attempt to create the next segment failed."""
         self.written_end = self.synced_end = walked.position.offset
         self.position = walked.position
         self.needs_seal = False
+        self._begin_file = BeginFile(disk, segments.folder)
+        self._missing_from: int | None = None
+        """Where the log began before its first segments were lost; None: they are there."""
         self._hidden: deque[int] = deque()
         """Bases of dropped segments whose files are still there, oldest first."""
         self.tails = dict(walked.tails)
@@ -120,6 +126,7 @@ class SegmentedLog:
         walked = Walker(segments, visit, synced_to=synced_to).walk(start)
         log = cls(disk, segments, segment_bytes, epoch, walked)
         log._settle(walked)
+        log._check_begin()
         log._compare(tails or {}, Walker(segments, lambda _: None))
         return log
 
@@ -137,7 +144,30 @@ class SegmentedLog:
                 logger.error("the segment at log offset %d can't be compared with its checkpoint: %s", info.base, error)
                 continue
             if not holds:
-                self.damaged += (Damage(info.base, info.end, "the segment is not as it was left"),)
+                self.add_damage(self._damage_of(info, tail))
+
+    def _damage_of(self, info: SegmentInfo, tail: Position) -> tuple[Damage, ...]:
+        """What is damaged in a segment whose last commit is not as it was left."""
+        walker = Walker(self._segments, lambda _: None, stop=lambda offset: offset >= info.end, skip_unreadable=True)
+        found = tuple(
+            Damage(damage.begin, min(damage.end, info.end), damage.why)
+            for damage in walker.walk(Position(info.base, UNKNOWN_CHAIN)).damaged
+            if damage.begin < info.end
+        )
+        if any(damage.begin <= tail.offset < damage.end for damage in found):
+            return found
+        # Its commits are whole, but not those that were written: an older copy, a foreign file.
+        return (Damage(info.base, info.end, "the segment is not as it was left"),)
+
+    def add_damage(self, found: Iterable[Damage]) -> bool:
+        """Add damage that is not known yet, in order; whether there was any."""
+        known = self.damaged
+        new = [
+            d for d in found if not any(k.begin <= d.begin and d.end <= k.end for k in known) and d.end >= self.begin
+        ]
+        if new:
+            self.damaged = tuple(sorted({*known, *new}, key=lambda damage: (damage.begin, damage.end)))
+        return bool(new)
 
     def _settle(self, walked: Walked) -> None:
         """Clear a torn tail, or step past damage at the end; then the log can be appended to."""
@@ -158,6 +188,19 @@ class SegmentedLog:
             if end < walked.synced_to:
                 self.damaged += (Damage(end, walked.synced_to, "the whole log is missing"),)
             self._begin_at(max(end, walked.synced_to))
+
+    def _check_begin(self) -> None:
+        """Notice that the first segments are missing: retention records the log's begin before it deletes any."""
+        begin, noted = self.begin, self._begin_file.read()
+        if noted is None:
+            try:
+                self._begin_file.write(begin)
+            except OSError as error:
+                # Retention records it, or the next start. Until then a lost first segment goes unnoticed.
+                logger.error("the offset where the log begins can't be recorded: %s", error)
+        elif noted < begin:
+            self._missing_from = noted
+            self.damaged = (Damage(noted, begin, "the first segment is missing"), *self.damaged)
 
     def _begin_at(self, base: int) -> None:
         """Append to a new segment that continues nothing."""
@@ -206,6 +249,8 @@ class SegmentedLog:
     @property
     def begin(self) -> int:
         """The oldest log offset kept."""
+        if self._missing_from is not None:
+            return self._missing_from
         begin = self._segments.begin
         return self.written_end if begin is None else begin
 
@@ -243,6 +288,16 @@ class SegmentedLog:
         """Bytes that can be appended without asking the disk for space."""
         return max(0, self._segments.end - self.appended_end)
 
+    def room_after(self, record_bytes: int) -> int:
+        """`room_bytes` after a record of this many bytes has been appended; negative when it does not fit.
+
+        A record is not split: when it does not fit the current segment, the rest of that segment stays unused.
+        """
+        begin, needed = self.appended_end, HEADER_BYTES + RECORD_BYTES + record_bytes
+        if begin + needed > self._base_end:
+            begin = self._base_end
+        return self._segments.end - begin - needed
+
     @property
     def current_segment_bytes(self) -> int:
         """Size of the segment that is appended to."""
@@ -261,6 +316,7 @@ class SegmentedLog:
         The parts are not copied: they must stay as they are until the commit is written.
 
         Raises:
+            NoSpace: the record needs another segment, and the disk has no space for one; nothing was changed.
             LogError: the record is too large for the log, or the log has failed.
         """
         if self.failed is not None:
@@ -271,6 +327,8 @@ class SegmentedLog:
             raise LogError(
                 f"a record of {size} bytes, the limit is {self.record_bytes_max}", code="log.record_too_large"
             )
+        if self.is_out_of_space and self.room_after(size) < 0:
+            raise NoSpace(f"no space: {self.room_bytes} bytes left in the log, a record needs {needed}")
         if self._record_count and self._body_bytes + needed > COMMIT_BYTES_TARGET:
             self._seal()
         end = self._base_end
@@ -396,8 +454,14 @@ class SegmentedLog:
         with self._make_lock:
             infos = self._segments.infos()
             if not self.needs_segment or not any(info.base == self._base for info in infos):
+                self.is_out_of_space = False
                 return False
-            self._create_segment(infos[-1].end)
+            try:
+                self._create_segment(infos[-1].end)
+            except OSError:
+                self.is_out_of_space = True
+                raise
+            self.is_out_of_space = False
             return True
 
     def complete(self, commit: SealedCommit) -> None:
@@ -446,8 +510,29 @@ class SegmentedLog:
         Places that the disk can't read count as damage.
         """
         end = self.written_end
-        walker = Walker(self._segments, visit, stop=lambda offset: offset >= end or stop(offset), skip_unreadable=True)
-        return walker.walk(Position(begin, UNKNOWN_CHAIN)).damaged
+        is_stopped = False
+
+        def stop_at(offset: int) -> bool:
+            nonlocal is_stopped
+            is_stopped = offset >= end or stop(offset)
+            return is_stopped
+
+        walked = Walker(self._segments, visit, stop=stop_at, skip_unreadable=True).walk(Position(begin, UNKNOWN_CHAIN))
+        if is_stopped:
+            return walked.damaged
+        return (*walked.damaged, Damage(walked.position.offset, end, "commits can't be read"))
+
+    def is_readable(self, begin: int, end: int) -> bool:
+        """Whether the disk can read this range, as far as it is kept; from a thread that may wait for the disk."""
+        at = begin
+        while at < end and (info := self._segments.holding(at)) is not None:
+            size = min(len(_ZEROS), end - at, info.end - at)
+            try:
+                self.read(at, size)
+            except ReadFailed:
+                return False
+            at += size
+        return True
 
     def segments(self) -> list[SegmentInfo]:
         """The segments, oldest first."""
@@ -467,6 +552,9 @@ class SegmentedLog:
             self._segments.hide(base)
             self.tails.pop(base, None)
         self._hidden.extend(bases)
+        if bases:
+            self._missing_from = None
+            self.damaged = tuple(damage for damage in self.damaged if damage.end > self.begin)
         return bases
 
     @property
@@ -482,6 +570,8 @@ class SegmentedLog:
         Raises:
             OSError: the disk refused; the rest is tried again by the next call.
         """
+        if files_max and self._hidden and self._begin_file.exists:
+            self._begin_file.write(self.begin)
         for _ in range(min(files_max, len(self._hidden))):
             try:
                 self._disk.remove(self._segments.path(self._hidden[0]))

@@ -24,6 +24,9 @@ SUBJECT_OVER_QUOTA = "subject.over_quota"
 SUBJECT_OVER_LIMIT = "subject.over_limit"
 """What the remark begins with when a node refuses a message for its subject: the node itself is fine."""
 
+NO_SPACE = "no space"
+"""What the remark begins with when a node refuses a message because its disk is full."""
+
 _BREAKING = re.compile("[/\0\r\n \t\v\f\x85\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]")
 """What a subject may not hold: '/', line ends and white space that breaks."""
 _SEPARATORS = re.compile("[/\0\r\n]")

@@ -14,6 +14,8 @@ import pytest
 
 from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
+from qmq.protocol.codes import Command, ResponseCode
+from qmq.protocol.extensions import LeaveGroupRequest
 from tests.support.in_process import Client, message
 from tests.support.ports import free_port
 from tests.support.processes import PROJECT
@@ -124,6 +126,39 @@ def small_file_system(tmp_path: Path) -> Iterator[Path]:
         yield folder
     finally:
         subprocess.run(["umount", str(folder)], check=True)
+
+
+async def test_f13_consumers_that_leave_a_full_file_system_do_not_end_the_broker(
+    small_file_system: Path, tmp_path: Path
+) -> None:
+    command = ["mount", "-o", "remount,size=160m", str(small_file_system)]
+    await asyncio.to_thread(subprocess.run, command, check=True)
+    groups = [f"g{n}" for n in range(12)]
+    for start in range(2):
+        broker = LimitedBroker(small_file_system / "b", "true", tmp_path / f"log{start}")
+        try:
+            caller = await broker.connect()
+            client = Client(caller)
+            if start == 0:
+                for group in groups:
+                    await client.begin(group=group)
+            stored, remarks = 0, {""}
+            while not any("no space" in remark for remark in remarks):
+                failures = await client.send(*(message(stored + n, size=20_000) for n in range(20)))
+                remarks = {failure.remark for failure in failures.values()}
+                stored += 20 - len(failures)
+            for group in groups:
+                begin, got = await client.pull(group=group, limit=200)
+                assert len(got) == 200
+                leave = LeaveGroupRequest("orders", group, "c1").encode(9)
+                assert (await client.raw(Command.LEAVE_GROUP, leave)).code == ResponseCode.SUCCESS
+            # What they held comes again, and is acked.
+            begin, again = await client.pull(limit=200, group="g0")
+            assert again[:1] == [f"m{200 * start}"]
+            assert await client.ack(begin, begin + 199, group="g0") == ResponseCode.SUCCESS
+            await caller.close()
+        finally:
+            assert broker.stop() == 0, broker.log.read_text()
 
 
 async def test_f13_a_full_file_system_refuses_sends_and_nothing_else(small_file_system: Path, tmp_path: Path) -> None:

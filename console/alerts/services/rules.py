@@ -47,6 +47,12 @@ BUILTIN: dict[str, dict[str, Any]] = {
         "for_seconds": 60,
         "severity": Severity.WARNING,
     },
+    "damage": {
+        "name": "Stored messages can't be read",
+        "kind": Kind.DAMAGE,
+        "threshold": 0.0,
+        "severity": Severity.CRITICAL,
+    },
     "time_lag": {
         "name": "Consumer group 15 minutes behind",
         "kind": Kind.TIME_LAG,

@@ -1375,12 +1375,13 @@ export interface components {
          *     * `duplicate_ids` - duplicate_ids
          *     * `group_state` - group_state
          *     * `disk` - disk
+         *     * `damage` - damage
          *     * `lateness` - lateness
          *     * `loop_late` - loop_late
          *     * `unknown` - unknown
          * @enum {string}
          */
-        AlertKind: "lag" | "time_lag" | "dead_letters" | "duplicate_ids" | "group_state" | "disk" | "lateness" | "loop_late" | "unknown";
+        AlertKind: "lag" | "time_lag" | "dead_letters" | "duplicate_ids" | "group_state" | "disk" | "damage" | "lateness" | "loop_late" | "unknown";
         /** @description An alert. */
         AlertRow: {
             id: string;
@@ -4101,11 +4102,12 @@ export interface operations {
                  *     * `duplicate_ids` - duplicate_ids
                  *     * `group_state` - group_state
                  *     * `disk` - disk
+                 *     * `damage` - damage
                  *     * `lateness` - lateness
                  *     * `loop_late` - loop_late
                  *     * `unknown` - unknown
                  */
-                kind?: "dead_letters" | "disk" | "duplicate_ids" | "group_state" | "lag" | "lateness" | "loop_late" | "time_lag" | "unknown";
+                kind?: "damage" | "dead_letters" | "disk" | "duplicate_ids" | "group_state" | "lag" | "lateness" | "loop_late" | "time_lag" | "unknown";
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
                 /** @description One or more of name, kind, owner, is_enabled, created_at, updated_at, with '-' for descending. Null counts as the greatest. */
@@ -4675,11 +4677,12 @@ export interface operations {
                  *     * `duplicate_ids` - duplicate_ids
                  *     * `group_state` - group_state
                  *     * `disk` - disk
+                 *     * `damage` - damage
                  *     * `lateness` - lateness
                  *     * `loop_late` - loop_late
                  *     * `unknown` - unknown
                  */
-                kind?: "dead_letters" | "disk" | "duplicate_ids" | "group_state" | "lag" | "lateness" | "loop_late" | "time_lag" | "unknown";
+                kind?: "damage" | "dead_letters" | "disk" | "duplicate_ids" | "group_state" | "lag" | "lateness" | "loop_late" | "time_lag" | "unknown";
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
                 /** @description One or more of since, place, rule, target, owner, state, value, fired_at, resolved_at, with '-' for descending. Null counts as the greatest. */

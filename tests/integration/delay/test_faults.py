@@ -275,3 +275,12 @@ async def test_f26_a_backward_step_lets_messages_wait_and_delivers_nothing_twice
         (change,) = await client.change(Operation.DELIVER, DelayedTarget("m101"))
         assert change.outcome is Outcome.DONE
         await all_stored(system, 23)
+
+
+async def test_damage_is_shown_and_makes_no_supervisor_restart_the_node(tmp_path: Path) -> None:
+    async with small_system(tmp_path) as system:
+        assert system.delay.describe()["unreadable_messages"] == 0
+        system.delay.store.counters.lost += 2
+        system.delay.delivery.counters.unreadable += 1
+        assert system.delay.describe()["unreadable_messages"] == 3
+        assert system.delay.health() == ""

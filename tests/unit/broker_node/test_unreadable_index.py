@@ -198,7 +198,7 @@ def test_messages_that_the_log_lost_too_are_withheld_once_and_the_rest_of_the_pa
     assert entry is not None
     break_page(driver, 1)
     driver.disk.fail = fail_at("write", PATHS.consume)
-    (path,) = [path for path in driver.disk.names if path.startswith(PATHS.log)]
+    (path,) = [path for path in driver.disk.names if path.startswith(f"{PATHS.log}/")]
     driver.disk.break_pages(path, entry.log_offset, entry.log_offset + 1)
     begins = walks(monkeypatch)
     assert len(pulled(driver, "c0")) == COUNT - PAGE_ENTRIES
@@ -223,7 +223,7 @@ def test_a_page_of_which_the_log_has_nothing_is_not_written_and_looked_for_once(
 ) -> None:
     driver = filled()
     break_page(driver, 1)
-    (path,) = [path for path in driver.disk.names if path.startswith(PATHS.log)]
+    (path,) = [path for path in driver.disk.names if path.startswith(f"{PATHS.log}/")]
     driver.disk.break_pages(path, 0, len(driver.disk.names[path].content))
     begins = walks(monkeypatch)
     subject = subject_of(driver)

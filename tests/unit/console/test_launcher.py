@@ -1,6 +1,7 @@
 """What `manage.py up` starts."""
 
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,7 +13,7 @@ from console import (
     launcher,
     tasks,  # noqa: F401 - importing it makes the loops known
 )
-from console.launcher import Launcher, Ports, Program, programs
+from console.launcher import CRASHES_MAX, NODE_PAUSE_SECONDS, Child, GaveUp, Launcher, Ports, Program, programs
 from console.tasks import loops
 from qmq.errors import SettingError
 from tests.support.ports import free_ports
@@ -137,3 +138,37 @@ def test_a_start_makes_the_secret_once_and_refuses_one_that_others_may_read(tmp_
     with pytest.raises(SettingError, match="chmod 0600"):
         Launcher(str(given.parent), ports).check()
     assert given.read_text() == "a" * 40, "kept"
+
+
+async def watched(program: Program, ends: int) -> tuple[list[float], list[str]]:
+    """The pauses before the restarts of a process that ends at once, and what was printed; it is stopped after so many ends."""
+    pauses: list[float] = []
+    lines: list[str] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == ends:
+            await child.stop()
+
+    child = Child(program, lambda name, text: lines.append(text), sleep)
+    await child.start()
+    await child.watch()
+    return pauses, lines
+
+
+ENDS = (sys.executable, "-S", "-c", "print('disk full'); raise SystemExit(1)")
+
+
+async def test_a_node_that_keeps_ending_is_restarted_once_a_minute_and_stops_nothing_else() -> None:
+    pauses, lines = await watched(Program("g1-a", ENDS, "", is_node=True), CRASHES_MAX + 4)
+    assert pauses == [0.5, 1, 2, 4, 8, *[NODE_PAUSE_SECONDS] * 4]
+    assert "g1-a ended with code 1, starting it again in 60 s" in lines
+
+
+async def test_any_other_process_that_keeps_ending_stops_the_system() -> None:
+    with pytest.raises(GaveUp, match=r"console ended 6 times within a minute .*disk full"):
+        await watched(Program("console", ENDS, ""), 100)
+
+
+def test_nodes_are_the_brokers_and_the_delay_node() -> None:
+    assert [name for name, program in started().items() if program.is_node] == ["g1-a", "g2-a", "d1-a"]

@@ -8,6 +8,7 @@ export const KINDS: readonly AlertKind[] = [
   "duplicate_ids",
   "group_state",
   "disk",
+  "damage",
   "lateness",
   "loop_late",
   "unknown",

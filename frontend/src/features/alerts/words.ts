@@ -17,6 +17,7 @@ export function valueText(kind: AlertKind, value: number, language: string, t: T
     case "lag":
     case "dead_letters":
     case "duplicate_ids":
+    case "damage":
       return count(value, language);
     case "time_lag":
     case "lateness":

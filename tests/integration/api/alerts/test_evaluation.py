@@ -197,6 +197,20 @@ def test_disk_and_lateness_by_node():
     assert sorted(states()) == [("delay", "firing"), ("full", "firing")]
 
 
+def test_damage_by_node():
+    AlertRule.objects.filter(builtin="damage").update(is_enabled=True)
+    nodes = {
+        "damaged": node(damaged_ranges=1),
+        "unreadable": node(damaged_ranges=0, unreadable_messages=3),
+        "fine": node(damaged_ranges=0, unreadable_messages=0),
+        "away": node("no answer"),
+    }
+    evaluate(snapshot(nodes=nodes), at(0))
+    assert sorted(states()) == [("damaged", "firing"), ("unreadable", "firing")]
+    evaluate(snapshot(nodes={name: node(damaged_ranges=0) for name in nodes}), at(1))
+    assert sorted(states()) == [("damaged", "resolved"), ("unreadable", "resolved")]
+
+
 def test_the_state_of_broker_groups():
     rule(kind="group_state", threshold=1, clear_threshold=1)
     for name, state in (("g1", "offline"), ("g2", "read_only"), ("g3", "read_write")):
@@ -421,7 +435,7 @@ def test_the_built_in_rules_are_there_and_stay_as_they_were_changed():
     assert rows.keys() == BUILTIN.keys()
     assert {row.kind for row in rows.values()} >= {
         Kind.GROUP_STATE, Kind.DISK, Kind.TIME_LAG, Kind.DEAD_LETTERS, Kind.LATENESS, Kind.LOOP_LATE, Kind.UNKNOWN,
-        Kind.DUPLICATE_IDS,
+        Kind.DUPLICATE_IDS, Kind.DAMAGE,
     }  # fmt: skip
     for row in rows.values():
         assert row.clear_threshold <= row.threshold
