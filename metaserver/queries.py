@@ -16,6 +16,7 @@ from metaserver.models import (
     ClientSeen,
     ConsumerGroup,
     Ledger,
+    MetadataChange,
     MetaserverBeat,
     Node,
     Subject,
@@ -24,18 +25,54 @@ from metaserver.models import (
 )
 from metaserver.services.audit import entry_digest
 
+CHANGES_MAX = 5_000
+"""Changes whose rows are loaded one by one; behind by more, a reader loads everything."""
+NAMES_PER_QUERY = 500
+
 
 def metadata() -> snapshot.Metadata:
     """Everything a metaserver starts from."""
-    groups = tuple(_broker_group(row) for row in BrokerGroup.objects.all())
-    nodes = tuple(_node(row) for row in Node.objects.select_related("broker_group"))
-    routes = tuple(
-        snapshot.Route(
-            row.subject.name, tuple(row.broker_groups), row.version, row.created_at_ms, phases_of(row.phases)
-        )
-        for row in SubjectRoute.objects.select_related("subject").iterator()
+    return snapshot.Metadata(
+        tuple(_broker_group(row) for row in BrokerGroup.objects.all()),
+        tuple(_node(row) for row in Node.objects.select_related("broker_group")),
+        tuple(_route(row) for row in SubjectRoute.objects.select_related("subject").iterator()),
+        _rules(Subject.objects.all()),
+        _paused(ConsumerGroup.objects.all()),
     )
-    return snapshot.Metadata(groups, nodes, routes, _rules(), _paused())
+
+
+def changed_metadata(after: int, until: int) -> snapshot.MetadataChanges | None:
+    """The rows that the changes `(after, until]` are about; None when these changes are not known one by one."""
+    if not 0 <= until - after <= CHANGES_MAX:
+        return None
+    rows = MetadataChange.objects.filter(number__gt=after, number__lte=until).values_list("subject", "broker_group")
+    changed = list(rows)
+    if len(changed) != until - after:
+        return None
+    subjects = frozenset(subject for subject, _ in changed if subject)
+    names = frozenset(name for _, name in changed if name)
+    groups = [_broker_group(row) for row in BrokerGroup.objects.filter(name__in=names)] if names else []
+    nodes = Node.objects.select_related("broker_group").filter(broker_group__name__in=names) if names else ()
+    routes: list[snapshot.Route] = []
+    rules: dict[str, snapshot.SubjectRule] = {}
+    existing: set[str] = set()
+    paused: frozenset[tuple[str, str, str]] = frozenset()
+    ordered = sorted(subjects)
+    for i in range(0, len(ordered), NAMES_PER_QUERY):
+        some = ordered[i : i + NAMES_PER_QUERY]
+        routes += [_route(row) for row in SubjectRoute.objects.select_related("subject").filter(subject__name__in=some)]
+        rules |= _rules(Subject.objects.filter(name__in=some))
+        existing.update(Subject.objects.filter(name__in=some).values_list("name", flat=True))
+        paused |= _paused(ConsumerGroup.objects.filter(subject__name__in=some))
+    stored = snapshot.Metadata(tuple(groups), tuple(_node(row) for row in nodes), tuple(routes), rules, paused)
+    return snapshot.MetadataChanges(subjects, subjects - existing, names, stored)
+
+
+def _route(row: SubjectRoute) -> snapshot.Route:
+    """The row needs its subject."""
+    return snapshot.Route(
+        row.subject.name, tuple(row.broker_groups), row.version, row.created_at_ms, phases_of(row.phases)
+    )
 
 
 def _broker_group(row: BrokerGroup) -> snapshot.BrokerGroup:
@@ -76,11 +113,11 @@ def phases_of(stored: dict[str, str]) -> dict[str, Phase]:
 
 
 def changes() -> int:
-    """The number of the newest change; equal numbers, equal metadata."""
+    """The number of the newest change of metadata."""
     return Ledger.objects.values_list("changes", flat=True).filter(id=1).first() or 0
 
 
-def _rules() -> dict[str, snapshot.SubjectRule]:
+def _rules(subjects: QuerySet[Subject]) -> dict[str, snapshot.SubjectRule]:
     has_rule = Q(archived_at__isnull=False) | Q(allowed_groups__isnull=False) | Q(retention_hours__isnull=False)
     has_quota = Q(messages_per_second__isnull=False) | Q(bytes_per_second__isnull=False)
     return {
@@ -91,13 +128,13 @@ def _rules() -> dict[str, snapshot.SubjectRule]:
             row.retention_hours,
             None if row.allowed_groups is None else tuple(row.allowed_groups),
         )
-        for row in Subject.objects.filter(has_rule | has_quota).iterator()
+        for row in subjects.filter(has_rule | has_quota).iterator()
     }
 
 
-def _paused() -> frozenset[tuple[str, str, str]]:
+def _paused(groups: QuerySet[ConsumerGroup]) -> frozenset[tuple[str, str, str]]:
     found = set()
-    for row in ConsumerGroup.objects.filter(has_pauses=True).select_related("subject"):
+    for row in groups.filter(has_pauses=True).select_related("subject"):
         if row.is_paused:
             found.add((row.subject.name, row.name, ""))
         found.update((row.subject.name, row.name, consumer) for consumer in row.paused_consumers)
@@ -191,12 +228,7 @@ def route_snapshots(*, moving_only: bool = False) -> list[snapshot.Route]:
     rows = SubjectRoute.objects.select_related("subject")
     if moving_only:
         rows = rows.filter(has_phases=True)
-    return [
-        snapshot.Route(
-            row.subject.name, tuple(row.broker_groups), row.version, row.created_at_ms, phases_of(row.phases)
-        )
-        for row in rows.iterator()
-    ]
+    return [_route(row) for row in rows.iterator()]
 
 
 def moves_unchanged_since(moment: datetime) -> set[str]:

@@ -213,9 +213,17 @@ def end_forget(subject: str, group: str, *, actor: Actor, reason: str = "") -> C
 
 
 def _delete(row: ConsumerGroup, *, actor: Actor, reason: str) -> Change:
-    before, target = described(row), f"{row.subject.name}/{row.name}"
+    before, subject, had_pauses = described(row), row.subject.name, row.has_pauses
+    target = f"{subject}/{row.name}"
     row.delete()
-    audit.record(actor=actor, action="consumer_group.delete", target=target, reason=reason, before=before)
+    audit.record(
+        actor=actor,
+        action="consumer_group.delete",
+        target=target,
+        reason=reason,
+        before=before,
+        subject=subject if had_pauses else "",
+    )
     return Change(target, before, None)
 
 
@@ -248,7 +256,15 @@ def _save(row: ConsumerGroup, before: dict[str, Any], *, actor: Actor, action: s
     if before != after:
         row.version += 1
         row.save()
-        audit.record(actor=actor, action=action, target=target, reason=reason, before=before, after=after)
+        audit.record(
+            actor=actor,
+            action=action,
+            target=target,
+            reason=reason,
+            before=before,
+            after=after,
+            subject=row.subject.name,
+        )
     return Change(target, before, after, row.version)
 
 

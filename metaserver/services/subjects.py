@@ -74,7 +74,7 @@ def create_subject(
         with only_one(f"subject {name!r} exists", "subject.exists"):
             row.save()
         after = described(row)
-        audit.record(actor=actor, action="subject.create", target=name, reason=reason, after=after)
+        audit.record(actor=actor, action="subject.create", target=name, reason=reason, after=after, subject=name)
     return Change(name, None, after, row.version)
 
 
@@ -141,7 +141,9 @@ def _save(
     if before != after:
         row.version += 1
         row.save()
-        audit.record(actor=actor, action=action, target=row.name, reason=reason, before=before, after=after)
+        audit.record(
+            actor=actor, action=action, target=row.name, reason=reason, before=before, after=after, subject=row.name
+        )
     return Change(row.name, before, after, row.version, notes)
 
 
