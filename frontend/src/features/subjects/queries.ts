@@ -36,10 +36,9 @@ export function alertsOptions(subject: string) {
   return queryOptions({
     queryKey: [...subjectsKey, "alerts", subject],
     queryFn: async ({ signal }) => {
-      const query = { is_open: true, target: `${subject}/`, limit: ALERTS_SHOWN };
+      const query = { is_open: true, target_prefix: `${subject}/`, limit: ALERTS_SHOWN };
       const { results } = await must(api.GET("/api/v1/alerts/", { params: { query }, signal }));
-      // The API looks for the text anywhere in the target.
-      return results.filter((alert) => alert.target.startsWith(`${subject}/`));
+      return results;
     },
     refetchInterval: 10_000,
   });
