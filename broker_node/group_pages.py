@@ -164,6 +164,8 @@ class GroupPages:
         answer = self._shown(subject, name, plan)
         try:
             group, _ = set_position(broker.store, subject, name, start, value, broadcast)
+        except IllegalName as error:
+            raise BadRequest(400, error.code, str(error)) from error
         except LimitReached as error:
             raise BadRequest(409, error.code, str(error)) from error
         await self._durable(group.progress.applied_at)

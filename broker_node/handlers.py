@@ -229,9 +229,15 @@ class Handlers:
     def _subject_of(
         self, run: Run, connection: Connection, frame: Frame, failures: list[SendFailure]
     ) -> Subject | None:
-        """The subject of a run; None when it is one more than the node holds, and its messages were added to `failures`."""
+        """The subject of a run; None when it is new and refused, and its messages were added to `failures`."""
         try:
             return self._store.subject(run.subject)
+        except IllegalName as error:
+            self._bad("illegal_name", connection, str(error))
+            failures += _refused(
+                frame, run.raw_begins, Refusal(SendResult.SUBJECT_NOT_ASSIGNED, f"message rejected: {error}", "name")
+            )
+            return None
         except LimitReached as error:
             self._bad("limit_reached", connection, str(error))
             refusal = Refusal(SendResult.STORE_ERROR, f"{SUBJECT_OVER_LIMIT}: {error}", "limit")

@@ -25,7 +25,7 @@ from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
 from qmq.log.recovery import Damage
 from qmq.log.retention import SegmentAge
-from qmq.protocol.names import split_subject
+from qmq.protocol.names import check_new_group, check_new_subject, split_subject
 from qmq.protocol.scan import Run
 
 logger = logging.getLogger("qmq.broker.store")
@@ -159,10 +159,12 @@ class MessageStore:
         """The subject, made when new.
 
         Raises:
+            IllegalName: no subject may be created with this name.
             LimitReached: the node holds `subjects_max` subjects of this kind.
         """
         subject = self.subjects.get(name)
         if subject is None:
+            self._check_new(name)
             is_real, most = split_subject(name).kind == "real", self.limits.subjects_max
             held = self.real_subjects if is_real else len(self.subjects) - self.real_subjects
             if held >= most:
@@ -170,6 +172,18 @@ class MessageStore:
                 raise LimitReached(f"this node holds {held} {what}, its limit is {most} (subjects_max)")
             subject = self.stored_subject(name)
         return subject
+
+    def _check_new(self, name: str) -> None:
+        """Raises IllegalName. Retry and dead-letter subjects of a stored subject or group are created whatever its name."""
+        parts = split_subject(name)
+        real = self.subjects.get(parts.subject)
+        if parts.kind == "real" or not parts.group:
+            check_new_subject(name)
+            return
+        if real is None:
+            check_new_subject(parts.subject)
+        if real is None or parts.group not in real.groups:
+            check_new_group(parts.group)
 
     def stored_subject(self, name: str) -> Subject:
         """The subject, made when new; for what is in the log already, so no limit applies."""
@@ -271,10 +285,13 @@ class MessageStore:
         """Make a group, or set an existing one's position, durably with the next commit.
 
         Raises:
+            IllegalName: no group may be created with this name.
             LimitReached: the subject has `groups_per_subject_max` groups.
         """
         group = subject.groups.get(name)
         if group is None:
+            if not self._is_known_group(subject, name):
+                check_new_group(name)
             if len(subject.groups) >= self.limits.groups_per_subject_max:
                 raise LimitReached(
                     f"subject {subject.name} has {self.limits.groups_per_subject_max} groups, the limit"
@@ -284,6 +301,12 @@ class MessageStore:
         at_ms = self.clock.wall_ms()
         self.act(subject, group, Start(subject.name, name, consumer_id, at_ms, broadcast, next_sequence, int(reason)))
         return group
+
+    def _is_known_group(self, subject: Subject, name: str) -> bool:
+        """Whether a retry or dead-letter subject's real subject has the group."""
+        parts = split_subject(subject.name)
+        real = self.subjects.get(parts.subject) if parts.kind != "real" else None
+        return real is not None and name in real.groups
 
     # --- writing ---------------------------------------------------------------------------------------------------
 

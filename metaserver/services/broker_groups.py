@@ -21,9 +21,9 @@ from metaserver.services.changes import (
     for_change,
     lock,
     only_one,
-    text_problem,
 )
 from metaserver.services.subjects import description_problem
+from qmq.protocol.names import hidden_text_problem
 
 # --- as nodes register -------------------------------------------------------------------------------------------------
 
@@ -133,8 +133,10 @@ def announce_group(
     Raises:
         Conflict: there is such a group.
     """
-    if not 1 <= len(name) <= 100 or any(c in name for c in "/\r\n ") or text_problem(name):
-        text = "1 to 100 characters without '/', blanks and line ends are needed"
+    text = hidden_text_problem(name)
+    if not 1 <= len(name) <= 100 or any(c in name for c in "/ "):
+        text = "1 to 100 characters without '/' and blanks are needed"
+    if text:
         raise ChangeRefused(
             f"broker group {name[:80]!r}: {text}", code="broker_group.name_illegal", fields={"name": text}
         )

@@ -25,7 +25,7 @@ from metaserver.services.changes import (
     text_problem,
 )
 from qmq.errors import IllegalName
-from qmq.protocol.names import check_consumer_id, check_group
+from qmq.protocol.names import check_consumer_id, check_new_group
 
 PAUSED_CONSUMERS_MAX = 1_000
 PROGRESS_CHANGE_SECONDS_MAX = 30.0
@@ -53,7 +53,7 @@ def create_group(
         NotFound: there is no such subject.
         Conflict: there is such a group.
     """
-    _check(group, check_group, "name", "group.name_illegal")
+    _check(group, check_new_group, "name", "group.name_illegal")
     target = f"{subject}/{group}"
     with changing(dry_run=dry_run):
         owner = subjects.locked(subject)

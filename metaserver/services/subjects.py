@@ -20,7 +20,7 @@ from metaserver.services.changes import (
     text_problem,
 )
 from qmq.errors import IllegalName
-from qmq.protocol.names import check_group, check_subject, split_subject
+from qmq.protocol.names import check_group, check_new_subject, split_subject
 
 TAGS_MAX = 20
 TAG_CHARS_MAX = 50
@@ -149,7 +149,7 @@ def _save(
 
 def _check_name(name: str) -> None:
     try:
-        check_subject(name)
+        check_new_subject(name)
     except IllegalName as error:
         raise ChangeRefused(str(error), code=error.code, fields={"name": str(error)}) from error
     text = text_problem(name)
