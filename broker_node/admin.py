@@ -74,9 +74,9 @@ class BrokerAdmin:
         broker = self._broker
         store = broker.store
         name, after = request.query.get("subject"), request.query.get("after", "")
-        limit = number(request, "limit", STATS_SUBJECTS_MAX, minimum=1) or STATS_SUBJECTS_MAX
-        names = [name] if name is not None else sorted(n for n in store.subjects if n > after)
-        page = [store.subjects[n] for n in names[: min(limit, STATS_SUBJECTS_MAX)] if n in store.subjects]
+        limit = min(number(request, "limit", STATS_SUBJECTS_MAX, minimum=1) or STATS_SUBJECTS_MAX, STATS_SUBJECTS_MAX)
+        names = [name] if name is not None else store.subject_names.page(after, limit + 1)
+        page = [store.subjects[n] for n in names[:limit] if n in store.subjects]
         lease = broker.options.consumer_lease_seconds
         answer = broker.describe()
         answer["unreadable_messages"] = len(store.message_log.unreadable)

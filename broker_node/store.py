@@ -15,6 +15,7 @@ from broker_node.consume_log import ENTRY_BYTES, ConsumeLog, encode_run
 from broker_node.message_log import MessageLog
 from broker_node.progress import GroupProgress
 from broker_node.progress_log import PROGRESS_ENTRY_BYTES, encode_progress
+from broker_node.sorted_names import SortedNames
 from broker_node.subject import Group, Subject
 from qmq.clock import Clock
 from qmq.errors import QmqError
@@ -139,6 +140,8 @@ class MessageStore:
     """(subject, group) -> history of groups removed since the last checkpoint."""
     sequence_floor: int = 0
     """New subjects begin here: no removed subject ended above it, so no sequence of a name is used twice."""
+    subject_names: SortedNames = field(default_factory=SortedNames)
+    """Those of `subjects`, for pages."""
     maybe_empty: dict[str, None] = field(default_factory=dict)
     """Subjects to check for removal: they lost their last group, or their own retention took their last message."""
     removed: dict[str, DenseIndex] = field(default_factory=dict)
@@ -203,6 +206,7 @@ class MessageStore:
     def add_subject(self, name: str, index: DenseIndex, origin: int) -> Subject:
         """A subject over the file part of its consume log; the caller has checked that it is new."""
         subject = self.subjects[name] = Subject(name, ConsumeLog(index), origin)
+        self.subject_names.add(name)
         self.real_subjects += split_subject(name).kind == "real"
         return subject
 
@@ -244,6 +248,7 @@ class MessageStore:
             # Only in recovery: the record that removed the group is lost to damage.
             self._remove_group(subject, group)
         del self.subjects[name]
+        self.subject_names.remove(name)
         self.real_subjects -= split_subject(name).kind == "real"
         self.counters.removed_subjects += 1
         self.touched.discard(subject)
