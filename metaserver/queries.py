@@ -1,6 +1,5 @@
 """The read side of the metadata."""
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -66,6 +65,23 @@ def changed_metadata(after: int, until: int) -> snapshot.MetadataChanges | None:
         paused |= _paused(ConsumerGroup.objects.filter(subject__name__in=some))
     stored = snapshot.Metadata(tuple(groups), tuple(_node(row) for row in nodes), tuple(routes), rules, paused)
     return snapshot.MetadataChanges(subjects, subjects - existing, names, stored)
+
+
+def newest_change() -> tuple[int, datetime] | None:
+    """The number and time of the newest change of metadata; the time tells a restored database from the one before."""
+    return MetadataChange.objects.order_by("-number").values_list("number", "at").first()
+
+
+def changed_subjects(since: tuple[int, datetime], until: int) -> set[str] | None:
+    """The subjects of the changes after `since` up to number `until`; None when these are not known one by one."""
+    number = since[0]
+    if not 0 <= until - number <= CHANGES_MAX:
+        return None
+    rows = MetadataChange.objects.filter(number__gte=number, number__lte=until).order_by("number")
+    found = list(rows.values_list("number", "at", "subject"))
+    if len(found) != until - number + 1 or found[0][:2] != since:
+        return None
+    return {subject for _, _, subject in found[1:] if subject}
 
 
 def _route(row: SubjectRoute) -> snapshot.Route:
@@ -223,12 +239,16 @@ def silent_groups(now: datetime, silent_seconds: float) -> list[tuple[str, datet
     return found
 
 
-def route_snapshots(*, moving_only: bool = False) -> list[snapshot.Route]:
-    """Routes as plain values."""
+def route_snapshots(*, moving_only: bool = False, subjects: Iterable[str] | None = None) -> list[snapshot.Route]:
+    """Routes as plain values; `subjects`: of these only."""
     rows = SubjectRoute.objects.select_related("subject")
     if moving_only:
         rows = rows.filter(has_phases=True)
-    return [_route(row) for row in rows.iterator()]
+    if subjects is None:
+        return [_route(row) for row in rows.iterator()]
+    names = sorted(subjects)
+    parts = (names[i : i + NAMES_PER_QUERY] for i in range(0, len(names), NAMES_PER_QUERY))
+    return [_route(row) for part in parts for row in rows.filter(subject__name__in=part)]
 
 
 def moves_unchanged_since(moment: datetime) -> set[str]:
@@ -250,25 +270,6 @@ def masters() -> dict[str, Node]:
     """Each broker group's master, where one has registered."""
     rows = Node.objects.select_related("broker_group")
     return {row.broker_group.name: row for row in rows if row.broker_group.master == row.node_id}
-
-
-def served_by(broker_group: str) -> tuple[int, int]:
-    """(subjects that a broker group serves, how many of them come or go)."""
-    served = moving = 0
-    for groups, phases in SubjectRoute.objects.values_list("broker_groups", "phases").iterator():
-        served += broker_group in groups
-        moving += broker_group in phases
-    return served, moving
-
-
-def served_by_each() -> dict[str, tuple[int, int]]:
-    """The same for every broker group that serves any."""
-    served: Counter[str] = Counter()
-    moving: Counter[str] = Counter()
-    for groups, phases in SubjectRoute.objects.values_list("broker_groups", "phases").iterator():
-        served.update(groups)
-        moving.update(phases.keys())
-    return {name: (count, moving[name]) for name, count in served.items()}
 
 
 def owner_of(subject: str) -> str | None:

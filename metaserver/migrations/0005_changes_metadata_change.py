@@ -16,6 +16,7 @@ class Migration(migrations.Migration):
                 ('number', models.BigIntegerField(primary_key=True, serialize=False)),
                 ('subject', models.CharField(blank=True, max_length=100)),
                 ('broker_group', models.CharField(blank=True, max_length=100)),
+                ('at', models.DateTimeField(auto_now_add=True)),
             ],
         ),
     ]

@@ -28,6 +28,7 @@ class MetadataChange(models.Model):
     """Its rule, its route, or a pause of its consumer groups was created, changed or deleted."""
     broker_group = models.CharField(max_length=100, blank=True)
     """Its row, or a node of it, was created, changed or deleted."""
+    at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:
         return f"change {self.number}: {self.subject or self.broker_group}"
