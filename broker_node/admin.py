@@ -25,6 +25,7 @@ from broker_node.search import (
 )
 from broker_node.stats import STATS_SUBJECTS_MAX, subject_stats
 from broker_node.subject import Subject
+from broker_node.subject_pages import SubjectPages
 from broker_node.trace import trace
 from qmq.daemon.admin_http import AdminHttp, BadRequest, Params, number
 from qmq.daemon.policy import NO_RULES
@@ -47,6 +48,7 @@ class BrokerAdmin:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._groups = GroupPages(broker)
+        self._subjects = SubjectPages(broker)
         self._turns = ScanTurns()
 
     def server(self) -> AdminHttp:
@@ -66,8 +68,9 @@ class BrokerAdmin:
                 "/subjects/{subject:[^/]+}/messages/{sequence:[0-9]{1,19}}/trace": self._trace,
                 "/subjects/{subject:[^/]+}/search": self._search,
                 **self._groups.routes(),
+                **self._subjects.routes(),
             },
-            json_posts=self._groups.posts(),
+            json_posts={**self._groups.posts(), **self._subjects.posts()},
         )
 
     async def _stats(self, request: web.Request) -> dict[str, Any]:

@@ -144,11 +144,12 @@ class StoredReader:
             self._url, socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS, retry=Retry(NoBackoff(), 0)
         )
         with client, self._lock:
-            head, health = (
-                client.pipeline(transaction=True).getrange(SNAPSHOT_KEY, 0, HEAD_BYTES - 1).get(HEALTH_KEY).execute()
-            )
+            pipeline = client.pipeline()
+            pipeline.getrange(SNAPSHOT_KEY, 0, HEAD_BYTES - 1)
+            pipeline.get(HEALTH_KEY)
+            head, health = pipeline.execute()
             if not head or head != self._head:
-                text = client.get(SNAPSHOT_KEY)
+                text: Any = client.get(SNAPSHOT_KEY)
                 self._head = text[:HEAD_BYTES] if text is not None else b""
                 self._snapshot = snapshot_of(text)
             return self._snapshot, parsed(health)
