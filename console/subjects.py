@@ -32,7 +32,7 @@ def delete(
     service.begin_delete(subject, actor=actor, reason=reason, expected_version=expected_version)
     answers = ask(names, lambda node: node.drop(subject))
     failed = {answer.broker_group: answer.reason for answer in answers if answer.value is None and answer.is_there}
-    done = [answer.broker_group for answer in answers if answer.broker_group not in failed]
+    done = sorted(answer.broker_group for answer in answers if answer.broker_group not in failed)
     service.end_delete(subject, actor=actor, reason=reason, done=done, failed=failed)
     if failed:
         name, why = next(iter(failed.items()))

@@ -88,6 +88,17 @@ export function setArchived(subject: string, to: boolean, etag: string | null, a
   );
 }
 
+/** Delete an archived, empty subject. */
+export function deleteSubject(subject: string, etag: string | null, attempt: Attempt): Promise<Change> {
+  return must(
+    api.DELETE("/api/v1/subjects/{subject}/", {
+      params: { path: { subject }, query: asked(attempt), header: ifMatch(etag) },
+      // OpenAPI describes no body of a DELETE; the API takes one as of any other change.
+      body: { reason: attempt.reason } as never,
+    }),
+  );
+}
+
 export function placementOptions(subject: string) {
   return queryOptions({
     queryKey: [...subjectsKey, "placement", subject],

@@ -1,6 +1,7 @@
 """Consumer groups and nodes over REST, asked of real nodes: progress, members, resets, forgetting, a node away."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -204,11 +205,15 @@ def test_a_group_is_forgotten_on_every_node_and_begins_anew(billing: ThreadedSys
 
 def when_nodes_change(monkeypatch: pytest.MonkeyPatch, name: str, before: Callable[[], object]) -> list[str]:
     """Call `before` in a thread each time a node is about to be changed; the list grows by the node's address."""
-    original, asked = getattr(NodeAdmin, name), []
+    original, asked, one_at_a_time = getattr(NodeAdmin, name), [], threading.Lock()
+
+    def guarded() -> None:
+        with one_at_a_time:
+            before()
 
     async def call(node: NodeAdmin, *args: Any, **options: Any) -> Any:
         asked.append(node.admin_address)
-        await asyncio.to_thread(before)
+        await asyncio.to_thread(guarded)
         return await original(node, *args, **options)
 
     monkeypatch.setattr(NodeAdmin, name, call)
