@@ -349,10 +349,8 @@ class Handlers:
         request = pull.request
         self.counters.policy_refused_pulls += 1
         if self._pull_gate.is_new_refusal(request, self._clock.monotonic()):
-            logger.warning(
-                "%s: group %s is not among the groups that subject %s allows; its pulls get nothing",
-                pull.connection.peer, request.group, request.subject,
-            )  # fmt: skip
+            what = f"group {request.group!a} is not among the groups that subject {request.subject!a} allows"
+            self._log_limiter.warning(logger, pull.connection.peer, "group_not_allowed", what, self._clock.monotonic())
         self._refuse(pull.connection, pull.frame)
 
     def apply(self, policy: NodePolicy) -> None:
