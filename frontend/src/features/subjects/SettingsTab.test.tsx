@@ -79,7 +79,15 @@ test("whoever may not change it can look", async () => {
 });
 
 test("only an archived subject can be deleted, after its name was typed", async () => {
-  const change = { target: "order.paid", dry_run: true, is_change: true, before: {}, after: null, version: "0", notes: [] };
+  const change = {
+    target: "order.paid",
+    dry_run: true,
+    is_change: true,
+    before: {},
+    after: null,
+    version: "0",
+    notes: [],
+  };
   const archived = { ...subject, is_archived: true, archived_at: "2026-11-21T10:00:00Z" };
   const { asked } = answer({
     ...answers(true),
