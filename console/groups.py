@@ -65,11 +65,6 @@ def broker_groups_of(subject: str) -> list[str]:
     return list(route.broker_groups)
 
 
-def look(subject: str, group: str) -> list[Answer]:
-    """The group's page of every broker group of its subject."""
-    return ask(broker_groups_of(subject), lambda node: node.group(subject, group))
-
-
 @dataclass(frozen=True, slots=True)
 class ResetPlace:
     """Where a group is to be set: "earliest", "latest", "time" (milliseconds) or "sequence", on all broker groups or one."""
