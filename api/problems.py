@@ -1,6 +1,7 @@
 """Every error as application/problem+json (RFC 9457) with a stable dotted `code`."""
 
 import logging
+import re
 import sys
 from typing import Any
 
@@ -26,6 +27,15 @@ _STATUS: tuple[tuple[type[QmqError], int], ...] = (
     (ChangeRefused, status.HTTP_400_BAD_REQUEST),
     (ConnectionLost, status.HTTP_503_SERVICE_UNAVAILABLE),
     (CallTimeout, status.HTTP_503_SERVICE_UNAVAILABLE),
+)
+_ADDRESS = re.compile(
+    r"""https?://[^\s'",;)]*[^\s'",;:.)]      # a URL
+    | \('[^']*',\ \d+(?:,\ \d+)*\)          # a socket's address, as OSError shows it
+    | (?<![\w.:])(?:\d{1,3}\.){3}\d{1,3}:\d{1,5}\b
+    | \[[0-9A-Fa-f:.]+\]:\d{1,5}\b
+    | (?<![\w.:-])[A-Za-z][\w.-]*:\d{2,5}(?![\w:])  # a host's name and a port
+    """,
+    re.VERBOSE,
 )
 _TITLES = {
     400: "The request can't be understood or is not allowed as it is",
@@ -79,14 +89,29 @@ def _respond(
     return Response(answer, status=status_code, headers=headers, content_type=MEDIA_TYPE)
 
 
+def without_addresses(text: str) -> str:
+    """A text without the URLs and addresses that errors of connections name: they are internal."""
+    return _ADDRESS.sub("the address in the log", text)
+
+
+def _node_problem(error: QmqError, status_code: int) -> Response:
+    """An error that may come from a node or metaserver: what it says in full goes to the log."""
+    text = str(error)
+    shown = without_addresses(text)
+    if shown != text:
+        logger.warning("%s: %s", error.code, text)
+    return _respond(status_code, error.code, shown, getattr(error, "fields", None))
+
+
 def handle(error: Exception, context: dict[str, Any]) -> Response | None:
     """REST framework's exception handler."""
     if isinstance(error, QmqError):
         for kind, status_code in _STATUS:
             if isinstance(error, kind):
+                if status_code in (status.HTTP_409_CONFLICT, status.HTTP_503_SERVICE_UNAVAILABLE):
+                    return _node_problem(error, status_code)
                 return _respond(status_code, error.code, str(error), getattr(error, "fields", None))
-        status_code = 503 if error.retriable else 400
-        return _respond(status_code, error.code, str(error))
+        return _node_problem(error, 503 if error.retriable else 400)
     if isinstance(error, Http404):
         return _respond(404, "request.not_found", "there is nothing at this address")
     if isinstance(error, DjangoPermissionDenied):

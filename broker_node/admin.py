@@ -26,6 +26,7 @@ from broker_node.search import (
 )
 from broker_node.stats import STATS_SUBJECTS_MAX, subject_stats
 from broker_node.subject import Subject
+from broker_node.subject_pages import SubjectPages
 from broker_node.trace import trace
 from qmq.daemon.admin_http import AdminHttp, BadRequest, Params, number
 from qmq.daemon.policy import NO_RULES
@@ -54,6 +55,7 @@ class BrokerAdmin:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._groups = GroupPages(broker)
+        self._subjects = SubjectPages(broker)
         self._turns = ScanTurns()
         self._stats_pages = SharedPages(broker.clock)
 
@@ -76,8 +78,9 @@ class BrokerAdmin:
                 "/subjects/{subject:[^/]+}/messages/{sequence:[0-9]{1,19}}/trace": self._trace,
                 "/subjects/{subject:[^/]+}/search": self._search,
                 **self._groups.routes(),
+                **self._subjects.routes(),
             },
-            json_posts=self._groups.posts(),
+            json_posts={**self._groups.posts(), **self._subjects.posts()},
         )
 
     async def _stats(self, request: web.Request) -> bytes:
@@ -93,7 +96,7 @@ class BrokerAdmin:
         store = broker.store
         count = min(limit, STATS_SUBJECTS_MAX)
         # One more than the page holds: whether there is a next page.
-        names = [name] if name is not None else store.names.after(after, count + 1)
+        names = [name] if name is not None else store.subject_names.page(after, count + 1)
         page = [store.subjects[n] for n in names[:count] if n in store.subjects]
         lease = broker.options.consumer_lease_seconds
         answer = broker.describe()

@@ -164,25 +164,13 @@ class GroupPages:
         answer = self._shown(subject, name, plan)
         try:
             group, _ = set_position(broker.store, subject, name, start, value, broadcast)
+        except IllegalName as error:
+            raise BadRequest(400, error.code, str(error)) from error
         except LimitReached as error:
             raise BadRequest(409, error.code, str(error)) from error
-        await self._durable(group.progress.applied_at)
+        await wait_until_durable(broker, group.progress.applied_at)
         broker.handlers.wake(subject.name)
         return {**answer, "done": True}
-
-    async def _durable(self, offset: int) -> None:
-        """Wait until a record is on disk."""
-        synced = asyncio.get_running_loop().create_future()
-        self._broker.committer.when_synced(offset, lambda: None if synced.done() else synced.set_result(None))
-        try:
-            async with asyncio.timeout(DURABLE_SECONDS_MAX):
-                await synced
-        except TimeoutError as error:
-            raise BadRequest(
-                503,
-                "change.unknown",
-                f"the disk did not confirm it in {DURABLE_SECONDS_MAX:g} s: it may be done, look again",
-            ) from error
 
     # --- forget ----------------------------------------------------------------------------------------------------
 
@@ -202,7 +190,7 @@ class GroupPages:
                 409, "group.in_use", f"group {name} of {subject.name} {reason}; force removes it all the same"
             )
         next_sequence = group.progress.next_sequence
-        await self._durable(broker.store.forget_group(subject, group))
+        await wait_until_durable(broker, broker.store.forget_group(subject, group))
         return {
             "subject": subject.name,
             "group": name,
@@ -230,3 +218,18 @@ class GroupPages:
             if waiting.total:
                 return f"has {waiting.total} messages in its retry subject"
         return ""
+
+
+async def wait_until_durable(broker: "Broker", offset: int) -> None:
+    """Wait until a record is on disk. Raises BadRequest 503 after DURABLE_SECONDS_MAX."""
+    synced = asyncio.get_running_loop().create_future()
+    broker.committer.when_synced(offset, lambda: None if synced.done() else synced.set_result(None))
+    try:
+        async with asyncio.timeout(DURABLE_SECONDS_MAX):
+            await synced
+    except TimeoutError as error:
+        raise BadRequest(
+            503,
+            "change.unknown",
+            f"the disk did not confirm it in {DURABLE_SECONDS_MAX:g} s: it may be done, look again",
+        ) from error

@@ -236,9 +236,15 @@ class Handlers:
     def _subject_of(
         self, run: Run, connection: Connection, frame: Frame, failures: list[SendFailure]
     ) -> Subject | None:
-        """The subject of a run; None when it is one more than the node holds, and its messages were added to `failures`."""
+        """The subject of a run; None when it is new and refused, and its messages were added to `failures`."""
         try:
             return self._store.subject(run.subject)
+        except IllegalName as error:
+            self._bad("illegal_name", connection, str(error))
+            failures += _refused(
+                frame, run.raw_begins, Refusal(SendResult.SUBJECT_NOT_ASSIGNED, f"message rejected: {error}", "name")
+            )
+            return None
         except LimitReached as error:
             self._bad("limit_reached", connection, str(error))
             refusal = Refusal(SendResult.STORE_ERROR, f"{SUBJECT_OVER_LIMIT}: {error}", "limit")
@@ -352,10 +358,8 @@ class Handlers:
         request = pull.request
         self.counters.policy_refused_pulls += 1
         if self._pull_gate.is_new_refusal(request, self._clock.monotonic()):
-            logger.warning(
-                "%s: group %s is not among the groups that subject %s allows; its pulls get nothing",
-                pull.connection.peer, request.group, request.subject,
-            )  # fmt: skip
+            what = f"group {request.group!a} is not among the groups that subject {request.subject!a} allows"
+            self._log_limiter.warning(logger, pull.connection.peer, "group_not_allowed", what, self._clock.monotonic())
         self._refuse(pull.connection, pull.frame)
 
     def apply(self, policy: NodePolicy) -> None:

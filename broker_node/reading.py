@@ -144,7 +144,7 @@ class BrokerReading:
         """What is there from `after` on, the cursor behind it, and the log offset of the newest action in it."""
         store = self._store
         subject_after, is_within, group_after = request.after.partition(GROUP_CURSOR)
-        names = store.names.after(subject_after, limit + 1)
+        names = store.subject_names.page(subject_after, limit + 1)
         is_last = len(names) <= limit
         if is_within and subject_after in store.subjects:
             names.insert(0, subject_after)

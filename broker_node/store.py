@@ -15,8 +15,8 @@ from broker_node.consume_log import ENTRY_BYTES, ConsumeLog, encode_run
 from broker_node.message_log import MessageLog
 from broker_node.progress import GroupProgress
 from broker_node.progress_log import PROGRESS_ENTRY_BYTES, encode_progress
+from broker_node.sorted_names import SortedNames
 from broker_node.subject import Group, Subject
-from broker_node.subject_names import SubjectNames
 from qmq.clock import Clock
 from qmq.errors import QmqError
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX
@@ -26,7 +26,7 @@ from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
 from qmq.log.recovery import Damage
 from qmq.log.retention import SegmentAge
-from qmq.protocol.names import split_subject
+from qmq.protocol.names import check_new_group, check_new_subject, split_subject
 from qmq.protocol.scan import Run
 
 logger = logging.getLogger("qmq.broker.store")
@@ -124,8 +124,6 @@ class MessageStore:
     handles: HandleCache
     message_log: MessageLog = field(init=False)
     subjects: dict[str, Subject] = field(default_factory=dict)
-    names: SubjectNames = field(default_factory=SubjectNames)
-    """The names of `subjects` in order."""
     counters: StoreCounters = field(default_factory=StoreCounters)
     dirty_indexes: set[DenseIndex] = field(default_factory=set)
     withheld: set[tuple[str, int]] = field(default_factory=set)
@@ -142,6 +140,8 @@ class MessageStore:
     """(subject, group) -> history of groups removed since the last checkpoint."""
     sequence_floor: int = 0
     """New subjects begin here: no removed subject ended above it, so no sequence of a name is used twice."""
+    subject_names: SortedNames = field(default_factory=SortedNames)
+    """Those of `subjects`, for pages."""
     maybe_empty: dict[str, None] = field(default_factory=dict)
     """Subjects to check for removal: they lost their last group, or their own retention took their last message."""
     removed: dict[str, DenseIndex] = field(default_factory=dict)
@@ -166,10 +166,12 @@ class MessageStore:
         """The subject, made when new.
 
         Raises:
+            IllegalName: no subject may be created with this name.
             LimitReached: the node holds `subjects_max` subjects of this kind.
         """
         subject = self.subjects.get(name)
         if subject is None:
+            self._check_new(name)
             is_real, most = split_subject(name).kind == "real", self.limits.subjects_max
             held = self.real_subjects if is_real else len(self.subjects) - self.real_subjects
             if held >= most:
@@ -177,6 +179,18 @@ class MessageStore:
                 raise LimitReached(f"this node holds {held} {what}, its limit is {most} (subjects_max)")
             subject = self.stored_subject(name)
         return subject
+
+    def _check_new(self, name: str) -> None:
+        """Raises IllegalName. Retry and dead-letter subjects of a stored subject or group are created whatever its name."""
+        parts = split_subject(name)
+        real = self.subjects.get(parts.subject)
+        if parts.kind == "real" or not parts.group:
+            check_new_subject(name)
+            return
+        if real is None:
+            check_new_subject(parts.subject)
+        if real is None or parts.group not in real.groups:
+            check_new_group(parts.group)
 
     def stored_subject(self, name: str) -> Subject:
         """The subject, made when new; for what is in the log already, so no limit applies."""
@@ -196,7 +210,7 @@ class MessageStore:
     def add_subject(self, name: str, index: DenseIndex, origin: int) -> Subject:
         """A subject over the file part of its consume log; the caller has checked that it is new."""
         subject = self.subjects[name] = Subject(name, ConsumeLog(index), origin)
-        self.names.add(name)
+        self.subject_names.add(name)
         self.real_subjects += split_subject(name).kind == "real"
         return subject
 
@@ -238,7 +252,7 @@ class MessageStore:
             # Only in recovery: the record that removed the group is lost to damage.
             self._remove_group(subject, group)
         del self.subjects[name]
-        self.names.remove(name)
+        self.subject_names.remove(name)
         self.real_subjects -= split_subject(name).kind == "real"
         self.counters.removed_subjects += 1
         self.touched.discard(subject)
@@ -280,10 +294,13 @@ class MessageStore:
         """Make a group, or set an existing one's position, durably with the next commit.
 
         Raises:
+            IllegalName: no group may be created with this name.
             LimitReached: the subject has `groups_per_subject_max` groups.
         """
         group = subject.groups.get(name)
         if group is None:
+            if not self._is_known_group(subject, name):
+                check_new_group(name)
             if len(subject.groups) >= self.limits.groups_per_subject_max:
                 raise LimitReached(
                     f"subject {subject.name} has {self.limits.groups_per_subject_max} groups, the limit"
@@ -293,6 +310,12 @@ class MessageStore:
         at_ms = self.clock.wall_ms()
         self.act(subject, group, Start(subject.name, name, consumer_id, at_ms, broadcast, next_sequence, int(reason)))
         return group
+
+    def _is_known_group(self, subject: Subject, name: str) -> bool:
+        """Whether a retry or dead-letter subject's real subject has the group."""
+        parts = split_subject(subject.name)
+        real = self.subjects.get(parts.subject) if parts.kind != "real" else None
+        return real is not None and name in real.groups
 
     # --- writing ---------------------------------------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ from asgiref.sync import async_to_sync
 
 from console.node_admin import node_admin
 from metaserver import queries
-from metaserver.services import audit
-from metaserver.services.changes import Actor, Change, Conflict, NotFound, changing
+from metaserver.services import groups as service
+from metaserver.services.changes import Actor, Change, Conflict, NotFound
 from qmq.client.nodes import NodeAdmin, NodeRefused
 from qmq.errors import ConnectionLost, QmqError, SettingError
 
@@ -66,11 +66,6 @@ def broker_groups_of(subject: str) -> list[str]:
     return list(route.broker_groups)
 
 
-def look(subject: str, group: str) -> list[Answer]:
-    """The group's page of every broker group of its subject."""
-    return ask(broker_groups_of(subject), lambda node: node.group(subject, group))
-
-
 @dataclass(frozen=True, slots=True)
 class ResetPlace:
     """Where a group is to be set: "earliest", "latest", "time" (milliseconds) or "sequence", on all broker groups or one."""
@@ -87,83 +82,134 @@ def reset(
     *,
     actor: Actor,
     reason: str = "",
+    expected_version: int | None = None,
     dry_run: bool = False,
 ) -> tuple[Change, list[Answer]]:
-    """Set a group's position; with `dry_run` say what that skips and repeats. What each broker group said comes along.
+    """Set a group's position; with `dry_run` return what that skips and repeats. The answers are per broker group.
 
-    Every broker group has to be reachable before anything is set. A failure in between is told, with what was done.
+    Every broker group has to be reachable before anything is set. The audit entry is written before, the outcome after.
 
     Raises:
         NotFound: the subject has no broker group, or not this one.
-        ConnectionLost: a broker group can't be asked; nothing was set.
-        Conflict: some broker groups were set and some were not; the text says which.
+        ConnectionLost: a broker group can't be reached; nothing was set.
+        Stale: the group has another version.
+        Conflict: another request changes the group's progress; or some broker groups were set and some were not.
     """
     names = broker_groups_of(subject)
     if place.broker_group is not None:
         if place.broker_group not in names:
             raise NotFound(f"{place.broker_group!r} does not serve {subject}", code="broker_group.unknown")
         names = [place.broker_group]
+    if expected_version is not None:
+        service.update_group(subject, group, {}, actor=actor, expected_version=expected_version, dry_run=True)
     plans = ask(names, lambda node: node.reset_preview(subject, group, place.to, place.value))
     held = [answer for answer in plans if answer.value is not None and answer.value["exists"]]
-    away = [answer for answer in plans if answer.value is None and answer.is_there]
-    if away:
-        raise ConnectionLost(
-            f"{away[0].broker_group} can't be asked, nothing was changed: {away[0].reason}", code="broker_group.away"
-        )
+    _check_reachable(plans)
     if not held:
         raise NotFound(f"no broker group has a position of {group} on {subject} yet", code="consumer_group.no_position")
     target = f"{subject}/{group}"
     before = {answer.broker_group: str(answer.value["position"]) for answer in held if answer.value}
-    wanted = {answer.broker_group: str(answer.value["new_position"]) for answer in held if answer.value}
+    planned = {answer.broker_group: str(answer.value["new_position"]) for answer in held if answer.value}
     if dry_run:
-        return Change(target, before, wanted), held
-    done = ask([answer.broker_group for answer in held], lambda node: node.reset(subject, group, place.to, place.value))
-    after = {a.broker_group: str(a.value["new_position"]) for a in done if a.value is not None}
-    failed = [answer for answer in done if answer.value is None]
-    with changing(dry_run=False):
-        said = f"{reason} (failed on {', '.join(a.broker_group for a in failed)})" if failed else reason
-        audit.record(
-            actor=actor, action="consumer_group.reset", target=target, reason=said, before=before, after=after or None
-        )
-    if failed:
-        raise Conflict(
-            f"set on {', '.join(after) or 'none'}, but {failed[0].broker_group} failed: {failed[0].reason}; ask again",
-            code="consumer_group.reset_in_part",
-        )
-    return Change(target, before, after), done
+        return Change(target, before, planned), held
+    service.begin_progress_change(
+        subject, group, action="consumer_group.reset", actor=actor, before=before, after=planned, reason=reason,
+        expected_version=expected_version,
+    )  # fmt: skip
+    answers = ask(list(before), lambda node: node.reset(subject, group, place.to, place.value))
+    after = {a.broker_group: str(a.value["new_position"]) for a in answers if a.value is not None}
+    failed = {a.broker_group: a.reason for a in answers if a.value is None}
+    _end(subject, group, "reset", actor=actor, reason=reason, before=before, after=after, failed=failed)
+    return Change(target, before, after), answers
 
 
-def forget(subject: str, group: str, *, force: bool, actor: Actor, reason: str = "", dry_run: bool = False) -> Change:
-    """Remove a group's position from every broker group; without `force` only where nobody reads and nothing waits.
+def forget(
+    subject: str,
+    group: str,
+    *,
+    force: bool,
+    actor: Actor,
+    reason: str = "",
+    expected_version: int | None = None,
+    dry_run: bool = False,
+) -> Change:
+    """Remove a group's position from every broker group, and its row; without `force` only if it has no member and no lag.
+
+    The version is checked, the audit entry written and the row marked before the first node is asked; while it is marked
+    every other change of the group is refused.
 
     Raises:
-        Conflict: it is in use.
-        ConnectionLost: a broker group can't be asked; nothing was changed.
+        Conflict: it is in use, another request changes its progress, or a node failed.
+        ConnectionLost: a broker group can't be reached; nothing was changed.
+        Stale: the group has another version; nothing was changed.
     """
-    pages = look(subject, group)
-    held = [answer for answer in pages if answer.value is not None]
-    away = [answer for answer in pages if answer.value is None and answer.is_there]
-    if away:
-        raise ConnectionLost(f"{away[0].broker_group} can't be asked: {away[0].reason}", code="broker_group.away")
-    for answer in held:
-        page = answer.value or {}
+    planned = service.delete_group(subject, group, actor=actor, expected_version=expected_version, dry_run=True)
+    route = queries.routes().filter(subject__name=subject).first()
+    pages = ask(list(route.broker_groups), lambda node: node.group(subject, group)) if route is not None else []
+    _check_reachable(pages)
+    before = {}
+    for answer in pages:
+        page = answer.value
+        if page is None:
+            continue
         if not force and (page["lag"] or any(member["online"] for member in page["members"])):
             raise Conflict(
                 f"{group} is in use on {answer.broker_group}: {page['lag']} messages to go; force=true removes it anyway",
                 code="consumer_group.in_use",
             )
-    target = f"{subject}/{group}"
-    before = {a.broker_group: str(a.value["next_sequence"]) for a in held if a.value is not None}
-    if not dry_run and held:
-        done = ask([a.broker_group for a in held], lambda node: node.forget(subject, group, force=force))
-        failed = [answer for answer in done if answer.value is None and answer.is_there]
-        with changing(dry_run=False):
-            audit.record(
-                actor=actor, action="consumer_group.forget", target=target, reason=reason, before=before, after=None
-            )
-        if failed:
-            raise Conflict(f"{failed[0].broker_group} failed: {failed[0].reason}", code="consumer_group.forget_in_part")
-    return Change(target, before, None)
+        before[answer.broker_group] = str(page["next_sequence"])
+    if dry_run:
+        return planned
+    if not before:
+        return service.delete_group(subject, group, actor=actor, reason=reason, expected_version=expected_version)
+    service.begin_progress_change(
+        subject, group, action="consumer_group.forget", actor=actor, before=before, after=None, reason=reason,
+        expected_version=expected_version,
+    )  # fmt: skip
+    answers = ask(list(before), lambda node: node.forget(subject, group, force=force))
+    failed = {a.broker_group: a.reason for a in answers if a.value is None and a.is_there}
+    if failed:
+        after = {name: "" for name in before if name not in failed}
+        _end(subject, group, "forget", actor=actor, reason=reason, before=before, after=after, failed=failed)
+    return service.end_forget(subject, group, actor=actor, reason=reason)
+
+
+def _check_reachable(answers: list[Answer]) -> None:
+    """Raises ConnectionLost when a broker group could not be asked."""
+    away = next((answer for answer in answers if answer.value is None and answer.is_there), None)
+    if away is not None:
+        raise ConnectionLost(
+            f"{away.broker_group} can't be asked, nothing was changed: {away.reason}", code="broker_group.away"
+        )
+
+
+def _end(
+    subject: str,
+    group: str,
+    what: str,
+    *,
+    actor: Actor,
+    reason: str,
+    before: dict[str, str],
+    after: dict[str, str],
+    failed: dict[str, str],
+) -> None:
+    """Write the outcome of a change of progress. Raises Conflict when a broker group failed."""
+    service.end_progress_change(
+        subject,
+        group,
+        action=f"consumer_group.{what}_{'failed' if failed else 'done'}",
+        actor=actor,
+        before=before,
+        after={"done": after, "failed": failed} if failed else after,
+        reason=reason,
+    )
+    if failed:
+        name, why = next(iter(failed.items()))
+        raise Conflict(
+            f"done on {', '.join(after) or 'none'}, but {name} failed: {why}; try again",
+            code=f"consumer_group.{what}_in_part",
+        )
 
 
 def node_stats(admin_address: str) -> Answer:

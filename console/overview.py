@@ -14,10 +14,11 @@ from console.alerts import queries as alert_queries
 from console.alerts.models import AlertState
 from console.live.bus import SNAPSHOT_MS, read_stored
 from console.live.lag_state import LagState
-from console.live.state import rfc3339
+from console.live.state import group_key, rfc3339
 from console.tasks import loops
 from metaserver import queries
 from metaserver.choices import GroupState, OperatorState
+from metaserver.services.changes import text_problem
 from qmq.protocol.names import split_subject
 
 WORST = 5
@@ -62,18 +63,47 @@ def lag_rows(state: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{name: entry.get(name) for name in LAG_FIELDS} for entry in state["groups"].values()]
 
 
-def lag_of_all(live: Numbers) -> list[dict[str, Any]]:
-    """The lag of each consumer group that is known: measured, or in the database. Retries count at their group, and are no row."""
-    rows = [row for row in lag_rows(live.state) if not is_internal(row["subject"])] if live.state is not None else []
+def lag_of_all(live: Numbers, subject: str | None = None, group: str | None = None) -> list[dict[str, Any]]:
+    """The lag of each consumer group that is known: measured, or in the database. Retries count at their group, and are no row.
+
+    Args:
+        subject, group: only these; with both, the cost is that of one group.
+    """
+    rows: list[dict[str, Any]] = []
+    if text_problem(subject or "") or text_problem(group or ""):
+        return rows
+    if live.state is not None:
+        rows = [
+            {name: entry.get(name) for name in LAG_FIELDS}
+            for entry in _lag_entries(live.state, subject, group)
+            if not is_internal(entry["subject"])
+        ]
     measured = {(row["subject"], row["group"]) for row in rows}
     reason = live.reason or "no broker has a position of it yet: nobody has pulled as this group"
-    for subject, group in queries.consumer_groups().values_list("subject__name", "name"):
+    known = queries.consumer_groups()
+    if subject is not None:
+        known = known.filter(subject__name=subject)
+    if group is not None:
+        known = known.filter(name=group)
+    for subject, group in known.values_list("subject__name", "name"):
         if (subject, group) not in measured:
             unknown = dict.fromkeys(LAG_FIELDS, None)
             rows.append(
                 unknown | {"subject": subject, "group": group, "state": LagState.UNKNOWN.value, "reason": reason}
             )
     return rows
+
+
+def _lag_entries(state: Mapping[str, Any], subject: str | None, group: str | None) -> list[Mapping[str, Any]]:
+    entries = state["groups"]
+    if subject is not None and group is not None:
+        entry = entries.get(group_key(subject, group))
+        return [] if entry is None else [entry]
+    return [
+        entry
+        for entry in entries.values()
+        if (subject is None or entry["subject"] == subject) and (group is None or entry["group"] == group)
+    ]
 
 
 def is_internal(subject: str) -> bool:

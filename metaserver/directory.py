@@ -14,7 +14,16 @@ from dataclasses import dataclass, replace
 from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
 from metaserver.policies import Policies, policies_of
 from metaserver.routing import SUBJECT_GROUPS_MIN, assign, is_usable
-from metaserver.snapshot import BrokerGroup, Leases, Metadata, Node, Route, StoredLease, SubjectRule
+from metaserver.snapshot import (
+    BrokerGroup,
+    Leases,
+    Metadata,
+    MetadataChanges,
+    Node,
+    Route,
+    StoredLease,
+    SubjectRule,
+)
 from qmq.clock import Clock
 from qmq.daemon.policy import NodePolicy
 from qmq.errors import ProtocolError
@@ -115,8 +124,13 @@ class Directory:
         self.nodes: dict[str, Node] = {}
         self.routes: dict[str, Route] = {}
         self.rules: Mapping[str, SubjectRule] = {}
+        """Replaced, never changed: the route file compares it with what it saved."""
         self.paused: frozenset[tuple[str, str, str]] = frozenset()
         self._stored_groups: set[str] = set()
+        self._stored_routes: set[str] = set()
+        """Subjects whose route the database had; others may not be stored yet."""
+        self._moving: set[str] = set()
+        """Subjects whose route has phases."""
         self.policies = Policies()
         self._subjects_of: dict[str, set[str]] = {}
         self._grace_until = clock.monotonic() + EXPIRY_SECONDS
@@ -127,42 +141,86 @@ class Directory:
         self._has_peers = False
 
     def load(self, metadata: Metadata, *, from_file: bool = False) -> Reloaded:
-        """Take what the database, or the last snapshot, holds; what is known live already stays.
+        """Apply everything that the database, or the last snapshot, holds; live state is kept.
 
-        The snapshot may be older than what nodes enforce already, a drain begun say: it changes no policy.
+        The snapshot may be older than what nodes already enforce, such as a drain: it changes no policy.
         """
+        groups = {row.name for row in metadata.broker_groups}
+        routes = {route.subject for route in metadata.routes}
+        changed_groups, _ = self._load_groups(metadata, self._stored_groups - groups)
+        changed_subjects = self._load_routes(metadata, self._stored_routes - routes)
+        self._stored_groups = groups
+        self.rules, self.paused = metadata.rules, metadata.paused
+        if not from_file:
+            self._stored_routes = routes
+            self._update_policies(metadata)
+        return Reloaded(changed_subjects, changed_groups)
+
+    def apply(self, changes: MetadataChanges) -> Reloaded:
+        """Apply what changed in the database since the last `load` or `apply`; costs what changed, not what is stored."""
+        stored, subjects = changes.stored, changes.subjects
+        groups = {row.name for row in stored.broker_groups}
+        deleted_groups = changes.broker_groups - groups
+        changed_groups, new_groups = self._load_groups(stored, deleted_groups)
+        self._stored_groups = (self._stored_groups - deleted_groups) | groups
+        moved_before = self._moving & subjects
+        changed_subjects = self._load_routes(stored, changes.deleted_subjects)
+        self._stored_routes -= changes.deleted_subjects
+        self._stored_routes.update(route.subject for route in stored.routes)
+        has_new_policy = bool(changed_groups or new_groups or moved_before or self._moving & subjects)
+        rules_before = {name: self.rules[name] for name in subjects if name in self.rules}
+        if rules_before != stored.rules:
+            self.rules = {name: rule for name, rule in self.rules.items() if name not in subjects} | dict(stored.rules)
+            has_new_policy = True
+        # A ruled subject that moved to other broker groups has its rule there.
+        has_new_policy = has_new_policy or any(name in self.rules for name in changed_subjects)
+        paused_before = frozenset(pause for pause in self.paused if pause[0] in subjects)
+        if paused_before != stored.paused:
+            self.paused = (self.paused - paused_before) | stored.paused
+            has_new_policy = True
+        if has_new_policy:
+            rows = tuple(live.row for live in self.groups.values())
+            self._update_policies(Metadata(rows, rules=self.rules, paused=self.paused))
+        return Reloaded(changed_subjects, changed_groups)
+
+    def _load_groups(self, metadata: Metadata, deleted: Collection[str]) -> tuple[set[str], bool]:
+        """(the groups whose operator state changed, whether one is new)."""
         now = self._clock.monotonic()
+        changed, has_new = set(), False
         for node in metadata.nodes:
             self.nodes.setdefault(node.node_id, node)
-        changed_groups, stored = set(), set()
         for row in metadata.broker_groups:
-            stored.add(row.name)
             live = self.groups.get(row.name)
             if live is None:
                 master = self.nodes.get(row.master)
                 self.groups[row.name] = LiveGroup(row, master, now, row.state, row.state is GroupState.OFFLINE)
-                continue
-            if live.row.operator_state != row.operator_state:
+                has_new = True
+            elif live.row.operator_state != row.operator_state:
                 live.row = replace(live.row, operator_state=row.operator_state)
-                changed_groups.add(row.name)
-        for name in self._stored_groups - stored:
+                changed.add(row.name)
+        for name in deleted:
             # An operator removed it. A node that still runs comes back with its next heartbeat.
             if name in self.groups and self.groups[name].state is GroupState.OFFLINE:
                 del self.groups[name]
-        self._stored_groups = stored
-        changed_subjects = set()
+        return changed, has_new
+
+    def _load_routes(self, metadata: Metadata, deleted: Iterable[str]) -> set[str]:
+        """The subjects whose route changed."""
+        changed = set()
         for route in metadata.routes:
             known = self.routes.get(route.subject)
             if known is None or known.version < route.version:
                 self.put_route(route)
-                changed_subjects.add(route.subject)
-        self.rules, self.paused = metadata.rules, metadata.paused
+                changed.add(route.subject)
+        for subject in deleted:
+            self._remove_route(subject)
+        return changed
+
+    def _update_policies(self, metadata: Metadata) -> None:
         try:
-            if not from_file:
-                self.set_policies(policies_of(metadata, self.routes))
+            self.set_policies(policies_of(metadata, self.routes, self._moving))
         except ProtocolError as error:
             logger.error("nodes keep the policies they have: %s", error)
-        return Reloaded(changed_subjects, changed_groups)
 
     def observe_peers(self, leases: Leases) -> Observed:
         """Follow what other metaservers stored of groups whose heartbeats they receive. To be called about once a second."""
@@ -347,12 +405,18 @@ class Directory:
 
     def put_route(self, route: Route) -> None:
         """Set a subject's route."""
-        known = self.routes.get(route.subject)
-        for group in known.broker_groups if known is not None else ():
-            self._subjects_of[group].discard(route.subject)
+        self._remove_route(route.subject)
         self.routes[route.subject] = route
         for group in route.broker_groups:
             self._subjects_of.setdefault(group, set()).add(route.subject)
+        if route.phases:
+            self._moving.add(route.subject)
+
+    def _remove_route(self, subject: str) -> None:
+        known = self.routes.pop(subject, None)
+        for group in known.broker_groups if known is not None else ():
+            self._subjects_of[group].discard(subject)
+        self._moving.discard(subject)
 
     def subjects_of(self, broker_group: str) -> set[str]:
         """Subjects that a broker group serves."""

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from metaserver.repository import Repository, Unstorable
-from metaserver.snapshot import BrokerGroup, ClientSeen, Leases, Metadata, Node, Route
+from metaserver.snapshot import BrokerGroup, ClientSeen, Leases, Metadata, MetadataChanges, Node, Route
 from qmq.clock import Clock
 
 T = TypeVar("T")
@@ -55,14 +55,26 @@ class Keeper:
         """Things the database refuses for good."""
         self.failures = 0
 
-    async def load(self) -> Metadata | None:
-        """Everything stored; None when nothing changed since the last time, or the store is away."""
+    async def load_all(self) -> Metadata | None:
+        """Everything stored, for the start; None when the store is away."""
+        loaded = await self.load()
+        assert not isinstance(loaded, MetadataChanges), "nothing was loaded before"
+        return loaded
+
+    async def load(self) -> Metadata | MetadataChanges | None:
+        """Everything stored, or what changed since the last call; None when nothing did, or the store is away."""
         try:
             changes = await self._in_thread(self._repository.changes)
-            if changes == self._loaded_changes:
+            loaded = self._loaded_changes
+            if changes == loaded:
                 self.problem = ""
                 return None
-            metadata = await self._in_thread(self._repository.load)
+            # Loaded after its number was read: a change that came in between is loaded once more by the next call.
+            metadata: Metadata | MetadataChanges | None = None
+            if loaded is not None:
+                metadata = await self._in_thread(lambda: self._repository.changed(loaded, changes))
+            if metadata is None:
+                metadata = await self._in_thread(self._repository.load)
             self._loaded_changes = changes
         except Exception as error:  # noqa: BLE001 - whatever the database raises, the metaserver goes on
             self._failed(error)

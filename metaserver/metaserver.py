@@ -17,7 +17,7 @@ from metaserver.options import MetaOptions
 from metaserver.repository import Repository
 from metaserver.route_file import RouteFile
 from metaserver.server import MetaHandlers
-from metaserver.snapshot import Metadata, Route
+from metaserver.snapshot import Metadata, MetadataChanges, Route
 from qmq.clock import Clock, SystemClock
 from qmq.daemon.admin_auth import AdminAccess
 from qmq.daemon.admin_http import AdminHttp, BadRequest, number
@@ -84,7 +84,7 @@ class Metaserver:
         self.handlers = MetaHandlers(
             self.directory, self.keeper, self.clock, self.read_gate, auth=self.auth, official_nodes=self._official_nodes
         )
-        metadata = await self.keeper.load()
+        metadata = await self.keeper.load_all()
         from_file = metadata is None
         if metadata is None:
             metadata = await self.route_file.load()
@@ -167,12 +167,14 @@ class Metaserver:
 
     async def reload(self) -> None:
         """Apply what others changed in the database, and record there that this metaserver runs."""
-        metadata = await self.keeper.load()
-        if metadata is not None:
-            self.handlers.reloaded(self.directory.load(metadata))
+        loaded = await self.keeper.load()
+        if isinstance(loaded, MetadataChanges):
+            self.handlers.reloaded(self.directory.apply(loaded))
+        elif loaded is not None:
+            self.handlers.reloaded(self.directory.load(loaded))
             if self._has_file_only:
                 self._has_file_only = False
-                self._store_what_only_the_file_had(metadata)
+                self._store_what_only_the_file_had(loaded)
         leases = await self.keeper.leases()
         if leases is not None:
             self.handlers.peers_observed(self.directory.observe_peers(leases))

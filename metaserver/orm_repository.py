@@ -11,7 +11,16 @@ from metaserver import queries
 from metaserver.repository import Unstorable
 from metaserver.services import broker_groups, routes
 from metaserver.services.changes import METASERVER
-from metaserver.snapshot import BrokerGroup, ClientSeen, Leases, Metadata, Node, Route, StoredLease
+from metaserver.snapshot import (
+    BrokerGroup,
+    ClientSeen,
+    Leases,
+    Metadata,
+    MetadataChanges,
+    Node,
+    Route,
+    StoredLease,
+)
 
 T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -41,6 +50,9 @@ class OrmRepository:
 
     def changes(self) -> int:
         return self._run(queries.changes)
+
+    def changed(self, after: int, until: int) -> MetadataChanges | None:
+        return self._run(lambda: queries.changed_metadata(after, until))
 
     def leases(self) -> Leases:
         rows, beats = self._run(lambda: (queries.leases(), queries.metaserver_beats()))

@@ -4,7 +4,7 @@ Until somebody says what the policies are, none is known, which is not the same 
 started, or whose database is away, must not lift what nodes enforce.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from metaserver.choices import GroupKind, OperatorState, Phase
 from metaserver.snapshot import Metadata, Route, SubjectRule
@@ -13,17 +13,24 @@ from qmq.daemon.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_po
 NO_RULE = SubjectRule()
 
 
-def policies_of(metadata: Metadata, routes: Mapping[str, Route]) -> dict[str, NodePolicy]:
-    """What each broker group's nodes shall enforce: archiving, drains and quotas of subjects, pauses, read only.
+def policies_of(
+    metadata: Metadata, routes: Mapping[str, Route], moving: Collection[str] | None = None
+) -> dict[str, NodePolicy]:
+    """The policy of each broker group: archiving, drains and quotas of subjects, pauses, read only.
+
+    Args:
+        moving: the subjects whose route has phases; None: all routes are searched for them.
 
     Raises:
         ProtocolError: more is asked for than a policy holds.
     """
     subjects: dict[str, dict[str, SubjectPolicy]] = {group.name: {} for group in metadata.broker_groups}
     delay_groups = [group.name for group in metadata.broker_groups if group.kind is GroupKind.DELAY]
-    moving = [route for route in routes.values() if route.phases and route.subject not in metadata.rules]
+    if moving is None:
+        moving = [route.subject for route in routes.values() if route.phases]
+    unruled = [(subject, routes.get(subject), NO_RULE) for subject in moving if subject not in metadata.rules]
     ruled = [(subject, routes.get(subject), rule) for subject, rule in metadata.rules.items()]
-    for subject, route, rule in [*ruled, *((route.subject, route, NO_RULE) for route in moving)]:
+    for subject, route, rule in [*ruled, *unruled]:
         for name in route.broker_groups if route is not None else ():
             is_draining = route is not None and route.phases.get(name) is Phase.DRAINING
             policy = _policy(rule, closed=rule.is_archived or is_draining)

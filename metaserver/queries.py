@@ -1,6 +1,5 @@
 """The read side of the metadata."""
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,6 +15,7 @@ from metaserver.models import (
     ClientSeen,
     ConsumerGroup,
     Ledger,
+    MetadataChange,
     MetaserverBeat,
     Node,
     Subject,
@@ -24,18 +24,71 @@ from metaserver.models import (
 )
 from metaserver.services.audit import entry_digest
 
+CHANGES_MAX = 5_000
+"""Changes whose rows are loaded one by one; behind by more, a reader loads everything."""
+NAMES_PER_QUERY = 500
+
 
 def metadata() -> snapshot.Metadata:
     """Everything a metaserver starts from."""
-    groups = tuple(_broker_group(row) for row in BrokerGroup.objects.all())
-    nodes = tuple(_node(row) for row in Node.objects.select_related("broker_group"))
-    routes = tuple(
-        snapshot.Route(
-            row.subject.name, tuple(row.broker_groups), row.version, row.created_at_ms, phases_of(row.phases)
-        )
-        for row in SubjectRoute.objects.select_related("subject").iterator()
+    return snapshot.Metadata(
+        tuple(_broker_group(row) for row in BrokerGroup.objects.all()),
+        tuple(_node(row) for row in Node.objects.select_related("broker_group")),
+        tuple(_route(row) for row in SubjectRoute.objects.select_related("subject").iterator()),
+        _rules(Subject.objects.all()),
+        _paused(ConsumerGroup.objects.all()),
     )
-    return snapshot.Metadata(groups, nodes, routes, _rules(), _paused())
+
+
+def changed_metadata(after: int, until: int) -> snapshot.MetadataChanges | None:
+    """The rows that the changes `(after, until]` are about; None when these changes are not known one by one."""
+    if not 0 <= until - after <= CHANGES_MAX:
+        return None
+    rows = MetadataChange.objects.filter(number__gt=after, number__lte=until).values_list("subject", "broker_group")
+    changed = list(rows)
+    if len(changed) != until - after:
+        return None
+    subjects = frozenset(subject for subject, _ in changed if subject)
+    names = frozenset(name for _, name in changed if name)
+    groups = [_broker_group(row) for row in BrokerGroup.objects.filter(name__in=names)] if names else []
+    nodes = Node.objects.select_related("broker_group").filter(broker_group__name__in=names) if names else ()
+    routes: list[snapshot.Route] = []
+    rules: dict[str, snapshot.SubjectRule] = {}
+    existing: set[str] = set()
+    paused: frozenset[tuple[str, str, str]] = frozenset()
+    ordered = sorted(subjects)
+    for i in range(0, len(ordered), NAMES_PER_QUERY):
+        some = ordered[i : i + NAMES_PER_QUERY]
+        routes += [_route(row) for row in SubjectRoute.objects.select_related("subject").filter(subject__name__in=some)]
+        rules |= _rules(Subject.objects.filter(name__in=some))
+        existing.update(Subject.objects.filter(name__in=some).values_list("name", flat=True))
+        paused |= _paused(ConsumerGroup.objects.filter(subject__name__in=some))
+    stored = snapshot.Metadata(tuple(groups), tuple(_node(row) for row in nodes), tuple(routes), rules, paused)
+    return snapshot.MetadataChanges(subjects, subjects - existing, names, stored)
+
+
+def newest_change() -> tuple[int, datetime] | None:
+    """The number and time of the newest change of metadata; the time tells a restored database from the one before."""
+    return MetadataChange.objects.order_by("-number").values_list("number", "at").first()
+
+
+def changed_subjects(since: tuple[int, datetime], until: int) -> set[str] | None:
+    """The subjects of the changes after `since` up to number `until`; None when these are not known one by one."""
+    number = since[0]
+    if not 0 <= until - number <= CHANGES_MAX:
+        return None
+    rows = MetadataChange.objects.filter(number__gte=number, number__lte=until).order_by("number")
+    found = list(rows.values_list("number", "at", "subject"))
+    if len(found) != until - number + 1 or found[0][:2] != since:
+        return None
+    return {subject for _, _, subject in found[1:] if subject}
+
+
+def _route(row: SubjectRoute) -> snapshot.Route:
+    """The row needs its subject."""
+    return snapshot.Route(
+        row.subject.name, tuple(row.broker_groups), row.version, row.created_at_ms, phases_of(row.phases)
+    )
 
 
 def _broker_group(row: BrokerGroup) -> snapshot.BrokerGroup:
@@ -76,11 +129,11 @@ def phases_of(stored: dict[str, str]) -> dict[str, Phase]:
 
 
 def changes() -> int:
-    """The number of the newest change; equal numbers, equal metadata."""
+    """The number of the newest change of metadata."""
     return Ledger.objects.values_list("changes", flat=True).filter(id=1).first() or 0
 
 
-def _rules() -> dict[str, snapshot.SubjectRule]:
+def _rules(subjects: QuerySet[Subject]) -> dict[str, snapshot.SubjectRule]:
     has_rule = Q(archived_at__isnull=False) | Q(allowed_groups__isnull=False) | Q(retention_hours__isnull=False)
     has_quota = Q(messages_per_second__isnull=False) | Q(bytes_per_second__isnull=False)
     return {
@@ -91,13 +144,13 @@ def _rules() -> dict[str, snapshot.SubjectRule]:
             row.retention_hours,
             None if row.allowed_groups is None else tuple(row.allowed_groups),
         )
-        for row in Subject.objects.filter(has_rule | has_quota).iterator()
+        for row in subjects.filter(has_rule | has_quota).iterator()
     }
 
 
-def _paused() -> frozenset[tuple[str, str, str]]:
+def _paused(groups: QuerySet[ConsumerGroup]) -> frozenset[tuple[str, str, str]]:
     found = set()
-    for row in ConsumerGroup.objects.filter(has_pauses=True).select_related("subject"):
+    for row in groups.filter(has_pauses=True).select_related("subject"):
         if row.is_paused:
             found.add((row.subject.name, row.name, ""))
         found.update((row.subject.name, row.name, consumer) for consumer in row.paused_consumers)
@@ -186,17 +239,16 @@ def silent_groups(now: datetime, silent_seconds: float) -> list[tuple[str, datet
     return found
 
 
-def route_snapshots(*, moving_only: bool = False) -> list[snapshot.Route]:
-    """Routes as plain values."""
+def route_snapshots(*, moving_only: bool = False, subjects: Iterable[str] | None = None) -> list[snapshot.Route]:
+    """Routes as plain values; `subjects`: of these only."""
     rows = SubjectRoute.objects.select_related("subject")
     if moving_only:
         rows = rows.filter(has_phases=True)
-    return [
-        snapshot.Route(
-            row.subject.name, tuple(row.broker_groups), row.version, row.created_at_ms, phases_of(row.phases)
-        )
-        for row in rows.iterator()
-    ]
+    if subjects is None:
+        return [_route(row) for row in rows.iterator()]
+    names = sorted(subjects)
+    parts = (names[i : i + NAMES_PER_QUERY] for i in range(0, len(names), NAMES_PER_QUERY))
+    return [_route(row) for part in parts for row in rows.filter(subject__name__in=part)]
 
 
 def moves_unchanged_since(moment: datetime) -> set[str]:
@@ -218,25 +270,6 @@ def masters() -> dict[str, Node]:
     """Each broker group's master, where one has registered."""
     rows = Node.objects.select_related("broker_group")
     return {row.broker_group.name: row for row in rows if row.broker_group.master == row.node_id}
-
-
-def served_by(broker_group: str) -> tuple[int, int]:
-    """(subjects that a broker group serves, how many of them come or go)."""
-    served = moving = 0
-    for groups, phases in SubjectRoute.objects.values_list("broker_groups", "phases").iterator():
-        served += broker_group in groups
-        moving += broker_group in phases
-    return served, moving
-
-
-def served_by_each() -> dict[str, tuple[int, int]]:
-    """The same for every broker group that serves any."""
-    served: Counter[str] = Counter()
-    moving: Counter[str] = Counter()
-    for groups, phases in SubjectRoute.objects.values_list("broker_groups", "phases").iterator():
-        served.update(groups)
-        moving.update(phases.keys())
-    return {name: (count, moving[name]) for name, count in served.items()}
 
 
 def owner_of(subject: str) -> str | None:

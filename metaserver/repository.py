@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from metaserver.snapshot import BrokerGroup, ClientSeen, Leases, Metadata, Node, Route
+from metaserver.snapshot import BrokerGroup, ClientSeen, Leases, Metadata, MetadataChanges, Node, Route
 
 
 class Unstorable(Exception):
@@ -17,7 +17,11 @@ class Repository(Protocol):
         ...
 
     def changes(self) -> int:
-        """A number that every change raises: equal numbers, equal metadata."""
+        """A number that every change of metadata raises: equal numbers, equal metadata."""
+        ...
+
+    def changed(self, after: int, until: int) -> MetadataChanges | None:
+        """What changed by the changes `(after, until]`; None when that is not known, and everything has to be loaded."""
         ...
 
     def leases(self) -> Leases:
@@ -55,14 +59,17 @@ class MemoryRepository:
         self.routes = {route.subject: route for route in metadata.routes}
         self.clients: set[ClientSeen] = set()
         self.beats: dict[str, float] = {}
-        self.changed = 0
-        """To be raised by whoever changes anything behind a metaserver's back."""
+        self.changes_made = 0
+        """To be raised by a test that changes anything without a metaserver."""
 
     def load(self) -> Metadata:
         return Metadata(tuple(self.groups.values()), tuple(self.nodes.values()), tuple(self.routes.values()))
 
     def changes(self) -> int:
-        return self.changed
+        return self.changes_made
+
+    def changed(self, after: int, until: int) -> MetadataChanges | None:
+        return None
 
     def leases(self) -> Leases:
         return Leases()

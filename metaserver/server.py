@@ -35,7 +35,7 @@ from qmq.protocol.commands import (
 )
 from qmq.protocol.extensions import NodePolicyRequest, NodePolicyResponse, NodeRegisterRequest
 from qmq.protocol.frames import FLAG_RESPONSE, Frame, encode_request
-from qmq.protocol.names import check_subject, split_subject
+from qmq.protocol.names import check_new_subject, check_subject, hidden_text_problem, split_subject
 from qmq.protocol.reading import NODES_MAX, ListNodesRequest, NodeLine, NodesPage
 
 logger = logging.getLogger("qmq.meta")
@@ -153,8 +153,11 @@ class MetaHandlers:
     def _client_register(self, connection: Connection, frame: Frame) -> None:
         request = ClientRegisterRequest.decode(frame.body, frame.version)
         self.counters.client_registers += 1
+        subject = split_subject(request.subject).subject
         try:
             check_subject(request.subject)
+            if subject not in self._directory.routes:
+                check_new_subject(subject)
         except IllegalName as error:
             # An error code, or an answer without groups, would leave a sender thread of the official client waiting for
             # ever, and there are three (T3). So it is sent to brokers, which refuse the message with the reason.
@@ -163,14 +166,18 @@ class MetaHandlers:
             groups = self._directory.any_usable(request.client_type)
             connection.reply(frame, ResponseCode.SUCCESS, self._response(request, groups).encode(frame.version))
             return
-        subject = split_subject(request.subject).subject
         if request.client_type in (ClientType.PRODUCER, ClientType.CONSUMER):
             self._ensure_route(subject)
         if request.client_id:
             group = request.group[:NAME_CHARS_MAX]
             client_id, app = request.client_id[: 2 * NAME_CHARS_MAX], request.app[:NAME_CHARS_MAX]
             client_type = request.client_type if request.client_type in set(ClientType) else ClientType.OTHER
-            self._keeper.client(ClientSeen(subject, int(client_type), group, client_id, app))
+            problem = next(filter(None, map(hidden_text_problem, (group, client_id, app))), "")
+            if problem:
+                self.counters.illegal += 1
+                self._warning(connection, "illegal_client", f"a client of {subject} is not stored: a name {problem}")
+            else:
+                self._keeper.client(ClientSeen(subject, int(client_type), group, client_id, app))
         self._answer(connection, frame, request, subject)
 
     def _ensure_route(self, subject: str) -> None:
@@ -290,9 +297,22 @@ class MetaHandlers:
                 raise ProtocolError(f"{what} {value[:40]!r}: 1 to {NAME_CHARS_MAX} characters are needed")
         if request.kind not in set(GroupKind):
             raise ProtocolError(f"kind {request.kind[:40]!r}: broker or delay is needed")
+        self._check_new_node(request.broker_group, request.node_id, request.address)
         registered = self._directory.register(request)
         self._after(registered)
         connection.reply(frame, ResponseCode.SUCCESS, registered.answer.encode(frame.version))
+
+    def _check_new_node(self, broker_group: str, node_id: str, address: str) -> None:
+        """Raises ProtocolError for a new broker group or node whose name or address holds a hidden character."""
+        names = [address]
+        if broker_group not in self._directory.groups:
+            names.append(broker_group)
+        if node_id not in self._directory.nodes:
+            names.append(node_id)
+        for name in names:
+            problem = hidden_text_problem(name)
+            if problem:
+                raise ProtocolError(f"{name[:40]!a} {problem}")
 
     def _node_policy(self, connection: Connection, frame: Frame) -> None:
         request = NodePolicyRequest.decode(frame.body, frame.version)
@@ -375,6 +395,7 @@ class MetaHandlers:
             if problem:
                 self._bad(connection, frame, "node_not_allowed", problem)
                 return
+        self._check_new_node(request.broker_group, request.address, request.address)
         masters = {Role.MASTER: GroupKind.BROKER, Role.DELAY_MASTER: GroupKind.DELAY, Role.DELAY: GroupKind.DELAY}
         kind = masters.get(Role(request.role))
         if kind is not None:

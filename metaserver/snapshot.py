@@ -92,6 +92,18 @@ class Metadata:
 
 
 @dataclass(frozen=True, slots=True)
+class MetadataChanges:
+    """The subjects and broker groups that changed, and the rows that are stored of them."""
+
+    subjects: frozenset[str]
+    deleted_subjects: frozenset[str]
+    """Of `subjects`, those that are not stored any more."""
+    broker_groups: frozenset[str]
+    """One that is not in `stored` was deleted."""
+    stored: Metadata
+
+
+@dataclass(frozen=True, slots=True)
 class StoredLease:
     """The last heartbeat of a broker group's master that some metaserver stored."""
 

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
-from api.filters import Ordering, PartFilter, containing
+from api.filters import Ordering, PartFilter, PrefixFilter, containing
 from api.schema import MADE, ChangeSerializer
 from api.serializers import alerts as shapes
 from api.serializers.subjects import Reason
@@ -138,7 +138,9 @@ class AlertFilter(django_filters.FilterSet):  # type: ignore[misc]
     is_open = django_filters.BooleanFilter("open_key", "isnull", exclude=True, label="pending or firing")
     severity = django_filters.ChoiceFilter(choices=_SEVERITIES)
     kind = django_filters.ChoiceFilter(choices=_KINDS)
-    target = PartFilter("target", label="part of the target")
+    target = django_filters.CharFilter("target", label="the whole target, such as subject/group")
+    target_prefix = PrefixFilter("target", label="beginning of the target, such as subject/")
+    target_contains = PartFilter("target", label="part of the target, in any case")
     rule = PartFilter("rule_name", label="part of the rule's name")
     owner = django_filters.CharFilter("owner", label="team")
     search = django_filters.CharFilter(method="by_text", label="part of the rule's name, the target or the team")
@@ -253,7 +255,8 @@ class SilenceFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of silences can be narrowed by."""
 
     rule = PartFilter("rule", label="part of the rule's pattern")
-    target = PartFilter("target", label="part of the target's pattern")
+    target = django_filters.CharFilter("target", label="the whole pattern of the target")
+    target_contains = PartFilter("target", label="part of the target's pattern, in any case")
     created_by = django_filters.CharFilter("created_by", label="who made it")
     is_active = django_filters.BooleanFilter(method="active", label="whether it holds now")
 

@@ -151,10 +151,7 @@ class LagView(ApiView):
         if state is not None and state not in list(LagState):
             what = f"one of {', '.join(LagState)} is needed"
             raise Problem(400, "request.invalid", f"state: {state[:40]!r}; {what}", {"state": what})
-        rows = overview.lag_of_all(live)
-        for name in ("subject", "group"):
-            if (wanted := query.get(name)) is not None:
-                rows = [item for item in rows if item[name] == wanted]
+        rows = overview.lag_of_all(live, query.get("subject"), query.get("group"))
         if search := query.get("search", "").lower():
             rows = [item for item in rows if search in item["subject"].lower() or search in item["group"].lower()]
         if state is not None:

@@ -21,6 +21,7 @@ from console import overview
 from console.accounts.roles import Right
 from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
+from metaserver.route_cache import ROUTES
 from metaserver.services import broker_groups as service
 from metaserver.services.changes import NotFound
 
@@ -115,7 +116,7 @@ class BrokerGroupsView(ApiView):
     def get(self, request: Request) -> Response:
         """List broker groups and delay groups."""
         page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        served = queries.served_by_each()
+        served = ROUTES.served_by_each()
         return self.get_paginated_response([row(item, served.get(item.name, (0, 0))) for item in page or []])
 
     @extend_schema(operation_id="broker_groups_create", request=shapes.NewBrokerGroup, responses=MADE)
@@ -142,7 +143,7 @@ class BrokerGroupView(ApiView):
         found = queries.broker_groups().filter(name=name).first()
         if found is None:
             raise NotFound(f"there is no broker group {name!r}", code="broker_group.unknown")
-        served = queries.served_by(name)
+        served = ROUTES.served_by_each().get(name, (0, 0))
         body = row(found, served) | {"may_be_removed": served[0] == 0 and found.state == GroupState.OFFLINE}
         return self.tagged(body, found.version)
 

@@ -18,7 +18,7 @@ from console import groups as progress
 from console.accounts.roles import Principal, Right
 from metaserver import queries
 from metaserver.services import groups as service
-from metaserver.services.changes import NotFound, check_version
+from metaserver.services.changes import NotFound
 
 _ON_BROKER_GROUP = tuple(str(name) for name in shapes.OnBrokerGroup().fields)
 _MEMBER = tuple(str(name) for name in shapes.GroupMember().fields)
@@ -122,12 +122,8 @@ class GroupView(OneSubjectView):
         shape = shapes.Forget(data=request.data or {})
         shape.is_valid(raise_exception=True)
         force = shape.validated_data["force"]
-        # Asked first: a version that is not the newest must not cost the progress.
-        service.delete_group(subject, group, actor=self.actor, expected_version=self.expected_version, dry_run=True)
-        if queries.routes().filter(subject__name=subject).exists():
-            progress.forget(subject, group, force=force, actor=self.actor, reason=self.reason, dry_run=self.dry_run)
-        change = service.delete_group(
-            subject, group, actor=self.actor, reason=self.reason,
+        change = progress.forget(
+            subject, group, force=force, actor=self.actor, reason=self.reason,
             expected_version=self.expected_version, dry_run=self.dry_run,
         )  # fmt: skip
         return self.changed(change)
@@ -231,15 +227,11 @@ class ResetView(OneSubjectView):
                 what = "a reset to a sequence needs sequence and broker_group: sequences are each broker group's own"
                 raise Problem(400, "request.invalid", what, {"sequence": what})
             value = int(asked["sequence"])
-        if self.expected_version is not None:
-            found = queries.consumer_groups().filter(subject__name=subject, name=group).first()
-            if found is None:
-                raise NotFound(f"subject {subject!r} has no consumer group {group!r}", code="consumer_group.unknown")
-            check_version(f"consumer group {group} of {subject}", found.version, self.expected_version)
         place = progress.ResetPlace(asked["to"], value, asked.get("broker_group"))
         change, answers = progress.reset(
-            subject, group, place, actor=self.actor, reason=self.reason, dry_run=self.dry_run
-        )
+            subject, group, place, actor=self.actor, reason=self.reason,
+            expected_version=self.expected_version, dry_run=self.dry_run,
+        )  # fmt: skip
         return Response(
             {
                 "target": change.target,

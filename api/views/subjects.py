@@ -13,6 +13,7 @@ from api.base import ApiView
 from api.filters import MemberFilter, Ordering, PartFilter, PrefixFilter, TruthFilter
 from api.schema import MADE, ChangeSerializer
 from api.serializers import subjects as shapes
+from console import subjects as on_nodes
 from console.accounts.roles import Principal, Right
 from console.tasks.rebalance import waiting_for
 from metaserver import queries
@@ -115,7 +116,7 @@ class OneSubjectView(ApiView):
 class SubjectView(OneSubjectView):
     """One subject."""
 
-    rights = {"GET": Right.READ, "PATCH": Right.CHANGE_SUBJECTS}
+    rights = {"GET": Right.READ, "PATCH": Right.CHANGE_SUBJECTS, "DELETE": Right.CHANGE_SUBJECTS}
 
     @extend_schema(operation_id="subjects_get", responses=shapes.SubjectRow)
     def get(self, request: Request, subject: str) -> Response:
@@ -143,6 +144,15 @@ class SubjectView(OneSubjectView):
             reason=reason,
             expected_version=self.expected_version,
             dry_run=self.dry_run,
+        )
+        return self.changed(change)
+
+    @extend_schema(operation_id="subjects_delete", request=shapes.Reason, responses=ChangeSerializer)
+    def delete(self, request: Request, subject: str) -> Response:
+        """Delete an archived subject that holds no message and has no client, with its consumer groups."""
+        self.owned(Right.CHANGE_SUBJECTS, subject)
+        change = on_nodes.delete(
+            subject, actor=self.actor, reason=self.reason, expected_version=self.expected_version, dry_run=self.dry_run
         )
         return self.changed(change)
 

@@ -4,7 +4,9 @@ Deltas go out as the text that browsers get: encoded once in the whole system. A
 snapshot, publish; so nobody acts whose lock has gone to another, and readers never see half a beat.
 """
 
+import functools
 import json
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -29,6 +31,8 @@ FORMAT = 1
 REDIS_SECONDS = 1.0
 """How long Redis may take to answer."""
 SNAPSHOT_BYTES_MAX = 64 << 20
+HEAD_BYTES = 160
+"""The beginning of a stored snapshot, which holds its stream, version and time: equal heads, equal snapshots."""
 
 _ACQUIRE = """
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
@@ -118,15 +122,44 @@ def snapshot_of(text: bytes | str | None) -> dict[str, Any] | None:
     return found if found is not None and found.get("format") == FORMAT else None
 
 
-def read_stored(url: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """(snapshot, the collector's health) for views and metrics; None for what is not there.
+class StoredReader:
+    """Reads the stored snapshot for views and metrics, and parses each version of it once. From any thread.
 
-    Raises:
-        redis.RedisError: Redis can't be asked.
+    What is returned is shared: it must not be changed.
     """
-    client = redis.Redis.from_url(
-        url, socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS, retry=Retry(NoBackoff(), 0)
-    )
-    with client:
-        snapshot, health = client.mget(SNAPSHOT_KEY, HEALTH_KEY)
-    return snapshot_of(snapshot), parsed(health)
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._lock = threading.Lock()
+        self._head: bytes = b""
+        self._snapshot: dict[str, Any] | None = None
+
+    def read(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+        """(snapshot, the collector's health); None for what is not there.
+
+        Raises:
+            redis.RedisError: Redis can't be asked.
+        """
+        client = redis.Redis.from_url(
+            self._url, socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS, retry=Retry(NoBackoff(), 0)
+        )
+        with client, self._lock:
+            pipeline = client.pipeline()
+            pipeline.getrange(SNAPSHOT_KEY, 0, HEAD_BYTES - 1)
+            pipeline.get(HEALTH_KEY)
+            head, health = pipeline.execute()
+            if not head or head != self._head:
+                text: Any = client.get(SNAPSHOT_KEY)
+                self._head = text[:HEAD_BYTES] if text is not None else b""
+                self._snapshot = snapshot_of(text)
+            return self._snapshot, parsed(health)
+
+
+@functools.cache
+def _reader(url: str) -> StoredReader:
+    return StoredReader(url)
+
+
+def read_stored(url: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """As `StoredReader.read`, by this process's reader of a Redis."""
+    return _reader(url).read()

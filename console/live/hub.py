@@ -31,6 +31,9 @@ RECONNECT_LONGEST_SECONDS = 1.0
 PENDING_DELTAS_MAX = 30
 """Deltas kept while a feed's snapshot is read; more than that, and it is read again."""
 
+JOINING_DELTAS_MAX = 8
+"""Deltas that a new client gets after an older snapshot, which costs less than to encode a new one for each version."""
+
 
 class Client(Protocol):
     """A websocket, as its sources see it."""
@@ -69,15 +72,25 @@ class _Subscribed:
     at: str = ""
     state: State | None = None
     pending: list[dict[str, Any]] = field(default_factory=list)
-    text: str | None = None
-    """The snapshot for clients, encoded; None: not since the last change."""
+    texts: list[str] = field(default_factory=list)
+    """What makes the present state for a client: an encoded snapshot and the deltas after it; empty: not encoded."""
 
-    def snapshot(self) -> str:
-        """What a new client gets."""
-        if self.text is None:
+    def joining_texts(self) -> list[str]:
+        """What a new client gets: a snapshot that may be some versions old, and the deltas since then."""
+        if not self.texts:
             head = {"stream": self.stream, "version": self.version, "at": self.at}
-            self.text = encode({"type": "snapshot", **head, "state": self.state})
-        return self.text
+            self.texts = [encode({"type": "snapshot", **head, "state": self.state})]
+        return list(self.texts)
+
+    def advance(self, value: dict[str, Any], text: str) -> None:
+        """Apply a delta, whose encoded form is `text`."""
+        assert self.state is not None
+        self.state = apply(self.state, value["delta"])
+        self.version, self.at = value["version"], value["at"]
+        if len(self.texts) > JOINING_DELTAS_MAX:
+            self.texts = []
+        elif self.texts:
+            self.texts.append(text)
 
 
 class Hub:
@@ -103,7 +116,8 @@ class Hub:
         subscribed = self._feeds.setdefault(feed.name, _Subscribed(feed))
         subscribed.audience.clients.add(client)
         if subscribed.state is not None and not subscribed.is_wanting:
-            client.offer(subscribed.snapshot())
+            for text in subscribed.joining_texts():
+                client.offer(text)
         if self._task is None or self._task.done():
             self._heard_at = self._clock.monotonic()
             self._heard_wall_ms = self._clock.wall_ms()
@@ -224,14 +238,8 @@ class Hub:
             one.is_wanting = True
             one.pending = [value]
             return
-        self._advance(one, value)
+        one.advance(value, text)
         one.audience.tell(text)
-
-    @staticmethod
-    def _advance(one: _Subscribed, value: dict[str, Any]) -> None:
-        assert one.state is not None
-        one.state = apply(one.state, value["delta"])
-        one.version, one.at, one.text = value["version"], value["at"], None
 
     async def _read(self, wanting: Iterable[_Subscribed]) -> None:
         """Read the stored snapshot once for all feeds that need it."""
@@ -252,13 +260,14 @@ class Hub:
                 continue
             was_known = one.state is not None
             one.stream, one.version, one.at = stored["stream"], stored["version"], stored["at"]
-            one.state, one.text, one.is_wanting = state, None, False
+            one.state, one.texts, one.is_wanting = state, [], False
             for value in following:
                 if value["version"] == one.version + 1:
-                    self._advance(one, value)
+                    one.advance(value, "")
             if was_known:
                 one.audience.tell(encode({"type": "reset"}))
-            one.audience.tell(one.snapshot())
+            for text in one.joining_texts():
+                one.audience.tell(text)
 
     # --- silence ----------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from console.tasks.loops import Context, Loop, register
 from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.rebalance import advance, plan
+from metaserver.route_cache import ROUTES
 from metaserver.services import routes
 from metaserver.services.changes import NotFound, Stale
 from metaserver.snapshot import Route
@@ -45,7 +46,7 @@ WAITING_MAX = 500
 
 def rebalance(context: Context) -> str:
     """Plan and begin moves."""
-    found = queries.route_snapshots()
+    found = ROUTES.routes()
     moving = sum(bool(route.phases) for route in found)
     if moving >= MOVING_MAX:
         return f"{moving} subjects move, the most at a time"

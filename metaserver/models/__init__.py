@@ -3,7 +3,7 @@
 from metaserver.models.audit import AuditEntry
 from metaserver.models.broker_groups import BrokerGroup, Node
 from metaserver.models.clients import ClientSeen
-from metaserver.models.ledger import Ledger
+from metaserver.models.ledger import Ledger, MetadataChange
 from metaserver.models.metaservers import MetaserverBeat
 from metaserver.models.subjects import ConsumerGroup, Subject, SubjectRoute
 from metaserver.models.teams import Team
@@ -14,6 +14,7 @@ __all__ = [
     "ClientSeen",
     "ConsumerGroup",
     "Ledger",
+    "MetadataChange",
     "MetaserverBeat",
     "Node",
     "Subject",

@@ -22,6 +22,8 @@ class Subject(models.Model):
     allowed_groups = models.JSONField(null=True)
     """Consumer groups that may pull; null: any."""
     archived_at = models.DateTimeField(null=True, db_index=True)
+    deleting_since = models.DateTimeField(null=True)
+    """When a request began to delete the subject on nodes; null: none does."""
     version = models.BigIntegerField(default=1)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -62,6 +64,8 @@ class ConsumerGroup(models.Model):
     has_pauses = models.BooleanField(default=False, db_index=True)
     """Whether the group or any of its consumers is paused."""
     pause_reason = models.CharField(max_length=500, blank=True)
+    progress_changing_since = models.DateTimeField(null=True)
+    """When a request began to change the group's progress on nodes; null: none does."""
     version = models.BigIntegerField(default=1)
     first_seen_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)

@@ -11,11 +11,13 @@ from typing import Any
 from django.db.models import F
 from django.utils import timezone
 
-from metaserver.models import AuditEntry, Ledger
+from metaserver.models import AuditEntry, Ledger, MetadataChange
 from metaserver.services.changes import Actor
 
 DIGEST_BYTES = 32
-READ = ".read"
+CHANGES_KEPT = 10_000
+"""Newest MetadataChange rows that are kept; a reader that is further behind loads everything."""
+TRIM_EVERY = 1_000
 
 
 def record(
@@ -26,8 +28,14 @@ def record(
     reason: str = "",
     before: Any = None,
     after: Any = None,
+    subject: str = "",
+    broker_group: str = "",
 ) -> None:
-    """Note a change, or that somebody read what not everybody may: such an action ends in `.read`, and changes nothing."""
+    """Write one entry, of a change or of a read that is not open to all (its action ends in `.read`).
+
+    Args:
+        subject, broker_group: whose metadata the action changed; metaservers reload the rows of these, and of no other.
+    """
     ledger, _ = Ledger.objects.select_for_update().get_or_create(id=1)
     values = {
         "at": timezone.now(),
@@ -42,10 +50,13 @@ def record(
     }
     digest = entry_digest(ledger.audit_digest, **values)
     AuditEntry.objects.create(**values, digest=digest)
-    step = 0 if action.endswith(READ) else 1
-    Ledger.objects.filter(id=1).update(
-        changes=F("changes") + step, audit_digest=digest, audit_count=F("audit_count") + 1
-    )
+    changes = ledger.changes
+    if subject or broker_group:
+        changes += 1
+        MetadataChange.objects.create(number=changes, subject=subject, broker_group=broker_group)
+        if changes % TRIM_EVERY == 0:
+            MetadataChange.objects.filter(number__lte=changes - CHANGES_KEPT).delete()
+    Ledger.objects.filter(id=1).update(changes=changes, audit_digest=digest, audit_count=F("audit_count") + 1)
 
 
 def entry_digest(previous: str, *, at: datetime, before: Any, after: Any, **texts: str) -> str:

@@ -21,9 +21,9 @@ from metaserver.services.changes import (
     for_change,
     lock,
     only_one,
-    text_problem,
 )
 from metaserver.services.subjects import description_problem
+from qmq.protocol.names import hidden_text_problem
 
 # --- as nodes register -------------------------------------------------------------------------------------------------
 
@@ -35,7 +35,14 @@ def save_group(group: snapshot.BrokerGroup, *, actor: Actor, reason: str) -> Non
     row = BrokerGroup.objects.filter(name=group.name).first()
     if row is None:
         BrokerGroup.objects.create(name=group.name, kind=group.kind, **after)
-        audit.record(actor=actor, action="broker_group.create", target=group.name, reason=reason, after=after)
+        audit.record(
+            actor=actor,
+            action="broker_group.create",
+            target=group.name,
+            reason=reason,
+            after=after,
+            broker_group=group.name,
+        )
         return
     before = {"state": row.state, "epoch": row.epoch, "master": row.master, "in_sync": row.in_sync}
     if before == after:
@@ -45,8 +52,9 @@ def save_group(group: snapshot.BrokerGroup, *, actor: Actor, reason: str) -> Non
     )
     if changed:
         audit.record(
-            actor=actor, action="broker_group.update", target=group.name, reason=reason, before=before, after=after
-        )
+            actor=actor, action="broker_group.update", target=group.name, reason=reason, before=before, after=after,
+            broker_group=group.name,
+        )  # fmt: skip
 
 
 @transaction.atomic
@@ -100,6 +108,7 @@ def expire_group(name: str, *, silent_seconds: float, actor: Actor, reason: str)
         reason=reason,
         before={"state": before},
         after={"state": str(GroupState.OFFLINE)},
+        broker_group=name,
     )
     return True
 
@@ -124,8 +133,10 @@ def announce_group(
     Raises:
         Conflict: there is such a group.
     """
-    if not 1 <= len(name) <= 100 or any(c in name for c in "/\r\n ") or text_problem(name):
-        text = "1 to 100 characters without '/', blanks and line ends are needed"
+    text = hidden_text_problem(name)
+    if not 1 <= len(name) <= 100 or any(c in name for c in "/ "):
+        text = "1 to 100 characters without '/' and blanks are needed"
+    if text:
         raise ChangeRefused(
             f"broker group {name[:80]!r}: {text}", code="broker_group.name_illegal", fields={"name": text}
         )
@@ -138,7 +149,9 @@ def announce_group(
         with only_one(f"broker group {name!r} exists", "broker_group.exists"):
             row = BrokerGroup.objects.create(name=name, kind=kind, state=GroupState.OFFLINE, description=description)
         after = described(row) | {"kind": str(kind)}
-        audit.record(actor=actor, action="broker_group.announce", target=name, reason=reason, after=after)
+        audit.record(
+            actor=actor, action="broker_group.announce", target=name, reason=reason, after=after, broker_group=name
+        )
     note = f"Start a node with --group {name} --meta ...; the group is offline until it registers."
     return Change(name, None, after, row.version, (note,))
 
@@ -239,7 +252,9 @@ def remove_group(
         before = described(row) | {"kind": row.kind}
         Node.objects.filter(broker_group=row).delete()
         row.delete()
-        audit.record(actor=actor, action="broker_group.remove", target=name, reason=reason, before=before)
+        audit.record(
+            actor=actor, action="broker_group.remove", target=name, reason=reason, before=before, broker_group=name
+        )
     return Change(name, before, None)
 
 
@@ -262,7 +277,15 @@ def _save(
                 "description", "operator_state", "operator_reason", "operator_since", "version", "updated_at",
             ]
         )  # fmt: skip
-        audit.record(actor=actor, action=action, target=row.name, reason=reason, before=before, after=after)
+        audit.record(
+            actor=actor,
+            action=action,
+            target=row.name,
+            reason=reason,
+            before=before,
+            after=after,
+            broker_group=row.name,
+        )
     return Change(row.name, before, after, row.version, notes)
 
 
@@ -284,6 +307,7 @@ def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dr
         if before != after:
             Node.objects.filter(node_id=node_id).update(log_end=log_end)
             audit.record(
-                actor=actor, action="node.accept_log_loss", target=node_id, reason=reason, before=before, after=after
-            )
+                actor=actor, action="node.accept_log_loss", target=node_id, reason=reason, before=before, after=after,
+                broker_group=row.broker_group.name,
+            )  # fmt: skip
     return Change(node_id, before, after)

@@ -1,7 +1,14 @@
-"""Consumer groups: make known, describe, pause, resume. Progress lives on the brokers and is not changed here."""
+"""Consumer groups: create, describe, pause, resume, delete.
+
+Progress lives on the nodes. A request that changes it there marks the group's row first (`begin_progress_change`), and every
+other change of the group is refused until `end_progress_change`: nothing can come between the check of a version and the change.
+"""
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
+
+from django.utils import timezone
 
 from metaserver.models import ConsumerGroup
 from metaserver.services import audit, subjects
@@ -18,9 +25,11 @@ from metaserver.services.changes import (
     text_problem,
 )
 from qmq.errors import IllegalName
-from qmq.protocol.names import check_consumer_id, check_group
+from qmq.protocol.names import check_consumer_id, check_new_group
 
 PAUSED_CONSUMERS_MAX = 1_000
+PROGRESS_CHANGE_SECONDS_MAX = 30.0
+"""How long a group stays marked as changing when the process that marked it died: longer than nodes take for a change."""
 FIELDS = ("description", "tags")
 
 
@@ -44,7 +53,7 @@ def create_group(
         NotFound: there is no such subject.
         Conflict: there is such a group.
     """
-    _check(group, check_group, "name", "group.name_illegal")
+    _check(group, check_new_group, "name", "group.name_illegal")
     target = f"{subject}/{group}"
     with changing(dry_run=dry_run):
         owner = subjects.locked(subject)
@@ -125,21 +134,120 @@ def delete_group(
     expected_version: int | None = None,
     dry_run: bool = False,
 ) -> Change:
-    """Forget a group's row; a consumer that comes again makes it again."""
+    """Delete a group's row. Its next consumer creates it again."""
     with changing(dry_run=dry_run):
         row = locked(subject, group)
         check_version(f"consumer group {group} of {subject}", row.version, expected_version)
-        before, target = described(row), f"{subject}/{group}"
-        row.delete()
-        audit.record(actor=actor, action="consumer_group.delete", target=target, reason=reason, before=before)
+        return _delete(row, actor=actor, reason=reason)
+
+
+def begin_progress_change(
+    subject: str,
+    group: str,
+    *,
+    action: str,
+    actor: Actor,
+    before: Mapping[str, str],
+    after: Mapping[str, str] | None,
+    reason: str = "",
+    expected_version: int | None = None,
+) -> None:
+    """Write the audit entry of a change of the group's progress, and mark the group until `end_progress_change`.
+
+    Args:
+        before: the position on each broker group. `after`: the planned positions; None: the progress is removed.
+
+    Nodes may have progress of a group without a row; then there is nothing to mark.
+
+    Raises:
+        NotFound: a version is given, and the group has no row.
+        Stale: the group has another version.
+        Conflict: another request changes its progress.
+    """
+    with changing(dry_run=False):
+        row = locked(subject, group) if expected_version is not None else _locked_or_none(subject, group)
+        if row is not None:
+            check_version(f"consumer group {group} of {subject}", row.version, expected_version)
+            ConsumerGroup.objects.filter(pk=row.pk).update(progress_changing_since=timezone.now())
+        audit.record(
+            actor=actor,
+            action=action,
+            target=f"{subject}/{group}",
+            reason=reason,
+            before=dict(before),
+            after=None if after is None else dict(after),
+        )
+
+
+def end_progress_change(
+    subject: str,
+    group: str,
+    *,
+    action: str,
+    actor: Actor,
+    before: Mapping[str, str],
+    after: Mapping[str, Any],
+    reason: str = "",
+) -> None:
+    """Write the audit entry of the outcome, and remove the mark."""
+    with changing(dry_run=False):
+        ConsumerGroup.objects.filter(subject__name=subject, name=group).update(progress_changing_since=None)
+        audit.record(
+            actor=actor,
+            action=action,
+            target=f"{subject}/{group}",
+            reason=reason,
+            before=dict(before),
+            after=dict(after),
+        )
+
+
+def end_forget(subject: str, group: str, *, actor: Actor, reason: str = "") -> Change:
+    """Delete the row of a group whose progress was removed from the nodes. Its version was checked before that."""
+    with changing(dry_run=False):
+        row = lock(ConsumerGroup.objects.filter(subject__name=subject, name=group))
+        if row is None:
+            # Only when this request took longer than PROGRESS_CHANGE_SECONDS_MAX and another one deleted the row.
+            raise NotFound(f"subject {subject!r} has no consumer group {group!r}", code="consumer_group.unknown")
+        return _delete(row, actor=actor, reason=reason)
+
+
+def _delete(row: ConsumerGroup, *, actor: Actor, reason: str) -> Change:
+    before, subject, had_pauses = described(row), row.subject.name, row.has_pauses
+    target = f"{subject}/{row.name}"
+    row.delete()
+    audit.record(
+        actor=actor,
+        action="consumer_group.delete",
+        target=target,
+        reason=reason,
+        before=before,
+        subject=subject if had_pauses else "",
+    )
     return Change(target, before, None)
 
 
 def locked(subject: str, group: str) -> ConsumerGroup:
-    """A group's row, locked until the transaction ends. Raises NotFound."""
-    row = lock(ConsumerGroup.objects.filter(subject__name=subject, name=group))
+    """A group's row, locked until the transaction ends.
+
+    Raises:
+        NotFound: there is no such group.
+        Conflict: its progress is being changed on nodes.
+    """
+    row = _locked_or_none(subject, group)
     if row is None:
         raise NotFound(f"subject {subject!r} has no consumer group {group!r}", code="consumer_group.unknown")
+    return row
+
+
+def _locked_or_none(subject: str, group: str) -> ConsumerGroup | None:
+    row = lock(ConsumerGroup.objects.filter(subject__name=subject, name=group))
+    since = row.progress_changing_since if row is not None else None
+    if since is not None and timezone.now() - since < timedelta(seconds=PROGRESS_CHANGE_SECONDS_MAX):
+        raise Conflict(
+            f"the progress of {group} on {subject} is being changed by another request; try again in a moment",
+            code="consumer_group.busy",
+        )
     return row
 
 
@@ -148,7 +256,15 @@ def _save(row: ConsumerGroup, before: dict[str, Any], *, actor: Actor, action: s
     if before != after:
         row.version += 1
         row.save()
-        audit.record(actor=actor, action=action, target=target, reason=reason, before=before, after=after)
+        audit.record(
+            actor=actor,
+            action=action,
+            target=target,
+            reason=reason,
+            before=before,
+            after=after,
+            subject=row.subject.name,
+        )
     return Change(target, before, after, row.version)
 
 

@@ -43,7 +43,13 @@ def _save_route(route: snapshot.Route, actor: Actor, reason: str) -> snapshot.Ro
         if not _replace(row, route):
             return _stored(route.subject)
     audit.record(
-        actor=actor, action="route.set", target=route.subject, reason=reason, before=before, after=_said(route)
+        actor=actor,
+        action="route.set",
+        target=route.subject,
+        reason=reason,
+        before=before,
+        after=_said(route),
+        subject=route.subject,
     )
     return route
 
@@ -127,7 +133,15 @@ def _change(
     route = replace(wanted, version=there.version + 1)
     if not _replace(row, route):
         raise Stale(f"the route of {there.subject} was changed meanwhile")
-    audit.record(actor=actor, action=action, target=there.subject, reason=reason, before=before, after=after)
+    audit.record(
+        actor=actor,
+        action=action,
+        target=there.subject,
+        reason=reason,
+        before=before,
+        after=after,
+        subject=there.subject,
+    )
     return Change(there.subject, before, after, route.version)
 
 

@@ -1,11 +1,12 @@
 """Subjects: create, describe, limit, archive."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from django.utils import timezone
 
-from metaserver.models import Subject, SubjectRoute, Team
+from metaserver.models import ClientSeen, Subject, SubjectRoute, Team
 from metaserver.services import audit
 from metaserver.services.changes import (
     Actor,
@@ -20,7 +21,7 @@ from metaserver.services.changes import (
     text_problem,
 )
 from qmq.errors import IllegalName
-from qmq.protocol.names import check_group, check_subject, split_subject
+from qmq.protocol.names import check_group, check_new_subject, split_subject
 
 TAGS_MAX = 20
 TAG_CHARS_MAX = 50
@@ -29,6 +30,10 @@ ALLOWED_GROUPS_MAX = 200
 RETENTION_HOURS_MAX = 24 * 366 * 2
 MESSAGES_PER_SECOND_MAX = 10_000_000
 BYTES_PER_SECOND_MAX = 100 << 30
+DELETE_SECONDS_MAX = 30.0
+"""How long a subject stays marked when the process that deletes it died: longer than nodes take."""
+CLIENTS_GONE = timedelta(minutes=10)
+"""A client that runs is noted every five minutes; after this time none holds a route of the subject."""
 
 FIELDS = (
     "description",
@@ -74,7 +79,7 @@ def create_subject(
         with only_one(f"subject {name!r} exists", "subject.exists"):
             row.save()
         after = described(row)
-        audit.record(actor=actor, action="subject.create", target=name, reason=reason, after=after)
+        audit.record(actor=actor, action="subject.create", target=name, reason=reason, after=after, subject=name)
     return Change(name, None, after, row.version)
 
 
@@ -121,11 +126,69 @@ def set_archived(
         return _save(row, before, actor=actor, action=action, reason=reason, notes=notes)
 
 
+def begin_delete(
+    name: str, *, actor: Actor, reason: str = "", expected_version: int | None = None, dry_run: bool = False
+) -> Change:
+    """Write the audit entry of a deletion and mark the subject: until `end_delete`, every other change of it is refused.
+
+    Raises:
+        Conflict: it is not archived, so producers may send to it; or clients used it in the last minutes.
+    """
+    with changing(dry_run=dry_run):
+        row = locked(name)
+        check_version(f"subject {name}", row.version, expected_version)
+        if row.archived_at is None:
+            raise Conflict(
+                f"{name} is not archived: archive it first, then no message comes", code="subject.not_archived"
+            )
+        since = timezone.now() - CLIENTS_GONE
+        if ClientSeen.objects.filter(subject=name, last_seen_at__gt=since).exists():
+            minutes = round(CLIENTS_GONE.total_seconds() / 60)
+            raise Conflict(
+                f"clients of {name} registered in the last {minutes} minutes; stop them first", code="subject.in_use"
+            )
+        before = described(row)
+        Subject.objects.filter(pk=row.pk).update(deleting_since=timezone.now())
+        audit.record(actor=actor, action="subject.delete", target=name, reason=reason, before=before)
+    return Change(name, before, None)
+
+
+def end_delete(
+    name: str, *, actor: Actor, reason: str = "", done: Sequence[str] = (), failed: Mapping[str, str] | None = None
+) -> None:
+    """Delete the row with its route and consumer groups, or when broker groups failed remove the mark; write the outcome.
+
+    Args:
+        done, failed: the broker groups that deleted the subject, and those that did not with the reason.
+    """
+    after: dict[str, Any] = {"done": list(done)}
+    with changing(dry_run=False):
+        rows = Subject.objects.filter(name=name)
+        if failed:
+            rows.update(deleting_since=None)
+            after["failed"] = dict(failed)
+        else:
+            rows.delete()
+            ClientSeen.objects.filter(subject=name).delete()
+        action = "subject.delete_failed" if failed else "subject.deleted"
+        audit.record(
+            actor=actor, action=action, target=name, reason=reason, after=after, subject="" if failed else name
+        )
+
+
 def locked(name: str) -> Subject:
-    """A subject's row, locked until the transaction ends. Raises NotFound."""
+    """A subject's row, locked until the transaction ends.
+
+    Raises:
+        NotFound: there is no such subject.
+        Conflict: it is being deleted.
+    """
     row = lock(Subject.objects.filter(name=name))
     if row is None:
         raise NotFound(f"there is no subject {name!r}", code="subject.unknown")
+    since = row.deleting_since
+    if since is not None and timezone.now() - since < timedelta(seconds=DELETE_SECONDS_MAX):
+        raise Conflict(f"{name} is being deleted by another request", code="subject.busy")
     return row
 
 
@@ -141,13 +204,15 @@ def _save(
     if before != after:
         row.version += 1
         row.save()
-        audit.record(actor=actor, action=action, target=row.name, reason=reason, before=before, after=after)
+        audit.record(
+            actor=actor, action=action, target=row.name, reason=reason, before=before, after=after, subject=row.name
+        )
     return Change(row.name, before, after, row.version, notes)
 
 
 def _check_name(name: str) -> None:
     try:
-        check_subject(name)
+        check_new_subject(name)
     except IllegalName as error:
         raise ChangeRefused(str(error), code=error.code, fields={"name": str(error)}) from error
     text = text_problem(name)

@@ -155,6 +155,16 @@ class NodeAdmin:
         """Remove a group; without `force` only one without members and lag (else NodeRefused `group.in_use`)."""
         return await self._post(f"{_group(subject, group)}/forget", {"force": force})
 
+    # --- subjects of a broker node ---------------------------------------------------------------------------------
+
+    async def drop_preview(self, subject: str) -> dict[str, Any]:
+        """Why the subject can't be deleted as `reason`; None: it can. Changes nothing."""
+        return await self._get(f"{_subject(subject)}/drop-preview", {})
+
+    async def drop(self, subject: str) -> dict[str, Any]:
+        """Delete a closed subject without messages and consumers, with its groups (else NodeRefused `subject.not_empty`)."""
+        return await self._post(f"{_subject(subject)}/drop", {})
+
     # --- inside ----------------------------------------------------------------------------------------------------
 
     async def _get(self, path: str, query: Mapping[str, object]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from qmq.clock import Clock
 from qmq.errors import LogError, ProtocolError, ReadRefused
+from qmq.net.log_limiter import LogLimiter
 from qmq.net.server import Connection
 from qmq.protocol import reading
 from qmq.protocol.codes import Command, ResponseCode
@@ -74,6 +75,7 @@ class ReadGate:
         self._is_closed = False
         self._room = reading.READ_BYTES_MAX
         """The most bytes that the connection of the read under way has room for."""
+        self._log_limiter = LogLimiter()
         self.counters = ReadCounters()
 
     @property
@@ -136,7 +138,8 @@ class ReadGate:
     def _refuse(self, connection: Connection, frame: Frame, error: ReadRefused) -> None:
         self.counters.refused[error.code] += 1
         if error.code != reading.BUSY:
-            logger.warning("%s: command %d refused: %s", connection.peer, frame.code, error)
+            what = f"command {frame.code} refused: {error}"
+            self._log_limiter.warning(logger, connection.peer, error.code, what, self._clock.monotonic())
         connection.reply(frame, ResponseCode.PARAM_ERROR, encode_fields(code=error.code, message=str(error)))
 
     # --- rate ------------------------------------------------------------------------------------------------------

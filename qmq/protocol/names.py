@@ -4,6 +4,7 @@ Rules: `docs/reference/wire.md`, 4.7, 5.4, 10.2, 10.3.
 """
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,6 +31,12 @@ NO_SPACE = "no space"
 _BREAKING = re.compile("[/\0\r\n \t\v\f\x85\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]")
 """What a subject may not hold: '/', line ends and white space that breaks."""
 _SEPARATORS = re.compile("[/\0\r\n]")
+_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"})
+"""Control, format (bidirectional and zero-width) and separator characters, and halves of surrogate pairs."""
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Characters of other categories that show nothing: fillers, blanks, variation selectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,44 @@ def check_group(name: str) -> None:
 def check_consumer_id(name: str) -> None:
     """Raises IllegalName for a consumer id that can't be pulled with."""
     _check(name, "consumer id", "consumer_id.illegal", CONSUMER_ID_CHARS_MAX)
+
+
+def check_new_subject(name: str) -> None:
+    """Raises IllegalName for a subject that may not be created, although one with such a name may exist.
+
+    A retry or dead-letter subject is checked by its parts.
+    """
+    check_subject(name)
+    parts = split_subject(name)
+    for part in filter(None, (parts.subject, parts.group)):
+        problem = hidden_text_problem(part)
+        if problem:
+            raise IllegalName(f"subject {name[:120]!a} {problem}", code="subject.name_illegal")
+
+
+def check_new_group(name: str) -> None:
+    """Raises IllegalName for a consumer group that may not be created, although one with such a name may exist."""
+    check_group(name)
+    problem = hidden_text_problem(name)
+    if problem:
+        raise IllegalName(f"consumer group {name[:120]!a} {problem}", code="group.name_illegal")
+
+
+def hidden_text_problem(name: str) -> str:
+    """Why two different names like this one could look the same; "" for a name that shows what it is.
+
+    Plain spaces are fine here. Names that were stored before this rule exist: only new names are held to it.
+    """
+    if name.isascii() and name.isprintable():
+        return ""
+    for character in name:
+        if character == " ":
+            continue
+        if unicodedata.category(character) in _HIDDEN_CATEGORIES or _INVISIBLE.match(character):
+            return f"holds {character!a}: control, bidirectional and invisible characters are not allowed"
+    if not unicodedata.is_normalized("NFC", name):
+        return "is not in Unicode's normal form NFC"
+    return ""
 
 
 def _check(name: str, what: str, code: str, most: int) -> None:

@@ -918,7 +918,8 @@ export interface paths {
         get: operations["subjects_get"];
         put?: never;
         post?: never;
-        delete?: never;
+        /** @description Delete an archived subject that holds no message and has no client, with its consumer groups. */
+        delete: operations["subjects_delete"];
         options?: never;
         head?: never;
         /** @description Change what the body names; null takes a limit away. */
@@ -4704,8 +4705,12 @@ export interface operations {
                  *     * `resolved` - Resolved
                  */
                 state?: ("firing" | "pending" | "resolved")[];
-                /** @description part of the target */
+                /** @description the whole target, such as subject/group */
                 target?: string;
+                /** @description part of the target, in any case */
+                target_contains?: string;
+                /** @description beginning of the target, such as subject/ */
+                target_prefix?: string;
             };
             header?: never;
             path?: never;
@@ -10108,8 +10113,10 @@ export interface operations {
                 ordering?: string;
                 /** @description part of the rule's pattern */
                 rule?: string;
-                /** @description part of the target's pattern */
+                /** @description the whole pattern of the target */
                 target?: string;
+                /** @description part of the target's pattern, in any case */
+                target_contains?: string;
             };
             header?: never;
             path?: never;
@@ -10798,6 +10805,132 @@ export interface operations {
             };
             /** @description There is no such thing. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A part of the system can't be reached. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    subjects_delete: {
+        parameters: {
+            query?: {
+                /** @description Say what would happen; do nothing. */
+                dry_run?: boolean;
+            };
+            header?: {
+                /** @description The ETag that was read: 412 when it is not the newest any more. */
+                "If-Match"?: string;
+            };
+            path: {
+                subject: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
+            };
+            /** @description The request is not allowed as it is. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in, or the token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The right is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such thing. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not possible in the present state. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Changed by somebody else since it was read. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description JSON is needed. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The idempotency key was used for another request. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -14,6 +14,7 @@ import pytest
 
 from qmq.clock import ManualClock
 from qmq.errors import ConnectionLost
+from qmq.protocol import names
 from qmq.protocol.codes import Command, ResponseCode, SendResult
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.frames import encode_request
@@ -308,3 +309,48 @@ async def test_a_message_that_no_segment_can_hold_is_refused_alone(tmp_path: Pat
         failures = await client.send(large(0, 1_100_000), *(large(n, 400_000) for n in range(1, 5)))
         assert {key: failure.result for key, failure in failures.items()} == {"large0": SendResult.BLOCK}
         assert (await client.pull())[1] == [f"large{n}" for n in range(1, 5)]
+
+
+HIDDEN = ("or\u202eders", "orders\xa0", "orders\x05", "orde\u0301")
+
+
+async def test_a_new_subject_or_group_with_a_hidden_character_is_refused(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        assert not await client.send(message(0))
+        for name in HIDDEN:
+            assert (await client.send(message(1, name)))["m1"].result == SendResult.SUBJECT_NOT_ASSIGNED, ascii(name)
+            assert (await client.send(message(2, f"%RETRY%orders%{name}")))["m2"].result
+            assert await client.begin("orders", name) != ResponseCode.SUCCESS
+            assert await client.begin(name) != ResponseCode.SUCCESS
+        assert (await client.pull(group=HIDDEN[0]))[1] == []
+        assert (await client.pull(HIDDEN[0]))[1] == []
+        assert set(broker.store.subjects) == {"orders"}
+        assert not broker.store.subjects["orders"].groups
+        assert not await client.send(message(3), message(4)), "the connection still serves"
+
+
+async def test_a_subject_and_a_group_stored_with_a_hidden_character_keep_working(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, group, retry = "or\u202eders", "bill\xa0ing", "%RETRY%or\u202eders%bill\xa0ing"
+    with monkeypatch.context() as older:
+        older.setattr("qmq.protocol.names.hidden_text_problem", lambda _: "")
+        async with running_broker(tmp_path) as broker, connected(broker) as client:
+            await client.begin(name, group)
+            assert not await client.send(message(0, name))
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        assert not await client.send(message(1, name), message(2, name), message(3, retry))
+        assert (await client.pull(name, group=group))[1] == ["m0", "m1", "m2"]
+        assert (await client.pull(retry, group=group))[1] == ["m3"]
+
+
+async def test_names_are_checked_once_for_each_new_subject_and_not_for_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[str] = []
+    original = names.hidden_text_problem
+    monkeypatch.setattr(names, "hidden_text_problem", lambda text: checked.append(text) or original(text))
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        for _ in range(3):
+            assert not await client.send(*(message(n, ("orders", "mail")[n % 2]) for n in range(100)))
+    assert sorted(checked) == ["mail", "orders"]

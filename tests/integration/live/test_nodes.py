@@ -10,7 +10,7 @@ import pytest
 from console.live.collector import BEAT_SECONDS, Collector
 from console.live.metadata import Metadata
 from console.live.state import NodePlace
-from console.nodes import PAGES_MAX, NodeAsker
+from console.nodes import PAGES_MAX, READING_SECONDS_MAX, NodeAsker
 from qmq.clock import ManualClock
 from tests.support.ports import free_port
 from tests.support.waiting import promised
@@ -66,9 +66,60 @@ async def test_a_node_that_never_ends_its_pages_is_unknown() -> None:
         return page("a", after="a")
 
     async with node(answer) as place:
-        found = (await NodeAsker(node_seconds=60).stats([place]))[place.node_id]
-    assert found.value is None
+        asker = NodeAsker(node_seconds=60)
+        while True:
+            found = (await asker.stats([place]))[place.node_id]
+            assert found.value is None
+            if "being read" not in (found.reason or ""):
+                break
     assert str(PAGES_MAX) in (found.reason or "")
+
+
+class ManyPages:
+    """A node with 100,000 subjects in 100 pages, each of which takes 0.1 s of a clock; `beat` numbers what it answers."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.beat, self.asked = 0, 0
+
+    async def answer(self, target: str) -> bytes:
+        self.asked += 1
+        self.clock.advance(0.1)
+        number = int(target.partition("after=")[2] or 0) + 1
+        after = str(number) if number < 100 else None
+        subjects = [subject_stats(f"s{number}", 0, 1)]
+        return json.dumps({"subjects": subjects, "next_after": after, "beat": self.beat}).encode()
+
+
+async def test_a_node_of_100000_subjects_is_read_over_several_beats_and_stays_known() -> None:
+    many = ManyPages()
+    async with node(many.answer) as place:
+        asker = NodeAsker(clock=many.clock)
+        known_at = []
+        for beat in range(40):
+            many.beat, many.asked = beat, 0
+            found = (await asker.stats([place]))[place.node_id]
+            assert many.asked <= 8, "a beat is not held up"
+            if found.value is not None:
+                known_at.append(beat)
+                assert len(found.value["subjects"]) == 100
+                assert found.value["beat"] == beat, "the node's own numbers are new"
+            else:
+                assert "being read" in (found.reason or "")
+        first = known_at[0]
+        assert first <= 13
+        assert known_at == list(range(first, 40)), "once it is known it stays known"
+
+
+async def test_subjects_of_a_node_whose_reading_takes_too_long_are_unknown() -> None:
+    many = ManyPages()
+    async with node(many.answer) as place:
+        asker = NodeAsker(clock=many.clock)
+        while (await asker.stats([place]))[place.node_id].value is None:
+            pass
+        many.clock.advance(READING_SECONDS_MAX)
+        found = (await asker.stats([place]))[place.node_id]
+        assert found.value is None
 
 
 async def test_one_that_hangs_costs_its_own_time_only() -> None:

@@ -423,3 +423,44 @@ def test_routes_are_drawn_from_live_groups_and_kept() -> None:
         ClientType.OTHER: [],
         ClientType.DELAY_PRODUCER: [1, 3],
     }
+
+
+@pytest.mark.parametrize("name", ["or\u202eders", "orders\xa0", "orde\u0301"])
+async def test_a_new_subject_with_a_hidden_character_gets_no_route_and_a_stored_one_keeps_its_own(
+    tmp_path: Path, name: str
+) -> None:
+    async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as client:
+        await client.register("g1")
+        client.ask(name, ClientType.PRODUCER)
+        await eventually_async(lambda: len(client.pushed) == 1)
+        assert metaserver.directory.routes == {}
+        assert metaserver.handlers.counters.illegal == 1
+        metaserver.directory.put_route(Route(name, ("g1",), 1, 0))
+        client.ask(name, ClientType.PRODUCER)
+        await eventually_async(lambda: len(client.pushed) == 2)
+        assert [group.name for group in client.answers()[1].broker_groups] == ["g1"]
+        assert metaserver.handlers.counters.illegal == 1
+
+
+async def test_a_group_with_a_hidden_character_is_not_stored(tmp_path: Path) -> None:
+    repository = MemoryRepository()
+    async with running(tmp_path, ManualClock(), repository) as metaserver, peer(metaserver) as client:
+        await client.register("g1")
+        for group in ("bill\xa0ing", "bill\u202eing", "\x05g", "billing"):
+            client.ask("orders", ClientType.CONSUMER, group)
+        await eventually_async(lambda: len(client.pushed) == 4)
+        await eventually_async(lambda: metaserver.keeper.waiting == 0)
+        assert {seen.group for seen in repository.clients} == {"billing"}
+        assert metaserver.handlers.counters.illegal == 3
+
+
+async def test_a_new_broker_group_or_node_with_a_hidden_character_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as client:
+        for group, node in (("g\u202e1", "a"), ("\x05Å\x03", "a"), ("g1", "a\xa0")):
+            request = NodeRegisterRequest(
+                BrokerRequestType.ONLINE, group, node, "broker", 0, "10.0.0.1:1", "", 1, 1, 0, 0, "1"
+            )
+            frame = await client.caller.call(Command.NODE_REGISTER, request.encode(9), timeout_s=20)
+            assert frame.code == ResponseCode.BROKER_ERROR
+        assert metaserver.directory.groups == {}
+        assert metaserver.directory.nodes == {}

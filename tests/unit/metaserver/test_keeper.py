@@ -11,7 +11,7 @@ from metaserver import keeper as keeper_module
 from metaserver.choices import GroupKind, GroupState
 from metaserver.keeper import CLIENT_SECONDS, Keeper
 from metaserver.repository import MemoryRepository, Unstorable
-from metaserver.snapshot import BrokerGroup, ClientSeen, Node, Route
+from metaserver.snapshot import BrokerGroup, ClientSeen, Metadata, MetadataChanges, Node, Route
 from qmq.clock import ManualClock
 from tests.support.waiting import eventually_async
 
@@ -131,3 +131,33 @@ async def test_sightings_that_are_old_make_room_and_are_noted_again(monkeypatch:
     stop.set()
     await running
     assert len(repository.clients) == 11
+
+
+class CountingRepository(MemoryRepository):
+    """Counts full loads, and knows the changes from number 1 on."""
+
+    full_loads = 0
+
+    def load(self) -> Metadata:
+        self.full_loads += 1
+        return super().load()
+
+    def changed(self, after: int, until: int) -> MetadataChanges | None:
+        if after < 1:
+            return None
+        return MetadataChanges(frozenset({f"s{until}"}), frozenset(), frozenset(), Metadata())
+
+
+async def test_everything_is_loaded_once_and_then_what_changed_where_that_is_known() -> None:
+    repository = CountingRepository()
+    keeper = Keeper(repository, lambda route: None, ManualClock())
+    assert isinstance(await keeper.load(), Metadata)
+    assert await keeper.load() is None
+    repository.changes_made = 1
+    assert isinstance(await keeper.load(), Metadata), "the changes up to 1 are not known"
+    repository.changes_made = 3
+    found = await keeper.load()
+    assert isinstance(found, MetadataChanges)
+    assert found.subjects == {"s3"}
+    assert await keeper.load() is None
+    assert repository.full_loads == 2

@@ -55,8 +55,7 @@ export function alertsOptions({ subject, group }: GroupName) {
     queryFn: async ({ signal }) => {
       const query = { is_open: true, target, limit: ALERTS_SHOWN };
       const { results } = await must(api.GET("/api/v1/alerts/", { params: { query }, signal }));
-      // The API looks for the text anywhere in the target.
-      return results.filter((alert) => alert.target === target);
+      return results;
     },
     refetchInterval: 10_000,
   });

@@ -77,3 +77,36 @@ test("whoever may not change it can look", async () => {
   expect(screen.getByRole("button", { name: "Archive" })).toBeDisabled();
   expect(screen.queryByText("Show what happens")).not.toBeInTheDocument();
 });
+
+test("only an archived subject can be deleted, after its name was typed", async () => {
+  const change = {
+    target: "order.paid",
+    dry_run: true,
+    is_change: true,
+    before: {},
+    after: null,
+    version: "0",
+    notes: [],
+  };
+  const archived = { ...subject, is_archived: true, archived_at: "2026-11-21T10:00:00Z" };
+  const { asked } = answer({
+    ...answers(true),
+    "GET /api/v1/subjects/order.paid/": () => Response.json(archived, { headers: { ETag: '"v7"' } }),
+    "DELETE /api/v1/subjects/order.paid/": change,
+  });
+  await mount(page, "/subjects/order.paid");
+  fireEvent.click(await screen.findByRole("button", { name: "Delete" }));
+  const typed = await screen.findByLabelText("Type order.paid to go on");
+  const apply = document.querySelector<HTMLButtonElement>("[data-action=apply]");
+  expect(apply).toBeDisabled();
+  fireEvent.change(typed, { target: { value: "order.paid" } });
+  fireEvent.click(apply as HTMLButtonElement);
+  await waitFor(() => expect(asked.filter(({ method }) => method === "DELETE")).toHaveLength(2));
+  expect(asked.filter(({ method }) => method === "DELETE").map(({ url }) => url.search)).toEqual(["?dry_run=true", ""]);
+});
+
+test("a subject that is not archived can't be deleted", async () => {
+  answer(answers(true));
+  await mount(page, "/subjects/order.paid");
+  expect(await screen.findByRole("button", { name: "Delete" })).toBeDisabled();
+});

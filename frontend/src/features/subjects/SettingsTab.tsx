@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { ArchiveSubject } from "@/features/subjects/ArchiveSubject";
+import { DeleteSubject } from "@/features/subjects/DeleteSubject";
 import { changeSubject, subjectOptions, useRefresh, type Subject } from "@/features/subjects/queries";
 import { SubjectFields } from "@/features/subjects/SubjectFields";
 import { changesOf, formOf, problemsOf } from "@/features/subjects/values";
@@ -11,7 +12,7 @@ import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 
-/** Everything that is set of a subject, and archiving. */
+/** Everything that is set of a subject, archiving and deletion. */
 export default function SettingsTab({ subject }: { subject: string }) {
   const { data, error, refetch } = useQuery(subjectOptions(subject));
   if (!data) return error ? <ProblemAlert error={error} onRetry={() => void refetch()} /> : null;
@@ -19,6 +20,7 @@ export default function SettingsTab({ subject }: { subject: string }) {
     <Stack gap="xl" maw={860}>
       <Settings key={subject} subject={data.data} etag={data.etag} />
       <ArchiveSubject subject={data.data} etag={data.etag} />
+      <DeleteSubject subject={data.data} etag={data.etag} />
     </Stack>
   );
 }

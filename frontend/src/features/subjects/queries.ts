@@ -36,10 +36,9 @@ export function alertsOptions(subject: string) {
   return queryOptions({
     queryKey: [...subjectsKey, "alerts", subject],
     queryFn: async ({ signal }) => {
-      const query = { is_open: true, target: `${subject}/`, limit: ALERTS_SHOWN };
+      const query = { is_open: true, target_prefix: `${subject}/`, limit: ALERTS_SHOWN };
       const { results } = await must(api.GET("/api/v1/alerts/", { params: { query }, signal }));
-      // The API looks for the text anywhere in the target.
-      return results.filter((alert) => alert.target.startsWith(`${subject}/`));
+      return results;
     },
     refetchInterval: 10_000,
   });
@@ -86,6 +85,17 @@ export function setArchived(subject: string, to: boolean, etag: string | null, a
     to
       ? api.POST("/api/v1/subjects/{subject}/archive/", request)
       : api.POST("/api/v1/subjects/{subject}/restore/", request),
+  );
+}
+
+/** Delete an archived, empty subject. */
+export function deleteSubject(subject: string, etag: string | null, attempt: Attempt): Promise<Change> {
+  return must(
+    api.DELETE("/api/v1/subjects/{subject}/", {
+      params: { path: { subject }, query: asked(attempt), header: ifMatch(etag) },
+      // OpenAPI describes no body of a DELETE; the API takes one as of any other change.
+      body: { reason: attempt.reason } as never,
+    }),
   );
 }
 

@@ -235,7 +235,13 @@ def test_filters_of_alerts(viewer: APIClient, operator: APIClient, alerts: None)
         "is_open=false": ["resolved"],
         "severity=warning": ["pending"],
         "kind=lag": ["firing", "resolved"],
-        "target=audit": ["resolved"],
+        "target=orders/audit": ["resolved"],
+        "target=audit": [],
+        "target=ORDERS/audit": [],
+        "target_contains=audit": ["resolved"],
+        "target_contains=AUDIT": ["resolved"],
+        "target_prefix=payments/": ["pending", "firing"],
+        "target_prefix=audit": [],
         "rule=SLO": ["pending"],
         "owner=shop": ["pending"],
         "is_acknowledged=true": ["firing"],
@@ -245,6 +251,14 @@ def test_filters_of_alerts(viewer: APIClient, operator: APIClient, alerts: None)
         found = names(viewer, f"alerts/?{query}", "state")
         assert sorted(found) == sorted(expected) if "ordering" in query else found == expected, query
     assert viewer.get(f"{API}/alerts/?state=odd").status_code == 400
+
+
+def test_the_alert_of_a_group_is_found_among_many_of_groups_with_longer_names(viewer: APIClient, operator: APIClient):
+    made(operator, "alert-rules", RULE)
+    longer = {f"orders/billing-eu-{n:02}": group(101) for n in range(25)}
+    evaluate(snapshot({"orders/billing": group(101)} | longer), at(0))
+    answer = viewer.get(f"{API}/alerts/?is_open=true&target=orders/billing&limit=20").json()
+    assert ([row["target"] for row in answer["results"]], answer["next"]) == (["orders/billing"], None)
 
 
 def test_an_alert_with_its_notifications(viewer: APIClient, admin: APIClient):
@@ -342,7 +356,9 @@ def test_filters_of_silences(operator: APIClient):
         "is_active=true": ["now"],
         "is_active=false": ["ahead", "past"],
         "rule=PAST": ["past"],
-        "target=ahead/": ["ahead"],
+        "target=ahead/*": ["ahead"],
+        "target=ahead/": [],
+        "target_contains=HEAD/": ["ahead"],
         "created_by=by now": ["now"],
         "ordering=ends_at": ["past", "now", "ahead"],
     }.items():

@@ -1,13 +1,22 @@
 """Consumer groups and nodes over REST, asked of real nodes: progress, members, resets, forgetting, a node away."""
 
-from datetime import UTC, datetime
+import asyncio
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import DatabaseError
+from django.utils import timezone
 
 from metaserver import queries
+from metaserver.models import ConsumerGroup
+from metaserver.services import audit
 from metaserver.services import groups as service
 from qmq import Consumer
+from qmq.client.nodes import NodeAdmin
+from qmq.errors import ConnectionLost
 from tests.integration.api.nodes.conftest import Crew
 from tests.support.in_process import now_ms
 from tests.support.metadata import ACTOR, audit_rows, everything
@@ -94,9 +103,9 @@ def test_a_reset_to_the_beginning_says_what_it_repeats_and_does_it(billing: Thre
     done = crew.own.post(RESET, {"to": "earliest", "reason": "wrong rates"}).json()
     assert (done["before"], done["after"]) == (plan["before"], plan["after"])
     assert positions(crew) == {"g1": 0, "g2": 0}
-    action, target, was, now = audit_rows()[-1]
-    assert (action, target) == ("consumer_group.reset", "orders/billing")
-    assert (was, now) == ({name: str(value) for name, value in before.items()}, {"g1": "0", "g2": "0"})
+    for action, entry in zip(("consumer_group.reset", "consumer_group.reset_done"), audit_rows()[-2:], strict=True):
+        was = {name: str(value) for name, value in before.items()}
+        assert entry == (action, "orders/billing", was, {"g1": "0", "g2": "0"})
     assert {item.message_id for item in billing.consume("orders", "billing", 10)} == {f"m{n}" for n in range(10)}
 
 
@@ -192,6 +201,103 @@ def test_a_group_is_forgotten_on_every_node_and_begins_anew(billing: ThreadedSys
     page = crew.own.get(BILLING).json()
     assert {place["next_sequence"] for place in page["progress"]} == {None}
     assert len(billing.consume("orders", "billing", 10)) == 10, "the messages stayed"
+
+
+def when_nodes_change(monkeypatch: pytest.MonkeyPatch, name: str, before: Callable[[], object]) -> list[str]:
+    """Call `before` in a thread each time a node is about to be changed; the list grows by the node's address."""
+    original, asked, one_at_a_time = getattr(NodeAdmin, name), [], threading.Lock()
+
+    def guarded() -> None:
+        with one_at_a_time:
+            before()
+
+    async def call(node: NodeAdmin, *args: Any, **options: Any) -> Any:
+        asked.append(node.admin_address)
+        await asyncio.to_thread(guarded)
+        return await original(node, *args, **options)
+
+    monkeypatch.setattr(NodeAdmin, name, call)
+    return asked
+
+
+def test_a_change_in_between_is_refused_while_a_group_is_forgotten(
+    billing: ThreadedSystem, crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = crew.own.get(BILLING).headers["ETag"]
+    answers: list[Any] = []
+
+    def change() -> None:
+        answers.append(crew.own.patch(BILLING, {"description": "new"}))
+        answers.append(crew.own.post(f"{BILLING}pause/", {}))
+        answers.append(crew.own.post(RESET, {"to": "earliest"}))
+        answers.append(crew.own.delete(BILLING, {"force": True}))
+
+    when_nodes_change(monkeypatch, "forget", change)
+    done = crew.own.delete(BILLING, {"force": True}, HTTP_IF_MATCH=version)
+    assert done.status_code == 200, "progress is gone, so the row must go as well"
+    assert {(a.status_code, a.json()["code"]) for a in answers} == {(409, "consumer_group.busy")}
+    assert crew.own.get(BILLING).status_code == 404
+
+
+def test_a_group_is_not_forgotten_while_it_is_reset(
+    billing: ThreadedSystem, crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[Any] = []
+    when_nodes_change(monkeypatch, "reset", lambda: answers.append(crew.own.delete(BILLING, {"force": True})))
+    assert crew.own.post(RESET, {"to": "earliest"}).status_code == 200
+    assert {(a.status_code, a.json()["code"]) for a in answers} == {(409, "consumer_group.busy")}
+    assert crew.own.patch(BILLING, {"description": "new"}).status_code == 200, "afterwards it can be changed again"
+
+
+@pytest.mark.parametrize("name", ["forget", "reset"])
+def test_nothing_is_changed_on_nodes_without_an_audit_entry(
+    billing: ThreadedSystem, crew: Crew, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    before, there = positions(crew), everything()
+    asked = when_nodes_change(monkeypatch, name, lambda: None)
+
+    def unwritable(**_: Any) -> None:
+        raise DatabaseError("the disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(audit, "record", unwritable)
+        call = crew.own.delete if name == "forget" else crew.own.post
+        path, body = (BILLING, {"force": True}) if name == "forget" else (RESET, {"to": "earliest"})
+        assert call(path, body).status_code == 503
+    assert (asked, positions(crew), everything()) == ([], before, there)
+
+
+@pytest.mark.parametrize("name", ["forget", "reset"])
+def test_a_node_that_fails_is_in_the_audit_log_and_the_change_can_be_repeated(
+    billing: ThreadedSystem, crew: Crew, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    failing = queries.masters()["g2"].admin_address
+    original = getattr(NodeAdmin, name)
+
+    async def call(node: NodeAdmin, *args: Any, **options: Any) -> Any:
+        if node.admin_address == failing:
+            raise ConnectionLost("no answer")
+        return await original(node, *args, **options)
+
+    request = crew.own.delete if name == "forget" else crew.own.post
+    path, body = (BILLING, {"force": True}) if name == "forget" else (RESET, {"to": "earliest"})
+    with monkeypatch.context() as broken:
+        broken.setattr(NodeAdmin, name, call)
+        answer = request(path, body)
+    assert (answer.status_code, answer.json()["code"]) == (409, f"consumer_group.{name}_in_part")
+    action, _, _, after = audit_rows()[-1]
+    assert action == f"consumer_group.{name}_failed"
+    assert (list(after["done"]), list(after["failed"])) == (["g1"], ["g2"])
+    assert request(path, body).status_code == 200
+
+
+def test_a_mark_left_by_a_process_that_died_expires(billing: ThreadedSystem, crew: Crew) -> None:
+    since = timezone.now()
+    rows = ConsumerGroup.objects.filter(name="billing")
+    rows.update(progress_changing_since=since)
+    assert crew.own.patch(BILLING, {"description": "new"}).status_code == 409
+    rows.update(progress_changing_since=since - timedelta(seconds=service.PROGRESS_CHANGE_SECONDS_MAX + 1))
+    assert crew.own.patch(BILLING, {"description": "new"}).status_code == 200
 
 
 def test_nodes_show_their_own_numbers(cluster: ThreadedSystem, crew: Crew) -> None:

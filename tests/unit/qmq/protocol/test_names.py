@@ -6,6 +6,8 @@ from qmq.errors import IllegalName
 from qmq.protocol.names import (
     check_consumer_id,
     check_group,
+    check_new_group,
+    check_new_subject,
     check_subject,
     dead_letter_subject,
     retry_subject,
@@ -47,3 +49,56 @@ def test_illegal_groups_and_consumer_ids_are_refused(bad: str) -> None:
         check_group(bad)
     with pytest.raises(IllegalName):
         check_consumer_id(bad)
+
+
+HIDDEN = {
+    "a control character": "a\x05b",
+    "DEL": "a\x7fb",
+    "a C1 control character": "a\x85b",
+    "NBSP": "a\xa0b",
+    "a figure space": "a\u2007b",
+    "a narrow NBSP": "a\u202fb",
+    "a zero-width space": "a\u200bb",
+    "a zero-width joiner": "a\u200db",
+    "a word joiner": "a\u2060b",
+    "a byte order mark": "\ufeffab",
+    "a soft hyphen": "a\xadb",
+    "a right-to-left override": "a\u202eb",
+    "a right-to-left mark": "a\u200fb",
+    "a bidirectional isolate": "a\u2066b",
+    "an Arabic letter mark": "a\u061cb",
+    "a Hangul filler": "a\u3164b",
+    "a blank Braille pattern": "a\u2800b",
+    "a variation selector": "a\ufe0fb",
+    "a combining grapheme joiner": "a\u034fb",
+    "a tag character": "a\U000e0041b",
+    "a line separator": "a\u2028b",
+    "half a surrogate pair": "a\ud800b",
+    "not NFC": "cafe\u0301",
+    "not NFC, a singleton": "\u212b",
+}
+
+
+@pytest.mark.parametrize("bad", HIDDEN.values(), ids=HIDDEN.keys())
+@pytest.mark.parametrize("form", ["{}", "%RETRY%{}%g", "%DEAD_RETRY%orders%{}"])
+def test_new_names_hold_nothing_that_can_not_be_seen_or_is_written_in_two_ways(bad: str, form: str) -> None:
+    with pytest.raises(IllegalName) as caught:
+        check_new_subject(form.format(bad))
+    assert caught.value.code == "subject.name_illegal"
+    assert str(caught.value).isprintable(), "the message shows what it refuses in escapes"
+    with pytest.raises(IllegalName) as caught:
+        check_new_group(bad)
+    assert caught.value.code == "group.name_illegal"
+
+
+@pytest.mark.parametrize("good", ["a", "order.paid", "订单", "caf\u00e9", "عربي", "日本語", "naïve-Ω", "🚀"])
+def test_new_names_in_any_script_are_legal(good: str) -> None:
+    check_new_subject(good)
+    check_new_subject(f"%RETRY%{good}%{good}")
+    check_new_group(good)
+
+
+def test_groups_may_hold_plain_spaces() -> None:
+    check_new_group("billing eu")
+    with pytest.raises(IllegalName):
+        check_new_subject("billing eu")

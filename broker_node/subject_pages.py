@@ -1,0 +1,86 @@
+"""Deletion of an empty subject for the control plane: whether it is possible, and the deletion."""
+
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from broker_node.group_pages import wait_until_durable
+from broker_node.subject import Subject
+from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params
+from qmq.daemon.policy import NO_RULES
+from qmq.protocol.names import dead_letter_subject, retry_subject, split_subject
+
+if TYPE_CHECKING:
+    from broker_node.broker import Broker
+
+
+class SubjectPages:
+    """Answers about one broker's subjects."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    def routes(self) -> dict[str, JsonHandler]:
+        """GET pages by path."""
+        return {"/subjects/{subject:[^/]+}/drop-preview": self._preview}
+
+    def posts(self) -> dict[str, JsonPost]:
+        """POST pages by path."""
+        return {"/subjects/{subject:[^/]+}/drop": self._drop}
+
+    async def _preview(self, request: web.Request) -> dict[str, Any]:
+        subject, others = self._subjects(request)
+        return {"subject": subject.name, "reason": self._why_kept(subject, others) or None}
+
+    async def _drop(self, request: web.Request, params: Params) -> dict[str, Any]:
+        broker, store = self._broker, self._broker.store
+        subject, others = self._subjects(request)
+        reason = self._why_kept(subject, others)
+        if reason:
+            raise BadRequest(409, "subject.not_empty", f"{subject.name} {reason}")
+        if any(store.has_old_files(one.name) for one in (subject, *others)):
+            text = f"files of an earlier subject {subject.name} are not deleted yet; try again in a minute"
+            raise BadRequest(503, "subject.busy", text)
+        offset = -1
+        groups = len(subject.groups)
+        # No turn of the event loop in between: nothing can be stored that was not looked at.
+        for one in (*others, subject):
+            for group in list(one.groups.values()):
+                store.forget_group(one, group)
+            offset = store.drop_subject(one)
+        await wait_until_durable(broker, offset)
+        return {"subject": subject.name, "dropped": True, "groups": groups}
+
+    def _subjects(self, request: web.Request) -> tuple[Subject, list[Subject]]:
+        """The subject, and the retry and dead-letter subjects of its groups."""
+        store, name = self._broker.store, request.match_info["subject"]
+        if split_subject(name).kind != "real":
+            text = f"{name} is a retry or dead-letter subject: it is deleted with its real subject"
+            raise BadRequest(400, "subject.not_real", text)
+        subject = store.subjects.get(name)
+        if subject is None:
+            raise BadRequest(404, "subject.unknown", f"this node has no subject {name!r}")
+        names = [make(name, group) for group in subject.groups for make in (retry_subject, dead_letter_subject)]
+        others = [store.subjects[other] for other in names if other in store.subjects]
+        for one in (subject, *others):
+            store.adjust_begin(one)
+        return subject, others
+
+    def _why_kept(self, subject: Subject, others: list[Subject]) -> str:
+        """Why the subject must stay; "" when nothing is lost with it."""
+        broker = self._broker
+        if broker.store.log.damaged:
+            return "can't be deleted while the log is damaged: what seems to be missing may be hidden"
+        if not broker.policy.subjects.get(subject.name, NO_RULES).closed:
+            return "still takes messages here; archive it, and wait until the node applies that"
+        for one in (subject, *others):
+            stored = one.next_sequence - one.begin
+            if stored:
+                return f"holds {stored} messages" + ("" if one is subject else f" in {one.name}")
+        now, lease = broker.clock.monotonic(), broker.options.consumer_lease_seconds
+        for one in (subject, *others):
+            for group in one.groups.values():
+                members = sum(now - consumer.seen_at < lease for consumer in group.progress.consumers.values())
+                if members:
+                    return f"is read by {members} consumers of group {group.progress.group}"
+        return ""

@@ -1,0 +1,63 @@
+"""All routes in this process's memory, for readers that need them all: a refresh loads the routes that changed, and no other.
+
+Used by the console's processes. Metaservers have their directory.
+"""
+
+import threading
+from collections import Counter
+from datetime import datetime
+
+from metaserver import queries, snapshot
+
+
+class RouteCache:
+    """Routes as the last `refresh` loaded them. From any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._newest: tuple[int, datetime] | None = None
+        """The newest change that was loaded; None: everything has to be loaded."""
+        self._routes: dict[str, snapshot.Route] = {}
+        self._served: Counter[str] = Counter()
+        self._moving: Counter[str] = Counter()
+
+    def routes(self) -> list[snapshot.Route]:
+        """The routes of all subjects."""
+        with self._lock:
+            self._refresh()
+            return list(self._routes.values())
+
+    def served_by_each(self) -> dict[str, tuple[int, int]]:
+        """By broker group: (subjects it serves, how many of them are moving to or from it); groups with none are left out."""
+        with self._lock:
+            self._refresh()
+            return {name: (count, self._moving[name]) for name, count in self._served.items() if count}
+
+    def _refresh(self) -> None:
+        newest = queries.newest_change()
+        if newest is not None and newest == self._newest:
+            return
+        since, self._newest = self._newest, None
+        subjects = queries.changed_subjects(since, newest[0]) if since is not None and newest is not None else None
+        if subjects is None:
+            self._routes, self._served, self._moving = {}, Counter(), Counter()
+        for subject in subjects or ():
+            self._remove(subject)
+        for route in queries.route_snapshots(subjects=subjects):
+            self._put(route)
+        self._newest = newest
+
+    def _put(self, route: snapshot.Route) -> None:
+        self._routes[route.subject] = route
+        self._served.update(route.broker_groups)
+        self._moving.update(route.phases.keys())
+
+    def _remove(self, subject: str) -> None:
+        route = self._routes.pop(subject, None)
+        if route is not None:
+            self._served.subtract(route.broker_groups)
+            self._moving.subtract(route.phases.keys())
+
+
+ROUTES = RouteCache()
+"""The process's own."""

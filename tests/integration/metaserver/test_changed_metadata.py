@@ -1,0 +1,181 @@
+"""What metaservers load after a change: the rows of what changed, and nothing after an action that changes no metadata."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models.signals import post_init
+
+from console.accounts import tokens
+from console.accounts.roles import Role, Scope
+from metaserver import queries, snapshot
+from metaserver.choices import GroupKind, GroupState, OperatorState
+from metaserver.directory import Directory
+from metaserver.models import MetadataChange, Subject, SubjectRoute
+from metaserver.orm_repository import OrmRepository
+from metaserver.services import audit, broker_groups, groups, routes, subjects, teams
+from metaserver.services.changes import METASERVER
+from qmq.clock import ManualClock
+from tests.support.metadata import ACTOR, broker_group, route
+from tests.support.people import person
+
+pytestmark = pytest.mark.django_db
+
+
+@contextmanager
+def rows_loaded() -> Iterator[Counter[str]]:
+    """Counts the rows that Django makes objects of, by model."""
+    found: Counter[str] = Counter()
+
+    def count(sender: Any, **_: Any) -> None:
+        found[sender.__name__] += 1
+
+    post_init.connect(count)
+    try:
+        yield found
+    finally:
+        post_init.disconnect(count)
+
+
+class Follower:
+    """A metaserver's memory that loaded everything once."""
+
+    def __init__(self) -> None:
+        self.repository = OrmRepository()
+        self.directory = Directory(ManualClock(), random.Random(1))
+        self.number = queries.changes()
+        self.directory.load(queries.metadata())
+
+    def changed(self) -> snapshot.MetadataChanges:
+        after, self.number = self.number, queries.changes()
+        found = queries.changed_metadata(after, self.number)
+        assert found is not None
+        return found
+
+    def follow(self) -> Any:
+        """Apply the changes, and compare the memory with that of a metaserver that loads everything."""
+        reloaded = self.directory.apply(self.changed())
+        whole = Directory(ManualClock(), random.Random(1))
+        whole.load(queries.metadata())
+        assert self.directory.routes == whole.routes
+        assert (self.directory.rules, self.directory.paused) == (whole.rules, whole.paused)
+        assert set(self.directory.groups) == set(whole.groups)
+        for name in whole.groups:
+            assert self.directory.subjects_of(name) == whole.subjects_of(name)
+            assert self.directory.policies.version(name) == whole.policies.version(name), name
+        return reloaded
+
+
+def test_an_action_that_changes_no_metadata_causes_no_reload() -> None:
+    subjects.create_subject("orders", {}, actor=ACTOR)
+    before = queries.changes()
+    tokens.create_token(person("ada", Role.ADMIN), "ci", [Scope.READ], timedelta(days=1), actor=ACTOR)
+    teams.create_team("shop", actor=ACTOR)
+    groups.create_group("orders", "billing", {}, actor=ACTOR)
+    audit.record(actor=ACTOR, action="message.produce", target="orders")
+    assert queries.changes() == before
+
+
+def test_one_changed_subject_of_10000_loads_one_row() -> None:
+    broker_group("g1")
+    names = [f"s{n:05d}" for n in range(10_000)]
+    Subject.objects.bulk_create([Subject(name=name) for name in names])
+    SubjectRoute.objects.bulk_create(
+        [SubjectRoute(subject=row, broker_groups=["g1"], version=1) for row in Subject.objects.all()]
+    )
+    follower = Follower()
+    subjects.update_subject("s05000", {"messages_per_second": 5}, actor=ACTOR)
+    with rows_loaded() as rows:
+        found = follower.changed()
+    assert (found.subjects, found.broker_groups) == ({"s05000"}, frozenset())
+    assert max(rows[model] for model in ("Subject", "SubjectRoute")) <= 2, "a route comes with its subject"
+    assert rows.total() <= 4
+    follower.directory.apply(found)
+    assert follower.directory.policies.of("g1").subjects["s05000"].messages_per_second == 5  # type: ignore[union-attr]
+
+
+def test_what_is_applied_change_by_change_is_what_a_full_load_gives() -> None:
+    for name in ("g1", "g2"):
+        broker_group(name)
+    follower = Follower()
+    broker_group("d1", kind=GroupKind.DELAY)
+    first = route("orders", "g1")
+    follower.follow()
+    subjects.update_subject("orders", {"bytes_per_second": 9}, actor=ACTOR)
+    subjects.create_subject("unserved", {"retention_hours": 2.0}, actor=ACTOR)
+    follower.follow()
+    assert routes.save_route(
+        snapshot.Route("orders", ("g1", "g2"), 2, first.created_at_ms), actor=METASERVER, reason=""
+    )
+    assert follower.follow().subjects == {"orders"}
+    groups.create_group("orders", "billing", {}, actor=ACTOR)
+    groups.set_paused("orders", "billing", True, consumer_id="c1", actor=ACTOR)
+    follower.follow()
+    assert follower.directory.paused == {("orders", "billing", "c1")}
+    groups.delete_group("orders", "billing", actor=ACTOR)
+    subjects.update_subject("orders", {"bytes_per_second": None}, actor=ACTOR)
+    follower.follow()
+    broker_groups.set_operator_state("g2", OperatorState.READ_ONLY, actor=ACTOR)
+    assert follower.follow().broker_groups == {"g2"}
+    routes.move("orders", ["g1"], actor=ACTOR, reason="")
+    follower.follow()
+    broker_groups.announce_group("g9", GroupKind.BROKER, actor=ACTOR)
+    follower.follow()
+    broker_groups.remove_group("g9", actor=ACTOR)
+    follower.follow()
+
+
+def test_a_deleted_subject_is_dropped_and_one_whose_route_is_not_stored_yet_is_kept() -> None:
+    broker_group("g1")
+    route("orders", "g1")
+    follower = Follower()
+    follower.directory.put_route(snapshot.Route("pending", ("g1",), 1, 0))
+    subjects.create_subject("pending", {}, actor=ACTOR)
+    Subject.objects.filter(name="orders").delete()
+    audit.record(actor=ACTOR, action="subject.delete", target="orders", subject="orders")
+    follower.directory.apply(follower.changed())
+    assert set(follower.directory.routes) == {"pending"}
+    assert follower.directory.subjects_of("g1") == {"pending"}
+
+
+def test_a_full_load_drops_what_was_deleted_and_keeps_what_is_not_stored_yet() -> None:
+    broker_group("g1")
+    route("orders", "g1")
+    follower = Follower()
+    follower.directory.put_route(snapshot.Route("pending", ("g1",), 1, 0))
+    Subject.objects.all().delete()
+    follower.directory.load(queries.metadata())
+    assert set(follower.directory.routes) == {"pending"}
+
+
+def test_a_reader_that_is_too_far_behind_loads_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "CHANGES_KEPT", 20)
+    monkeypatch.setattr(audit, "TRIM_EVERY", 10)
+    monkeypatch.setattr(queries, "CHANGES_MAX", 25)
+    start = queries.changes()
+    for number in range(60):
+        audit.record(actor=ACTOR, action="subject.update", target="orders", subject=f"s{number}")
+    now = queries.changes()
+    assert now == start + 60
+    assert 20 <= MetadataChange.objects.count() <= 30, "old changes are deleted"
+    assert queries.changed_metadata(now - 20, now) is not None
+    assert queries.changed_metadata(now - 26, now) is None, "more than CHANGES_MAX"
+    monkeypatch.setattr(queries, "CHANGES_MAX", 1_000)
+    assert queries.changed_metadata(start, now) is None, "deleted"
+    assert queries.changed_metadata(now + 5, now) is None, "the database was restored to an older state"
+
+
+def test_a_metaserver_whose_own_writes_come_back_changes_nothing() -> None:
+    broker_group("g1")
+    follower = Follower()
+    made, is_new = follower.directory.route_of("orders")
+    assert made is not None
+    assert is_new
+    routes.save_route(made, actor=METASERVER, reason="first registration")
+    reloaded = follower.directory.apply(follower.changed())
+    assert (reloaded.subjects, reloaded.broker_groups) == (set(), set())
+    assert follower.directory.groups["g1"].row.state is GroupState.READ_WRITE
