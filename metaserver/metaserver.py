@@ -52,7 +52,13 @@ class Metaserver:
     ) -> None:
         self.options = options
         self.clock: Clock = clock or SystemClock()
-        self.directory = Directory(self.clock, rng or random.Random(), subject_groups_min=options.subject_groups_min)
+        self.qmq_groups = frozenset(name.strip() for name in options.qmq_groups.split(",")) - {""}
+        self.directory = Directory(
+            self.clock,
+            rng or random.Random(),
+            subject_groups_min=options.subject_groups_min,
+            approves_new_groups=lambda name: options.new_groups == "allow" or name in self.qmq_groups,
+        )
         self.failure = FirstFailure()
         """What ended the metaserver."""
         self.supervisor = Supervisor(self.clock, logger=logger, on_failure=lambda name, error: self.failure.set(error))
@@ -72,7 +78,9 @@ class Metaserver:
         """Load what is known and listen. Raises OSError when an address is taken."""
         os.makedirs(self.options.data_dir, exist_ok=True)
         self.keeper = Keeper(self._repository, lambda route: self.handlers.route_stored(route), self.clock)
-        self.handlers = MetaHandlers(self.directory, self.keeper, self.clock, self.read_gate)
+        self.handlers = MetaHandlers(
+            self.directory, self.keeper, self.clock, self.read_gate, qmq_groups=self.qmq_groups
+        )
         metadata = await self.keeper.load()
         from_file = metadata is None
         if metadata is None:
@@ -266,6 +274,11 @@ class _MetaMetrics(Collector):
         bad = CounterMetricFamily("qmq_meta_bad_requests", "Requests refused", labels=["reason"])
         for reason, value in {**counters.bad_requests, **meta.tcp.metrics.bad_frames}.items():
             bad.add_metric([reason], value)
+        refused = CounterMetricFamily(
+            "qmq_meta_refused_registrations", "Registrations of nodes that were refused", labels=["code"]
+        )
+        for code, value in counters.refused_nodes.items():
+            refused.add_metric([code], value)
         state = GaugeMetricFamily(
             "qmq_meta_broker_group_live", "1 when the group is not offline", labels=["broker_group"]
         )
@@ -313,4 +326,4 @@ class _MetaMetrics(Collector):
             GaugeMetricFamily("qmq_meta_connections", "Connections", meta.tcp.metrics.connections),
             GaugeMetricFamily("qmq_meta_subjects", "Subjects routed", len(meta.directory.routes)),
         ]
-        return [*numbers, bad, state, *job_metrics(meta.supervisor)]
+        return [*numbers, bad, refused, state, *job_metrics(meta.supervisor)]

@@ -120,7 +120,7 @@ class System:
             "meta",
             [
                 sys.executable, "-m", "metaserver", "--data-dir", str(folder / "meta"),
-                "--http-port", str(self.http_port), "--tcp-port", str(self.tcp_port),
+                "--http-port", str(self.http_port), "--tcp-port", str(self.tcp_port), "--new-groups", "allow",
             ],
             folder,
             f"http://127.0.0.1:{self.http_port}/readyz",
