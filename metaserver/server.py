@@ -44,7 +44,8 @@ CHECKS_PER_TURN = 500
 NAME_CHARS_MAX = 100
 VERSION_CHARS_MAX = 40
 EPOCH_MAX = (1 << 63) - 1
-_ADDRESS = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f:]+):(?P<port>[0-9]{1,5})")
+_LABEL = r"[A-Za-z0-9_-]{1,63}"
+_ADDRESS = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f:]+):(?P<port>[0-9]{{1,5}})")
 NODE_STORE_SECONDS = 2.0
 """A node's heartbeats are stored this often at most, unless something changed."""
 QMQ_NODE_VERSION = "qmq"

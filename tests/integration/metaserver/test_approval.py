@@ -136,6 +136,7 @@ async def test_f7_nodes_of_qmq_register_for_no_group_that_is_not_named(tmp_path:
     "values",
     [
         {"address": "10.0.0.1"}, {"address": "10.0.0.1:0"}, {"address": "10.0.0.1:65536"}, {"address": "a b:1"},
+        {"address": "a..b:1"}, {"address": "x" * 64 + ":1"},
         {"address": ""}, {"address": "x" * 100 + ":1"}, {"admin_address": "127.0.0.1:6379/x?"},
         {"admin_address": "user@10.0.0.1:80"}, {"admin_address": "10.0.0.1:80\r\nX: y"}, {"role": 77}, {"role": -1},
         {"epoch": -1}, {"epoch": 1 << 63}, {"version": "x" * 41}, {"kind": "other"}, {"node_id": ""},
