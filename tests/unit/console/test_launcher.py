@@ -31,3 +31,7 @@ def test_there_is_none_where_analytics_are_off(monkeypatch: Any, settings: Any) 
     monkeypatch.delenv("QMQ_REDIS_URL", raising=False)
     settings.ANALYTICS_EVERY_SECONDS = 0
     assert list(started()) == WITHOUT_ANALYTICS
+
+
+def test_the_groups_of_up_need_no_approval() -> None:
+    assert option(started()["meta"], "--new-groups") == "allow"
