@@ -25,6 +25,7 @@ group_urls = [
 cluster_urls = [
     path("broker-groups/", broker_groups.BrokerGroupsView.as_view(), name="broker-groups"),
     path("broker-groups/<str:name>/", broker_groups.BrokerGroupView.as_view(), name="broker-group"),
+    path("broker-groups/<str:name>/approve/", broker_groups.ApproveView.as_view(), name="broker-group-approve"),
     path("broker-groups/<str:name>/read-only/", broker_groups.ReadOnlyView.as_view(), name="broker-group-read-only"),
     path("broker-groups/<str:name>/drain/", broker_groups.DrainView.as_view(), name="broker-group-drain"),
     path("broker-groups/<str:name>/writable/", broker_groups.WritableView.as_view(), name="broker-group-writable"),

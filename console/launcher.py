@@ -128,7 +128,7 @@ def programs(data_dir: str, ports: Ports, password: str) -> list[Program]:
             "meta",
             (
                 python, "-m", "metaserver", "--data-dir", f"{data_dir}/meta", "--http-port", str(ports.meta_http),
-                "--tcp-port", str(ports.meta_tcp), *database,
+                "--tcp-port", str(ports.meta_tcp), "--new-groups", "allow", *database,
             ),
             f"http://127.0.0.1:{ports.meta_http}/readyz",
             secret,

@@ -138,7 +138,7 @@ def by_lag(row: Mapping[str, Any], field: str) -> float:
 def overview() -> dict[str, Any]:
     """Everything of the start page."""
     live = numbers()
-    groups = list(queries.broker_groups())
+    groups = list(queries.approved_broker_groups().prefetch_related("nodes"))
     states = Counter(
         str(GroupState.READ_ONLY)
         if group.operator_state != OperatorState.NORMAL and group.state == GroupState.READ_WRITE

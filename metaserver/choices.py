@@ -22,8 +22,10 @@ class GroupState(StrEnum):
 
 
 class OperatorState(StrEnum):
-    """What an operator wants of a broker group; it can take away from what the group does, never add."""
+    """What an operator decided about a broker group; it restricts what the group does, never extends it."""
 
+    UNAPPROVED = "unapproved"
+    """Registered for the first time and waits for approval: it serves nobody, and no process connects to its nodes."""
     NORMAL = "normal"
     READ_ONLY = "read_only"
     DRAINING = "draining"

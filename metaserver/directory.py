@@ -8,7 +8,7 @@ peer may receive the heartbeats.
 
 import logging
 import random
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
@@ -45,6 +45,15 @@ assert HEARTBEAT_SECONDS * 2 < LEASE_SECONDS < EXPIRY_SECONDS, (
 
 GROUPS_PER_ANSWER = 2
 """Groups of an answer that is not about a subject's own route."""
+LOG_GROWTH_BYTES_PER_SECOND = 4 << 30
+"""Fastest plausible growth of a node's log: above what any disk or network of one node carries."""
+LOG_GROWTH_BYTES = 16 << 30
+"""Growth that is plausible within any time, in addition to LOG_GROWTH_BYTES_PER_SECOND."""
+LOG_END_MAX = 1 << 56
+"""Highest log end of a node that never registered before."""
+UNAPPROVED_GROUPS_MAX = 100
+"""Broker groups that may wait for approval at a time; registrations of further ones are refused."""
+UNAPPROVED_CODE = "broker_group.unapproved"
 SUBJECTS_MAX = 1_000_000
 """Most subjects routed; a further one gets no route and a line in the log."""
 
@@ -64,6 +73,10 @@ class LiveGroup:
     """Whether a metaserver received one since this metaserver started."""
     received_here: bool = False
     """Whether this metaserver received one."""
+    has_left: bool = False
+    """Whether the last one was a goodbye, which ends the lease."""
+    started_at_ms: int | None = None
+    """Which process of the node sent the last one, by its start; None: it was received by another metaserver, or not yet."""
     stored_lease_us: int | None = None
     """The stored lease, as last observed."""
     peer_heartbeat_at: float | None = None
@@ -74,8 +87,8 @@ class LiveGroup:
 
     @property
     def state(self) -> GroupState:
-        """What clients are told: what the master said of itself, less what an operator took away."""
-        if self.is_expired or self.node is None:
+        """The state for clients: the one that the master reported, restricted by the operator state."""
+        if self.is_expired or self.node is None or self.row.operator_state is OperatorState.UNAPPROVED:
             return GroupState.OFFLINE
         if self.row.operator_state != OperatorState.NORMAL and self.reported is GroupState.READ_WRITE:
             return GroupState.READ_ONLY
@@ -114,12 +127,25 @@ class Observed:
 
 
 class Directory:
-    """The metaserver's memory."""
+    """The metaserver's memory.
 
-    def __init__(self, clock: Clock, rng: random.Random, *, subject_groups_min: int = SUBJECT_GROUPS_MIN) -> None:
+    Args:
+        approves_new_groups: whether a broker group of this name may serve when it registers for the first time, without an
+            operator's approval.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        subject_groups_min: int = SUBJECT_GROUPS_MIN,
+        approves_new_groups: Callable[[str], bool] = lambda name: True,
+    ) -> None:
         self._clock = clock
         self._rng = rng
         self._subject_groups_min = subject_groups_min
+        self._approves_new_groups = approves_new_groups
         self.groups: dict[str, LiveGroup] = {}
         self.nodes: dict[str, Node] = {}
         self.routes: dict[str, Route] = {}
@@ -188,7 +214,7 @@ class Directory:
         now = self._clock.monotonic()
         changed, has_new = set(), False
         for node in metadata.nodes:
-            self.nodes.setdefault(node.node_id, node)
+            self._load_node(node)
         for row in metadata.broker_groups:
             live = self.groups.get(row.name)
             if live is None:
@@ -196,12 +222,15 @@ class Directory:
                 self.groups[row.name] = LiveGroup(row, master, now, row.state, row.state is GroupState.OFFLINE)
                 has_new = True
             elif live.row.operator_state != row.operator_state:
+                if live.row.operator_state is OperatorState.UNAPPROVED:
+                    live.reason = ""
                 live.row = replace(live.row, operator_state=row.operator_state)
                 changed.add(row.name)
         for name in deleted:
-            # An operator removed it. A node that still runs comes back with its next heartbeat.
+            # An operator removed it. A node that still runs registers it again with its next heartbeat.
             if name in self.groups and self.groups[name].state is GroupState.OFFLINE:
                 del self.groups[name]
+                self.nodes = {key: node for key, node in self.nodes.items() if node.broker_group != name}
         return changed, has_new
 
     def _load_routes(self, metadata: Metadata, deleted: Iterable[str]) -> set[str]:
@@ -221,6 +250,20 @@ class Directory:
             self.set_policies(policies_of(metadata, self.routes, self._moving))
         except ProtocolError as error:
             logger.error("nodes keep the policies they have: %s", error)
+
+    def _load_node(self, stored: Node) -> None:
+        """Add a stored node; of one that is known only the log end is taken, if an operator accepted a log loss."""
+        known = self.nodes.get(stored.node_id)
+        if known is None:
+            now_ms = self._clock.wall_ms()
+            # A time that is unknown, or was stored by a clock that ran ahead, would forbid or allow any growth of the log.
+            reported_at_ms = min(stored.reported_at_ms or now_ms, now_ms)
+            self.nodes[stored.node_id] = replace(stored, reported_at_ms=reported_at_ms)
+            return
+        node = self.nodes[stored.node_id] = known.with_newest_log_end(stored)
+        live = self.groups.get(node.broker_group)
+        if live is not None and live.node is not None and live.node.node_id == node.node_id:
+            live.node = live.node.with_newest_log_end(node)
 
     def observe_peers(self, leases: Leases) -> Observed:
         """Follow what other metaservers stored of groups whose heartbeats they receive. To be called about once a second."""
@@ -263,11 +306,14 @@ class Directory:
     def _follow(self, live: LiveGroup, lease: StoredLease) -> bool:
         """Replace the own state of a group by the stored one; whether clients see a difference."""
         before = live.state, live.node.address if live.node is not None else ""
-        live.row, live.node, live.reported = lease.group, lease.node, lease.group.state
+        known = self.nodes.get(lease.node.node_id, lease.node)
+        node = lease.node.with_newest_log_end(known)
+        live.row, live.node, live.reported = lease.group, node, lease.group.state
         live.is_expired = lease.group.state is GroupState.OFFLINE
+        live.has_left, live.started_at_ms = False, None
         if not lease.is_own:
             # What this metaserver stored itself may be older than what it knows.
-            self.nodes[lease.node.node_id] = lease.node
+            self.nodes[node.node_id] = node
         if before == (live.state, lease.node.address):
             return False
         live.reason = "another metaserver reports it offline" if live.is_expired else ""
@@ -300,32 +346,25 @@ class Directory:
     # --- nodes -----------------------------------------------------------------------------------------------------
 
     def register(self, request: NodeRegisterRequest) -> Registered:
-        """A node reports: who it is, how it is."""
+        """Apply a registration, a heartbeat or a goodbye of a node, or refuse it; a refused one changes nothing."""
         now = self._clock.monotonic()
-        kind = GroupKind(request.kind)
         live = self.groups.get(request.broker_group)
-        if live is not None and live.row.master != request.node_id and not self._may_take_over(live, now):
-            reason = (
-                f"group {request.broker_group} has master {live.row.master}, whose lease runs; give this node another"
-                " group, or stop that one"
-            )
-            return Registered(self._answer(False, reason, live.row.epoch, GroupState.OFFLINE, request.broker_group))
-        if live is not None and live.row.kind is not kind:
-            reason = f"group {request.broker_group} is of kind {live.row.kind}, not {kind}"
-            return Registered(self._answer(False, reason, live.row.epoch, GroupState.OFFLINE, request.broker_group))
         known = self.nodes.get(request.node_id)
-        highest = max(known.log_end if known is not None else 0, request.log_end)
+        refusal = self._refusal(request, live, known, now)
+        if refusal is not None:
+            return Registered(self._refused(request, live, *refusal))
+        highest = self._highest_log_end(request, live, known)
+        is_goodbye = request.request_type == BrokerRequestType.OFFLINE
         reason = ""
-        is_new_log = request.log_end == 0 and highest > 0 and request.request_type == BrokerRequestType.ONLINE
-        if is_new_log:
-            # An empty folder, not an older copy: whoever emptied it meant to, and no message comes back by refusing sends.
-            reason, highest = f"its data folder is new; the old one's {highest} bytes of log are gone", 0
-        reported = STATE_FROM_WIRE.get(request.state, GroupState.OFFLINE)
-        if request.request_type == BrokerRequestType.OFFLINE:
+        reported = GroupState.OFFLINE if is_goodbye else STATE_FROM_WIRE.get(request.state, GroupState.OFFLINE)
+        operator_state = (
+            live.row.operator_state if live is not None else self._first_operator_state(request.broker_group)
+        )
+        if operator_state is OperatorState.UNAPPROVED:
             reported = GroupState.OFFLINE
-        elif request.log_end < highest:
+        elif request.log_end < highest and not is_goodbye:
             reason = (
-                f"its log ends at {request.log_end} but had reached {highest}: an older copy of its data was put back;"
+                f"its log ends at {request.log_end} but had reached {highest}: its data folder is an older copy, or empty;"
                 " acknowledged messages are missing"
             )
             reported = GroupState.READ_ONLY
@@ -337,29 +376,124 @@ class Directory:
             request.admin_address,
             request.version,
             highest,
+            known.log_end_version if known is not None else 0,
+            self._clock.wall_ms(),
         )
         before = (live.row.master, live.state, live.node.address if live.node else "") if live is not None else None
         if live is None:
-            row = BrokerGroup(request.broker_group, kind, reported, request.epoch, request.node_id, (request.node_id,))
+            kind = GroupKind(request.kind)
+            row = BrokerGroup(
+                request.broker_group, kind, reported, request.epoch, request.node_id, (request.node_id,),
+                operator_state=operator_state,
+            )  # fmt: skip
             live = self.groups[row.name] = LiveGroup(row, node, now, reported)
         else:
             row = replace(live.row, state=reported, master=request.node_id, in_sync=(request.node_id,))
             live.row, live.node, live.heartbeat_at, live.reported = row, node, now, reported
             live.is_expired = False
         live.has_heartbeat = live.received_here = True
+        live.has_left, live.started_at_ms = is_goodbye, request.started_at_ms
         live.reason = reason
-        if is_new_log:
-            logger.warning("node %s: %s", request.node_id, reason)
         self.nodes[node.node_id] = node
         changed = before != (row.master, live.state, node.address)
         live.policy_version = request.policy_version
-        answer = self._answer(True, "" if is_new_log else reason, row.epoch, reported, row.name)
+        if operator_state is OperatorState.UNAPPROVED:
+            live.reason = reason = f"broker group {row.name} waits for an operator's approval"
+            answer = self._refused(request, live, UNAPPROVED_CODE, f"{reason}: approve it in the console or by the API")
+        else:
+            answer = self._answer(True, reason, row.epoch, reported, row.name)
         return Registered(answer, row if changed else None, node, reason or "registered", changed)
 
-    def _may_take_over(self, live: LiveGroup, now: float) -> bool:
-        # Until groups have slaves and promotions, a group whose master is silent past its expiry may be served by a node
-        # of another name (a restored backup on another machine); its log end is checked like everybody's.
-        return live.is_expired or self._is_silent(live, now)
+    def _refusal(
+        self, request: NodeRegisterRequest, live: LiveGroup | None, known: Node | None, now: float
+    ) -> tuple[str, str] | None:
+        """Why a registration is refused, as (code, reason); None when it is accepted.
+
+        While a lease runs it belongs to one node id at one address: another process can neither take over a group nor
+        redirect its clients.
+        """
+        if live is not None and live.row.kind.value != request.kind:
+            return "node.kind_mismatch", f"group {live.row.name} is of kind {live.row.kind}, not {request.kind}"
+        if live is not None and self._has_lease(live, now):
+            bound = self._lease_refusal(request, live)
+            if bound is not None:
+                return bound
+        if known is not None and known.broker_group != request.broker_group:
+            own = self.groups.get(known.broker_group)
+            if own is not None and own.row.master == known.node_id and self._has_lease(own, now):
+                return "node.id_taken", f"node id {known.node_id} has a running lease in group {known.broker_group}"
+        if live is None and self._first_operator_state(request.broker_group) is OperatorState.UNAPPROVED:
+            waiting = sum(group.row.operator_state is OperatorState.UNAPPROVED for group in self.groups.values())
+            if waiting >= UNAPPROVED_GROUPS_MAX:
+                return "broker_group.too_many_unapproved", (
+                    f"{waiting} broker groups wait for approval, the most at a time; remove those that are not yours, or"
+                    f" announce group {request.broker_group} before its node starts"
+                )
+        return self._log_end_refusal(request.log_end, known)
+
+    def _first_operator_state(self, broker_group: str) -> OperatorState:
+        """The operator state of a broker group that registers for the first time."""
+        return OperatorState.NORMAL if self._approves_new_groups(broker_group) else OperatorState.UNAPPROVED
+
+    @staticmethod
+    def _lease_refusal(request: NodeRegisterRequest, live: LiveGroup) -> tuple[str, str] | None:
+        """Why the running lease of a group forbids this registration."""
+        name, master = live.row.name, live.row.master
+        if master != request.node_id:
+            return "node.group_taken", (
+                f"group {name} has master {master}, whose lease runs; give this node another group, or stop that one"
+            )
+        node = live.node
+        if node is None:
+            return None
+        if node.address != request.address:
+            return "node.address_bound", (
+                f"node {master} of group {name} is registered at {node.address}, and its lease runs; stop that process,"
+                f" or wait until its lease has expired ({EXPIRY_SECONDS:g} s without a heartbeat)"
+            )
+        is_same_process = live.started_at_ms == request.started_at_ms
+        if live.started_at_ms is None:
+            is_same_process = request.request_type != BrokerRequestType.ONLINE
+        if is_same_process and node.admin_address != request.admin_address:
+            return "node.address_bound", f"node {master} has admin address {node.admin_address} until it restarts"
+        if not is_same_process and request.request_type == BrokerRequestType.OFFLINE:
+            return "node.restarted", f"node {master} was restarted: the goodbye of an earlier process is ignored"
+        return None
+
+    def _log_end_refusal(self, log_end: int, known: Node | None) -> tuple[str, str] | None:
+        """Why a reported log end can't be true."""
+        if not 0 <= log_end <= LOG_END_MAX:
+            return "node.log_end_invalid", f"log end {log_end} is not between 0 and {LOG_END_MAX}"
+        if known is None:
+            return None
+        seconds = max(0, self._clock.wall_ms() - known.reported_at_ms) / 1000
+        limit = known.log_end + LOG_GROWTH_BYTES + round(seconds * LOG_GROWTH_BYTES_PER_SECOND)
+        if log_end <= limit:
+            return None
+        return "node.log_end_jump", (
+            f"log end {log_end} is implausible: it was {known.log_end} {seconds:.0f} s ago, and a log grows by at most"
+            f" {LOG_GROWTH_BYTES_PER_SECOND} bytes a second"
+        )
+
+    def _highest_log_end(self, request: NodeRegisterRequest, live: LiveGroup | None, known: Node | None) -> int:
+        """The highest log end reported by the node, and by the master that it replaces."""
+        highest = max(known.log_end if known is not None else 0, request.log_end)
+        if live is None or live.row.master == request.node_id:
+            return highest
+        predecessor = self.nodes.get(live.row.master)
+        return max(highest, predecessor.log_end if predecessor is not None else 0)
+
+    def _has_lease(self, live: LiveGroup, now: float) -> bool:
+        # Until groups have slaves and promotions, a group whose master is silent past its expiry may be served by another
+        # node (a restored backup on another machine); the log end of the old master applies to the new one.
+        return not (live.is_expired or live.has_left or self._is_silent(live, now))
+
+    def _refused(
+        self, request: NodeRegisterRequest, live: LiveGroup | None, code: str, reason: str
+    ) -> NodeRegisterResponse:
+        epoch = live.row.epoch if live is not None else 0
+        answer = self._answer(False, reason, epoch, GroupState.OFFLINE, request.broker_group)
+        return replace(answer, code=code)
 
     def _answer(
         self, accepted: bool, reason: str, epoch: int, state: GroupState, broker_group: str

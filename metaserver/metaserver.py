@@ -58,14 +58,23 @@ class Metaserver:
     ) -> None:
         self.options = options
         self.clock: Clock = clock or SystemClock()
-        self.directory = Directory(self.clock, rng or random.Random(), subject_groups_min=options.subject_groups_min)
+        official_nodes = OfficialNodes.parse(options.official_nodes)
+        self.qmq_groups = (
+            frozenset(name.strip() for name in options.qmq_groups.split(",")) | official_nodes.broker_groups
+        ) - {""}
+        self.directory = Directory(
+            self.clock,
+            rng or random.Random(),
+            subject_groups_min=options.subject_groups_min,
+            approves_new_groups=lambda name: options.new_groups == "allow" or name in self.qmq_groups,
+        )
         self.failure = FirstFailure()
         """What ended the metaserver."""
         self.supervisor = Supervisor(self.clock, logger=logger, on_failure=lambda name, error: self.failure.set(error))
         self.read_gate = ReadGate(self.clock, self.supervisor, token=options.read_token, bytes_per_second=0)
         self.secret = NodeSecret.load(options.node_token, options.node_token_file)
         self.auth = ConnectionAuth(self.secret)
-        self._official_nodes = OfficialNodes.parse(options.official_nodes) if self.secret is not None else None
+        self._official_nodes = official_nodes if self.secret is not None else None
         self._repository = repository
         self.tcp_address = ""
         """The address given to clients."""
@@ -82,7 +91,13 @@ class Metaserver:
         make_private_dir(self.options.data_dir)
         self.keeper = Keeper(self._repository, lambda route: self.handlers.route_stored(route), self.clock)
         self.handlers = MetaHandlers(
-            self.directory, self.keeper, self.clock, self.read_gate, auth=self.auth, official_nodes=self._official_nodes
+            self.directory,
+            self.keeper,
+            self.clock,
+            self.read_gate,
+            auth=self.auth,
+            official_nodes=self._official_nodes,
+            qmq_groups=self.qmq_groups,
         )
         metadata = await self.keeper.load_all()
         from_file = metadata is None
@@ -301,6 +316,11 @@ class _MetaMetrics:
         bad = CounterMetricFamily("qmq_meta_bad_requests", "Requests refused", labels=["reason"])
         for reason, value in {**counters.bad_requests, **meta.tcp.metrics.bad_frames}.items():
             bad.add_metric([reason], value)
+        refused = CounterMetricFamily(
+            "qmq_meta_refused_registrations", "Registrations of nodes that were refused", labels=["code"]
+        )
+        for code, value in counters.refused_nodes.items():
+            refused.add_metric([code], value)
         state = GaugeMetricFamily(
             "qmq_meta_broker_group_live", "1 when the group is not offline", labels=["broker_group"]
         )
@@ -348,4 +368,4 @@ class _MetaMetrics:
             GaugeMetricFamily("qmq_meta_connections", "Connections", meta.tcp.metrics.connections),
             GaugeMetricFamily("qmq_meta_subjects", "Subjects routed", len(meta.directory.routes)),
         ]
-        return [*numbers, bad, state, *job_metrics(meta.supervisor)]
+        return [*numbers, bad, refused, state, *job_metrics(meta.supervisor)]

@@ -15,6 +15,11 @@ class OfficialNodes:
 
     nodes: frozenset[tuple[str, str]] = frozenset()
 
+    @property
+    def broker_groups(self) -> frozenset[str]:
+        """The groups of these nodes."""
+        return frozenset(group for group, _ in self.nodes)
+
     @classmethod
     def parse(cls, text: str) -> "OfficialNodes":
         """The nodes of a setting.

@@ -27,6 +27,16 @@ class MetaOptions:
     data_dir: str = option("var/meta", help="folder for the route snapshot and the default database")
     database_url: str = option("", help="postgres://, mysql:// or sqlite:// URL; default: SQLite in the data folder")
     subject_groups_min: int = option(2, help="broker groups of a new subject", minimum=1, maximum=100)
+    new_groups: str = option(
+        "approval",
+        help="whether a broker group that registers for the first time waits for an operator's approval, or serves at once",
+        choices=("approval", "allow"),
+    )
+    qmq_groups: str = option(
+        "",
+        help="broker groups, separated by commas, whose nodes may be QMQ's own (Java), without approval; those of"
+        " official_nodes are among them",
+    )
     read_token: str = option("", help="what must be carried to list all nodes (Spark); empty: everybody may")
     connections_max: int = option(20_000, help="most connections of clients and nodes", minimum=1)
     stop_seconds: float = option(3.0, help="how long a stop waits for requests under way", unit="s", minimum=0)

@@ -106,7 +106,15 @@ def _broker_group(row: BrokerGroup) -> snapshot.BrokerGroup:
 
 def _node(row: Node) -> snapshot.Node:
     return snapshot.Node(
-        row.node_id, row.broker_group.name, row.role, row.address, row.admin_address, row.version, row.log_end
+        row.node_id,
+        row.broker_group.name,
+        row.role,
+        row.address,
+        row.admin_address,
+        row.version,
+        row.log_end,
+        row.log_end_version,
+        round(row.leased_at.timestamp() * 1000) if row.leased_at is not None else 0,
     )
 
 
@@ -190,8 +198,18 @@ def broker_groups() -> QuerySet[BrokerGroup]:
 
 
 def nodes() -> QuerySet[Node]:
-    """Nodes with their group."""
+    """Nodes with their group; those of groups that wait for approval are only to be listed, never connected to."""
     return Node.objects.select_related("broker_group")
+
+
+def approved_nodes() -> QuerySet[Node]:
+    """Nodes of approved broker groups, with their group: those that the console may connect to."""
+    return nodes().exclude(broker_group__operator_state=OperatorState.UNAPPROVED)
+
+
+def approved_broker_groups() -> QuerySet[BrokerGroup]:
+    """Broker groups that do not wait for approval."""
+    return BrokerGroup.objects.exclude(operator_state=OperatorState.UNAPPROVED)
 
 
 def clients() -> QuerySet[ClientSeen]:
@@ -267,9 +285,8 @@ def groups_by_subject(subjects: Iterable[str]) -> dict[str, list[str]]:
 
 
 def masters() -> dict[str, Node]:
-    """Each broker group's master, where one has registered."""
-    rows = Node.objects.select_related("broker_group")
-    return {row.broker_group.name: row for row in rows if row.broker_group.master == row.node_id}
+    """Each approved broker group's master, where one has registered."""
+    return {row.broker_group.name: row for row in approved_nodes() if row.broker_group.master == row.node_id}
 
 
 def owner_of(subject: str) -> str | None:
@@ -343,8 +360,8 @@ def verify_audit(after_id: int = 0, limit: int = 10_000) -> AuditVerdict:
 
 
 def broker_admin_addresses() -> dict[str, str]:
-    """Where the masters of broker groups (delay groups left out) show their admin pages; "" for one that has none."""
-    groups = BrokerGroup.objects.filter(kind=GroupKind.BROKER)
+    """The admin addresses of the masters of approved broker groups (delay groups left out); "" for one that has none."""
+    groups = approved_broker_groups().filter(kind=GroupKind.BROKER)
     masters = Node.objects.filter(broker_group__kind=GroupKind.BROKER, node_id=F("broker_group__master"))
     known = dict(masters.values_list("broker_group__name", "admin_address"))
     return {name: known.get(name, "") for name in groups.values_list("name", flat=True)}

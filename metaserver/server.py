@@ -8,11 +8,12 @@ held and answered when one appears. Timestamps never fall (T7). Subject and grou
 import asyncio
 import itertools
 import logging
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
-from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState
+from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState
 from metaserver.directory import Directory, Observed, Registered, Reloaded
 from metaserver.keeper import Keeper
 from metaserver.official_nodes import OfficialNodes
@@ -43,6 +44,10 @@ logger = logging.getLogger("qmq.meta")
 CHECKS_PER_TURN = 500
 """Registrations compared with their route in one turn of the event loop; heartbeats are answered in between."""
 NAME_CHARS_MAX = 100
+VERSION_CHARS_MAX = 40
+EPOCH_MAX = (1 << 63) - 1
+_LABEL = r"[A-Za-z0-9_-]{1,63}"
+_ADDRESS = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f:]+):(?P<port>[0-9]{{1,5}})")
 NODE_STORE_SECONDS = 2.0
 """A node's heartbeats are stored this often at most, unless something changed."""
 QMQ_NODE_VERSION = "qmq"
@@ -63,6 +68,8 @@ class MetaCounters:
     over_limit: int = 0
     """Registrations answered but not indexed, or answered without a broker group, because of a limit."""
     illegal: int = 0
+    refused_nodes: Counter[str] = field(default_factory=Counter)
+    """Refused registrations of nodes, by code."""
     bad_requests: Counter[str] = field(default_factory=Counter)
 
 
@@ -84,6 +91,7 @@ class MetaHandlers:
         limits: RegistrationLimits | None = None,
         auth: ConnectionAuth | None = None,
         official_nodes: OfficialNodes | None = None,
+        qmq_groups: Collection[str] = (),
         call_soon: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         self._directory = directory
@@ -92,6 +100,7 @@ class MetaHandlers:
         self._read_gate = read_gate
         self._auth = auth or ConnectionAuth(None)
         self._official_nodes = official_nodes
+        self._qmq_groups = qmq_groups
         self._call_soon = call_soon or asyncio.get_running_loop().call_soon
         self.registrations = Registrations(clock, limits)
         self._unchecked: dict[Registration, None] = {}
@@ -288,18 +297,9 @@ class MetaHandlers:
     def _node_register(self, connection: Connection, frame: Frame) -> None:
         request = NodeRegisterRequest.decode(frame.body, frame.version)
         self.counters.node_registers += 1
-        for value, what in (
-            (request.broker_group, "broker group"),
-            (request.node_id, "node id"),
-            (request.address, "address"),
-        ):
-            if not value or len(value) > NAME_CHARS_MAX:
-                raise ProtocolError(f"{what} {value[:40]!r}: 1 to {NAME_CHARS_MAX} characters are needed")
-        if request.kind not in set(GroupKind):
-            raise ProtocolError(f"kind {request.kind[:40]!r}: broker or delay is needed")
+        _check_registration(request)
         self._check_new_node(request.broker_group, request.node_id, request.address)
-        registered = self._directory.register(request)
-        self._after(registered)
+        registered = self._register(connection, request)
         connection.reply(frame, ResponseCode.SUCCESS, registered.answer.encode(frame.version))
 
     def _check_new_node(self, broker_group: str, node_id: str, address: str) -> None:
@@ -314,10 +314,22 @@ class MetaHandlers:
             if problem:
                 raise ProtocolError(f"{name[:40]!a} {problem}")
 
+    def _register(self, connection: Connection, request: NodeRegisterRequest) -> Registered:
+        registered = self._directory.register(request)
+        code = registered.answer.code
+        if code:
+            self.counters.refused_nodes[code] += 1
+            self._warning(
+                connection, code, f"registration of node {request.node_id} refused: {registered.answer.reason}"
+            )
+        self._after(registered)
+        return registered
+
     def _node_policy(self, connection: Connection, frame: Frame) -> None:
         request = NodePolicyRequest.decode(frame.body, frame.version)
-        node = self._directory.nodes.get(request.node_id)
-        if node is None or node.broker_group != request.broker_group:
+        node, live = self._directory.nodes.get(request.node_id), self._directory.groups.get(request.broker_group)
+        is_approved = live is not None and live.row.operator_state is not OperatorState.UNAPPROVED
+        if node is None or node.broker_group != request.broker_group or not is_approved:
             raise ProtocolError(f"node {request.node_id[:40]!r} of {request.broker_group[:40]!r} is not registered")
         version, document = self._directory.policies.document(node.broker_group, request.policy_version)
         self.counters.policies_sent += 1 if document else 0
@@ -332,11 +344,15 @@ class MetaHandlers:
         self._read_gate.serve(connection, frame, request.token, work)
 
     def _node_lines(self) -> tuple[NodeLine, ...]:
-        """Every node that is known; one that is not its group's master counts as offline."""
+        """Every node of the approved broker groups; one that is not its group's master counts as offline."""
         now_ms, groups = self._clock.wall_ms(), self._directory.groups
-        lines = []
-        for node in sorted(self._directory.nodes.values(), key=lambda n: (n.broker_group, n.node_id))[:NODES_MAX]:
+        lines: list[NodeLine] = []
+        for node in sorted(self._directory.nodes.values(), key=lambda n: (n.broker_group, n.node_id)):
             live = groups.get(node.broker_group)
+            if live is not None and live.row.operator_state is OperatorState.UNAPPROVED:
+                continue
+            if len(lines) == NODES_MAX:
+                break
             is_master = live is not None and live.node is not None and live.node.node_id == node.node_id
             state, seen_at_ms = GroupState.OFFLINE, -1
             if live is not None and is_master:
@@ -388,7 +404,11 @@ class MetaHandlers:
             self._group_changed(row.name)
 
     def _broker_register(self, connection: Connection, frame: Frame) -> None:
-        """A node of QMQ itself: it has no node id of its own, its address serves as one."""
+        """Register a node of QMQ itself, of a group that the settings allow. Its address serves as its node id.
+
+        Raises:
+            ProtocolError: the group is not allowed.
+        """
         request = BrokerRegisterRequest.decode(frame.body, frame.version)
         if self._official_nodes is not None:
             problem = self._official_nodes.problem(request.broker_group, request.address, connection.peer)
@@ -396,6 +416,11 @@ class MetaHandlers:
                 self._bad(connection, frame, "node_not_allowed", problem)
                 return
         self._check_new_node(request.broker_group, request.address, request.address)
+        if request.broker_group not in self._qmq_groups:
+            name = request.broker_group[:NAME_CHARS_MAX]
+            raise ProtocolError(
+                f"broker group {name!r} is not in the setting qmq_groups: no node of QMQ may register for it"
+            )
         masters = {Role.MASTER: GroupKind.BROKER, Role.DELAY_MASTER: GroupKind.DELAY, Role.DELAY: GroupKind.DELAY}
         kind = masters.get(Role(request.role))
         if kind is not None:
@@ -404,23 +429,24 @@ class MetaHandlers:
                 state = 4
             if STATE_FROM_WIRE.get(state) is GroupState.OFFLINE and request.request_type == BrokerRequestType.ONLINE:
                 state = 1
-            registered = self._directory.register(
-                NodeRegisterRequest(
-                    request_type=request.request_type,
-                    broker_group=request.broker_group,
-                    node_id=request.address,
-                    kind=kind,
-                    role=request.role,
-                    address=request.address,
-                    admin_address="",
-                    state=state,
-                    epoch=0,
-                    log_end=0,
-                    started_at_ms=0,
-                    version=QMQ_NODE_VERSION,
-                )
+            node = NodeRegisterRequest(
+                request_type=request.request_type,
+                broker_group=request.broker_group,
+                node_id=request.address,
+                kind=kind,
+                role=request.role,
+                address=request.address,
+                admin_address="",
+                state=state,
+                epoch=0,
+                log_end=0,
+                started_at_ms=0,
+                version=QMQ_NODE_VERSION,
             )
-            self._after(registered)
+            _check_registration(node)
+            registered = self._register(connection, node)
+            if registered.answer.code:
+                raise ProtocolError(registered.answer.reason)
         connection.reply(frame, ResponseCode.SUCCESS)
 
     def _acquire_meta(self, connection: Connection, frame: Frame) -> None:
@@ -435,6 +461,29 @@ class MetaHandlers:
 
 def _sent_route(groups: tuple[BrokerGroupRoute, ...]) -> SentRoute:
     return frozenset((group.name, group.master, group.state) for group in groups)
+
+
+def _check_registration(request: NodeRegisterRequest) -> None:
+    """Raises ProtocolError for a registration with values that no node sends and no database stores."""
+    for value, what in ((request.broker_group, "broker group"), (request.node_id, "node id")):
+        if not value or len(value) > NAME_CHARS_MAX:
+            raise ProtocolError(f"{what} {value[:40]!r}: 1 to {NAME_CHARS_MAX} characters are needed")
+    addresses = [(request.address, "address")]
+    if request.admin_address:
+        addresses.append((request.admin_address, "admin address"))
+    for value, what in addresses:
+        # Clients connect to these and the console requests pages of them: nothing but a host and a port may be in them.
+        found = _ADDRESS.fullmatch(value) if len(value) <= NAME_CHARS_MAX else None
+        if found is None or not 0 < int(found["port"]) <= 65535:
+            raise ProtocolError(f"{what} {value[:40]!r}: HOST:PORT of at most {NAME_CHARS_MAX} characters is needed")
+    if request.kind not in set(GroupKind):
+        raise ProtocolError(f"kind {request.kind[:40]!r}: broker or delay is needed")
+    if request.role not in set(Role):
+        raise ProtocolError(f"role {request.role} is not one of QMQ's")
+    if not 0 <= request.epoch <= EPOCH_MAX:
+        raise ProtocolError(f"epoch {request.epoch} is not between 0 and {EPOCH_MAX}")
+    if len(request.version) > VERSION_CHARS_MAX:
+        raise ProtocolError(f"version {request.version[:40]!r} is longer than {VERSION_CHARS_MAX} characters")
 
 
 def _role_word(role: int) -> str:

@@ -1,14 +1,15 @@
 """The metadata as plain frozen values: what the database keeps, and what answers come from. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as it last registered. `log_end` is the highest synced log offset it ever reported."""
+    """A node as it last registered. `log_end` is the highest synced log offset that it reported since an operator last
+    accepted a log loss."""
 
     node_id: str
     broker_group: str
@@ -17,6 +18,16 @@ class Node:
     admin_address: str
     version: str
     log_end: int
+    log_end_version: int = 0
+    """How often an operator accepted a log loss. A log end of a newer version replaces any of an older one."""
+    reported_at_ms: int = 0
+    """When it last registered, by the wall clock of the metaserver that received it; 0: unknown."""
+
+    def with_newest_log_end(self, other: "Node") -> "Node":
+        """This node with the log end that applies: of the newer version, of equal versions the higher one."""
+        if (self.log_end_version, self.log_end) >= (other.log_end_version, other.log_end):
+            return self
+        return replace(self, log_end=other.log_end, log_end_version=other.log_end_version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,6 +167,21 @@ class BrokerGroupView(ApiView):
         return self.changed(change)
 
 
+class ApproveView(ApiView):
+    """A broker group that registered for the first time."""
+
+    rights = {"POST": Right.CHANGE_CLUSTER}
+    has_etag = True
+
+    @extend_schema(operation_id="broker_groups_approve", request=Reason, responses=ChangeSerializer)
+    def post(self, request: Request, name: str) -> Response:
+        """Let a broker group serve that waits for approval since its first registration."""
+        change = service.approve_group(
+            name, actor=self.actor, reason=self.reason, expected_version=self.expected_version, dry_run=self.dry_run
+        )
+        return self.changed(change)
+
+
 class OperatorStateView(ApiView):
     """Taking a group out of service, and back."""
 
@@ -265,11 +280,13 @@ class NodeView(ApiView):
     def get(self, request: Request, node_id: str) -> Response:
         """A node with its own numbers, asked now."""
         found = _node(node_id)
-        answer = nodes_asked.node_stats(found.admin_address)
-        stats = None
-        if answer.value is not None:
-            stats = {key: value for key, value in answer.value.items() if key not in ("subjects", "next_after")}
-        return Response(node_row(found, found.broker_group) | {"stats": stats, "unknown_reason": answer.reason or None})
+        stats, reason = None, f"broker group {found.broker_group.name} waits for approval"
+        if found.broker_group.operator_state != OperatorState.UNAPPROVED:
+            answer = nodes_asked.node_stats(found.admin_address)
+            reason = answer.reason
+            if answer.value is not None:
+                stats = {key: value for key, value in answer.value.items() if key not in ("subjects", "next_after")}
+        return Response(node_row(found, found.broker_group) | {"stats": stats, "unknown_reason": reason or None})
 
 
 class AcceptLogLossView(ApiView):

@@ -76,7 +76,7 @@ class MetadataReader:
 
     def _read(self) -> Metadata:
         places = []
-        for row in queries.nodes():
+        for row in queries.approved_nodes():
             group = row.broker_group
             is_master = row.node_id == group.master if group.master else row.role in _MASTERS
             places.append(

@@ -40,7 +40,7 @@ async def places_of(subject: str) -> Sequence[NodePlace]:
 
     def read() -> list[NodePlace]:
         route = queries.routes().filter(subject__name=subject).first()
-        nodes = queries.nodes().filter(broker_group__kind=KIND_BROKER)
+        nodes = queries.approved_nodes().filter(broker_group__kind=KIND_BROKER)
         if route is not None:
             nodes = nodes.filter(broker_group__name__in=route.broker_groups)
         return [

@@ -46,7 +46,10 @@ class Node(models.Model):
     admin_address = models.CharField(max_length=100, blank=True)
     version = models.CharField(max_length=40, blank=True)
     log_end = models.BigIntegerField(default=0)
-    """The highest synced log offset this node ever reported: one that comes back with less has lost data."""
+    """The highest synced log offset that the node reported since an operator last accepted a log loss. A node that reports
+    less has lost data."""
+    log_end_version = models.BigIntegerField(default=0)
+    """How often an operator accepted a log loss. A metaserver with an older version does not change `log_end`."""
     leased_at = models.DateTimeField(null=True)
     """When the last lease that was stored was given; written every few seconds."""
 

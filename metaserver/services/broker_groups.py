@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from metaserver import snapshot
@@ -30,11 +31,15 @@ from qmq.protocol.names import hidden_text_problem
 
 @transaction.atomic
 def save_group(group: snapshot.BrokerGroup, *, actor: Actor, reason: str) -> None:
-    """Create or update a group's row; an older epoch never replaces a newer one."""
+    """Create or update a group's row; an older epoch never replaces a newer one. The operator state of a row that exists is
+    kept."""
     after = {"state": str(group.state), "epoch": group.epoch, "master": group.master, "in_sync": list(group.in_sync)}
     row = BrokerGroup.objects.filter(name=group.name).first()
     if row is None:
-        BrokerGroup.objects.create(name=group.name, kind=group.kind, **after)
+        state = group.operator_state
+        BrokerGroup.objects.create(name=group.name, kind=group.kind, operator_state=state, **after)
+        if state is OperatorState.UNAPPROVED:
+            after["operator_state"] = str(state)
         audit.record(
             actor=actor,
             action="broker_group.create",
@@ -59,25 +64,28 @@ def save_group(group: snapshot.BrokerGroup, *, actor: Actor, reason: str) -> Non
 
 @transaction.atomic
 def save_node(node: snapshot.Node) -> datetime:
-    """Create or update a node's row; the directory keeps its log end at the highest one reported.
+    """Create or update a node's row. A log end of an older version, or a lower one of the same version, is not stored: an
+    operator may have accepted a log loss that the metaserver has not read yet.
 
     Returns:
         The time stored as that of its lease.
     """
-    group = BrokerGroup.objects.get(name=node.broker_group)
     leased_at = timezone.now()
-    Node.objects.update_or_create(
-        node_id=node.node_id,
-        defaults={
-            "broker_group": group,
-            "role": node.role,
-            "address": node.address,
-            "admin_address": node.admin_address,
-            "version": node.version,
-            "log_end": node.log_end,
-            "leased_at": leased_at,
-        },
-    )
+    values = {
+        "broker_group": BrokerGroup.objects.get(name=node.broker_group),
+        "role": node.role,
+        "address": node.address,
+        "admin_address": node.admin_address,
+        "version": node.version,
+        "leased_at": leased_at,
+    }
+    log_end = {"log_end": node.log_end, "log_end_version": node.log_end_version}
+    row, is_new = Node.objects.select_for_update().get_or_create(node_id=node.node_id, defaults=values | log_end)
+    if is_new:
+        return leased_at
+    if (row.log_end_version, row.log_end) < (node.log_end_version, node.log_end):
+        values |= log_end
+    Node.objects.filter(pk=row.pk).update(**values)
     return leased_at
 
 
@@ -177,6 +185,27 @@ def describe_group(
         return _save(row, before, actor=actor, action="broker_group.update", reason=reason)
 
 
+def approve_group(
+    name: str,
+    *,
+    actor: Actor,
+    reason: str = "",
+    expected_version: int | None = None,
+    dry_run: bool = False,
+) -> Change:
+    """Let a broker group serve that registered for the first time; one that is approved already is not changed."""
+    with changing(dry_run=dry_run):
+        row = locked(name)
+        check_version(f"broker group {name}", row.version, expected_version)
+        before = described(row)
+        notes: tuple[str, ...] = ()
+        if row.operator_state == OperatorState.UNAPPROVED:
+            row.operator_state, row.operator_since, row.operator_reason = OperatorState.NORMAL, timezone.now(), ""
+            nodes = Node.objects.filter(broker_group=row).order_by("node_id").values_list("node_id", "address")
+            notes = tuple(f"Node {node_id} at {address} serves with its next heartbeat." for node_id, address in nodes)
+        return _save(row, before, actor=actor, action="broker_group.approve", reason=reason, notes=notes)
+
+
 def set_operator_state(
     name: str,
     state: OperatorState,
@@ -189,7 +218,7 @@ def set_operator_state(
     """Make a group read only, drain it, or let it serve again.
 
     Raises:
-        Conflict: no other live group of its kind could take over what is sent.
+        Conflict: no other live group of its kind could take over what is sent, or the group waits for approval.
     """
     with changing(dry_run=dry_run):
         # All of them: two operators who each take one of the last two away would each see the other's still there.
@@ -198,6 +227,10 @@ def set_operator_state(
             raise NotFound(f"there is no broker group {name!r}", code="broker_group.unknown")
         row = rows[name]
         check_version(f"broker group {name}", row.version, expected_version)
+        if row.operator_state == OperatorState.UNAPPROVED:
+            raise Conflict(
+                f"broker group {name} waits for approval; approve or remove it first", code="broker_group.unapproved"
+            )
         before = described(row)
         notes: tuple[str, ...] = ()
         if state != OperatorState.NORMAL and row.operator_state == OperatorState.NORMAL:
@@ -290,7 +323,9 @@ def _save(
 
 
 def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dry_run: bool = False) -> Change:
-    """An operator's decision: a node may serve although its log ends earlier than it had reported.
+    """Let a node serve although its log ends earlier than it had reported.
+
+    Metaservers read the decision within a second and apply it to the node's next heartbeat.
 
     Raises:
         NotFound: there is no such node.
@@ -305,7 +340,7 @@ def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dr
             raise ChangeRefused(f"log_end {log_end}: {text}", code="node.log_end_invalid", fields={"log_end": text})
         before, after = {"log_end": str(row.log_end)}, {"log_end": str(log_end)}
         if before != after:
-            Node.objects.filter(node_id=node_id).update(log_end=log_end)
+            Node.objects.filter(node_id=node_id).update(log_end=log_end, log_end_version=F("log_end_version") + 1)
             audit.record(
                 actor=actor, action="node.accept_log_loss", target=node_id, reason=reason, before=before, after=after,
                 broker_group=row.broker_group.name,

@@ -69,7 +69,8 @@ class _Connection:
         self.address = f"{host}:{port}"
         try:
             self._socket = socket.create_connection((host, port), timeout=connect_seconds)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
+            # UnicodeError: a host name that can't be one, such as one with a label of over 63 characters.
             reason = str(error) or f"no answer in {connect_seconds:g} s"
             raise ConnectionLost(f"{self.address} can't be reached: {reason}", code="net.unreachable") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -112,6 +112,7 @@ class NodeRegisterResponse:
     """Whether the node may serve, in which epoch and state, and how long its lease runs from when it asked.
 
     `policy_version` is the version of the policy it shall apply; "" when the metaserver knows of none: keep what there is.
+    `code` names why a registration was refused, such as `node.address_bound`; "" when it was accepted.
     """
 
     accepted: bool
@@ -121,6 +122,7 @@ class NodeRegisterResponse:
     lease_seconds: float
     heartbeat_seconds: float
     policy_version: str = ""
+    code: str = ""
 
     def encode(self, version: int) -> bytes:
         return encode_fields(
@@ -131,6 +133,7 @@ class NodeRegisterResponse:
             lease_seconds=self.lease_seconds,
             heartbeat_seconds=self.heartbeat_seconds,
             policy_version=self.policy_version,
+            code=self.code,
         )
 
     @classmethod
@@ -144,6 +147,7 @@ class NodeRegisterResponse:
             fields.real("lease_seconds"),
             fields.real("heartbeat_seconds"),
             fields.text("policy_version"),
+            fields.text("code"),
         )
 
 

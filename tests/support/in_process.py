@@ -250,7 +250,9 @@ async def small_system(
     folder: Path, *, groups: int = 1, clock: Clock | None = None, with_delay: bool = True, **settings: Any
 ) -> AsyncIterator[SmallSystem]:
     """A whole system; `settings` are the delay node's."""
-    meta = Metaserver(MetaOptions(data_dir=str(folder / "meta"), http_port=0, tcp_port=0), MemoryRepository())
+    meta = Metaserver(
+        MetaOptions(data_dir=str(folder / "meta"), http_port=0, tcp_port=0, new_groups="allow"), MemoryRepository()
+    )
     await meta.start()
     system = SmallSystem(folder, meta, settings=settings, clock=clock)
     try:

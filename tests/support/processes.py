@@ -107,6 +107,17 @@ class Process:
         return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
 
 
+_ACCEPT_LOG_LOSS = """
+import sys
+from metaserver.__main__ import set_up_django
+from metaserver.options import MetaOptions
+set_up_django(MetaOptions(data_dir=sys.argv[1]))
+from metaserver.services.broker_groups import accept_log_loss
+from metaserver.services.changes import Actor
+accept_log_loss(sys.argv[2], log_end=0, actor=Actor("a test"), reason="its folder was emptied")
+"""
+
+
 class System:
     """A metaserver and broker groups, without the launcher."""
 
@@ -120,7 +131,7 @@ class System:
             "meta",
             [
                 sys.executable, "-m", "metaserver", "--data-dir", str(folder / "meta"),
-                "--http-port", str(self.http_port), "--tcp-port", str(self.tcp_port),
+                "--http-port", str(self.http_port), "--tcp-port", str(self.tcp_port), "--new-groups", "allow",
             ],
             folder,
             f"http://127.0.0.1:{self.http_port}/readyz",
@@ -176,6 +187,11 @@ class System:
             command.kill()
         for process in (*reversed(self.nodes), self.meta):
             process.stop()
+
+    def accept_log_loss(self, group: str) -> None:
+        """Let a group's node serve whose data folder was emptied, as an operator does by the API."""
+        command = [sys.executable, "-c", _ACCEPT_LOG_LOSS, str(self.folder / "meta"), f"{group}-a"]
+        subprocess.run(command, cwd=PROJECT, check=True, timeout=60)
 
     def admin(self, group: str, path: str) -> Any:
         """A page of a broker's admin HTTP."""

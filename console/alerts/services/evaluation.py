@@ -148,7 +148,7 @@ class _Look:
 
     def _read(self) -> dict[Kind, list[Reading]]:
         found = chain(
-            readings.of_broker_groups(queries.broker_groups().values_list("name", "state")),
+            readings.of_broker_groups(queries.approved_broker_groups().values_list("name", "state")),
             readings.of_loops(self._loops()),
             readings.of_snapshot(self._snapshot),
         )

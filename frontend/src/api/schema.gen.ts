@@ -302,6 +302,23 @@ export interface paths {
         patch: operations["broker_groups_update"];
         trace?: never;
     };
+    "/api/v1/broker-groups/{name}/approve/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Let a broker group serve that waits for approval since its first registration. */
+        post: operations["broker_groups_approve"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/broker-groups/{name}/drain/": {
         parameters: {
             query?: never;
@@ -2468,12 +2485,13 @@ export interface components {
             ack_rate: number | null;
         };
         /**
-         * @description * `normal` - normal
+         * @description * `unapproved` - unapproved
+         *     * `normal` - normal
          *     * `read_only` - read_only
          *     * `draining` - draining
          * @enum {string}
          */
-        OperatorStateEnum: "normal" | "read_only" | "draining";
+        OperatorStateEnum: "unapproved" | "normal" | "read_only" | "draining";
         /** @description Of a retry or dead letter: the message that it is an attempt of. */
         Original: {
             subject: string;
@@ -5665,11 +5683,12 @@ export interface operations {
                 /** @description Rows of a page; more than 500 are cut to it. */
                 limit?: number;
                 /**
-                 * @description * `normal` - normal
+                 * @description * `unapproved` - unapproved
+                 *     * `normal` - normal
                  *     * `read_only` - read_only
                  *     * `draining` - draining
                  */
-                operator_state?: "draining" | "normal" | "read_only";
+                operator_state?: "draining" | "normal" | "read_only" | "unapproved";
                 /** @description One or more of name, kind, reported_state, operator_state, master, created_at, updated_at, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
                 /**
@@ -6108,6 +6127,138 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": components["schemas"]["PatchedBrokerGroupChangeRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
+            };
+            /** @description The request is not allowed as it is. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in, or the token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The right is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such thing. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not possible in the present state. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Changed by somebody else since it was read. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description JSON is needed. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The idempotency key was used for another request. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A part of the system can't be reached. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    broker_groups_approve: {
+        parameters: {
+            query?: {
+                /** @description Say what would happen; do nothing. */
+                dry_run?: boolean;
+            };
+            header?: {
+                /** @description The same key again: done once, answered alike. */
+                "Idempotency-Key"?: string;
+                /** @description The ETag that was read: 412 when it is not the newest any more. */
+                "If-Match"?: string;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"];
             };
         };
         responses: {

@@ -8,8 +8,8 @@ from rest_framework.test import APIClient
 from api.views.broker_groups import BrokerGroupsView, NodesView
 from console.accounts.roles import Role
 from console.overview import NODE_NUMBERS
-from metaserver.choices import GroupKind, GroupState, Phase
-from metaserver.models import SubjectRoute
+from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
+from metaserver.models import BrokerGroup, SubjectRoute
 from tests.support.metadata import audit_rows, broker_group, everything, route
 from tests.support.people import browser, person
 
@@ -24,6 +24,12 @@ def admin(db: None) -> APIClient:
     broker_group("d1", kind=GroupKind.DELAY)
     route("orders", "g1", "g2")
     return browser(person("root", Role.ADMIN))
+
+
+def unapproved(name: str) -> None:
+    """A broker group that waits for approval."""
+    broker_group(name, GroupState.OFFLINE)
+    BrokerGroup.objects.filter(name=name).update(operator_state=OperatorState.UNAPPROVED)
 
 
 def refused(answer: Any) -> tuple[int, str]:
@@ -68,10 +74,12 @@ def test_each_order(admin: APIClient, path: str, field: str) -> None:
 
 
 def test_every_change_has_a_dry_run_that_says_the_same_and_does_nothing(admin: APIClient) -> None:
+    unapproved("wild")
     calls: list[tuple[str, str, dict[str, Any], int]] = [
         ("post", LIST, {"name": "g4", "description": "new", "reason": "load"}, 201),
         ("patch", f"{LIST}g4/", {"description": "newer"}, 200),
         ("delete", f"{LIST}g4/", {"reason": "not needed"}, 200),
+        ("post", f"{LIST}wild/approve/", {"reason": "new rack"}, 200),
         ("post", f"{LIST}g1/read-only/", {"reason": "disk"}, 200),
         ("post", f"{LIST}g1/drain/", {"reason": "disk"}, 200),
         ("post", f"{LIST}g1/writable/", {}, 200),
@@ -99,6 +107,25 @@ def test_what_clients_are_told_is_less_what_an_operator_took_away(admin: APIClie
     assert admin.get(f"{LIST}g1/").json()["state"] == "offline"
     broker_group("g3", GroupState.OFFLINE)
     assert admin.get(f"{LIST}g3/").json()["may_be_removed"] is True
+
+
+def test_a_group_that_waits_for_approval_is_listed_and_its_node_is_not_asked(admin: APIClient) -> None:
+    unapproved("wild")
+    row = admin.get(f"{LIST}?operator_state=unapproved").json()["results"][0]
+    assert (row["name"], row["state"], row["operator_state"]) == ("wild", "offline", "unapproved")
+    assert row["nodes"][0]["address"] == "127.0.0.1:1"
+    node = admin.get(f"{NODES}wild-node/").json()
+    assert (node["stats"], node["unknown_reason"]) == (None, "broker group wild waits for approval")
+    found = admin.get("/api/v1/overview/").json()
+    assert (found["broker_groups"]["offline"], found["nodes"]) == (0, 4)
+    assert refused(admin.post(f"{LIST}wild/writable/")) == (409, "broker_group.unapproved")
+    operator = browser(person("olga", Role.OPERATOR))
+    assert refused(operator.post(f"{LIST}wild/approve/"))[0] == 403
+    assert refused(admin.post(f"{LIST}none/approve/")) == (404, "broker_group.unknown")
+    assert refused(admin.post(f"{LIST}wild/approve/", HTTP_IF_MATCH='"v7"')) == (412, "change.stale")
+    assert admin.post(f"{LIST}wild/approve/", {"reason": "ours"}).json()["is_change"] is True
+    assert admin.post(f"{LIST}wild/approve/").json()["is_change"] is False
+    assert admin.get(f"{LIST}wild/").json()["operator_state"] == "normal"
 
 
 def test_refusals(admin: APIClient) -> None:

@@ -186,7 +186,7 @@ async def test_the_metaserver_lists_its_nodes(tmp_path: Path) -> None:
 
 
 async def test_the_metaserver_asks_for_its_token(tmp_path: Path) -> None:
-    options = MetaOptions(data_dir=str(tmp_path), http_port=0, tcp_port=0, read_token="secret")
+    options = MetaOptions(data_dir=str(tmp_path), http_port=0, tcp_port=0, read_token="secret", new_groups="allow")
     meta = Metaserver(options, MemoryRepository())
     await meta.start()
     try:

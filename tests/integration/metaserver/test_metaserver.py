@@ -48,7 +48,7 @@ class AwayRepository(MemoryRepository):
 async def running(
     folder: Path, clock: ManualClock, repository: MemoryRepository | None = None, **settings: Any
 ) -> AsyncIterator[Metaserver]:
-    options = MetaOptions(http_port=0, tcp_port=0, data_dir=str(folder), **settings)
+    options = MetaOptions(http_port=0, tcp_port=0, data_dir=str(folder), **{"new_groups": "allow", **settings})
     metaserver = Metaserver(options, repository or MemoryRepository(), clock=clock, rng=random.Random(1))
     await metaserver.start()
     try:
@@ -220,15 +220,14 @@ async def test_f12_a_node_whose_log_went_back_is_read_only(tmp_path: Path) -> No
         assert metaserver.directory.groups["g1"].state is GroupState.READ_ONLY
 
 
-async def test_a_node_with_an_emptied_folder_serves_and_the_loss_is_said(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_f7_a_log_end_of_zero_does_not_reset_the_highest_one(tmp_path: Path) -> None:
     async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as node:
         await node.register("g1", log_end=5000)
         answer = await node.register("g1", log_end=0)
-        assert (answer.accepted, answer.state) == (True, 1)
-        assert "5000 bytes of log are gone" in caplog.text
-        assert (await node.register("g1", log_end=100)).state == 1
+        assert (answer.accepted, answer.state) == (True, 2)
+        assert "5000" in answer.reason
+        assert (await node.register("g1", log_end=4999)).state == 2
+        assert (await node.register("g1", log_end=5000)).state == 1
 
 
 async def test_f28_with_the_database_away_answers_come_from_memory_and_are_stored_later(tmp_path: Path) -> None:
@@ -327,8 +326,9 @@ async def test_a_route_that_another_metaserver_stored_first_holds(tmp_path: Path
         await eventually_async(lambda: [g.name for g in client.answers()[-1].broker_groups] == ["g2"])
 
 
-async def test_nodes_of_qmq_register_too(tmp_path: Path) -> None:
-    async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as node:
+async def test_nodes_of_qmq_register_for_groups_that_the_settings_name(tmp_path: Path) -> None:
+    options = {"new_groups": "approval", "qmq_groups": "other, java"}
+    async with running(tmp_path, ManualClock(), **options) as metaserver, peer(metaserver) as node:
         body = BrokerRegisterRequest(0, "java", "10.0.0.9:20881", 0, 1).encode(8)
         frame = await node.caller.call(Command.BROKER_REGISTER, body, timeout_s=20, version=8)
         assert (frame.code, len(frame.body)) == (ResponseCode.SUCCESS, 0)
@@ -391,7 +391,7 @@ def test_routes_groups_and_clients_are_stored_in_the_database_with_an_audit_row(
     metadata = repository.load()
     assert metadata.routes == (longer,)
     assert metadata.broker_groups == (group,)
-    assert [node.log_end for node in metadata.nodes] == [50]
+    assert [node.log_end for node in metadata.nodes] == [70]
     assert SubjectRoute.objects.get().version == 2
     assert ConsumerGroup.objects.get().name == "billing"
     actions = list(AuditEntry.objects.order_by("id").values_list("action", "target"))

@@ -32,7 +32,7 @@ HEARTBEAT = BrokerRequestType.HEARTBEAT
 class SharedRepository(OrmRepository):
     """The test's database; one call at a time, as its SQLite in memory has no other way to wait for a lock."""
 
-    _lock = threading.Lock()
+    lock = threading.Lock()
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class SharedRepository(OrmRepository):
     def _run(self, call: Callable[[], T]) -> T:
         if self.is_away:
             raise ConnectionError("the database is away")
-        with self._lock:
+        with self.lock:
             try:
                 return super()._run(call)
             finally:
@@ -52,13 +52,13 @@ class SharedRepository(OrmRepository):
 class Pair:
     """Two metaservers, `a` and `b`, whose wall clocks are an hour apart."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, new_groups: str) -> None:
         self.clocks = [ManualClock(), ManualClock(wall_ms=1_700_003_600_000)]
         self.repositories = [SharedRepository(), SharedRepository()]
         self.running: list[Metaserver] = []
         self.a, self.b = (
             Metaserver(
-                MetaOptions(http_port=0, tcp_port=0, data_dir=str(folder / name)),
+                MetaOptions(http_port=0, tcp_port=0, data_dir=str(folder / name), new_groups=new_groups),
                 repository, clock=clock, rng=random.Random(1),
             )
             for name, clock, repository in zip("ab", self.clocks, self.repositories, strict=True)
@@ -118,8 +118,8 @@ class Pair:
 
 
 @asynccontextmanager
-async def pair(folder: Path) -> AsyncIterator[Pair]:
-    found = Pair(folder)
+async def pair(folder: Path, new_groups: str = "allow") -> AsyncIterator[Pair]:
+    found = Pair(folder, new_groups)
     await found.start()
     try:
         yield found
@@ -197,6 +197,7 @@ async def test_address_and_state_of_a_node_reach_the_clients_of_the_other_metase
         await both.run(5, node)
         client.ask("orders", ClientType.CONSUMER, "g")
         await eventually_async(lambda: len(client.pushed) == 1)
+        await node.register("g1", request_type=BrokerRequestType.OFFLINE)
         await both.run(5, node, port=2)
         await eventually_async(lambda: len(client.pushed) == 2)
         await both.run(5, node, port=2, state=2)

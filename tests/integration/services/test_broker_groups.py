@@ -154,6 +154,78 @@ def test_draining_says_what_moves_and_is_decided_once() -> None:
     assert (row().operator_state, row().operator_reason) == (NORMAL, "")
 
 
+def unapproved(name: str, **node: Any) -> None:
+    """A broker group that registered for the first time and waits for approval."""
+    group = snapshot.BrokerGroup(
+        name, GroupKind.BROKER, GroupState.OFFLINE, 1, f"{name}-a", (f"{name}-a",),
+        operator_state=OperatorState.UNAPPROVED,
+    )  # fmt: skip
+    service.save_group(group, actor=METASERVER, reason="registered")
+    service.save_node(snapshot.Node(f"{name}-a", name, 0, "10.6.6.6:1", "10.6.6.6:2", "1", 0))
+
+
+def test_a_group_that_waits_is_approved_once_with_an_audit_entry() -> None:
+    unapproved("g1")
+    assert audit_rows()[0][3]["operator_state"] == "unapproved"
+    before = everything()
+    planned = service.approve_group("g1", actor=ACTOR, reason="new rack", dry_run=True)
+    assert everything() == before
+    done = service.approve_group("g1", actor=ACTOR, reason="new rack", expected_version=1)
+    assert done == planned
+    assert "g1-a at 10.6.6.6:1" in done.notes[0]
+    assert (row().operator_state, row().version) == (NORMAL, 2)
+    action, target, old, new = audit_rows()[-1]
+    assert (action, target) == ("broker_group.approve", "g1")
+    assert (old["operator_state"], new["operator_state"]) == ("unapproved", "normal")
+    assert not service.approve_group("g1", actor=ACTOR).is_change
+    with pytest.raises(Stale):
+        service.approve_group("g1", actor=ACTOR, expected_version=1)
+    with pytest.raises(NotFound):
+        service.approve_group("none", actor=ACTOR)
+    broker_group("g2")
+    broker_group("g3")
+    decide(READ_ONLY, "g2")
+    assert not service.approve_group("g2", actor=ACTOR).is_change, "approval takes back no other decision"
+
+
+def test_a_group_that_waits_can_be_approved_or_removed_and_nothing_else() -> None:
+    broker_group("g2")
+    unapproved("g1")
+    before = everything()
+    for state in (READ_ONLY, DRAINING, NORMAL):
+        with pytest.raises(Conflict) as refused:
+            decide(state)
+        assert refused.value.code == "broker_group.unapproved"
+    assert everything() == before
+    # A registration that arrives meanwhile is no approval.
+    normal = snapshot.BrokerGroup("g1", GroupKind.BROKER, GroupState.OFFLINE, 1, "g1-b", ("g1-b",))
+    service.save_group(normal, actor=METASERVER, reason="registered")
+    assert row().operator_state == OperatorState.UNAPPROVED
+    service.remove_group("g1", actor=ACTOR, reason="forged")
+    assert [node.node_id for node in Node.objects.all()] == ["g2-node"]
+
+
+def test_no_process_connects_to_nodes_of_a_group_that_waits() -> None:
+    unapproved("g1")
+    broker_group("g2")
+    assert set(queries.masters()) == {"g2"}
+    assert set(queries.broker_admin_addresses()) == {"g2"}
+    assert [node.node_id for node in queries.approved_nodes()] == ["g2-node"]
+    assert {node.node_id for node in queries.nodes()} == {"g1-a", "g2-node"}
+    service.approve_group("g1", actor=ACTOR)
+    assert set(queries.masters()) == set(queries.broker_admin_addresses()) == {"g1", "g2"}
+
+
+def test_a_log_end_of_an_older_version_is_not_stored() -> None:
+    broker_group("g1", log_end=5000)
+    service.accept_log_loss("g1-node", log_end=4000, actor=ACTOR, reason="disk swapped")
+    stored = lambda: (Node.objects.get().log_end, Node.objects.get().log_end_version)  # noqa: E731
+    for log_end, version, expected in ((5000, 0, (4000, 1)), (3000, 1, (4000, 1)), (4100, 1, (4100, 1))):
+        service.save_node(snapshot.Node("g1-node", "g1", 0, "10.0.0.1:9", "", "1", log_end, version))
+        assert stored() == expected
+        assert Node.objects.get().address == "10.0.0.1:9"
+
+
 def test_accepting_a_loss_names_a_place_the_log_reached() -> None:
     broker_group("g1", log_end=5000)
     before = everything()

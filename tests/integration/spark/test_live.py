@@ -195,6 +195,7 @@ def test_a_broker_group_that_is_down_holds_up_its_own_rows_only(
     # It comes back with an empty folder: what it held is gone from it, not from the lake.
     rmtree(nodes.folder / "g2")
     nodes.brokers["g2"].start()
+    nodes.accept_log_loss("g2")
     eventually(lambda: "g2" not in run(lake, nodes, ("ingest",)).missing, 60, "g2 can be read again")
     new_in_g2 = send_until_in_g2()
     run(lake, nodes, ("ingest", "rates"))

@@ -172,3 +172,7 @@ async def test_any_other_process_that_keeps_ending_stops_the_system() -> None:
 
 def test_nodes_are_the_brokers_and_the_delay_node() -> None:
     assert [name for name, program in started().items() if program.is_node] == ["g1-a", "g2-a", "d1-a"]
+
+
+def test_the_groups_of_up_need_no_approval() -> None:
+    assert option(started()["meta"], "--new-groups") == "allow"

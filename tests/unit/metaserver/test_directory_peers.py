@@ -110,9 +110,9 @@ def test_a_stored_state_is_followed_once() -> None:
     assert (live.state, live.node.address) == (GroupState.READ_ONLY, "10.0.0.1:2")
 
 
-def heartbeat(observer: Observer, address: str) -> None:
-    """Received here."""
-    request = NodeRegisterRequest(BrokerRequestType.HEARTBEAT, "g1", "a", "broker", 0, address, "", 1, 1, 0, 0, "1")
+def receive(observer: Observer, address: str, request_type: BrokerRequestType) -> None:
+    """A registration arrives at the observer itself."""
+    request = NodeRegisterRequest(request_type, "g1", "a", "broker", 0, address, "", 1, 1, 0, 0, "1")
     assert observer.directory.register(request).answer.accepted
 
 
@@ -120,7 +120,8 @@ def test_a_group_whose_heartbeats_arrive_here_is_never_followed() -> None:
     observer = Observer()
     for second in range(3):
         observer.second(second)
-    heartbeat(observer, "10.0.0.1:2")
+    receive(observer, "10.0.0.1:1", BrokerRequestType.OFFLINE)
+    receive(observer, "10.0.0.1:2", BrokerRequestType.HEARTBEAT)
     # Stored by the other metaserver before the node moved: an older address, and an older verdict.
     observed = observer.directory.observe_peers(Leases((StoredLease(GROUP, NODE, 8, False),)))
     assert (observed.broker_groups, observed.contradicted) == ([], [])

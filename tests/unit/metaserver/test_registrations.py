@@ -101,7 +101,7 @@ def test_a_group_change_checks_each_registration_of_its_subjects_once() -> None:
     for number in range(1_000):
         server.ask(connection, f"s{number}")
     before = server.handlers.counters.route_checks
-    server.node("g1", port=2)
+    server.node("g1", state=3)
     assert server.handlers.counters.route_checks - before == 1_000
     assert len(connection.pushed) == 1_000
 
@@ -115,11 +115,11 @@ def test_a_group_change_does_not_check_registrations_for_other_groups() -> None:
     server.node("d1", kind="delay")
     server.node("g2")
     before = server.handlers.counters.route_checks
-    server.node("g2", port=2)
+    server.node("g2", state=3)
     assert server.handlers.counters.route_checks == before
-    server.node("d1", kind="delay", port=2)
+    server.node("d1", kind="delay", state=3)
     assert server.handlers.counters.route_checks - before == 1, "the one that waits for delay groups"
-    server.node("g1", port=2)
+    server.node("g1", state=3)
     assert server.handlers.counters.route_checks - before == 2, "the one producer"
 
 
@@ -129,7 +129,7 @@ def test_checks_are_spread_over_turns_of_the_event_loop() -> None:
     for number in range(CHECKS_PER_TURN + 1):
         server.ask(connection, f"s{number}")
     turns = server.turns
-    server.node("g1", port=2)
+    server.node("g1", state=3)
     assert server.turns - turns == 2
     assert len(connection.pushed) == CHECKS_PER_TURN + 1
 
@@ -187,7 +187,7 @@ def test_registrations_that_are_not_refreshed_make_room() -> None:
     server.clock.advance(1)
     server.ask(connection, "new")
     assert server.handlers.counters.over_limit == 1
-    server.node("g1", port=2)
+    server.node("g1", state=3)
     assert len(connection.pushed) == 2
 
 
@@ -228,7 +228,7 @@ def test_nothing_is_left_of_closed_connections() -> None:
         connection = FakeConnection(number)
         for client_type in (*ClientType, 9):
             server.ask(connection, f"s{number}", client_type, "g")
-        server.node("g1", port=2 + number % 2)
+        server.node("g1", state=(1, 3)[number % 2])
         connection.close()
     assert (len(registrations), registrations.connections, registrations.subjects) == (0, 0, 0)
     assert registrations.pending_count == 0

@@ -110,6 +110,32 @@ test("a group that runs can't be removed; one that is empty and stopped can", as
   expect(asked.filter(({ method }) => method === "DELETE")).toHaveLength(2);
 });
 
+test("a group that waits for approval can be approved or removed, and nothing else", async () => {
+  const change = {
+    ...CHANGE,
+    before: { operator_state: "unapproved" },
+    after: { operator_state: "normal" },
+    notes: ["Node g1-a at 10.0.0.1:20881 serves with its next heartbeat."],
+  };
+  const { asked } = shown(
+    { operator_state: "unapproved", reported_state: "offline", subjects: 0 },
+    { [`POST ${AT}approve/`]: change },
+  );
+  await open();
+  expect(await screen.findByText("It waits for approval")).toBeInTheDocument();
+  expect(await screen.findByRole("button", { name: "Remove" })).toHaveAttribute("aria-disabled", "false");
+  for (const name of ["Drain", "Read-only", "Take back into service"]) {
+    expect(screen.queryByRole("button", { name })).toBeNull();
+  }
+  await userEvent.click(screen.getByRole("button", { name: "Approve" }));
+  const dialog = await screen.findByRole("dialog");
+  expect(await within(dialog).findByText(/g1-a at 10\.0\.0\.1:20881/)).toBeInTheDocument();
+  await userEvent.click(within(dialog).getByRole("button", { name: "Approve" }));
+  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+  const posted = asked.filter(({ method }) => method === "POST");
+  expect(posted.map(({ url }) => url.searchParams.get("dry_run"))).toEqual(["true", "false"]);
+});
+
 test("a viewer is offered nothing", async () => {
   shown({}, {}, { ...ME, role: "viewer", rights: ["read"] });
   await open();

@@ -49,7 +49,10 @@ export default function BrokersPage() {
         kind: "select",
         name: "operator_state",
         label: t("filter.decided"),
-        options: ["normal", "read_only", "draining"].map((value) => ({ value, label: t(`decided.${value}`) })),
+        options: ["unapproved", "normal", "read_only", "draining"].map((value) => ({
+          value,
+          label: t(`decided.${value}`),
+        })),
       },
     ],
     [t],

@@ -7,7 +7,7 @@ import { movesOptions, type BrokerGroupDetail } from "@/features/brokers/queries
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 
-/** What an operator decided about the group, since when and why; of a drain also how far it is. */
+/** The operator's decision about the group, its time and reason, and the progress of a drain; or that it waits for approval. */
 export function Decided({ group, verdict }: { group: BrokerGroupDetail; verdict: GroupVerdict }) {
   const { t } = useTranslation("brokers");
   const state = group.operator_state;
@@ -22,7 +22,7 @@ export function Decided({ group, verdict }: { group: BrokerGroupDetail; verdict:
       <Stack gap="xs">
         <Text size="sm">{t(`means.${state}`)}</Text>
         <Text size="sm" c="dimmed">
-          {t("since")} <Instant at={group.operator_since} relative />
+          {t("since")} <Instant at={group.operator_since ?? group.created_at} relative />
           {group.operator_reason && ` · ${group.operator_reason}`}
         </Text>
         {state === "draining" && <Drain group={group} verdict={verdict} />}

@@ -39,7 +39,8 @@ export function GroupActions({
   const [doing, setDoing] = useState<Doing | null>(null);
   if (!may("change_cluster")) return null;
   const { operator_state: state, subjects } = group;
-  const mayBeRemoved = subjects === 0 && verdict === "offline";
+  const isApproved = state !== "unapproved";
+  const mayBeRemoved = subjects === 0 && (verdict === "offline" || !isApproved);
   const button = (action: Action, colour?: string) => (
     <Button key={action} variant="default" c={colour} onClick={() => setDoing({ action, etag })} data-do={action}>
       {t(`action.${action}.open`)}
@@ -48,9 +49,10 @@ export function GroupActions({
   return (
     <>
       {button("describe")}
-      {state !== "normal" && button("writable")}
-      {state !== "read_only" && button("read-only")}
-      {state !== "draining" && button("drain")}
+      {!isApproved && button("approve")}
+      {isApproved && state !== "normal" && button("writable")}
+      {isApproved && state !== "read_only" && button("read-only")}
+      {isApproved && state !== "draining" && button("drain")}
       <Tooltip
         label={t(subjects > 0 ? "remove_not_empty" : "remove_not_stopped")}
         disabled={mayBeRemoved}

@@ -6,6 +6,7 @@ const liveGroup = (state: string, operator_state = "normal") => ({ state, operat
 
 test.each([
   ["offline", "draining", "offline"],
+  ["offline", "unapproved", "unapproved"],
   ["read_write", "draining", "draining"],
   ["read_only", "read_only", "read_only"],
   ["read_write", "read_only", "read_only"],

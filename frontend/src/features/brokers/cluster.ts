@@ -24,8 +24,12 @@ export interface GroupView {
   master: NodeView | undefined;
 }
 
-/** The one word for how a group does. `refusing`: read only by itself, a full disk say; `read_only`: an operator wants it. */
-export type GroupVerdict = "offline" | "draining" | "read_only" | "refusing" | "write_only" | "read_write";
+/**
+ * The one word for how a group does. `refusing`: read only by itself, a full disk say; `read_only`: an operator wants it;
+ * `unapproved`: it registered for the first time and waits for approval.
+ */
+export type GroupVerdict =
+  "unapproved" | "offline" | "draining" | "read_only" | "refusing" | "write_only" | "read_write";
 /** `unmeasured`: it does not answer; `unknown`: nothing is known yet. */
 export type NodeVerdict = "read_write" | "read_only" | "write_only" | "offline" | "unmeasured" | "unknown";
 
@@ -35,6 +39,7 @@ export const COLOURS: Record<GroupVerdict | NodeVerdict, string> = {
   write_only: "yellow",
   refusing: "orange",
   draining: "blue",
+  unapproved: "orange",
   offline: "red",
   unmeasured: "red",
   unknown: "gray",
@@ -47,6 +52,7 @@ function text(value: unknown): string {
 }
 
 export function groupVerdict(reported: string, operator: string): GroupVerdict {
+  if (operator === "unapproved") return "unapproved";
   if (reported === "read_write" || reported === "read_only" || reported === "write_only") {
     if (operator === "draining") return "draining";
     if (operator === "read_only") return "read_only";

@@ -11,7 +11,7 @@ export type Placed = Schema<"SubjectRow">;
 export type Kind = BrokerGroup["kind"];
 
 /** What operators decide about a broker group, by the last part of the address. */
-export type Decision = "read-only" | "drain" | "writable";
+export type Decision = "approve" | "read-only" | "drain" | "writable";
 
 /** States and numbers come live; what is asked for here changes seldom. */
 const REFRESH_MS = 10_000;
@@ -84,6 +84,8 @@ function asked(name: string, etag: string | null, dryRun: boolean) {
 export function decide(name: string, to: Decision, etag: string | null, { dryRun, reason }: Attempt): Promise<Change> {
   const init = { params: asked(name, etag, dryRun), body: { reason } };
   switch (to) {
+    case "approve":
+      return must(api.POST("/api/v1/broker-groups/{name}/approve/", init));
     case "read-only":
       return must(api.POST("/api/v1/broker-groups/{name}/read-only/", init));
     case "drain":

@@ -64,3 +64,10 @@ test("a disk is judged by its share, and an unknown one not at all", () => {
   expect(at(5)).toEqual(["bad disk"]);
   expect(at(null)).toEqual([]);
 });
+
+test("a broker group that waits for approval is no outage", () => {
+  const waiting = { ...group, state: "offline", operator_state: "unapproved" };
+  const found = attention(calm, { broker_groups: { g1: waiting } });
+  expect(texts(found)).toEqual(["warn group_unapproved"]);
+  expect([found[0]?.values, found[0]?.to]).toEqual([{ name: "g1" }, "/brokers/g1"]);
+});

@@ -39,7 +39,9 @@ export function attention(overview: Overview, live: LiveState): Item[] {
   const items: Item[] = [];
   for (const [name, group] of Object.entries(live.broker_groups ?? {})) {
     const to = `/brokers/${encodeURIComponent(name)}`;
-    if (group.state === "offline") items.push({ level: "bad", text: "group_offline", values: { name }, to });
+    if (group.operator_state === "unapproved") {
+      items.push({ level: "warn", text: "group_unapproved", values: { name }, to });
+    } else if (group.state === "offline") items.push({ level: "bad", text: "group_offline", values: { name }, to });
     else if (group.state === "read_only" && group.operator_state === "normal") {
       items.push({ level: "warn", text: "group_read_only", values: { name }, to });
     }
