@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from asgiref.sync import async_to_sync
+from django.db import transaction
 
 from metaserver import queries
-from metaserver.services import audit
+from metaserver.services import audit, subjects
 from metaserver.services.changes import Actor, Change, Conflict, NotFound, changing
 from qmq.client.nodes import NodeAdmin, NodeRefused
 from qmq.errors import ConnectionLost, QmqError, SettingError
@@ -94,6 +95,7 @@ def reset(
 
     Raises:
         NotFound: the subject has no broker group, or not this one.
+        NotAllowed: the subject belongs to another team.
         ConnectionLost: a broker group can't be asked; nothing was set.
         Conflict: some broker groups were set and some were not; the text says which.
     """
@@ -116,6 +118,7 @@ def reset(
     wanted = {answer.broker_group: str(answer.value["new_position"]) for answer in held if answer.value}
     if dry_run:
         return Change(target, before, wanted), held
+    _authorize(subject, actor)
     done = ask([answer.broker_group for answer in held], lambda node: node.reset(subject, group, place.to, place.value))
     after = {a.broker_group: str(a.value["new_position"]) for a in done if a.value is not None}
     failed = [answer for answer in done if answer.value is None]
@@ -154,6 +157,7 @@ def forget(subject: str, group: str, *, force: bool, actor: Actor, reason: str =
     target = f"{subject}/{group}"
     before = {a.broker_group: str(a.value["next_sequence"]) for a in held if a.value is not None}
     if not dry_run and held:
+        _authorize(subject, actor)
         done = ask([a.broker_group for a in held], lambda node: node.forget(subject, group, force=force))
         failed = [answer for answer in done if answer.value is None and answer.is_there]
         with changing(dry_run=False):
@@ -163,6 +167,12 @@ def forget(subject: str, group: str, *, force: bool, actor: Actor, reason: str =
         if failed:
             raise Conflict(f"{failed[0].broker_group} failed: {failed[0].reason}", code="consumer_group.forget_in_part")
     return Change(target, before, None)
+
+
+def _authorize(subject: str, actor: Actor) -> None:
+    """Check, just before nodes are changed, that the actor may change the subject's groups. Raises NotFound, NotAllowed."""
+    with transaction.atomic():
+        subjects.authorize(subject, actor)
 
 
 def node_stats(admin_address: str) -> Answer:

@@ -47,7 +47,7 @@ def create_group(
     _check(group, check_group, "name", "group.name_illegal")
     target = f"{subject}/{group}"
     with changing(dry_run=dry_run):
-        owner = subjects.locked(subject)
+        owner = subjects.locked(subject, actor)
         if ConsumerGroup.objects.filter(subject=owner, name=group).exists():
             raise Conflict(f"consumer group {group!r} of {subject} exists", code="consumer_group.exists")
         row = ConsumerGroup(subject=owner, name=group)
@@ -71,7 +71,7 @@ def update_group(
 ) -> Change:
     """Change what `values` names."""
     with changing(dry_run=dry_run):
-        row = locked(subject, group)
+        row = locked(subject, group, actor)
         check_version(f"consumer group {group} of {subject}", row.version, expected_version)
         before = described(row)
         _set(row, values)
@@ -96,7 +96,7 @@ def set_paused(
     if consumer_id:
         _check(consumer_id, check_consumer_id, "consumer_id", "consumer_id.illegal")
     with changing(dry_run=dry_run):
-        row = locked(subject, group)
+        row = locked(subject, group, actor)
         check_version(f"consumer group {group} of {subject}", row.version, expected_version)
         before = described(row)
         if consumer_id:
@@ -127,7 +127,7 @@ def delete_group(
 ) -> Change:
     """Forget a group's row; a consumer that comes again makes it again."""
     with changing(dry_run=dry_run):
-        row = locked(subject, group)
+        row = locked(subject, group, actor)
         check_version(f"consumer group {group} of {subject}", row.version, expected_version)
         before, target = described(row), f"{subject}/{group}"
         row.delete()
@@ -135,8 +135,14 @@ def delete_group(
     return Change(target, before, None)
 
 
-def locked(subject: str, group: str) -> ConsumerGroup:
-    """A group's row, locked until the transaction ends. Raises NotFound."""
+def locked(subject: str, group: str, actor: Actor) -> ConsumerGroup:
+    """Return a group's row, locked with its subject's until the transaction ends.
+
+    Raises:
+        NotFound: there is no such subject or group.
+        NotAllowed: the subject belongs to a team that the actor is not in.
+    """
+    subjects.locked(subject, actor)
     row = lock(ConsumerGroup.objects.filter(subject__name=subject, name=group))
     if row is None:
         raise NotFound(f"subject {subject!r} has no consumer group {group!r}", code="consumer_group.unknown")

@@ -58,6 +58,15 @@ def split_subject(name: str) -> SubjectName:
     return SubjectName(kind, parts[1], parts[2])
 
 
+def real_subject(name: str) -> str:
+    """Return the real subject of a retry or dead-letter subject, and any other name as it is.
+
+    The result is "" for a name with one of their prefixes that names no subject and group.
+    """
+    parts = split_subject(name)
+    return parts.subject if parts.kind == "real" or parts.group else ""
+
+
 def retry_subject(subject: str, group: str) -> str:
     """Where a group's failed messages of a subject go; for a retry subject that subject itself."""
     return f"{RETRY_PREFIX}{split_subject(subject).subject}%{group}"
