@@ -42,6 +42,8 @@ RECHECK_SECONDS = 4.0
 UNCHECKED_SECONDS_MAX = 30.0
 """With the database away, clients stay so long without being looked at."""
 NAME_CHARS_MAX = 400
+KINDS = ("lag", "nodes", "events", "tail")
+"""The websockets there are, by the last part of their path."""
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -95,6 +97,8 @@ def request_of(path: str, query: bytes) -> Request:
     if any(name is not None and (len(name) > NAME_CHARS_MAX or "\n" in name) for name in (subject, group)):
         raise BadRequest(f"a name has more than {NAME_CHARS_MAX} characters, or a line end")
     kind = path.removeprefix("/ws/").strip("/") if path.startswith("/ws/") else ""
+    if kind not in KINDS:
+        raise BadRequest(f"there are {', '.join(f'/ws/{name}/' for name in KINDS)}")
     if kind == "lag":
         if group is not None and subject is None:
             raise BadRequest("group needs subject")
@@ -103,11 +107,9 @@ def request_of(path: str, query: bytes) -> Request:
         return Request(Right.READ, Feed("nodes"))
     if kind == "events":
         return Request(Right.READ, Feed("events"))
-    if kind == "tail":
-        if subject is None:
-            raise BadRequest("tail needs subject")
-        return Request(Right.READ_MESSAGES, None, subject)
-    raise BadRequest("there are /ws/lag/, /ws/nodes/, /ws/events/ and /ws/tail/")
+    if subject is None:
+        raise BadRequest("tail needs subject")
+    return Request(Right.READ_MESSAGES, None, subject)
 
 
 class Socket:
