@@ -31,6 +31,7 @@ from qmq.client.message import Receipt, build_message, delayed_message, new_mess
 from qmq.client.nodes import NodeAdmin, NodeRefused
 from qmq.client.producer import Producer
 from qmq.errors import CallTimeout, QmqError
+from qmq.protocol import names
 from qmq.protocol.messages import KEY_ATTEMPT, encode_entry
 from qmq.protocol.names import SubjectName, dead_letter_subject, retry_subject, split_subject
 
@@ -60,10 +61,9 @@ def real_subject(name: str) -> SubjectName:
     Raises:
         NotFound: there is none.
     """
-    parts = split_subject(name)
-    if (parts.kind != "real" and not parts.group) or queries.broker_groups_of(parts.subject) is None:
+    if queries.broker_groups_of(names.real_subject(name)) is None:
         raise NotFound(f"there is no subject {name!r}", code=SUBJECT_UNKNOWN)
-    return parts
+    return split_subject(name)
 
 
 def nodes_of(name: str, broker_group: str | None = None) -> Nodes:

@@ -86,7 +86,13 @@ def create_silence(
         after = described(row)
         about = f"silence {rule}: {target}"
         audit.record(actor=actor, action="silence.create", target=about, reason=reason, after=after)
-        return Change(str(row.pk), None, after, row.version)
+        return Change(str(row.pk), None, after, row.version, () if row.is_system else (_scope(row),))
+
+
+def _scope(row: Silence) -> str:
+    if not row.owner:
+        return "It applies to alerts of subjects without an owner."
+    return f"It applies to alerts of team {row.owner} and of subjects without an owner."
 
 
 def end_silence(
