@@ -20,7 +20,7 @@ from api.problems import Problem
 from api.reauthentication import require_recent_proof
 from console.accounts.roles import OF_A_SUBJECT, Principal, Right
 from console.models import IdempotencyKey
-from console.requests import current_id
+from console.requests import client_id, current_id
 from metaserver import queries
 from metaserver.services.changes import Actor, Change, text_problem
 
@@ -67,8 +67,11 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
 
     @property
     def actor(self) -> Actor:
-        """Who asks, for the audit log."""
-        return Actor(self.principal.name, address_of(self.request), current_id.get())
+        """The caller, for the audit log and for checks of ownership in services."""
+        principal = self.principal
+        return Actor(
+            principal.name, address_of(self.request), current_id.get(), client_id.get(), teams=principal.bound_to
+        )
 
     def require(self, right: Right, owner: str | None = None) -> None:
         """Raises 403 unless the caller may use this right on a subject of this owner (None: nobody's)."""

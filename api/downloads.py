@@ -21,7 +21,7 @@ from rest_framework.request import Request
 from rest_framework.utils.encoders import JSONEncoder
 
 from api.problems import Problem
-from console.requests import current_id
+from console.requests import client_id, current_id
 
 if TYPE_CHECKING:
     from api.base import ApiView
@@ -96,7 +96,7 @@ class Download:
         self._view = view
         self._request = request
         self._until = time.monotonic() + SECONDS_MAX
-        self._request_id = current_id.get()
+        self._request_id, self._client_id = current_id.get(), client_id.get()
         self._unreachable: dict[str, str] = {}
         self._rows = 0
         self._ask_for(request.query_params.get("cursor"))
@@ -162,7 +162,7 @@ class Download:
 
     def _next(self, page: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
         """The page that the query means now; when it can't be had the one before, with why."""
-        known = current_id.set(self._request_id)
+        known, client = current_id.set(self._request_id), client_id.set(self._client_id)
         try:
             answer = self._view.get(self._request, *self._view.args, **self._view.kwargs)  # type: ignore[attr-defined]
         except Exception as error:
@@ -170,6 +170,7 @@ class Download:
             problem = self._view.handle_exception(error)
             return page, f"the rest could not be read: {problem.data['detail']}"
         finally:
+            client_id.reset(client)
             current_id.reset(known)
         found: Mapping[str, Any] = answer.data
         return found, ""

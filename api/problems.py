@@ -14,13 +14,14 @@ from rest_framework import exceptions, status
 from rest_framework.response import Response
 
 from console.requests import current_id
-from metaserver.services.changes import ChangeRefused, Conflict, NotFound, Stale
+from metaserver.services.changes import ChangeRefused, Conflict, NotAllowed, NotFound, Stale
 from qmq.errors import CallTimeout, ConnectionLost, QmqError
 
 logger = logging.getLogger("qmq.api")
 MEDIA_TYPE = "application/problem+json"
 
 _STATUS: tuple[tuple[type[QmqError], int], ...] = (
+    (NotAllowed, status.HTTP_403_FORBIDDEN),
     (NotFound, status.HTTP_404_NOT_FOUND),
     (Stale, status.HTTP_412_PRECONDITION_FAILED),
     (Conflict, status.HTTP_409_CONFLICT),

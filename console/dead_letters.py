@@ -48,7 +48,7 @@ from console.messages import (
     real_subject,
 )
 from console.models import DeadLetterDecision
-from metaserver.services import audit
+from metaserver.services import audit, subjects
 from metaserver.services.changes import Actor, Conflict, NotFound
 from qmq.client.message import Receipt
 from qmq.client.nodes import NodeAdmin, NodeRefused
@@ -424,6 +424,7 @@ def replay(
 
     Raises:
         NotFound, Conflict: there is no such subject, or it is archived, or another request claims at this moment.
+        NotAllowed: the subject belongs to another team. Batches before it was handed over stay done.
         ChangeRefused: the cursor is none of this selection.
         QmqError: nothing could be done because a part of the system can't be reached.
     """
@@ -604,7 +605,8 @@ _FIELDS = ("state", "by", "at", "replayed_to", "replay_id")
 
 
 def _claim(order: _Order, begin: int, letters: Sequence[Row], progress: Progress) -> list[_Claimed]:
-    """Write the decisions and their audit entry: final ones for a delete, claims for a replay."""
+    """Write the decisions and their audit entry, if the actor may: final ones for a delete, claims for a replay."""
+    subjects.authorize(order.subject, order.actor)
     broker_group = letters[0]["broker_group"]
     ids = {letter["sequence"]: letter["message_id"] for letter in letters}
     mine = DeadLetterDecision.objects.filter(subject=order.subject, group=order.group, broker_group=broker_group)

@@ -8,7 +8,7 @@ from typing import TypeVar
 from django.conf import settings
 
 from console.asking import REQUEST_SECONDS, ask, decode_cursor, encode_cursor, illegal_cursor, is_place, query_digest
-from console.messages import SEND_TIMEOUTS, note
+from console.messages import SEND_TIMEOUTS, begin, note
 from metaserver.services.changes import Actor, ChangeRefused, Conflict, NotFound
 from qmq.client.delayed import BulkCancel, Calendar, DelayedMessage, DelayedMessages, Found, due_ms_of, moment
 from qmq.errors import QmqError
@@ -234,7 +234,8 @@ def change(
 
     Raises:
         Conflict: it is too late.
-        NotFound: it is not known any more.
+        NotFound: it is not known any more, or there is no such subject.
+        NotAllowed: the subject belongs to another team.
         LocalProtocolError: the due time is not possible.
         QmqError: its delay group can't be asked.
     """
@@ -245,7 +246,7 @@ def change(
         done = _foreseen(operation, message, to)
     else:
         said = {"message_id": message.message_id, "due_at": message.due_at.isoformat(), "state": before}
-        note(actor, f"delayed.{operation}", message.subject, reason, said | ({"to": to.isoformat()} if to else {}))
+        begin(actor, f"delayed.{operation}", message.subject, reason, said | ({"to": to.isoformat()} if to else {}))
         try:
             done = _with(lambda messages: _apply(messages, operation, message, to))
             if done.outcome not in (Outcome.DONE, Outcome.UNCHANGED):
@@ -294,6 +295,7 @@ def bulk_cancel(query: Query, *, actor: Actor, reason: str = "", dry_run: bool =
     """Cancel all pending messages of a subject in a range of due times, or those with these properties.
 
     Raises:
+        NotFound, NotAllowed: there is no such subject, or it belongs to another team.
         QmqError: no delay group could be asked. CallTimeout: it took longer than BULK_SECONDS; what was cancelled stays so.
     """
 
@@ -309,7 +311,7 @@ def bulk_cancel(query: Query, *, actor: Actor, reason: str = "", dry_run: bool =
         "due_from": query.begin.isoformat() if query.begin else None,
         "due_to": query.end.isoformat() if query.end else None,
     }
-    note(actor, "delayed.bulk_cancel", query.subject, reason, said)
+    begin(actor, "delayed.bulk_cancel", query.subject, reason, said)
     try:
         done = _with(work, seconds=BULK_SECONDS)
     except QmqError as error:

@@ -91,6 +91,7 @@ def reset(
 
     Raises:
         NotFound: the subject has no broker group, or not this one.
+        NotAllowed: the subject belongs to another team.
         ConnectionLost: a broker group can't be reached; nothing was set.
         Stale: the group has another version.
         Conflict: another request changes the group's progress; or some broker groups were set and some were not.

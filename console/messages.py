@@ -23,7 +23,7 @@ from console.asking import (
     query_digest,
 )
 from metaserver import queries
-from metaserver.services import audit
+from metaserver.services import audit, subjects
 from metaserver.services.changes import Actor, ChangeRefused, Conflict, NotFound
 from qmq.client.config import Timeouts
 from qmq.client.delayed import DelayedReceipt, due_ms_of, moment
@@ -31,6 +31,7 @@ from qmq.client.message import Receipt, build_message, delayed_message, new_mess
 from qmq.client.nodes import NodeAdmin, NodeRefused
 from qmq.client.producer import Producer
 from qmq.errors import CallTimeout, QmqError
+from qmq.protocol import names
 from qmq.protocol.messages import KEY_ATTEMPT, encode_entry
 from qmq.protocol.names import SubjectName, dead_letter_subject, retry_subject, split_subject
 
@@ -60,10 +61,9 @@ def real_subject(name: str) -> SubjectName:
     Raises:
         NotFound: there is none.
     """
-    parts = split_subject(name)
-    if (parts.kind != "real" and not parts.group) or queries.broker_groups_of(parts.subject) is None:
+    if queries.broker_groups_of(names.real_subject(name)) is None:
         raise NotFound(f"there is no subject {name!r}", code=SUBJECT_UNKNOWN)
-    return parts
+    return split_subject(name)
 
 
 def nodes_of(name: str, broker_group: str | None = None) -> Nodes:
@@ -79,10 +79,10 @@ def nodes_of(name: str, broker_group: str | None = None) -> Nodes:
     return brokers(queries.broker_groups_of(parts.subject) if parts.kind == "real" else None)
 
 
-def note_reading(actor: Actor, subject: str, what: Mapping[str, Any]) -> None:
-    """The audit entry of a request that was shown what messages say."""
+def note_reading(actor: Actor, target: str, what: Mapping[str, Any]) -> None:
+    """Write the audit entry of a request, or of a live tail, that was shown what messages say."""
     with transaction.atomic():
-        audit.record(actor=actor, action="message.read", target=subject, after=dict(what))
+        audit.record(actor=actor, action="message.read", target=target, after=dict(what))
 
 
 # --- pages --------------------------------------------------------------------------------------------------------------
@@ -452,6 +452,7 @@ def produce(
 
     Raises:
         NotFound, Conflict: there is no such subject, or it is archived.
+        NotAllowed: it belongs to another team.
         ChangeRefused, LocalProtocolError: the message can't be carried.
         SendFailed: it was not stored, or nobody knows.
     """
@@ -477,7 +478,7 @@ def produce(
     said = {"message_id": message_id, "properties": sorted(properties), "tags": list(tags)}
     if due_at is not None:
         said["due_at"] = due_at.isoformat()
-    note(actor, "message.send", subject, reason, said)
+    begin(actor, "message.send", subject, reason, said)
 
     async def send() -> Receipt | DelayedReceipt:
         async with Producer(settings.META_URL, app=APP, timeouts=SEND_TIMEOUTS) as producer:
@@ -499,7 +500,19 @@ def check_not_archived(subject: str) -> None:
         raise Conflict(f"subject {subject} is archived: it takes no messages", code="subject.archived")
 
 
+def begin(actor: Actor, action: str, subject: str, reason: str, after: Mapping[str, Any]) -> None:
+    """Write the audit entry of a change on nodes before any node is asked, if the actor may change the subject.
+
+    Raises:
+        NotFound: there is no such subject.
+        NotAllowed: it belongs to another team.
+    """
+    with transaction.atomic():
+        subjects.authorize(subject, actor)
+        audit.record(actor=actor, action=action, target=subject, reason=reason, after=dict(after))
+
+
 def note(actor: Actor, action: str, target: str, reason: str, after: Mapping[str, Any]) -> None:
-    """An audit entry for what is done at nodes, outside any transaction: written before it is done."""
+    """Write the audit entry of how a change on nodes ended, in a transaction of its own."""
     with transaction.atomic():
         audit.record(actor=actor, action=action, target=target, reason=reason, after=dict(after))

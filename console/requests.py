@@ -1,4 +1,7 @@
-"""Each request gets an id: in its answer, in every log line it causes, in the audit entries it leaves."""
+"""Each request gets an id of ours: in its answer, in every log line it causes, in its audit entries.
+
+A caller's own `X-Request-Id` stands beside it there. It never replaces ours: entries could be made to look like another request's.
+"""
 
 import logging
 import re
@@ -11,10 +14,22 @@ from django.http import HttpRequest, HttpResponse
 _LINE_END = re.compile("[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 _GIVEN = re.compile(r"[A-Za-z0-9._-]{8,64}")
 current_id: ContextVar[str] = ContextVar("request_id", default="-")
+client_id: ContextVar[str] = ContextVar("client_request_id", default="")
+"""The caller's own `X-Request-Id`; "" when there is none, or not a plain one of up to 64 characters."""
+
+
+def new_id() -> str:
+    """Return an id for a request or a websocket."""
+    return uuid.uuid4().hex
+
+
+def plain_client_id(given: str) -> str:
+    """Return a caller's `X-Request-Id` if it is plain and of 8 to 64 characters, "" otherwise."""
+    return given if _GIVEN.fullmatch(given) else ""
 
 
 class RequestIdMiddleware:
-    """Takes a caller's X-Request-Id when it is plain, makes one otherwise."""
+    """Gives each request an id, and keeps the caller's beside it when it is plain."""
 
     sync_capable = True
     async_capable = False
@@ -23,22 +38,24 @@ class RequestIdMiddleware:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        given = request.headers.get("X-Request-Id", "")
-        request_id = given if _GIVEN.fullmatch(given) else uuid.uuid4().hex
+        request_id = new_id()
         token = current_id.set(request_id)
+        client_token = client_id.set(plain_client_id(request.headers.get("X-Request-Id", "")))
         try:
             response = self._get_response(request)
         finally:
+            client_id.reset(client_token)
             current_id.reset(token)
         response.headers["X-Request-Id"] = request_id
         return response
 
 
 class RequestIdFilter(logging.Filter):
-    """Gives every log record the id."""
+    """Gives every log record the id, and the caller's behind it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        record.request_id = current_id.get()
+        given = client_id.get()
+        record.request_id = f"{current_id.get()} client={given}" if given else current_id.get()
         return True
 
 

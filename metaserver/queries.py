@@ -22,7 +22,9 @@ from metaserver.models import (
     SubjectRoute,
     Team,
 )
-from metaserver.services.audit import entry_digest
+from metaserver.services.audit import AUDITED_TEXTS, entry_digest
+from metaserver.services.changes import NotFound
+from qmq.protocol.names import real_subject
 
 CHANGES_MAX = 5_000
 """Changes whose rows are loaded one by one; behind by more, a reader loads everything."""
@@ -290,13 +292,22 @@ def masters() -> dict[str, Node]:
 
 
 def owner_of(subject: str) -> str | None:
-    """The team that owns a subject; None: nobody, or there is no such subject."""
-    return Subject.objects.filter(name=subject).values_list("owner__name", flat=True).first()
+    """Return the team that owns a subject, None if no team does. A retry or dead-letter subject has its real subject's owner.
+
+    Raises:
+        NotFound: there is no such subject.
+    """
+    owners = owners_of((subject,))
+    if subject not in owners:
+        raise NotFound(f"there is no subject {subject!r}", code="subject.unknown")
+    return owners[subject]
 
 
-def owners_of(names: Iterable[str]) -> dict[str, str | None]:
-    """The same for many."""
-    return dict(Subject.objects.filter(name__in=set(names)).values_list("name", "owner__name"))
+def owners_of(subjects: Iterable[str]) -> dict[str, str | None]:
+    """Return the owner of each subject as `owner_of` does. Unknown subjects are left out: they are not unowned."""
+    real = {subject: real_subject(subject) for subject in subjects}
+    owners = dict(Subject.objects.filter(name__in=set(real.values())).values_list("name", "owner__name"))
+    return {subject: owners[name] for subject, name in real.items() if name in owners}
 
 
 def subjects_of(team: str) -> set[str]:
@@ -342,7 +353,7 @@ def verify_audit(after_id: int = 0, limit: int = 10_000) -> AuditVerdict:
         last_id = row.pk
         if row.digest == "" and previous == "":
             continue
-        values = {name: getattr(row, name) for name in ("actor", "action", "target", "reason", "address", "request_id")}
+        values = {name: getattr(row, name) for name in AUDITED_TEXTS}
         if entry_digest(previous, at=row.at, before=row.before, after=row.after, **values) != row.digest:
             text = f"entry {row.pk} was changed, or one before it was taken away"
             return AuditVerdict(checked, last_id, False, row.pk, text)

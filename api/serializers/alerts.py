@@ -38,6 +38,10 @@ class AlertRuleChange(serializers.Serializer):  # type: ignore[type-arg]
     channels = serializers.ListField(
         child=serializers.CharField(max_length=100), required=False, max_length=10, help_text="names"
     )
+    owner = serializers.CharField(
+        required=False, allow_null=True, max_length=60,
+        help_text="the team that may change the rule; of a rule about one subject, the subject's owner",
+    )  # fmt: skip
     is_enabled = serializers.BooleanField(required=False)
     reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
@@ -65,7 +69,9 @@ class AlertRuleRow(serializers.Serializer):  # type: ignore[type-arg]
     window_seconds = serializers.IntegerField()
     severity = serializers.ChoiceField(SEVERITIES)
     channels = serializers.ListField(child=serializers.CharField())
-    owner = serializers.CharField(allow_null=True, help_text="the team of the subject, when the rule is about one")
+    owner = serializers.CharField(
+        allow_null=True, help_text="the team that may change the rule; null: every operator may"
+    )
     is_enabled = serializers.BooleanField()
     is_builtin = serializers.BooleanField(help_text="comes with the product: can be disabled, not deleted")
     firing = serializers.IntegerField(help_text="alerts of this rule that fire now")
@@ -127,6 +133,10 @@ class NewSilence(serializers.Serializer):  # type: ignore[type-arg]
 
     rule = serializers.CharField(required=False, default="*", max_length=300, help_text="a glob on rules' names")
     target = serializers.CharField(required=False, default="*", max_length=300, help_text="a glob on targets")
+    owner = serializers.CharField(
+        required=False, allow_null=True, max_length=60,
+        help_text="the team whose alerts are silenced, besides those of unowned subjects; null: of administrators, all alerts",
+    )  # fmt: skip
     starts_at = serializers.DateTimeField(required=False, allow_null=True, help_text="null: now")
     ends_at = serializers.DateTimeField(help_text="30 days later at most")
     reason = serializers.CharField(max_length=500)
@@ -138,6 +148,8 @@ class SilenceRow(serializers.Serializer):  # type: ignore[type-arg]
     id = serializers.CharField()
     rule = serializers.CharField()
     target = serializers.CharField()
+    owner = serializers.CharField(allow_null=True)
+    is_system = serializers.BooleanField(help_text="it applies to all alerts, whatever their owner")
     starts_at = serializers.DateTimeField()
     ends_at = serializers.DateTimeField()
     reason = serializers.CharField()

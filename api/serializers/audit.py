@@ -16,6 +16,7 @@ class AuditRow(serializers.Serializer):  # type: ignore[type-arg]
     after = serializers.JSONField(allow_null=True)
     address = serializers.CharField()
     request_id = serializers.CharField()
+    client_request_id = serializers.CharField(allow_null=True, help_text="the caller's own X-Request-Id, unchecked")
     digest = serializers.CharField(help_text="covers this entry and the digest of the one before")
 
 

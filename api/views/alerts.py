@@ -171,7 +171,7 @@ def alert_row(alert: Any, is_silenced: silence_service.IsSilenced) -> dict[str, 
         "last_value": alert.last_value,
         "reason": alert.reason or None,
         "last_seen_at": alert.last_seen_at,
-        "is_silenced": alert.open_key is not None and is_silenced(alert.rule_name, alert.target),
+        "is_silenced": alert.open_key is not None and is_silenced(alert),
         "acknowledged_by": alert.acknowledged_by or None,
         "acknowledged_at": alert.acknowledged_at,
         "acknowledgement": alert.acknowledgement or None,
@@ -272,6 +272,8 @@ def silence_row(silence: Any) -> dict[str, Any]:
         "id": str(silence.pk),
         "rule": silence.rule,
         "target": silence.target,
+        "owner": silence.owner or None,
+        "is_system": silence.is_system,
         "starts_at": silence.starts_at,
         "ends_at": silence.ends_at,
         "reason": silence.reason,
@@ -308,7 +310,7 @@ class SilencesView(ApiView):
         values = _values(shapes.NewSilence, request.data)
         change = silence_service.create_silence(
             rule=values["rule"], target=values["target"], starts_at=values.get("starts_at"), ends_at=values["ends_at"],
-            now=timezone.now(), actor=self.actor, reason=self.reason, dry_run=self.dry_run,
+            now=timezone.now(), owner=values.get("owner"), actor=self.actor, reason=self.reason, dry_run=self.dry_run,
         )  # fmt: skip
         return self.changed(change, 201)
 

@@ -64,6 +64,7 @@ class AuditView(ApiView):
                 "after": entry.after,
                 "address": entry.address,
                 "request_id": entry.request_id,
+                "client_request_id": entry.client_request_id or None,
                 "digest": entry.digest,
             }
             for entry in page or []

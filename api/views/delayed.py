@@ -1,5 +1,6 @@
 """/delayed-messages/."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
@@ -41,24 +42,24 @@ def row(message: DelayedMessage, *, masked: bool, may_change: bool) -> dict[str,
 
 
 class DelayedView(ReadingView):
-    """A view of delayed messages. They may be of subjects whose first message is still to come: nobody owns those."""
-
-    def owner(self, subject: str) -> str | None:
-        return queries.owner_of(subject)
+    """A view of delayed messages. Those of a subject that does not exist (yet) are masked and can't be changed."""
 
     def shown(self, messages: Sequence[DelayedMessage]) -> list[dict[str, Any]]:
-        """Messages as the caller may see them; what they could read is noted, an entry for each subject."""
+        """Return messages as the caller may see them, and write one audit entry that names the subjects of those shown."""
         owners = queries.owners_of({message.subject for message in messages})
         rows = [
             row(
                 message,
-                masked=not self.may_read(owners.get(message.subject)),
-                may_change=self.principal.may(Right.CHANGE_DELAYED, owners.get(message.subject)),
+                masked=not (message.subject in owners and self.may_read(owners[message.subject])),
+                may_change=message.subject in owners
+                and self.principal.may(Right.CHANGE_DELAYED, owners[message.subject]),
             )
             for message in messages
         ]
-        for subject in sorted({shown["subject"] for shown in rows if not shown["masked"]}):
-            self.note_reading(subject, [shown for shown in rows if shown["subject"] == subject], masked=False)
+        readable = [shown for shown in rows if not shown["masked"]]
+        counts = Counter(shown["subject"] for shown in readable)
+        target = next(iter(counts)) if len(counts) == 1 else f"{len(counts)} subjects"
+        self.note_reading(target, readable, masked=False, subjects=dict(sorted(counts.items())))
         return rows
 
     def time(self, name: str) -> datetime | None:

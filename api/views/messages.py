@@ -66,7 +66,7 @@ class ReadingView(ApiView):
 
     def owner(self, subject: str) -> str | None:
         """The team that owns a subject; of a retry or dead-letter subject, its real one's. Raises 404."""
-        return queries.owner_of(service.real_subject(subject).subject)
+        return queries.owner_of(subject)
 
     def may_read(self, owner: str | None) -> bool:
         """Whether the caller may see what messages of this owner's subjects say."""
@@ -98,17 +98,23 @@ class ReadingView(ApiView):
             raise Problem(400, "request.invalid", f"property: {what}", {"property": what})
         return {key: value for key, _, value in given}
 
-    def note_reading(self, subject: str, messages: list[dict[str, Any]], masked: bool) -> None:
-        """One audit entry a request, when contents are shown."""
+    def note_reading(
+        self, target: str, messages: list[dict[str, Any]], masked: bool, subjects: dict[str, int] | None = None
+    ) -> None:
+        """Write the request's one audit entry, when contents are shown.
+
+        Args:
+            target: the subject, or how many there are.
+            subjects: the messages of each subject, where a request shows several.
+        """
         if masked or not messages:
             return
         asked = {key: self.request.query_params.getlist(key) for key in sorted(self.request.query_params)}
         asked.pop("cursor", None)
         # What was looked for may be as private as what was found.
         asked["property"] = [text.partition("=")[0] for text in asked.get("property", [])]
-        service.note_reading(
-            self.actor, subject, {"messages": len(messages), "path": self.request.path, "query": asked}
-        )
+        what: dict[str, Any] = {"messages": len(messages), "path": self.request.path, "query": asked}
+        service.note_reading(self.actor, target, what if subjects is None else what | {"subjects": subjects})
 
 
 class MessagesView(ReadingView):

@@ -18,7 +18,7 @@ from console.accounts import known, lockout, services, sessions
 from console.accounts.models import User
 from console.accounts.names import USERNAME
 from console.accounts.roles import Role
-from console.requests import current_id
+from console.requests import client_id, current_id
 from metaserver.services import audit
 from metaserver.services.changes import Actor
 
@@ -68,7 +68,9 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
             known.forget_addresses(user.pk)
             known.remember(request, user)
             ended = sessions.end_all(user.pk, but=request.session.get(sessions.KEY))
-            actor = Actor(user.get_username(), str(request.META.get("REMOTE_ADDR", "")), current_id.get())
+            actor = Actor(
+                user.get_username(), str(request.META.get("REMOTE_ADDR", "")), current_id.get(), client_id.get()
+            )
             audit.record(
                 actor=actor, action="user.password", target=user.get_username(), after={"sessions_ended": ended}
             )

@@ -8,6 +8,8 @@ from collections.abc import Set
 from dataclasses import dataclass
 from enum import StrEnum
 
+from metaserver.ownership import may_change
+
 
 class Role(StrEnum):
     """What a user is, in the whole system."""
@@ -103,6 +105,9 @@ class Principal:
         system the owner is not looked at."""
         if not self.has(right):
             return False
-        if right not in OF_A_SUBJECT or self.role is Role.ADMIN or owner is None:
-            return True
-        return owner in self.teams
+        return right not in OF_A_SUBJECT or may_change(owner, self.bound_to)
+
+    @property
+    def bound_to(self) -> frozenset[str] | None:
+        """The teams whose things may be changed; None for an administrator: all teams'."""
+        return None if self.role is Role.ADMIN else frozenset(self.teams)

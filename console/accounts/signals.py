@@ -11,7 +11,7 @@ from django.http import HttpRequest
 
 from console.accounts import known, sessions
 from console.accounts.models import User, UserSession
-from console.requests import current_id
+from console.requests import client_id, current_id
 from metaserver.services import audit
 from metaserver.services.changes import Actor
 
@@ -30,7 +30,7 @@ def connect() -> None:
 
 
 def _actor(request: HttpRequest, user: User) -> Actor:
-    return Actor(user.get_username(), str(request.META.get("REMOTE_ADDR", "")), current_id.get())
+    return Actor(user.get_username(), str(request.META.get("REMOTE_ADDR", "")), current_id.get(), client_id.get())
 
 
 def _signed_in(request: HttpRequest, user: User, **_: Any) -> None:

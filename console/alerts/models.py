@@ -89,7 +89,8 @@ class AlertRule(models.Model):
     severity = models.CharField(max_length=10, choices=[(s.value, s.value) for s in Severity])
     channels = models.ManyToManyField(AlertChannel, blank=True, related_name="rules")
     owner = models.CharField(max_length=60, blank=True)
-    """The team that owns the subject, when the rule is about one subject."""
+    """The team whose operators may change the rule, besides administrators: the owner of the subject when the rule is about one
+    subject that has an owner. "": every operator may."""
     is_enabled = models.BooleanField(default=True)
     version = models.BigIntegerField(default=1)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -158,6 +159,10 @@ class Silence(models.Model):
     target = models.CharField(max_length=300, default="*")
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField(db_index=True)
+    owner = models.CharField(max_length=60, blank=True, default="")
+    """The team whose alerts are silenced, and whose operators may end the silence. "": alerts of subjects without an owner."""
+    is_system = models.BooleanField(default=True)
+    """The silence applies to all alerts, whatever their owner; only administrators create and end such silences."""
     reason = models.CharField(max_length=500)
     created_by = models.CharField(max_length=200)
     ended_by = models.CharField(max_length=200, blank=True)

@@ -103,5 +103,5 @@ def _user_of_session(session_key: str) -> User | None:
 
 
 def is_allowed(principal: Principal, right: Right, subject: str | None) -> bool:
-    """Whether he may see this: for rights of a subject its owner counts."""
-    return principal.may(right, queries.owner_of(subject) if subject is not None else None)
+    """Return whether the right holds, for a right on a subject by the subject's owner. Raises NotFound for an unknown one."""
+    return principal.has(right) and (subject is None or principal.may(right, queries.owner_of(subject)))

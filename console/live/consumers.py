@@ -20,9 +20,12 @@ from django.db import Error as DatabaseError
 
 from console.accounts.roles import Right
 from console.live import access
-from console.live.hub import Hub
+from console.live.hub import NOTHING_SHOWN, Hub, Shown
 from console.live.state import Feed
 from console.live.tail import Tail
+from console.messages import note_reading
+from console.requests import new_id, plain_client_id
+from metaserver.services.changes import Actor, NotFound
 from qmq.clock import Clock, SystemClock
 
 logger = logging.getLogger("qmq.live")
@@ -39,6 +42,8 @@ RECHECK_SECONDS = 4.0
 UNCHECKED_SECONDS_MAX = 30.0
 """With the database away, clients stay so long without being looked at."""
 NAME_CHARS_MAX = 400
+KINDS = ("lag", "nodes", "events", "tail")
+"""The websockets there are, by the last part of their path."""
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -54,8 +59,17 @@ class Close(IntEnum):
     BAD_REQUEST = 4400
     NOT_SIGNED_IN = 4401
     NOT_ALLOWED = 4403
+    NOT_FOUND = 4404
     TOO_SLOW = 4408
     TOO_MANY = 4429
+
+
+_DROPPED = {
+    Close.NOT_SIGNED_IN: "signed out",
+    Close.NOT_ALLOWED: "the right is gone",
+    Close.NOT_FOUND: "the subject is gone",
+}
+"""Why an open websocket is closed when its account is checked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +97,8 @@ def request_of(path: str, query: bytes) -> Request:
     if any(name is not None and (len(name) > NAME_CHARS_MAX or "\n" in name) for name in (subject, group)):
         raise BadRequest(f"a name has more than {NAME_CHARS_MAX} characters, or a line end")
     kind = path.removeprefix("/ws/").strip("/") if path.startswith("/ws/") else ""
+    if kind not in KINDS:
+        raise BadRequest(f"there are {', '.join(f'/ws/{name}/' for name in KINDS)}")
     if kind == "lag":
         if group is not None and subject is None:
             raise BadRequest("group needs subject")
@@ -91,11 +107,9 @@ def request_of(path: str, query: bytes) -> Request:
         return Request(Right.READ, Feed("nodes"))
     if kind == "events":
         return Request(Right.READ, Feed("events"))
-    if kind == "tail":
-        if subject is None:
-            raise BadRequest("tail needs subject")
-        return Request(Right.READ_MESSAGES, None, subject)
-    raise BadRequest("there are /ws/lag/, /ws/nodes/, /ws/events/ and /ws/tail/")
+    if subject is None:
+        raise BadRequest("tail needs subject")
+    return Request(Right.READ_MESSAGES, None, subject)
 
 
 class Socket:
@@ -106,13 +120,15 @@ class Socket:
         self.credential = credential
         self.username = username
         self.checked_at = 0.0
-        self._waiting: asyncio.Queue[str] = asyncio.Queue(CLIENT_QUEUE_MAX)
+        self.shown = NOTHING_SHOWN
+        """Messages that were sent to this client, those of a failed send included: a part of it may have arrived."""
+        self._waiting: asyncio.Queue[tuple[str, Shown]] = asyncio.Queue(CLIENT_QUEUE_MAX)
         self._closing: asyncio.Future[tuple[Close, str]] = asyncio.get_running_loop().create_future()
 
-    def offer(self, text: str) -> None:
-        """Queue a message; a full queue drops the client."""
+    def offer(self, text: str, shown: Shown = NOTHING_SHOWN) -> None:
+        """Queue a text that shows so many messages; a full queue drops the client."""
         try:
-            self._waiting.put_nowait(text)
+            self._waiting.put_nowait((text, shown))
         except asyncio.QueueFull:
             self.drop(Close.TOO_SLOW, f"{CLIENT_QUEUE_MAX} messages wait")
 
@@ -147,7 +163,8 @@ class Socket:
 
     async def _write(self, send: Send) -> None:
         while True:
-            text = await self._waiting.get()
+            text, shown = await self._waiting.get()
+            self.shown = self.shown.plus(shown)
             try:
                 async with asyncio.timeout(SEND_SECONDS):
                     await send({"type": "websocket.send", "text": text})
@@ -229,27 +246,31 @@ class LiveApp:
         counts.total += 1
         try:
             await send({"type": "websocket.accept", "subprotocol": subprotocol})
-            await self._accepted(scope, receive, send, credential)
+            await self._accepted(scope, receive, send, credential, headers)
         except OSError as error:
             logger.debug("a websocket went away: %s", error)
         finally:
             counts.total -= 1
 
-    async def _accepted(self, scope: Scope, receive: Receive, send: Send, credential: access.Credential) -> None:
+    async def _accepted(
+        self, scope: Scope, receive: Receive, send: Send, credential: access.Credential, headers: Mapping[str, str]
+    ) -> None:
         """Accepted at once, so that a refusal has a code that scripts of the page can read."""
         try:
             request = request_of(scope["path"], scope.get("query_string", b""))
         except (BadRequest, ValueError) as error:
             return await _close(send, Close.BAD_REQUEST, str(error))
         try:
-            visitor, may = await self._look_up(credential, request)
+            visitor, refusal = await self._look_up(credential, request)
         except DatabaseError as error:
             logger.warning("a websocket is refused: the database can't be asked: %s", error)
             return await _close(send, Close.TRY_LATER, "accounts can't be looked up now")
         if visitor is None:
             return await _close(send, Close.NOT_SIGNED_IN, "sign in first")
-        if not may:
-            return await _close(send, Close.NOT_ALLOWED, f"this needs {request.right}")
+        if refusal is Close.NOT_FOUND:
+            return await _close(send, refusal, f"there is no subject {request.tail}")
+        if refusal is not None:
+            return await _close(send, refusal, f"this needs {request.right}")
         by_user = self._counts.by_user
         if by_user[visitor.username] >= WEBSOCKETS_PER_USER_MAX:
             return await _close(send, Close.TOO_MANY, f"{WEBSOCKETS_PER_USER_MAX} websockets of this user are open")
@@ -257,7 +278,7 @@ class LiveApp:
             request = Request(request.right, Feed("audit"))
         by_user[visitor.username] += 1
         socket = Socket(request, credential, visitor.username)
-        socket.checked_at = self._clock.monotonic()
+        socket.checked_at = started_at = self._clock.monotonic()
         try:
             self._join(socket)
             await socket.serve(receive, send)
@@ -266,15 +287,41 @@ class LiveApp:
             by_user[visitor.username] -= 1
             if not by_user[visitor.username]:
                 del by_user[visitor.username]
+            if request.tail is not None:
+                client_request_id = plain_client_id(headers.get("x-request-id", ""))
+                actor = Actor(visitor.principal.name, credential.address, new_id(), client_request_id)
+                await self._note_tail(actor, request.tail, socket.shown, self._clock.monotonic() - started_at)
         return None
 
     @staticmethod
-    async def _look_up(credential: access.Credential, request: Request) -> tuple[access.Visitor | None, bool]:
-        def look() -> tuple[access.Visitor | None, bool]:
-            visitor = access.find(credential)
-            return visitor, visitor is not None and access.is_allowed(visitor.principal, request.right, request.tail)
+    async def _note_tail(actor: Actor, subject: str, shown: Shown, seconds: float) -> None:
+        """Write the audit entry of a live tail that ended: by its client, a lost right, or a stop of the process."""
+        what = {
+            "messages": shown.messages,
+            "with_bodies": shown.with_bodies,
+            "path": "/ws/tail/",
+            "seconds": round(seconds, 1),
+        }
+        try:
+            await database_sync_to_async(note_reading)(actor, subject, what)
+        except DatabaseError:
+            logger.exception("the audit log lacks a live tail of %s by %s: %s", subject, actor.name, what)
 
-        found: tuple[access.Visitor | None, bool] = await database_sync_to_async(look)()
+    @staticmethod
+    async def _look_up(credential: access.Credential, request: Request) -> tuple[access.Visitor | None, Close | None]:
+        """Return the account, None if it is not signed in, and why it may not see this; None if it may."""
+
+        def look() -> tuple[access.Visitor | None, Close | None]:
+            visitor = access.find(credential)
+            if visitor is None:
+                return None, Close.NOT_SIGNED_IN
+            try:
+                is_allowed = access.is_allowed(visitor.principal, request.right, request.tail)
+            except NotFound:
+                return visitor, Close.NOT_FOUND
+            return visitor, None if is_allowed else Close.NOT_ALLOWED
+
+        found: tuple[access.Visitor | None, Close | None] = await database_sync_to_async(look)()
         return found
 
     def _join(self, socket: Socket) -> None:
@@ -328,24 +375,22 @@ class LiveApp:
                 self._unchecked(self._clock.monotonic())
 
     async def _check_all(self) -> None:
-        found: dict[tuple[access.Credential, Request], tuple[bool, bool]] = {}
+        refusals: dict[tuple[access.Credential, Request], Close | None] = {}
         now = self._clock.monotonic()
         for socket in tuple(self._sockets):
             asked = (socket.credential, socket.request)
-            if asked not in found:
+            if asked not in refusals:
                 try:
-                    visitor, may = await self._look_up(*asked)
+                    visitor, refusal = await self._look_up(*asked)
                 except DatabaseError as error:
                     logger.warning("accounts can't be looked at again: %s", error)
                     self._unchecked(now)
                     return
-                may = may and (socket.request.feed != Feed("audit") or _reads_audit(visitor))
-                found[asked] = (visitor is not None, may)
-            is_known, may = found[asked]
-            if not is_known:
-                socket.drop(Close.NOT_SIGNED_IN, "signed out")
-            elif not may:
-                socket.drop(Close.NOT_ALLOWED, "the right is gone")
+                if refusal is None and socket.request.feed == Feed("audit") and not _reads_audit(visitor):
+                    refusal = Close.NOT_ALLOWED
+                refusals[asked] = refusal
+            if (refusal := refusals[asked]) is not None:
+                socket.drop(refusal, _DROPPED[refusal])
             socket.checked_at = now
 
     def _unchecked(self, now: float) -> None:

@@ -35,10 +35,25 @@ JOINING_DELTAS_MAX = 8
 """Deltas that a new client gets after an older snapshot, which costs less than to encode a new one for each version."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How many messages of a subject a text shows, and how many of them with what they say."""
+
+    messages: int = 0
+    with_bodies: int = 0
+
+    def plus(self, other: "Shown") -> "Shown":
+        """Return the sum."""
+        return Shown(self.messages + other.messages, self.with_bodies + other.with_bodies)
+
+
+NOTHING_SHOWN = Shown()
+
+
 class Client(Protocol):
     """A websocket, as its sources see it."""
 
-    def offer(self, text: str) -> None:
+    def offer(self, text: str, shown: Shown = NOTHING_SHOWN) -> None:
         """Take a message to send; never waits: a client that does not keep up is dropped."""
         ...
 
@@ -49,10 +64,10 @@ class Audience:
     def __init__(self) -> None:
         self.clients: set[Client] = set()
 
-    def tell(self, text: str) -> None:
-        """Offer a text to all."""
+    def tell(self, text: str, shown: Shown = NOTHING_SHOWN) -> None:
+        """Offer a text to all clients, with what it shows of messages."""
         for client in tuple(self.clients):
-            client.offer(text)
+            client.offer(text, shown)
 
 
 @dataclass(slots=True)

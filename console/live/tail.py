@@ -9,7 +9,7 @@ from channels.db import database_sync_to_async
 from django.db import Error as DatabaseError
 
 from console.live.bus import encode
-from console.live.hub import Audience
+from console.live.hub import Audience, Shown
 from console.live.state import KIND_BROKER, NodePlace, rfc3339
 from console.node_admin import node_admin
 from metaserver import queries
@@ -93,7 +93,8 @@ class Tail:
         self._version += 1
         messages.sort(key=lambda message: message["stored_at"] or "")
         found = {"messages": messages, "left_out": left_out, "unknown": self._problems}
-        self.audience.tell(encode({"type": "delta", "version": self._version, **found}))
+        counted = Shown(len(messages), sum(bool(message["properties"]) for message in messages))
+        self.audience.tell(encode({"type": "delta", "version": self._version, **found}), counted)
 
     async def _refresh_places(self) -> None:
         now = self._clock.monotonic()

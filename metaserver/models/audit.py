@@ -16,6 +16,8 @@ class AuditEntry(models.Model):
     address = models.CharField(max_length=100, blank=True)
     """Where the request came from."""
     request_id = models.CharField(max_length=64, blank=True)
+    client_request_id = models.CharField(max_length=64, blank=True, default="")
+    """The caller's own `X-Request-Id`, which anybody can choose."""
     digest = models.CharField(max_length=64, blank=True)
     """"" for entries older than the chain."""
 

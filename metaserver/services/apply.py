@@ -50,6 +50,7 @@ def apply(document: Any, *, actor: Actor, reason: str = "", dry_run: bool = Fals
 
     Raises:
         ChangeRefused: the document has not the shape, or a value is not allowed; the text says where.
+        NotAllowed: it names a subject of a team that the actor is not in, or gives one to such a team.
     """
     asked = _checked(document)
     steps: list[Step] = []
@@ -63,15 +64,9 @@ def apply(document: Any, *, actor: Actor, reason: str = "", dry_run: bool = Fals
     return Plan(tuple(steps), tuple(drift))
 
 
-def owners(document: Any) -> dict[str, str | None]:
-    """For each subject of a document, the team it would belong to as the document says, where it says so."""
-    return {item["name"]: item["owner"] for item in _checked(document)["subjects"] if "owner" in item}
-
-
-def names(document: Any) -> tuple[list[str], bool]:
-    """(the subjects a document names, whether it names teams)."""
-    asked = _checked(document)
-    return [item["name"] for item in asked["subjects"]], bool(asked["teams"])
+def names_teams(document: Any) -> bool:
+    """Return whether a document creates or changes teams."""
+    return bool(_checked(document)["teams"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,9 @@ DIGEST_BYTES = 32
 CHANGES_KEPT = 10_000
 """Newest MetadataChange rows that are kept; a reader that is further behind loads everything."""
 TRIM_EVERY = 1_000
+READ = ".read"
+AUDITED_TEXTS = ("actor", "action", "target", "reason", "address", "request_id", "client_request_id")
+"""The texts that an entry's digest covers."""
 
 
 def record(
@@ -47,6 +50,7 @@ def record(
         "after": after,
         "address": actor.address[:100],
         "request_id": actor.request_id[:64],
+        "client_request_id": actor.client_request_id[:64],
     }
     digest = entry_digest(ledger.audit_digest, **values)
     AuditEntry.objects.create(**values, digest=digest)
@@ -60,7 +64,12 @@ def record(
 
 
 def entry_digest(previous: str, *, at: datetime, before: Any, after: Any, **texts: str) -> str:
-    """The digest of an entry: blake2b over the entry before's digest and everything this one says, as sorted JSON."""
+    """Return the digest of an entry: blake2b over the previous entry's digest and all of this one's values, as sorted JSON.
+
+    An empty `client_request_id` is left out: entries from before that field existed keep their digests.
+    """
+    if not texts.get("client_request_id"):
+        texts.pop("client_request_id", None)
     entry = {**texts, "at": at.isoformat(timespec="microseconds"), "before": before, "after": after}
     text = json.dumps([previous, entry], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()

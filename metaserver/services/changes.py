@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Model, QuerySet
 
+from metaserver.ownership import may_change
 from qmq.errors import QmqError
 
 M = TypeVar("M", bound=Model)
@@ -15,11 +16,22 @@ M = TypeVar("M", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who changes something: a user's, a token's or a process's name, where the request came from, and its id."""
+    """Who changes something, for the audit log and for the check of ownership under the lock of what is changed."""
 
     name: str
+    """A user's, a token's or a process's."""
     address: str = ""
+    """Where the request came from."""
     request_id: str = ""
+    client_request_id: str = ""
+    """The caller's own `X-Request-Id`, or ""."""
+    teams: frozenset[str] | None = None
+    """Teams whose things may be changed, besides those without an owner; None: all teams' (ownership.may_change)."""
+
+    def require_owner(self, target: str, owner: str | None) -> None:
+        """Raises NotAllowed when another team owns the target."""
+        if not may_change(owner, self.teams):
+            raise NotAllowed(f"{target} belongs to team {owner}; {self.name} is not in it")
 
 
 METASERVER = Actor("metaserver")
@@ -40,6 +52,12 @@ class NotFound(ChangeRefused):
     """What was to be changed does not exist."""
 
     code = "change.not_found"
+
+
+class NotAllowed(ChangeRefused):
+    """Another team owns what was to be changed, or the change needs an administrator."""
+
+    code = "access.denied"
 
 
 class Conflict(ChangeRefused):

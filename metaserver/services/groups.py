@@ -56,7 +56,7 @@ def create_group(
     _check(group, check_new_group, "name", "group.name_illegal")
     target = f"{subject}/{group}"
     with changing(dry_run=dry_run):
-        owner = subjects.locked(subject)
+        owner = subjects.locked(subject, actor)
         if ConsumerGroup.objects.filter(subject=owner, name=group).exists():
             raise Conflict(f"consumer group {group!r} of {subject} exists", code="consumer_group.exists")
         row = ConsumerGroup(subject=owner, name=group)
@@ -80,7 +80,7 @@ def update_group(
 ) -> Change:
     """Change what `values` names."""
     with changing(dry_run=dry_run):
-        row = locked(subject, group)
+        row = locked(subject, group, actor)
         check_version(f"consumer group {group} of {subject}", row.version, expected_version)
         before = described(row)
         _set(row, values)
@@ -105,7 +105,7 @@ def set_paused(
     if consumer_id:
         _check(consumer_id, check_consumer_id, "consumer_id", "consumer_id.illegal")
     with changing(dry_run=dry_run):
-        row = locked(subject, group)
+        row = locked(subject, group, actor)
         check_version(f"consumer group {group} of {subject}", row.version, expected_version)
         before = described(row)
         if consumer_id:
@@ -136,7 +136,7 @@ def delete_group(
 ) -> Change:
     """Delete a group's row. Its next consumer creates it again."""
     with changing(dry_run=dry_run):
-        row = locked(subject, group)
+        row = locked(subject, group, actor)
         check_version(f"consumer group {group} of {subject}", row.version, expected_version)
         return _delete(row, actor=actor, reason=reason)
 
@@ -160,12 +160,17 @@ def begin_progress_change(
     Nodes may have progress of a group without a row; then there is nothing to mark.
 
     Raises:
-        NotFound: a version is given, and the group has no row.
+        NotFound: there is no such subject; or a version is given, and the group has no row.
+        NotAllowed: the subject belongs to a team that the actor is not in.
         Stale: the group has another version.
         Conflict: another request changes its progress.
     """
     with changing(dry_run=False):
-        row = locked(subject, group) if expected_version is not None else _locked_or_none(subject, group)
+        if expected_version is not None:
+            row: ConsumerGroup | None = locked(subject, group, actor)
+        else:
+            subjects.authorize(subject, actor)
+            row = _locked_or_none(subject, group)
         if row is not None:
             check_version(f"consumer group {group} of {subject}", row.version, expected_version)
             ConsumerGroup.objects.filter(pk=row.pk).update(progress_changing_since=timezone.now())
@@ -227,13 +232,15 @@ def _delete(row: ConsumerGroup, *, actor: Actor, reason: str) -> Change:
     return Change(target, before, None)
 
 
-def locked(subject: str, group: str) -> ConsumerGroup:
-    """A group's row, locked until the transaction ends.
+def locked(subject: str, group: str, actor: Actor) -> ConsumerGroup:
+    """Return a group's row, locked with its subject's until the transaction ends.
 
     Raises:
-        NotFound: there is no such group.
+        NotFound: there is no such subject or group.
+        NotAllowed: the subject belongs to a team that the actor is not in.
         Conflict: its progress is being changed on nodes.
     """
+    subjects.locked(subject, actor)
     row = _locked_or_none(subject, group)
     if row is None:
         raise NotFound(f"subject {subject!r} has no consumer group {group!r}", code="consumer_group.unknown")

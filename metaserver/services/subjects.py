@@ -21,7 +21,7 @@ from metaserver.services.changes import (
     text_problem,
 )
 from qmq.errors import IllegalName
-from qmq.protocol.names import check_group, check_new_subject, split_subject
+from qmq.protocol.names import check_group, check_new_subject, real_subject, split_subject
 
 TAGS_MAX = 20
 TAG_CHARS_MAX = 50
@@ -75,7 +75,7 @@ def create_subject(
         if Subject.objects.filter(name=name).exists():
             raise Conflict(f"subject {name!r} exists", code="subject.exists")
         row = Subject(name=name)
-        _set(row, values)
+        _set(row, values, actor)
         with only_one(f"subject {name!r} exists", "subject.exists"):
             row.save()
         after = described(row)
@@ -98,10 +98,10 @@ def update_subject(
         NotFound, Stale, ChangeRefused.
     """
     with changing(dry_run=dry_run):
-        row = locked(name)
+        row = locked(name, actor)
         check_version(f"subject {name}", row.version, expected_version)
         before = described(row)
-        _set(row, values)
+        _set(row, values, actor)
         return _save(row, before, actor=actor, action="subject.update", reason=reason)
 
 
@@ -116,7 +116,7 @@ def set_archived(
 ) -> Change:
     """Archive a subject: it takes no new messages; what it holds can be read until retention takes it. Or take it back."""
     with changing(dry_run=dry_run):
-        row = locked(name)
+        row = locked(name, actor)
         check_version(f"subject {name}", row.version, expected_version)
         before = described(row)
         if archived != (row.archived_at is not None):
@@ -135,7 +135,7 @@ def begin_delete(
         Conflict: it is not archived, so producers may send to it; or clients used it in the last minutes.
     """
     with changing(dry_run=dry_run):
-        row = locked(name)
+        row = locked(name, actor)
         check_version(f"subject {name}", row.version, expected_version)
         if row.archived_at is None:
             raise Conflict(
@@ -176,11 +176,12 @@ def end_delete(
         )
 
 
-def locked(name: str) -> Subject:
-    """A subject's row, locked until the transaction ends.
+def locked(name: str, actor: Actor) -> Subject:
+    """Return a subject's row, locked until the transaction ends.
 
     Raises:
         NotFound: there is no such subject.
+        NotAllowed: it belongs to a team that the actor is not in.
         Conflict: it is being deleted.
     """
     row = lock(Subject.objects.filter(name=name))
@@ -189,7 +190,19 @@ def locked(name: str) -> Subject:
     since = row.deleting_since
     if since is not None and timezone.now() - since < timedelta(seconds=DELETE_SECONDS_MAX):
         raise Conflict(f"{name} is being deleted by another request", code="subject.busy")
+    actor.require_owner(f"subject {name}", row.owner.name if row.owner is not None else None)
     return row
+
+
+def authorize(subject: str, actor: Actor) -> None:
+    """Lock the real subject of a name, and check that the actor may change what it holds.
+
+    What is changed on nodes is checked like this in the transaction of its audit entry, before any node is asked.
+
+    Raises:
+        as `locked`.
+    """
+    locked(real_subject(subject), actor)
 
 
 def has_route(name: str) -> bool:
@@ -223,7 +236,7 @@ def _check_name(name: str) -> None:
         raise ChangeRefused(text, code="subject.name_illegal", fields={"name": text})
 
 
-def _set(row: Subject, values: Mapping[str, Any]) -> None:
+def _set(row: Subject, values: Mapping[str, Any], actor: Actor) -> None:
     wrong: dict[str, str] = {}
     for key, value in values.items():
         if key not in FIELDS:
@@ -235,6 +248,8 @@ def _set(row: Subject, values: Mapping[str, Any]) -> None:
                 wrong[key] = "null (nobody) or the name of a team is needed"
             # Locked: whoever removes the team at this moment waits, and then sees what it owns.
             elif (team := lock(Team.objects.filter(name=value))) is not None:
+                # A subject can only be given to a team that the actor is in.
+                actor.require_owner(f"subject {row.name} with owner {value}", value)
                 row.owner = team
             else:
                 wrong[key] = f"there is no team {value[:80]!r}"

@@ -68,6 +68,19 @@ def split_subject(name: str) -> SubjectName:
     return SubjectName(kind, parts[1], parts[2])
 
 
+def real_subject(name: str) -> str:
+    """Return the real subject of a retry or dead-letter subject, and any other name as it is.
+
+    The result is "" for a name with one of their prefixes that is not written as clients and brokers write such names: a subject
+    may hold '%', so `%RETRY%orders%%billing` may come from subject `orders%` as well as from `orders`.
+    """
+    parts = split_subject(name)
+    if parts.kind == "real":
+        return name
+    prefix = RETRY_PREFIX if parts.kind == "retry" else DEAD_PREFIX
+    return parts.subject if parts.group and name == f"{prefix}{parts.subject}%{parts.group}" else ""
+
+
 def retry_subject(subject: str, group: str) -> str:
     """Where a group's failed messages of a subject go; for a retry subject that subject itself."""
     return f"{RETRY_PREFIX}{split_subject(subject).subject}%{group}"

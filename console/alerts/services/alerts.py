@@ -33,12 +33,14 @@ def acknowledge(
 
     Raises:
         Conflict: it ended already.
+        NotAllowed: its subject belongs to a team that the actor is not in.
         NotFound, Stale.
     """
     with changing(dry_run=dry_run):
         row = Alert.objects.select_for_update().filter(pk=check.row_id("alert", alert)).first()
         if row is None:
             raise NotFound(f"there is no alert {alert}", code="alert.unknown")
+        actor.require_owner(f"alert {alert}", row.owner)
         check_version(f"alert {alert}", row.version, expected_version)
         if row.state == AlertState.RESOLVED:
             raise Conflict(f"alert {alert} ended already", code="alert.resolved")

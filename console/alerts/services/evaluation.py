@@ -231,7 +231,7 @@ class _Look:
     def _announce_late(self, rule: AlertRule, alert: Alert) -> None:
         """Tell of an alert that fired while it was silenced, once it is not any more; unless somebody has it in hand."""
         is_untold = alert.state == AlertState.FIRING and alert.announced_at is None and alert.acknowledged_at is None
-        if is_untold and not self._silenced(alert.rule_name, alert.target):
+        if is_untold and not self._silenced(alert):
             self._urgent.append(lambda: self._announce(rule, alert))
 
     # --- writing -------------------------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ class _Look:
         ):
             return Counter()
         done = Counter(fired=1)
-        if not self._silenced(alert.rule_name, alert.target):
+        if not self._silenced(alert):
             done.update(self._announce(rule, alert))
         return done
 

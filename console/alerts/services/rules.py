@@ -12,7 +12,16 @@ from console.alerts.rules import Kind, Severity, default_clear_threshold, litera
 from console.alerts.services import values as check
 from metaserver import queries
 from metaserver.services import audit
-from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotFound, changing, check_version
+from metaserver.services.changes import (
+    Actor,
+    Change,
+    ChangeRefused,
+    Conflict,
+    NotAllowed,
+    NotFound,
+    changing,
+    check_version,
+)
 
 RULES_MAX = 500
 CHANNELS_OF_A_RULE_MAX = 10
@@ -27,6 +36,7 @@ FIELDS = (
     "window_seconds",
     "severity",
     "channels",
+    "owner",
     "is_enabled",
 )
 """What an operator may set; `kind` once, when the rule is made."""
@@ -139,10 +149,14 @@ def described(row: AlertRule) -> dict[str, Any]:
 def create_rule(
     kind: str, values: Mapping[str, Any], *, actor: Actor, reason: str = "", dry_run: bool = False
 ) -> Change:
-    """Make a rule. `name`, `threshold` and `severity` are needed.
+    """Create a rule. `name`, `threshold` and `severity` are needed.
+
+    A rule about one subject belongs to the subject's owner. Without `owner`, any other rule of an operator who is in exactly
+    one team belongs to that team.
 
     Raises:
         ChangeRefused: a value is not allowed, or there are RULES_MAX rules.
+        NotAllowed: it would belong to a team that the actor is not in.
         Conflict: there is a rule of this name.
     """
     wrong = {key: "needed" for key in ("name", "threshold", "severity") if key not in values}
@@ -152,8 +166,8 @@ def create_rule(
     with changing(dry_run=dry_run):
         if AlertRule.objects.count() >= RULES_MAX:
             raise ChangeRefused(f"there are {RULES_MAX} rules already", code="alert_rule.too_many")
-        row = AlertRule(kind=kind)
-        channels = _set(row, {"clear_threshold": None, **values})
+        row = AlertRule(kind=kind, owner=next(iter(actor.teams)) if actor.teams and len(actor.teams) == 1 else "")
+        channels = _set(row, {"clear_threshold": None, **values}, actor)
         row.save()
         row.channels.set(channels or ())
         after = described(row)
@@ -176,13 +190,16 @@ def update_rule(
     Open alerts of targets the rule no longer means end at the next look.
 
     Raises:
+        NotAllowed: it comes with the product and the actor is no administrator; or it belongs, before or after, to a team that
+            the actor is not in.
         NotFound, Stale, ChangeRefused, Conflict.
     """
     with changing(dry_run=dry_run):
         row = locked(rule)
+        _authorize(row, actor)
         check_version(f"alert rule {row.name}", row.version, expected_version)
         before = described(row)
-        channels = _set(row, values)
+        channels = _set(row, values, actor)
         if channels is not None:
             row.channels.set(channels)
         after = described(row)
@@ -203,12 +220,14 @@ def delete_rule(
 
     Raises:
         Conflict: it comes with the product; it can be disabled.
+        NotAllowed: as `update_rule`.
         NotFound, Stale.
     """
     from console.alerts.services.evaluation import close_alerts
 
     with changing(dry_run=dry_run):
         row = locked(rule)
+        _authorize(row, actor)
         check_version(f"alert rule {row.name}", row.version, expected_version)
         if row.builtin is not None:
             raise Conflict(f"rule {row.name} comes with the product: disable it instead", code="alert_rule.builtin")
@@ -231,8 +250,21 @@ def locked(rule: str) -> AlertRule:
     return row
 
 
-def _set(row: AlertRule, values: Mapping[str, Any]) -> list[AlertChannel] | None:
-    """Set the row's fields; the channels, when they are among the values."""
+def _authorize(row: AlertRule, actor: Actor) -> None:
+    """Raises NotAllowed unless the actor may change the rule, whose subject may have another owner by now."""
+    if row.builtin is not None and actor.teams is not None:
+        raise NotAllowed(f"alert rule {row.name} comes with the product: only administrators change it")
+    actor.require_owner(f"alert rule {row.name}", _subject_owner(row) or row.owner)
+
+
+def _subject_owner(row: AlertRule) -> str | None:
+    """Return the owner of the one subject that a rule is about, None if there is no such owner."""
+    subject = literal_subject(Kind(row.kind), row.target)
+    return None if subject is None else queries.owners_of([subject]).get(subject)
+
+
+def _set(row: AlertRule, values: Mapping[str, Any], actor: Actor) -> list[AlertChannel] | None:
+    """Set the row's fields. Returns the channels, when they are among the values. Raises as `create_rule`."""
     wrong: dict[str, str] = {}
     for key, value in values.items():
         if key not in FIELDS:
@@ -242,7 +274,7 @@ def _set(row: AlertRule, values: Mapping[str, Any]) -> list[AlertChannel] | None
         elif text := _CHECKS[key](value):
             wrong[key] = text
         else:
-            setattr(row, key, value)
+            setattr(row, key, "" if value is None else value)
     channels = None
     if "channels" in values:
         channels, text = _channels(values["channels"])
@@ -256,8 +288,12 @@ def _set(row: AlertRule, values: Mapping[str, Any]) -> list[AlertChannel] | None
         check.refuse("alert_rule", {"clear_threshold": text})
     if AlertRule.objects.filter(name=row.name).exclude(pk=row.pk).exists():
         raise Conflict(f"alert rule {row.name!r} exists", code="alert_rule.exists")
-    subject = literal_subject(Kind(row.kind), row.target)
-    row.owner = (queries.owner_of(subject) or "") if subject is not None else ""
+    row.owner = _subject_owner(row) or row.owner
+    if values.get("owner") and row.owner != values["owner"]:
+        check.refuse(
+            "alert_rule", {"owner": f"the subject of {row.target} belongs to team {row.owner}, and so does the rule"}
+        )
+    actor.require_owner(f"alert rule {row.name}", row.owner)
     return channels
 
 
@@ -282,5 +318,6 @@ _CHECKS: dict[str, Callable[[Any], str]] = {
     "clear_for_seconds": check.seconds_problem,
     "window_seconds": lambda value: check.seconds_problem(value, 60, WINDOW_SECONDS_MAX),
     "severity": lambda value: "" if value in set(Severity) else f"one of {', '.join(Severity)} is needed",
+    "owner": lambda value: "" if value is None else check.team_problem(value),
     "is_enabled": check.flag_problem,
 }

@@ -1,22 +1,33 @@
 """Silences: who shall not be told of what, until when, why."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from console.alerts.models import Silence
-from console.alerts.rules import matcher
+from console.alerts.models import Alert, Silence
+from console.alerts.rules import OF_GROUPS, Kind, literal_subject, matcher
 from console.alerts.services import values as check
+from metaserver import queries
+from metaserver.ownership import may_change
 from metaserver.services import audit
-from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotFound, changing, check_version
+from metaserver.services.changes import (
+    Actor,
+    Change,
+    ChangeRefused,
+    Conflict,
+    NotAllowed,
+    NotFound,
+    changing,
+    check_version,
+)
 
 SILENCE_MAX = timedelta(days=30)
 SILENCES_MAX = 500
 """Silences at a time that have not ended."""
 REASON_CHARS_MAX = 500
 
-IsSilenced = Callable[[str, str], bool]
-"""Whether a rule's name and a target are silenced."""
+IsSilenced = Callable[[Alert], bool]
+"""Whether an alert is silenced."""
 
 
 def described(row: Silence) -> dict[str, Any]:
@@ -24,6 +35,8 @@ def described(row: Silence) -> dict[str, Any]:
     return {
         "rule": row.rule,
         "target": row.target,
+        "owner": row.owner or None,
+        "is_system": row.is_system,
         "starts_at": row.starts_at.isoformat(),
         "ends_at": row.ends_at.isoformat(),
         "reason": row.reason,
@@ -37,17 +50,25 @@ def create_silence(
     starts_at: datetime | None,
     ends_at: datetime,
     now: datetime,
+    owner: str | None = None,
     actor: Actor,
     reason: str,
     dry_run: bool = False,
 ) -> Change:
-    """Tell nobody of alerts whose rule's name and target these globs mean. `starts_at` None: from now on.
+    """Suppress notifications of alerts that match both globs. `starts_at` None: from now on.
+
+    A silence applies to alerts of its owner and of subjects without an owner. One that an administrator creates without an
+    owner applies to all alerts. An operator's silence without `owner` gets the owner of the subject that `target` names if the
+    operator is in that team, otherwise the operator's team if there is exactly one, otherwise none.
 
     Raises:
         ChangeRefused: a value is not allowed, it would last longer than SILENCE_MAX, or there are SILENCES_MAX.
+        NotAllowed: an operator silences everything without naming an owner, or names a team of others.
     """
     begins = starts_at or now
     wrong = {"rule": check.glob_problem(rule), "target": check.glob_problem(target)}
+    if owner is not None:
+        wrong["owner"] = check.team_problem(owner)
     wrong["reason"] = check.text_problem(reason, REASON_CHARS_MAX, 1)
     if ends_at <= max(now, begins):
         wrong["ends_at"] = "it has to lie ahead, and behind starts_at"
@@ -57,14 +78,21 @@ def create_silence(
     with changing(dry_run=dry_run):
         if Silence.objects.filter(ends_at__gt=now).count() >= SILENCES_MAX:
             raise ChangeRefused(f"there are {SILENCES_MAX} silences already", code="silence.too_many")
+        team = _owner(rule, target, owner, actor)
         row = Silence.objects.create(
-            rule=rule, target=target, starts_at=begins, ends_at=ends_at, reason=reason, created_by=actor.name[:200],
-            created_at=now,
+            rule=rule, target=target, owner=team or "", is_system=team is None, starts_at=begins, ends_at=ends_at,
+            reason=reason, created_by=actor.name[:200], created_at=now,
         )  # fmt: skip
         after = described(row)
         about = f"silence {rule}: {target}"
         audit.record(actor=actor, action="silence.create", target=about, reason=reason, after=after)
-        return Change(str(row.pk), None, after, row.version)
+        return Change(str(row.pk), None, after, row.version, () if row.is_system else (_scope(row),))
+
+
+def _scope(row: Silence) -> str:
+    if not row.owner:
+        return "It applies to alerts of subjects without an owner."
+    return f"It applies to alerts of team {row.owner} and of subjects without an owner."
 
 
 def end_silence(
@@ -76,16 +104,20 @@ def end_silence(
     expected_version: int | None = None,
     dry_run: bool = False,
 ) -> Change:
-    """End a silence before its time; alerts that fire and were told to nobody are told at the next look.
+    """End a silence before its time. Notifications of alerts that still fire are sent at the next evaluation.
 
     Raises:
         Conflict: it ended already.
+        NotAllowed: it belongs to another team, or to the system and the actor is no administrator.
         NotFound, Stale.
     """
     with changing(dry_run=dry_run):
         row = Silence.objects.select_for_update().filter(pk=check.row_id("silence", silence)).first()
         if row is None:
             raise NotFound(f"there is no silence {silence}", code="silence.unknown")
+        if row.is_system and actor.teams is not None:
+            raise NotAllowed(f"silence {silence} is for all alerts of the system: only administrators end it")
+        actor.require_owner(f"silence {silence}", row.owner)
         check_version(f"silence {silence}", row.version, expected_version)
         if row.ends_at <= now:
             raise Conflict(f"silence {silence} ended at {row.ends_at.isoformat()}", code="silence.ended")
@@ -101,11 +133,33 @@ def end_silence(
 
 
 def silenced_at(now: datetime) -> IsSilenced:
-    """The silences of a moment, as a question: one query."""
-    active = Silence.objects.filter(starts_at__lte=now, ends_at__gt=now).values_list("rule", "target")
-    return _asking((rule, target) for rule, target in active[:SILENCES_MAX])
+    """Return a function that matches alerts against the silences of a moment. Takes one query."""
+    checks = [_check(row) for row in Silence.objects.filter(starts_at__lte=now, ends_at__gt=now)[:SILENCES_MAX]]
+    return lambda alert: any(check(alert) for check in checks)
 
 
-def _asking(patterns: Iterable[tuple[str, str]]) -> IsSilenced:
-    pairs = [(matcher(rule), matcher(target)) for rule, target in patterns]
-    return lambda rule, target: any(of_rule(rule) and of_target(target) for of_rule, of_target in pairs)
+def _check(silence: Silence) -> IsSilenced:
+    of_rule, of_target = matcher(silence.rule), matcher(silence.target)
+    teams = None if silence.is_system else {silence.owner}
+
+    def applies(alert: Alert) -> bool:
+        is_in_scope = silence.is_system or (Kind(alert.kind) in OF_GROUPS and may_change(alert.owner, teams))
+        return is_in_scope and of_rule(alert.rule_name) and of_target(alert.target)
+
+    return applies
+
+
+def _owner(rule: str, target: str, given: str | None, actor: Actor) -> str | None:
+    """Return the owner of a new silence: a team, "" for subjects without an owner, None for the whole system."""
+    if given is not None:
+        actor.require_owner(f"a silence with owner {given}", given)
+        return given
+    if actor.teams is None:
+        return None
+    if not (rule + target).strip("*"):
+        raise NotAllowed("only administrators silence all alerts; name an owner to silence those of a team")
+    subject = literal_subject(Kind.LAG, target)
+    owner = queries.owners_of([subject]).get(subject) if subject is not None else None
+    if owner is not None and owner in actor.teams:
+        return owner
+    return next(iter(actor.teams)) if len(actor.teams) == 1 else ""

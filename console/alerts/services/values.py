@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from console.alerts.rules import GLOB_CHARS_MAX
+from metaserver.queries import teams
 from metaserver.services.changes import ChangeRefused, NotFound
 
 NAME_CHARS_MAX = 100
@@ -40,6 +41,13 @@ def name_problem(value: Any) -> str:
     if isinstance(value, str) and value != value.strip():
         return "a name may not begin or end with a blank"
     return text_problem(value, NAME_CHARS_MAX, 1)
+
+
+def team_problem(value: Any) -> str:
+    """Return why this is not the name of a team, "" if it is."""
+    if not isinstance(value, str) or text_problem(value, NAME_CHARS_MAX, 1) or not teams().filter(name=value).exists():
+        return f"there is no team {str(value)[:80]!r}"
+    return ""
 
 
 def glob_problem(value: Any) -> str:

@@ -1460,7 +1460,7 @@ export interface components {
             window_seconds: number;
             severity: components["schemas"]["AlertSeverity"];
             channels: string[];
-            /** @description the team of the subject, when the rule is about one */
+            /** @description the team that may change the rule; null: every operator may */
             owner: string | null;
             is_enabled: boolean;
             /** @description comes with the product: can be disabled, not deleted */
@@ -1534,6 +1534,8 @@ export interface components {
             after: unknown;
             address: string;
             request_id: string;
+            /** @description the caller's own X-Request-Id, unchecked */
+            client_request_id: string | null;
             /** @description covers this entry and the digest of the one before */
             digest: string;
         };
@@ -2264,6 +2266,8 @@ export interface components {
             severity: components["schemas"]["AlertSeverity"];
             /** @description names */
             channels?: string[];
+            /** @description the team that may change the rule; of a rule about one subject, the subject's owner */
+            owner?: string | null;
             is_enabled?: boolean;
             reason?: string;
             kind: components["schemas"]["AlertKind"];
@@ -2315,6 +2319,8 @@ export interface components {
              * @default *
              */
             target: string;
+            /** @description the team whose alerts are silenced, besides those of unowned subjects; null: of administrators, all alerts */
+            owner?: string | null;
             /**
              * Format: date-time
              * @description null: now
@@ -2665,6 +2671,8 @@ export interface components {
             severity?: components["schemas"]["AlertSeverity"];
             /** @description names */
             channels?: string[];
+            /** @description the team that may change the rule; of a rule about one subject, the subject's owner */
+            owner?: string | null;
             is_enabled?: boolean;
             reason?: string;
         };
@@ -3106,6 +3114,9 @@ export interface components {
             id: string;
             rule: string;
             target: string;
+            owner: string | null;
+            /** @description it applies to all alerts, whatever their owner */
+            is_system: boolean;
             /** Format: date-time */
             starts_at: string;
             /** Format: date-time */

@@ -72,7 +72,9 @@ def test_it_can_be_followed_in_stretches(admin: Any) -> None:
     assert admin.get("/api/v1/audit/verify/?limit=20001").status_code == 400
 
 
-@pytest.mark.parametrize("field", ["actor", "action", "target", "reason", "address", "request_id", "after", "at"])
+@pytest.mark.parametrize(
+    "field", ["actor", "action", "target", "reason", "address", "request_id", "client_request_id", "after", "at"]
+)
 def test_a_change_afterwards_is_found(admin: Any, field: str) -> None:
     row = AuditEntry.objects.order_by("id")[2]
     value = {"after": {"messages_per_second": 99}, "at": row.at + timedelta(seconds=1)}.get(field, "other")

@@ -612,10 +612,17 @@ class Kept(logging.Handler):
 def test_a_request_has_one_id_in_answer_log_and_audit(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     given = "caller-chose-this.1"
     answer = admin.patch(ORDERS, {"description": "a"}, HTTP_X_REQUEST_ID=given)
-    assert answer.headers["X-Request-Id"] == given
     entry = queries.audit_entries().first()
     assert entry is not None
-    assert (entry.request_id, entry.actor, entry.address) == (given, "root", "127.0.0.1")
+    assert (entry.request_id, entry.actor, entry.address) == (answer.headers["X-Request-Id"], "root", "127.0.0.1")
+    assert (len(entry.request_id), entry.client_request_id) == (32, given), "the caller's stands beside ours"
+    copied = admin.patch(ORDERS, {"description": "b"}, HTTP_X_REQUEST_ID=entry.request_id)
+    later = queries.audit_entries().first()
+    assert later is not None
+    assert (later.request_id, later.client_request_id) == (copied.headers["X-Request-Id"], entry.request_id)
+    assert later.request_id != entry.request_id, "no request looks like another one"
+    assert admin.get("/api/v1/audit/?limit=1").json()["results"][0]["client_request_id"] == entry.request_id
+    assert queries.verify_audit().problem == ""
     for illegal in ("short", "x" * 65, "has blanks in it", "line\nend-of-it", "é-is-not-plain"):
         made_up = admin.get(ORDERS, HTTP_X_REQUEST_ID=illegal).headers["X-Request-Id"]
         assert made_up != illegal
@@ -628,7 +635,7 @@ def test_a_request_has_one_id_in_answer_log_and_audit(admin: APIClient, monkeypa
             body = is_problem(admin.get(ORDERS, HTTP_X_REQUEST_ID=given), 503, "database.away")
     finally:
         logging.getLogger("qmq.api").removeHandler(kept)
-    assert kept.ids == [given]
+    assert kept.ids == [f"{body['request_id']} client={given}"]
     assert "secret place" not in body["detail"]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import time
 import urllib.error
 import urllib.request
@@ -288,6 +289,32 @@ async def test_a_tail_shows_what_arrives_and_counts_what_it_leaves_out(live: Liv
             assert all(sum(len(k) + len(v) for k, v in m["properties"].items()) <= 2_048 and m["is_cut"] for m in bulk)
         assert left_out > 0
         assert shown + left_out == 300
+
+
+async def test_a_tail_is_in_the_audit_log_when_the_process_is_stopped(live: LiveSystem) -> None:
+    await qmq(live, "produce", "live.audited", "-p", "old=1")
+    shown: list[dict[str, Any]] = []
+    async with live.open("/ws/tail/?subject=live.audited", "operator") as client:
+        await client.next()
+        for number in range(20):
+            await qmq(live, "produce", "live.audited", "-p", f"marker={number}")
+            try:
+                shown += (await client.next(1.5))["messages"]
+                break
+            except TimeoutError:
+                continue
+        assert shown
+        try:
+            await asyncio.to_thread(live.web.stop)
+            assert await closed(client) == 1012
+        finally:
+            await asyncio.to_thread(live.web.start)
+    statement = (
+        "SELECT actor, after FROM metaserver_auditentry WHERE action = 'message.read' AND target = 'live.audited'"
+    )
+    [(actor, after)] = live.query(statement)
+    entry = json.loads(after)
+    assert (actor, entry["messages"], entry["with_bodies"]) == ("operator", len(shown), len(shown))
 
 
 # --- Redis and the collector ------------------------------------------------------------------------------------------

@@ -131,10 +131,13 @@ def test_versions_and_what_is_not_there() -> None:
     ):
         with pytest.raises(Stale):
             call()
-    for subject, group in (("orders", "none"), ("none", "billing")):
+    for subject, group, code in (
+        ("orders", "none", "consumer_group.unknown"),
+        ("none", "billing", "subject.unknown"),
+    ):
         with pytest.raises(NotFound) as missing:
             service.update_group(subject, group, {}, actor=ACTOR)
-        assert missing.value.code == "consumer_group.unknown"
+        assert missing.value.code == code
     assert everything() == before
     service.delete_group("orders", "billing", actor=ACTOR, expected_version=2, reason="gone")
     assert audit_rows()[-1][0::3] == ("consumer_group.delete", None)

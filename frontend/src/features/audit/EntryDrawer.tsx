@@ -31,6 +31,7 @@ function Entry({ entry }: { entry: AuditEntry }) {
     [t("column.reason"), entry.reason || "—"],
     [t("column.address"), entry.address || "—"],
     [t("column.request"), entry.request_id || "—"],
+    [t("column.client_request"), entry.client_request_id ?? "—"],
     [t("column.digest"), entry.digest],
   ];
   return (

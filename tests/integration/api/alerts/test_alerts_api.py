@@ -54,7 +54,7 @@ def test_who_may_do_what(viewer: APIClient, operator: APIClient, admin: APIClien
     evaluate(snapshot({"orders/billing": group(101)}), at(0))
     alert = str(Alert.objects.get().pk)
     later = (timezone.now() + timedelta(hours=1)).isoformat()
-    silence = made(operator, "silences", {"ends_at": later, "reason": "works"})
+    silence = made(operator, "silences", {"target": "orders", "ends_at": later, "reason": "works"})
     calls: list[tuple[str, str, dict[str, Any], str]] = [
         ("get", "alert-rules/", {}, "viewer"),
         ("get", f"alert-rules/{rule}/", {}, "viewer"),
@@ -68,7 +68,8 @@ def test_who_may_do_what(viewer: APIClient, operator: APIClient, admin: APIClien
         ("patch", f"alert-rules/{rule}/", {"threshold": 500}, "operator"),
         ("delete", f"alert-rules/{rule}/", {}, "operator"),
         ("post", f"alerts/{alert}/acknowledge/", {}, "operator"),
-        ("post", "silences/", {"ends_at": later, "reason": "works"}, "operator"),
+        ("post", "silences/", {"target": "orders", "ends_at": later, "reason": "works"}, "operator"),
+        ("post", "silences/", {"ends_at": later, "reason": "works"}, "admin"),
         ("delete", f"silences/{silence}/", {}, "operator"),
         ("post", "alert-channels/", HOOK, "admin"),
         ("patch", f"alert-channels/{channel}/", {"is_enabled": False}, "admin"),
@@ -151,12 +152,14 @@ def test_rules_that_are_refused(operator: APIClient, values: dict[str, Any], fie
     assert field in answer.json()["fields"], answer.json()
 
 
-def test_names_of_rules_are_unique_and_built_in_rules_stay(operator: APIClient):
+def test_names_of_rules_are_unique_and_built_in_rules_stay(operator: APIClient, admin: APIClient):
     made(operator, "alert-rules", RULE)
     problem(operator.post(f"{API}/alert-rules/", RULE), 409, "alert_rule.exists")
     builtin = AlertRule.objects.get(builtin="disk")
-    problem(operator.delete(f"{API}/alert-rules/{builtin.pk}/"), 409, "alert_rule.builtin")
-    assert operator.patch(f"{API}/alert-rules/{builtin.pk}/", {"is_enabled": True}).status_code == 200
+    problem(admin.delete(f"{API}/alert-rules/{builtin.pk}/"), 409, "alert_rule.builtin")
+    assert admin.patch(f"{API}/alert-rules/{builtin.pk}/", {"is_enabled": True}).status_code == 200
+    problem(operator.patch(f"{API}/alert-rules/{builtin.pk}/", {"is_enabled": False}), 403, "access.denied")
+    problem(operator.delete(f"{API}/alert-rules/{builtin.pk}/"), 403, "access.denied")
 
 
 def test_rules_are_limited(operator: APIClient, monkeypatch: pytest.MonkeyPatch):
@@ -326,7 +329,7 @@ def test_silences_that_are_refused(operator: APIClient, monkeypatch: pytest.Monk
 
     def ask(**values: Any) -> Any:
         ends = (now + timedelta(hours=1)).isoformat()
-        return operator.post(f"{API}/silences/", {"ends_at": ends, "reason": "works", **values})
+        return operator.post(f"{API}/silences/", {"target": "orders", "ends_at": ends, "reason": "works", **values})
 
     assert ask(ends_at=(now + timedelta(days=29, hours=23)).isoformat()).status_code == 201
     for field, value in {

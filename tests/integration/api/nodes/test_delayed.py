@@ -221,3 +221,60 @@ def test_a_delay_group_that_is_down_is_named(cluster: ThreadedSystem, crew: Crew
 )  # fmt: skip
 def test_questions_that_make_no_sense_are_refused(crew: Crew, query: dict[str, Any]) -> None:
     assert crew.own.get(LIST, query).status_code == 400
+
+
+RETRY = "%RETRY%orders%billing"
+
+
+def test_delayed_retries_belong_to_the_owner_of_their_real_subject(cluster: ThreadedSystem, crew: Crew) -> None:
+    """F-4: they were everybody's."""
+    delay(cluster, 2, subject=RETRY)
+    for client in (crew.viewer, crew.other):
+        for query in ({"subject": RETRY}, {}):
+            rows = client.get(LIST, query).json()["results"]
+            assert [(row["masked"], row["properties"], row["may_change"]) for row in rows] == [(True, None, False)] * 2
+        assert client.get(LIST + "d0/").json()["results"][0]["masked"]
+        assert client.get(LIST, {"subject": RETRY, "property": "n=1"}).status_code == 403
+        for action, body in (("cancel", {}), ("deliver", {}), ("reschedule", {"delay_seconds": 60})):
+            for dry in ("", "?dry_run=true"):
+                assert client.post(f"{LIST}d0/{action}/{dry}", {"subject": RETRY, **body}).status_code == 403
+        for dry in ("", "?dry_run=true"):
+            assert client.post(f"{LIST}bulk-cancel/{dry}", {"subject": RETRY}).status_code == 403
+    assert audited("message.read") == []
+    assert queries.audit_entries().filter(action__startswith="delayed.").count() == 0
+    rows = crew.own.get(LIST, {"subject": RETRY}).json()["results"]
+    assert {(row["masked"], row["may_change"], row["state"]) for row in rows} == {(False, True, "pending")}
+    assert crew.own.post(LIST + "d0/cancel/").status_code == 200
+    assert crew.own.post(LIST + "bulk-cancel/", {"subject": RETRY}).json()["cancelled"] == 1
+
+
+def test_messages_of_subjects_that_do_not_exist_are_masked_and_left_alone(cluster: ThreadedSystem, crew: Crew) -> None:
+    subject = "%RETRY%nothing%billing"
+    delay(cluster, 1, subject=subject)
+    for client in (crew.own, crew.other, crew.admin):
+        [row] = client.get(LIST).json()["results"]
+        assert (row["masked"], row["properties"], row["may_change"]) == (True, None, False)
+        for action in ("cancel", "deliver"):
+            refused = client.post(f"{LIST}d0/{action}/")
+            assert (refused.status_code, refused.json()["code"]) == (404, "subject.unknown")
+        assert client.post(LIST + "bulk-cancel/", {"subject": subject}).status_code == 404
+    assert crew.viewer.post(LIST + "d0/cancel/").status_code == 403
+    assert crew.admin.post("/api/v1/subjects/", {"name": "nothing", "owner": "sales"}).status_code == 201
+    assert crew.other.post(LIST + "d0/cancel/").status_code == 403
+    assert crew.own.post(LIST + "d0/cancel/").status_code == 200
+
+
+def test_a_page_of_many_subjects_is_one_audit_entry(cluster: ThreadedSystem, crew: Crew) -> None:
+    """S10: each entry locks the row that every change needs."""
+    for number in range(5):
+        delay(cluster, 2, subject=f"s{number}")
+        cluster.send(f"s{number}", 1)
+    delay(cluster, 1, subject="free")
+    delay(cluster, 1)
+    assert len(crew.own.get(LIST).json()["results"]) == 12
+    [entry] = audited("message.read")
+    assert (entry.target, entry.after["messages"]) == ("6 subjects", 11)
+    assert entry.after["subjects"] == {"orders": 1} | {f"s{number}": 2 for number in range(5)}
+    assert crew.own.get(LIST, {"subject": "orders"}).status_code == 200
+    entry = audited("message.read")[0]
+    assert (entry.target, entry.after["subjects"]) == ("orders", {"orders": 1})

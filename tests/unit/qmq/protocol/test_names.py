@@ -10,6 +10,7 @@ from qmq.protocol.names import (
     check_new_subject,
     check_subject,
     dead_letter_subject,
+    real_subject,
     retry_subject,
     split_subject,
 )
@@ -22,6 +23,27 @@ def test_retry_and_dead_letter_names_come_apart_as_they_were_put_together() -> N
         found = split_subject(name)
         assert (found.kind, found.subject, found.group) == (kind, "orders", "billing")
     assert split_subject("orders").kind == "real"
+
+
+@pytest.mark.parametrize(
+    ("name", "subject"),
+    [
+        ("orders", "orders"),
+        ("a%b", "a%b"),
+        ("%other", "%other"),
+        ("%RETRY%orders%billing", "orders"),
+        ("%DEAD_RETRY%orders%billing", "orders"),
+        ("%RETRY%orders", ""),
+        ("%DEAD_RETRY%", ""),
+        ("%RETRY%a%b%billing", ""),
+        ("%RETRY%%orders%billing", ""),
+        ("%RETRY%orders%%billing", ""),
+        ("%RETRY%orders%billing%", ""),
+        ("%RETRY_%orders%billing", ""),
+    ],
+)
+def test_the_real_subject_is_known_only_for_names_as_clients_write_them(name: str, subject: str) -> None:
+    assert real_subject(name) == subject
 
 
 def test_a_retry_of_a_retry_goes_to_the_same_subject() -> None:
