@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from console.http_protocol import UVICORN_OPTIONS
 from console.redis_server import redis_executable
 from qmq.errors import ConnectionLost, SettingError
 from qmq.net.discovery import http_get
@@ -140,8 +141,7 @@ def programs(data_dir: str, ports: Ports) -> list[Program]:
             "console",
             (
                 python, "-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1", "--port", str(ports.console),
-                "--log-level", "warning", "--lifespan", "off", "--no-server-header",
-                "--ws-max-size", "65536", "--ws-per-message-deflate", "false",
+                "--log-level", "warning", *UVICORN_OPTIONS,
             ),
             f"http://127.0.0.1:{ports.console}/healthz",
             shared,

@@ -14,6 +14,7 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
+from console.http_protocol import UVICORN_OPTIONS
 from tests.support.ports import free_port
 from tests.support.processes import PROJECT, Process, System
 from tests.support.services import Server
@@ -66,7 +67,7 @@ class LiveSystem:
         self.port = free_port()
         self.web = self._process(
             "web", "-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1", "--port", str(self.port),
-            "--lifespan", "off", "--log-level", "info", "--ws-max-size", "65536", "--ws-per-message-deflate", "false",
+            "--log-level", "info", *UVICORN_OPTIONS,
         )  # fmt: skip
         self.collector = self.another_collector("collector")
 
