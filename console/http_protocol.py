@@ -37,7 +37,7 @@ FILES_RESERVED = 128
 
 UVICORN_OPTIONS = (
     "--http", "console.http_protocol:GuardedProtocol", "--lifespan", "off", "--no-server-header",
-    "--ws-max-size", "65536", "--ws-per-message-deflate", "false",
+    "--no-proxy-headers", "--ws-max-size", "65536", "--ws-per-message-deflate", "false",
 )  # fmt: skip
 """What every uvicorn of the console is started with."""
 

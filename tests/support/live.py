@@ -20,6 +20,7 @@ from tests.support.processes import PROJECT, Process, System
 from tests.support.services import Server
 from tests.support.waiting import PATIENCE
 
+OWN_ORIGIN = "own"
 WORD_OF_SILENCE = ("stale", "fresh")
 
 _ACCOUNTS = """
@@ -70,6 +71,11 @@ class LiveSystem:
             "--log-level", "info", *UVICORN_OPTIONS,
         )  # fmt: skip
         self.collector = self.another_collector("collector")
+
+    @property
+    def origin(self) -> str:
+        """Of the console's pages."""
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def database(self) -> Path:
@@ -134,11 +140,13 @@ class LiveSystem:
         path: str,
         user: str | None = "viewer",
         *,
-        origin: str | None = "http://localhost",
+        origin: str | None = OWN_ORIGIN,
         by_token: bool = False,
         **options: Any,
     ) -> AsyncIterator["LiveClient"]:
-        """A websocket of a user's session, or of his token."""
+        """A websocket of a user's session, or of their token; OWN_ORIGIN: from a page of this console."""
+        if origin == OWN_ORIGIN:
+            origin = self.origin
         headers = {}
         if user is not None and by_token:
             headers["Authorization"] = f"Bearer {self.credentials[user]['token']}"

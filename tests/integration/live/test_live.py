@@ -149,7 +149,9 @@ async def test_only_those_who_may_read_it_get_the_audit_log(live: LiveSystem) ->
 # --- who may ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://localhost.evil.example", None])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "https://localhost.evil.example", "http://127.0.0.1:9999", "http://localhost", None]
+)
 async def test_a_foreign_origin_is_refused(live: LiveSystem, origin: str | None) -> None:
     with pytest.raises(InvalidStatus) as refused:
         async with live.open("/ws/nodes/", origin=origin):
@@ -181,10 +183,10 @@ async def test_refusals_have_codes(live: LiveSystem, path: str, user: str | None
 async def test_a_token_as_subprotocol(live: LiveSystem) -> None:
     token = live.credentials["viewer"]["token"]
     url = f"ws://127.0.0.1:{live.port}/ws/nodes/"
-    async with connect(url, origin="http://localhost", subprotocols=["qmq", f"bearer.{token}"]) as socket:  # type: ignore[list-item]
+    async with connect(url, origin=live.origin, subprotocols=["qmq", f"bearer.{token}"]) as socket:  # type: ignore[list-item]
         assert socket.subprotocol == "qmq"
         assert (await LiveClient(socket).next())["type"] == "snapshot"
-    async with connect(url, origin="http://localhost", subprotocols=["qmq", "bearer.qmq_wrong"]) as socket:  # type: ignore[list-item]
+    async with connect(url, origin=live.origin, subprotocols=["qmq", "bearer.qmq_wrong"]) as socket:  # type: ignore[list-item]
         assert await closed(LiveClient(socket)) == 4401
 
 
