@@ -215,7 +215,7 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_PARSER_CLASSES": ["api.parsers.BoundedJsonParser"],
     "DEFAULT_SCHEMA_CLASS": "api.schema.Schema",
     "DEFAULT_THROTTLE_CLASSES": ["api.throttles.PrincipalThrottle"],
-    "DEFAULT_THROTTLE_RATES": {"principal": "1200/min", "browse": "300/min"},
+    "DEFAULT_THROTTLE_RATES": {"principal": "1200/min", "browse": "300/min", "download": "20/min"},
     "DEFAULT_FILTER_BACKENDS": [
         "django_filters.rest_framework.DjangoFilterBackend",
         "rest_framework.filters.OrderingFilter",
