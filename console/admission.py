@@ -190,9 +190,7 @@ class Admission:
                 "a request from %s is refused: %s (%d more since the last line)", address, refusal.code, suppressed
             )
 
-    async def _over_rate(
-        self, scope: Scope, headers: dict[str, str], credential: str, address: str
-    ) -> Refusal | None:
+    async def _over_rate(self, scope: Scope, headers: dict[str, str], credential: str, address: str) -> Refusal | None:
         path = scope["path"]
         is_verified = bool(credential) and credential in self._credentials
         if scope["type"] == "websocket" and is_verified:

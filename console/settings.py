@@ -254,12 +254,12 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
 
 WEBHOOK_NETWORKS = _list("QMQ_WEBHOOK_NETWORKS")
 """Networks that are not public and that alerts' webhooks may be sent to, like 10.20.0.0/16."""
+EMAIL_BACKEND = "console.alerts.mail.DeadlineBackend"
 EMAIL_HOST = os.environ.get("QMQ_SMTP_HOST", "localhost")
 EMAIL_PORT = int(os.environ.get("QMQ_SMTP_PORT", "25"))
 EMAIL_HOST_USER = os.environ.get("QMQ_SMTP_USER", "")
 EMAIL_HOST_PASSWORD = os.environ.get("QMQ_SMTP_PASSWORD", "")
 EMAIL_USE_TLS = _flag("QMQ_SMTP_STARTTLS")
-EMAIL_TIMEOUT = 5
 DEFAULT_FROM_EMAIL = os.environ.get("QMQ_MAIL_FROM", "pyqmq@localhost")
 
 # --- analytics --------------------------------------------------------------------------------------------------------

@@ -150,7 +150,15 @@ async def test_only_those_who_may_read_it_get_the_audit_log(live: LiveSystem) ->
 
 
 @pytest.mark.parametrize(
-    "origin", ["http://evil.example", "null", "https://localhost.evil.example", "http://127.0.0.1:9999", "http://localhost", None]
+    "origin",
+    [
+        "http://evil.example",
+        "null",
+        "https://localhost.evil.example",
+        "http://127.0.0.1:9999",
+        "http://localhost",
+        None,
+    ],
 )
 async def test_a_foreign_origin_is_refused(live: LiveSystem, origin: str | None) -> None:
     with pytest.raises(InvalidStatus) as refused:
