@@ -203,6 +203,9 @@ if _flag("QMQ_BEHIND_PROXY"):
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 << 20
 """The largest request body; a larger one is answered with 413."""
 
+METRICS_NETWORKS = _list("QMQ_METRICS_NETWORKS")
+"""Networks that may read /metrics without a token, like 127.0.0.1/32."""
+
 # --- API --------------------------------------------------------------------------------------------------------------
 
 REST_FRAMEWORK: dict[str, Any] = {

@@ -1,7 +1,6 @@
 """Deadlines and sizes of one HTTP connection, on a loop and a transport of the test."""
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -119,10 +118,9 @@ async def settled() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _own_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GuardedProtocol, "waiting", {})
     monkeypatch.setattr(http_protocol, "connections_max", lambda: 100)
-    yield
 
 
 async def test_a_connection_that_sends_nothing_is_closed() -> None:
