@@ -25,6 +25,7 @@ from console.http_protocol import UVICORN_OPTIONS
 from console.redis_server import redis_executable
 from qmq.errors import ConnectionLost, SettingError
 from qmq.net.discovery import http_get
+from qmq.net.open_files import raise_open_files_limit
 
 READY_SECONDS = 60.0
 """How long a process may take to answer before the start counts as failed."""
@@ -36,6 +37,8 @@ CRASH_WINDOW_SECONDS = 60.0
 PAUSE_FIRST_SECONDS = 0.5
 PAUSE_LONGEST_SECONDS = 8.0
 LINE_BYTES_MAX = 1 << 16
+FILES_WANTED = 12_288
+"""Files that one process may want open: a broker node's 10,000 connections, its log and its indexes."""
 REDIS_MEMORY = "256mb"
 """Of the Redis that `up` starts; it holds live numbers, rate limits and words to run, nothing that must not be lost."""
 WORKERS = "2"
@@ -315,6 +318,7 @@ class Launcher:
         Raises:
             SettingError: another system uses the folder, or a port is taken.
         """
+        raise_open_files_limit(FILES_WANTED)  # every process inherits it
         os.makedirs(self._data_dir, exist_ok=True)
         self._lock_fd = os.open(f"{self._data_dir}/up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
