@@ -89,7 +89,7 @@ class DeadlineSmtp(smtplib.SMTP):
 
     def getreply(self) -> tuple[int, bytes]:
         if self.file is None and self.sock is not None:
-            self.file = _Lines(self.sock, self._deadline)  # type: ignore[assignment]
+            self.file = _Lines(self.sock, self._deadline)
         return super().getreply()
 
     def starttls(self, *, context: Any = None) -> tuple[int, bytes]:  # type: ignore[override]
@@ -110,7 +110,7 @@ class DeadlineBackend(EmailBackend):
         """Connect and sign in; False when that was done before."""
         if self.connection is not None:
             return False
-        deadline = Deadline(self.timeout, self._clock)
+        deadline = Deadline(self.timeout or SEND_SECONDS, self._clock)
         connection = DeadlineSmtp(self.host, self.port, deadline, self._resolver)
         try:
             if self.use_tls:

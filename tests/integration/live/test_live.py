@@ -401,7 +401,7 @@ async def test_metrics_have_the_systems_numbers(live: LiveSystem) -> None:
 
 async def test_metrics_need_a_token_from_this_machine_too(live: LiveSystem) -> None:
     with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(f"http://127.0.0.1:{live.port}/metrics", timeout=5)
+        await asyncio.to_thread(urllib.request.urlopen, f"http://127.0.0.1:{live.port}/metrics", timeout=5)
     assert refused.value.code == 401
     refused.value.close()
 
