@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework import authentication, exceptions
 from rest_framework.request import Request
@@ -10,6 +11,7 @@ from console.accounts.models import User
 from console.accounts.principals import principal_of
 from console.accounts.roles import Principal
 from console.accounts.tokens import find_token
+from console.accounts.verified import verified
 
 SCHEME = "Bearer"
 
@@ -36,6 +38,7 @@ class TokenAuthentication(authentication.BaseAuthentication):
         row = find_token(token.strip(), address_of(request))
         if row is None:
             raise exceptions.AuthenticationFailed("the token is unknown, expired or revoked", "token.invalid")
+        verified.add(token.strip())
         return row.owner, principal_of(row.owner, row)
 
     def authenticate_header(self, request: Request) -> str:
@@ -50,6 +53,8 @@ class SessionAuthentication(authentication.SessionAuthentication):
         if user is None or not user.is_active or user.is_anonymous:
             return None
         self.enforce_csrf(request)
+        if session_key := request.COOKIES.get(settings.SESSION_COOKIE_NAME):
+            verified.add(session_key)
         return user, principal_of(user)
 
     def authenticate_header(self, request: Request) -> str:

@@ -18,6 +18,7 @@ from api.pagination import PAGE_MAX, CursorPages
 from api.permissions import missing
 from api.problems import Problem
 from api.reauthentication import require_recent_proof
+from api.throttles import DownloadThrottle
 from console.accounts.roles import OF_A_SUBJECT, Principal, Right
 from console.models import IdempotencyKey
 from console.requests import client_id, current_id
@@ -162,6 +163,11 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         # What is gone, and what has no version, has no tag either.
         return self.tagged(body, change.version, done) if change.version else Response(body, status=done)
 
+    def get_throttles(self) -> list[Any]:
+        """Those of the view; a download is also counted by itself, as it reads up to a hundred pages."""
+        found: list[Any] = super().get_throttles()
+        return [*found, DownloadThrottle()] if downloads.wanted(self.request) else found
+
     # --- downloads -------------------------------------------------------------------------------------------------------
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> tuple[Any, str]:
@@ -173,8 +179,10 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
     def _downloaded(self, response: Response) -> HttpResponseBase:
         assert self.download is not None
         if response.status_code != 200:
+            self.download.end()
             return response
         if not isinstance(response.data, dict) or not isinstance(response.data.get("results"), list):
+            self.download.end()
             what = "only lists can be downloaded; leave it out here"
             return self.handle_exception(Problem(400, "request.invalid", f"format: {what}", {"format": what}))
         return self.download.response(response.data)
@@ -182,6 +190,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
     # --- idempotency -----------------------------------------------------------------------------------------------------
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        self.download = None
         super().initial(request, *args, **kwargs)
         self._subjects = set()
         for name, value in kwargs.items():
@@ -190,7 +199,9 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         if request.method not in ("GET", "HEAD") and not isinstance(request.data, dict):
             raise Problem(400, "request.invalid", "the body: an object with named values is needed")
         kind = downloads.wanted(request)
-        self.download = None if kind is None else downloads.Download(self, request, kind)
+        if kind is not None:
+            self.download = downloads.Download(self, request, kind)
+            self.download.begin()
         if request.method in self.proof_methods:
             require_recent_proof(request)
         if idempotency.has_key(request):
@@ -222,6 +233,8 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         try:
             return super().handle_exception(exc)
         except BaseException:
+            if self.download is not None:
+                self.download.end()
             # No answer: the key is free for another try.
             if self._idempotency is not None:
                 row, self._idempotency = self._idempotency, None

@@ -6,11 +6,13 @@ more than a page of it is in memory. What is left out is said: by a header where
 
 import csv
 import io
+import itertools
 import json
 import logging
 import re
+import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ from rest_framework.utils.encoders import JSONEncoder
 
 from api.problems import Problem
 from console.requests import client_id, current_id
+from qmq.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from api.base import ApiView
@@ -36,6 +39,12 @@ ROWS_OF_NODES_MAX = 10_000
 SECONDS_MAX = 120.0
 """After this long no further page is asked for."""
 CHUNK_ROWS = 500
+RUNNING_OF_USER_MAX = 3
+RUNNING_MAX = 16
+"""Downloads of one process at a time; further ones are refused with 429."""
+RUNNING_SECONDS_MAX = 600.0
+"""After this long a download counts no more, whatever became of it: a client may take its time to read the rest."""
+RETRY_SECONDS = 10
 CUT_HEADER, ROWS_HEADER = "X-Download-Cut", "X-Download-Rows-Max"
 BOM = "\ufeff"
 """Without it spreadsheets take UTF-8 for something else."""
@@ -43,6 +52,65 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _CHANGED_NUMBER = re.compile(r"0[0-9]+|[0-9]{16,}|[0-9]+[eE][0-9]+")
 """Ids that a spreadsheet would show as another number."""
 _NAME_CHARS_MAX = 100
+
+
+class RunningDownloads:
+    """The downloads of this process, by user. May be used from several threads."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+        self._running: dict[int, tuple[object, float]] = {}
+
+    def begin(self, user: object) -> int:
+        """Count a download and return its number for `end`.
+
+        Raises:
+            Problem: 429, too many are running.
+        """
+        now = self._clock.monotonic()
+        with self._lock:
+            for number in [number for number, (_, until) in self._running.items() if until <= now]:
+                del self._running[number]
+            of_user = sum(owner == user for owner, _ in self._running.values())
+            if of_user >= RUNNING_OF_USER_MAX:
+                raise _too_many(f"{of_user} downloads of yours are running")
+            if len(self._running) >= RUNNING_MAX:
+                raise _too_many(f"{len(self._running)} downloads are running")
+            number = next(self._numbers)
+            self._running[number] = (user, now + RUNNING_SECONDS_MAX)
+            return number
+
+    def end(self, number: int) -> None:
+        """Count a download no longer; one that ended before may be ended again."""
+        with self._lock:
+            self._running.pop(number, None)
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._running)
+
+
+def _too_many(what: str) -> Problem:
+    found = Problem(429, "download.too_many", f"{what}; try again when one has ended")
+    found.wait = RETRY_SECONDS - 1
+    return found
+
+
+running = RunningDownloads()
+
+
+class DownloadResponse(StreamingHttpResponse):
+    """A file that is made while it is sent; `on_end` is called when it was sent, or its client went away."""
+
+    def __init__(self, chunks: Any, *, content_type: str, on_end: Callable[[], None]) -> None:
+        super().__init__(chunks, content_type=content_type)
+        self._on_end = on_end
+
+    def close(self) -> None:
+        super().close()
+        self._on_end()
 
 
 def wanted(request: Request) -> str | None:
@@ -99,6 +167,7 @@ class Download:
         self._request_id, self._client_id = current_id.get(), client_id.get()
         self._unreachable: dict[str, str] = {}
         self._rows = 0
+        self._number: int | None = None
         self._ask_for(request.query_params.get("cursor"))
 
     def response(self, first: Mapping[str, Any]) -> StreamingHttpResponse:
@@ -107,11 +176,22 @@ class Download:
             self.is_longer = False
         chunks = self._csv(first) if self.kind == "csv" else self._json(first)
         is_async = isinstance(self._request._request, ASGIRequest)
-        response = StreamingHttpResponse(_in_turns(chunks) if is_async else chunks, content_type=FORMATS[self.kind])
+        response = DownloadResponse(
+            _in_turns(chunks) if is_async else chunks, content_type=FORMATS[self.kind], on_end=self.end
+        )
         response.headers["Content-Disposition"] = f'attachment; filename="{self._file_name()}"'
         response.headers[ROWS_HEADER] = str(self.rows_max)
         response.headers[CUT_HEADER] = {None: "unknown", True: "true", False: "false"}[self.is_longer]
         return response
+
+    def begin(self) -> None:
+        """Count it as running. Raises Problem 429 when too many are."""
+        self._number = running.begin(self._request.user.pk)
+
+    def end(self) -> None:
+        """Count it no longer."""
+        if self._number is not None:
+            running.end(self._number)
 
     def _file_name(self) -> str:
         match = self._request.resolver_match

@@ -64,6 +64,8 @@ class Problem(exceptions.APIException):
         super().__init__(detail, code)
         self.status_code = status_code
         self.fields = fields or {}
+        self.wait: float | None = None
+        """Seconds after which another try makes sense, for Retry-After."""
 
 
 def problem(status_code: int, code: str, detail: str, fields: dict[str, Any] | None = None) -> dict[str, Any]:

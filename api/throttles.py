@@ -43,3 +43,9 @@ class BrowseThrottle(PrincipalThrottle):
     """Requests that read messages from nodes."""
 
     scope = "browse"
+
+
+class DownloadThrottle(PrincipalThrottle):
+    """Downloads that are started."""
+
+    scope = "download"

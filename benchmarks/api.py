@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from console.http_protocol import UVICORN_OPTIONS
 from tests.support.ports import free_port
 from tests.support.processes import PROJECT, Process
 
@@ -121,7 +122,7 @@ def run(folder: Path, times: int, subjects: int, only: str) -> None:
         raise SystemExit(made.stderr)
     known: dict[str, Any] = json.loads(made.stdout.strip().splitlines()[-1])
     command = [sys.executable, "-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--log-level", "warning", "--lifespan", "off"]
+    command += ["--log-level", "warning", *UVICORN_OPTIONS]
     server = Process("console", command, folder, f"http://127.0.0.1:{port}/healthz", environment)
     try:
         server.start()

@@ -1,4 +1,4 @@
-"""ASGI entry of the console: HTTP to Django, websockets to the live feeds."""
+"""ASGI entry of the console: what is admitted goes to Django (HTTP) or to the live feeds (websockets)."""
 
 import os
 
@@ -14,9 +14,12 @@ _http = get_asgi_application()
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 
+from console.admission import Admission  # noqa: E402
+from console.http_protocol import connections_max  # noqa: E402
 from console.live.consumers import LiveApp  # noqa: E402
 from console.proxies import behind_proxies  # noqa: E402
 
-application = ProtocolTypeRouter({"http": _http, "websocket": LiveApp()})
+connections_max()  # raises the limit of open files, and logs a low one at the start
+application = Admission.over_redis(ProtocolTypeRouter({"http": _http, "websocket": LiveApp()}))
 # The outermost layer: everything else sees the client's address.
 application = behind_proxies(application, settings.BEHIND_PROXY)

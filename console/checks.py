@@ -5,7 +5,7 @@ at with --database.
 """
 
 from collections.abc import Sequence
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 from django.conf import settings
@@ -35,6 +35,7 @@ def register() -> None:
     checks.register(collation, checks.Tags.database)
     checks.register(accounts, checks.Tags.security)
     checks.register(analytics)
+    checks.register(metrics_networks)
 
 
 def cookies(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
@@ -213,4 +214,16 @@ def analytics(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
         hint = f"Each has to be {ANALYTICS_LAKE_DAYS_MIN} or more: a day is computed when it is over."
         text = f"the lake's days are too few for {', '.join(short)} (QMQ_ANALYTICS_LAKE_..._DAYS)"
         found.append(checks.Error(text, hint=hint, id="console.E008"))
+    return found
+
+
+def metrics_networks(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
+    """E022: QMQ_METRICS_NETWORKS holds something that is no network."""
+    found: list[checks.CheckMessage] = []
+    for text in settings.METRICS_NETWORKS:
+        try:
+            ip_network(text)
+        except ValueError as error:
+            hint = "Networks like 127.0.0.1/32 and 10.20.0.0/16, separated by commas, are needed."
+            found.append(checks.Error(f"QMQ_METRICS_NETWORKS: {error}", hint=hint, id="console.E022"))
     return found

@@ -23,11 +23,13 @@ from urllib.parse import urlsplit, urlunsplit
 from django.conf import settings
 from redis.exceptions import RedisError
 
+from console.http_protocol import UVICORN_OPTIONS
 from console.live.bus import connect
 from console.redis_server import redis_command, redis_password, redis_url, write_redis_config
 from qmq.errors import ConnectionLost, SettingError
 from qmq.net import node_secret
 from qmq.net.discovery import http_get
+from qmq.net.open_files import raise_open_files_limit
 from qmq.private_files import make_private_dir
 
 READY_SECONDS = 60.0
@@ -42,6 +44,8 @@ PAUSE_LONGEST_SECONDS = 8.0
 NODE_PAUSE_SECONDS = 60.0
 """Pause before each restart of a node that keeps crashing."""
 LINE_BYTES_MAX = 1 << 16
+FILES_WANTED = 12_288
+"""Files that one process may want open: a broker node's 10,000 connections, its log and its indexes."""
 REDIS_MEMORY = "256mb"
 """Of the Redis that `up` starts; it holds live numbers, rate limits and words to run, nothing that must not be lost."""
 WORKERS = "2"
@@ -153,8 +157,7 @@ def programs(data_dir: str, ports: Ports, password: str) -> list[Program]:
             "console",
             (
                 python, "-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1", "--port", str(ports.console),
-                "--log-level", "warning", "--lifespan", "off", "--no-server-header", "--no-proxy-headers",
-                "--ws-max-size", "65536", "--ws-per-message-deflate", "false",
+                "--log-level", "warning", *UVICORN_OPTIONS,
             ),
             f"http://127.0.0.1:{ports.console}/healthz",
             shared,
@@ -356,6 +359,7 @@ class Launcher:
         Raises:
             SettingError: another system uses the folder, the node secret can't be used, or a port is taken.
         """
+        raise_open_files_limit(FILES_WANTED)  # every process inherits it
         self._lock_fd = os.open(f"{self._data_dir}/up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -3,11 +3,12 @@
 What is not known has no sample (a gap in the graph, never 0) and is counted in `qmq_unknown`.
 """
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 from django.conf import settings
@@ -21,12 +22,16 @@ from redis.exceptions import RedisError
 from console.accounts.principals import principal_of
 from console.accounts.roles import Right
 from console.accounts.tokens import find_token
+from console.accounts.verified import verified
 from console.live.bus import SNAPSHOT_MS, read_stored
 from console.live.state import Entry, State, empty
+from qmq.clock import SYSTEM_CLOCK, Clock
 
 SUBJECT_SERIES_MAX = 2_000
 GROUP_SERIES_MAX = 10_000
 """Those with the highest rates are shown; `qmq_system_left_out` counts the others."""
+PAGE_SECONDS = 1.0
+"""How old a page may be; the numbers in it are measured once a second."""
 
 _SUBJECT = {
     "stored_messages": ("qmq_system_subject_stored_messages", "Messages kept now"),
@@ -201,14 +206,39 @@ def exposition(
     return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
-def _is_local(request: HttpRequest) -> bool:
-    """Asked from this machine, not by way of a proxy on it."""
-    if "X-Forwarded-For" in request.headers or "Forwarded" in request.headers:
-        return False
+class MetricsPage:
+    """The page, built by one thread at a time and then served for PAGE_SECONDS: many scrapers cost what one does."""
+
+    def __init__(self, build: Callable[[], tuple[bytes, str]], clock: Clock = SYSTEM_CLOCK) -> None:
+        self._build = build
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._page: tuple[bytes, str] = (b"", "")
+        self._until = float("-inf")
+
+    def get(self) -> tuple[bytes, str]:
+        """The page and its content type, at most PAGE_SECONDS old."""
+        with self._lock:
+            if self._clock.monotonic() >= self._until:
+                self._page = self._build()
+                self._until = self._clock.monotonic() + PAGE_SECONDS
+            return self._page
+
+
+_page = MetricsPage(lambda: exposition(lambda: read_stored(settings.REDIS_URL), time.time_ns() // 1_000_000))
+
+
+def _is_allowed_address(request: HttpRequest) -> bool:
+    """Whether QMQ_METRICS_NETWORKS names the address of the connection's other end.
+
+    No address is allowed by default, not even this machine's own: a proxy on it would publish the page.
+    """
     try:
-        return ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
+        address = ip_address(request.META.get("REMOTE_ADDR", ""))
     except ValueError:
         return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return any((mapped or address) in ip_network(text) for text in settings.METRICS_NETWORKS)
 
 
 def _has_token(request: HttpRequest) -> bool:
@@ -216,15 +246,18 @@ def _has_token(request: HttpRequest) -> bool:
     if scheme.lower() != "bearer":
         return False
     row = find_token(token.strip(), str(request.META.get("REMOTE_ADDR", "")))
-    return row is not None and principal_of(row.owner, row).has(Right.READ)
+    if row is None:
+        return False
+    verified.add(token.strip())
+    return principal_of(row.owner, row).has(Right.READ)
 
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """For Prometheus: a token with scope read, or this machine."""
-    if not _is_local(request) and not _has_token(request):
+    """For Prometheus: with a token of scope read, or from a network of QMQ_METRICS_NETWORKS."""
+    if not _is_allowed_address(request) and not _has_token(request):
         answer = HttpResponse("a token with scope read is needed\n", status=401, content_type="text/plain")
         answer.headers["WWW-Authenticate"] = "Bearer"
         return answer
-    page, content_type = exposition(lambda: read_stored(settings.REDIS_URL), time.time_ns() // 1_000_000)
+    page, content_type = _page.get()
     return HttpResponse(page, content_type=content_type)

@@ -196,6 +196,9 @@ BEHIND_PROXY = _list("QMQ_BEHIND_PROXY")
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 << 20
 """The largest request body; a larger one is answered with 413."""
 
+METRICS_NETWORKS = _list("QMQ_METRICS_NETWORKS")
+"""Networks that may read /metrics without a token, like 127.0.0.1/32."""
+
 # --- API --------------------------------------------------------------------------------------------------------------
 
 REST_FRAMEWORK: dict[str, Any] = {
@@ -208,7 +211,7 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_PARSER_CLASSES": ["api.parsers.BoundedJsonParser"],
     "DEFAULT_SCHEMA_CLASS": "api.schema.Schema",
     "DEFAULT_THROTTLE_CLASSES": ["api.throttles.PrincipalThrottle"],
-    "DEFAULT_THROTTLE_RATES": {"principal": "1200/min", "browse": "300/min"},
+    "DEFAULT_THROTTLE_RATES": {"principal": "1200/min", "browse": "300/min", "download": "20/min"},
     "DEFAULT_FILTER_BACKENDS": [
         "django_filters.rest_framework.DjangoFilterBackend",
         "rest_framework.filters.OrderingFilter",
@@ -247,12 +250,12 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
 
 WEBHOOK_NETWORKS = _list("QMQ_WEBHOOK_NETWORKS")
 """Networks that are not public and that alerts' webhooks may be sent to, like 10.20.0.0/16."""
+EMAIL_BACKEND = "console.alerts.mail.DeadlineBackend"
 EMAIL_HOST = os.environ.get("QMQ_SMTP_HOST", "localhost")
 EMAIL_PORT = int(os.environ.get("QMQ_SMTP_PORT", "25"))
 EMAIL_HOST_USER = os.environ.get("QMQ_SMTP_USER", "")
 EMAIL_HOST_PASSWORD = os.environ.get("QMQ_SMTP_PASSWORD", "")
 EMAIL_USE_TLS = _flag("QMQ_SMTP_STARTTLS")
-EMAIL_TIMEOUT = 5
 DEFAULT_FROM_EMAIL = os.environ.get("QMQ_MAIL_FROM", "pyqmq@localhost")
 
 # --- analytics --------------------------------------------------------------------------------------------------------

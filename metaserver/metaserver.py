@@ -21,6 +21,7 @@ from metaserver.snapshot import Metadata, MetadataChanges, Route
 from qmq.clock import Clock, SystemClock
 from qmq.daemon.admin_auth import AdminAccess
 from qmq.daemon.admin_http import AdminHttp, BadRequest, number
+from qmq.daemon.file_budget import file_budget
 from qmq.daemon.first_failure import FirstFailure
 from qmq.daemon.host_check import names_of, warn_if_exposed
 from qmq.daemon.job_metrics import job_metrics
@@ -108,12 +109,13 @@ class Metaserver:
             self.directory.load(metadata, from_file=from_file)
         self._has_file_only = from_file and metadata is not None
         options = self.options
+        connections_max = file_budget(options.connections_max).connections
         self.tcp = FrameServer(
             options.host,
             options.tcp_port,
             self.handlers.handle,
             clock=self.clock,
-            limits=ServerLimits(connections_max=options.connections_max, frame_bytes_max=FRAME_BYTES_MAX),
+            limits=ServerLimits(connections_max=connections_max, frame_bytes_max=FRAME_BYTES_MAX),
             logger=logging.getLogger("qmq.meta.net"),
             supervisor=self.supervisor,
         )

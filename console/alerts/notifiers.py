@@ -8,6 +8,7 @@ import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import Any, Protocol
 
@@ -60,6 +61,41 @@ def system_resolver(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
+def resolve(resolver: Resolver, host: str, port: int, seconds: float) -> list[str]:
+    """The addresses of a host, resolved in a thread: the system's resolver knows no deadline.
+
+    Raises:
+        OSError: there are none, or not in time; the text says which.
+    """
+    found: list[str] = []
+    failed: list[OSError | UnicodeError] = []
+
+    def ask() -> None:
+        try:
+            found.extend(resolver(host, port))
+        except (OSError, UnicodeError) as error:
+            failed.append(error)
+        finally:
+            _resolving.release()
+
+    if not _resolving.acquire(blocking=False):
+        raise OSError(f"{RESOLVERS_MAX} name look-ups are stuck already")
+    thread = threading.Thread(target=ask, name="qmq-resolve", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        _resolving.release()
+        raise OSError(f"no thread to look a name up: {error}") from error
+    thread.join(seconds)
+    if thread.is_alive():
+        raise TimeoutError(f"{host}: the name was not resolved in time")
+    if failed:
+        raise OSError(f"{host}: {failed[0]}") from failed[0]
+    if not found:
+        raise OSError(f"{host}: the name has no address")
+    return found
+
+
 def text_of(body: Mapping[str, Any]) -> tuple[str, str]:
     """A notification as the subject and text of an e-mail."""
     alert = body["alert"]
@@ -85,13 +121,20 @@ def signature(secret: str, at_seconds: int, body: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EmailNotifier:
-    """By Django's mail back end."""
+    """By Django's mail back end (console.alerts.mail), which ends the delivery as a whole in SEND_SECONDS."""
+
+    resolver: Resolver = system_resolver
+    clock: Clock = field(default_factory=SystemClock)
 
     def send(self, channel: AlertChannel, delivery: str, body: Mapping[str, Any]) -> str:
         title, text = text_of(body)
-        headers = {DELIVERY_HEADER: delivery}
+        # Django would make a Message-ID with the host's full name, which it asks DNS for without a deadline.
+        domain = settings.DEFAULT_FROM_EMAIL.rpartition("@")[2].rstrip("> ") or "localhost"
+        headers = {DELIVERY_HEADER: delivery, "Message-ID": f"<qmq-{delivery}@{domain}>"}
         message = EmailMessage(title, text, to=list(channel.addresses), headers=headers)
-        message.connection = get_connection(timeout=SEND_SECONDS)
+        message.connection = get_connection(
+            timeout=SEND_SECONDS, clock=self.clock, resolver=partial(resolve, self.resolver)
+        )
         try:
             message.send()
         except (OSError, ValueError) as error:  # smtplib's errors are OSErrors
@@ -132,43 +175,16 @@ class WebhookNotifier:
             target = parse_url(url)
         except IllegalUrl as error:
             raise NotTold(f"URL: {error}") from error
-        addresses = self._resolve(target, deadline)
+        try:
+            addresses = resolve(self.resolver, target.host, target.port, max(0.0, deadline - self.clock.monotonic()))
+        except OSError as error:
+            raise NotTold(str(error)) from error
         allowed: tuple[Network, ...] = networks_of(settings.WEBHOOK_NETWORKS)
         for address in addresses:
             # One forbidden address forbids the host: which one is used must not be a matter of luck.
             if why := refusal(address, allowed):
                 raise NotTold(f"{target.host}: {why}", code="alert_channel.address_forbidden")
         return target, addresses[:ADDRESSES_TRIED_MAX]
-
-    def _resolve(self, target: Target, deadline: float) -> list[str]:
-        """Names are resolved in a thread: the system's resolver knows no deadline."""
-        found: list[str] = []
-        failed: list[OSError | UnicodeError] = []
-
-        def ask() -> None:
-            try:
-                found.extend(self.resolver(target.host, target.port))
-            except (OSError, UnicodeError) as error:
-                failed.append(error)
-            finally:
-                _resolving.release()
-
-        if not _resolving.acquire(blocking=False):
-            raise NotTold(f"{RESOLVERS_MAX} name look-ups are stuck already")
-        thread = threading.Thread(target=ask, name="qmq-resolve", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError as error:
-            _resolving.release()
-            raise NotTold(f"no thread to look a name up: {error}") from error
-        thread.join(max(0.0, deadline - self.clock.monotonic()))
-        if thread.is_alive():
-            raise NotTold(f"{target.host}: the name was not resolved in time")
-        if failed:
-            raise NotTold(f"{target.host}: {failed[0]}") from failed[0]
-        if not found:
-            raise NotTold(f"{target.host}: the name has no address")
-        return found
 
     def _request(self, target: Target, sealed: Mapping[str, Any], delivery: str, body: Mapping[str, Any]) -> bytes:
         content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()

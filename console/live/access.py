@@ -1,8 +1,10 @@
 """Who opens a websocket, and what he may see: asked at the start, and again every few seconds. Runs in threads (database)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -15,11 +17,13 @@ from console.accounts.principals import principal_of
 from console.accounts.roles import Principal, Right
 from console.accounts.sessions import live_session
 from console.accounts.tokens import find_token
+from console.accounts.verified import verified
 from metaserver import queries
 
 SUBPROTOCOL = "qmq"
 TOKEN_SUBPROTOCOL = "bearer."
 TOKEN_CHARS_MAX = 200
+PORT_OF_SCHEME = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +64,62 @@ def credential_of(headers: dict[str, str], subprotocols: list[str], address: str
     return Credential(session_key=cookie.value if cookie is not None else "", address=address), answer
 
 
-def is_origin_allowed(origin: str | None, credential: Credential) -> bool:
-    """Whether a page of this origin may open websockets. Browsers always name one; a machine with a token need not."""
+def is_origin_allowed(origin: str | None, credential: Credential, scope: Mapping[str, Any], host: str) -> bool:
+    """Whether a page of this origin may open websockets: one of this scheme, host and port, or a trusted one, as Django
+    compares them for changes (CSRF). A cookie is sent to every port of its host, so the host alone proves nothing.
+
+    Args:
+        origin: None for a client that is no browser; one with a token needs no origin.
+        scope: of the connection, for its scheme.
+        host: the Host header.
+    """
     if origin is None:
         return bool(credential.token)
+    found = _origin_of(origin)
+    if found is None:
+        return False
+    if found == _origin_of(f"{_scheme(scope)}://{host}"):
+        return validate_host(found[1], settings.ALLOWED_HOSTS)
+    return any(_is_trusted(found, trusted) for trusted in settings.CSRF_TRUSTED_ORIGINS)
+
+
+def _origin_of(text: str) -> tuple[str, str, int] | None:
+    """Scheme, host and port of an origin; None for anything else."""
     try:
-        parts = urlsplit(origin)
-        host = parts.hostname
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
     except ValueError:
+        return None
+    if parts.scheme not in PORT_OF_SCHEME or not host or parts.username is not None or parts.path not in ("", "/"):
+        return None
+    return parts.scheme, f"[{host}]" if ":" in host else host, port or PORT_OF_SCHEME[parts.scheme]
+
+
+def _is_trusted(found: tuple[str, str, int], trusted: str) -> bool:
+    """Whether an origin is this one of CSRF_TRUSTED_ORIGINS, which may be like `https://*.example.com`."""
+    scheme, separator, host = trusted.partition("://*.")
+    wanted = _origin_of(f"{scheme}://{host}" if separator else trusted)
+    if wanted is None or (found[0], found[2]) != (wanted[0], wanted[2]):
         return False
-    if parts.scheme not in ("http", "https") or not host:
-        return False
-    if origin.rstrip("/") in settings.CSRF_TRUSTED_ORIGINS:
-        return True
-    return validate_host(f"[{host}]" if ":" in host else host, settings.ALLOWED_HOSTS)
+    return found[1].endswith(f".{wanted[1]}") if separator else found[1] == wanted[1]
+
+
+def _scheme(scope: Mapping[str, Any]) -> str:
+    return "https" if scope.get("scheme") == "wss" else "http"
 
 
 def find(credential: Credential) -> Visitor | None:
-    """Who this is now; None: nobody (any more)."""
+    """Return the account of a credential; None when it authenticates nobody (any more)."""
+    found = _find(credential)
+    shown = credential.token or credential.session_key
+    if found is None:
+        verified.discard(shown)
+    else:
+        verified.add(shown)
+    return found
+
+
+def _find(credential: Credential) -> Visitor | None:
     if credential.token:
         row = find_token(credential.token, credential.address)
         return None if row is None else Visitor(row.owner.get_username(), principal_of(row.owner, row))

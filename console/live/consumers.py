@@ -235,7 +235,7 @@ class LiveApp:
         address = (scope.get("client") or ("",))[0]
         offered = list(scope.get("subprotocols", ()))
         credential, subprotocol = access.credential_of(headers, offered, address)
-        if not access.is_origin_allowed(headers.get("origin"), credential):
+        if not access.is_origin_allowed(headers.get("origin"), credential, scope, headers.get("host", "")):
             # Not accepted: the page of another site learns nothing, not even a code.
             await send({"type": "websocket.close", "code": int(Close.NOT_ALLOWED)})
             return

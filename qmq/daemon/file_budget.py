@@ -1,8 +1,9 @@
 """How the file descriptors a process may open are shared out: connections never take what the log and indexes need."""
 
 import logging
-import resource
 from dataclasses import dataclass
+
+from qmq.net.open_files import raise_open_files_limit
 
 logger = logging.getLogger("qmq")
 
@@ -21,9 +22,7 @@ class FileBudget:
 
 def file_budget(connections_max: int) -> FileBudget:
     """Raise the soft limit to the hard one, and share out what there is."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    files = hard if hard != resource.RLIM_INFINITY else 1 << 20
+    files = raise_open_files_limit()
     reserved = min(RESERVED_FILES, files // 2)
     connections = min(connections_max, files - reserved)
     if connections < connections_max:

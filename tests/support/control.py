@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from console.http_protocol import UVICORN_OPTIONS
 from tests.support.ports import free_port
 from tests.support.processes import PROJECT, Process, System
 from tests.support.waiting import eventually
@@ -65,8 +66,7 @@ class ControlPlane:
             "console",
             [
                 sys.executable, "-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1", "--port",
-                str(self.port), "--log-level", "warning", "--lifespan", "off", "--no-server-header", "--ws-max-size", "65536",
-                "--ws-per-message-deflate", "false",
+                str(self.port), "--log-level", "warning", *UVICORN_OPTIONS,
             ],
             f"http://127.0.0.1:{self.port}/healthz",
         )  # fmt: skip

@@ -14,11 +14,13 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
+from console.http_protocol import UVICORN_OPTIONS
 from tests.support.ports import free_port
 from tests.support.processes import PROJECT, Process, System
 from tests.support.services import Server
 from tests.support.waiting import PATIENCE
 
+OWN_ORIGIN = "own"
 WORD_OF_SILENCE = ("stale", "fresh")
 
 _ACCOUNTS = """
@@ -66,9 +68,14 @@ class LiveSystem:
         self.port = free_port()
         self.web = self._process(
             "web", "-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1", "--port", str(self.port),
-            "--lifespan", "off", "--log-level", "info", "--ws-max-size", "65536", "--ws-per-message-deflate", "false",
+            "--log-level", "info", *UVICORN_OPTIONS,
         )  # fmt: skip
         self.collector = self.another_collector("collector")
+
+    @property
+    def origin(self) -> str:
+        """Of the console's pages."""
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def database(self) -> Path:
@@ -133,11 +140,13 @@ class LiveSystem:
         path: str,
         user: str | None = "viewer",
         *,
-        origin: str | None = "http://localhost",
+        origin: str | None = OWN_ORIGIN,
         by_token: bool = False,
         **options: Any,
     ) -> AsyncIterator["LiveClient"]:
-        """A websocket of a user's session, or of his token."""
+        """A websocket of a user's session, or of their token; OWN_ORIGIN: from a page of this console."""
+        if origin == OWN_ORIGIN:
+            origin = self.origin
         headers = {}
         if user is not None and by_token:
             headers["Authorization"] = f"Bearer {self.credentials[user]['token']}"

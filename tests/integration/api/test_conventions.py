@@ -557,7 +557,9 @@ def test_of_two_with_one_key_at_once_one_is_done() -> None:
 
 @pytest.fixture
 def three_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PrincipalThrottle, "THROTTLE_RATES", {"principal": "3/min", "browse": "2/min"})
+    monkeypatch.setattr(
+        PrincipalThrottle, "THROTTLE_RATES", {"principal": "3/min", "browse": "2/min", "download": "2/min"}
+    )
     monkeypatch.setattr(PrincipalThrottle, "rests_until", 0.0)
 
 

@@ -14,16 +14,26 @@ from rest_framework.test import APIClient
 
 from api import downloads
 from api.pagination import PAGE_MAX
+from api.problems import Problem
+from api.throttles import DownloadThrottle
 from api.views.subjects import SubjectsView
 from console.accounts.roles import Role
 from metaserver import queries
 from metaserver.models import Subject
 from metaserver.services import subjects, teams
+from qmq.clock import ManualClock
 from tests.support.metadata import ACTOR
 from tests.support.people import browser, person
 
 pytestmark = pytest.mark.django_db
 LIST = "/api/v1/subjects/"
+
+
+@pytest.fixture(autouse=True)
+def running(monkeypatch: pytest.MonkeyPatch) -> downloads.RunningDownloads:
+    found = downloads.RunningDownloads()
+    monkeypatch.setattr(downloads, "running", found)
+    return found
 
 
 @pytest.fixture
@@ -182,3 +192,67 @@ def test_an_event_loop_sends_it_chunk_by_chunk(monkeypatch: pytest.MonkeyPatch) 
     chunks = async_to_sync(ask)()
     assert len(chunks) == 1 + 3
     assert b"".join(chunks).count(b"\r\n") == 1 + 7
+
+
+# --- how many at a time -------------------------------------------------------------------------------------------------
+
+
+def test_a_user_has_so_many_downloads_running_and_no_more(
+    admin: APIClient, running: downloads.RunningDownloads
+) -> None:
+    fill(5)
+    path = f"{LIST}?format=csv"
+    unread = [admin.get(path) for _ in range(downloads.RUNNING_OF_USER_MAX)]
+    assert [answer.status_code for answer in unread] == [200] * downloads.RUNNING_OF_USER_MAX
+    refused = admin.get(path)
+    assert (refused.status_code, refused.json()["code"]) == (429, "download.too_many")
+    assert refused.headers["Retry-After"] == str(downloads.RETRY_SECONDS)
+    assert admin.get(LIST).status_code == 200, "pages are no downloads"
+    assert browser(person("vera")).get(path).status_code == 200, "counted by user"
+    text_of(unread[0])
+    unread[1].close()
+    again = [admin.get(path) for _ in range(3)]
+    assert [answer.status_code for answer in again] == [200, 200, 429], "one that was read or closed counts no more"
+    assert len(running) == downloads.RUNNING_OF_USER_MAX + 1
+
+
+def test_a_download_that_is_refused_or_fails_does_not_count(
+    admin: APIClient, running: downloads.RunningDownloads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for query in ("format=csv&limit=0", "format=csv&cursor=none", "format=csv&ordering=none"):
+        assert admin.get(f"{LIST}?{query}").status_code == 400
+    assert admin.get("/api/v1/me/?format=csv").status_code == 400
+
+    def broken() -> Any:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(queries, "subjects", broken)
+    assert admin.get(f"{LIST}?format=csv").status_code == 500
+    assert len(running) == 0
+
+
+def test_in_all_there_are_so_many_and_a_lost_one_counts_for_a_while_only() -> None:
+    clock = ManualClock()
+    running = downloads.RunningDownloads(clock)
+    numbers = [running.begin(user) for user in range(downloads.RUNNING_MAX)]
+    with pytest.raises(Problem):
+        running.begin("another")
+    running.end(numbers[0])
+    running.end(numbers[0])
+    running.begin("another")
+    with pytest.raises(Problem):
+        running.begin("yet another")
+    clock.advance(downloads.RUNNING_SECONDS_MAX)
+    running.begin("yet another")
+    assert len(running) == 1
+
+
+def test_downloads_are_limited_by_the_minute_too(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DownloadThrottle, "THROTTLE_RATES", {"download": "2/min"})
+    statuses = []
+    for _ in range(3):
+        answer = admin.get(f"{LIST}?format=csv")
+        statuses.append(answer.status_code)
+        answer.close()
+    assert statuses == [200, 200, 429]
+    assert admin.get(LIST).status_code == 200

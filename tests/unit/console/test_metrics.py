@@ -2,14 +2,20 @@
 
 import json
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from redis.exceptions import ConnectionError as RedisAway
 
+from console import checks
+from console.accounts.roles import Scope
 from console.live.state import State, empty, group_key
-from console.metrics import GROUP_SERIES_MAX, exposition
+from console.metrics import GROUP_SERIES_MAX, PAGE_SECONDS, MetricsPage, exposition
+from qmq.clock import ManualClock
+from tests.support.people import machine, person
 from tests.support.processes import PROJECT
 from tests.unit.console.live.test_state import AWAY, NOW_MS, group_stats, place, stats, subject_stats, summed
 
@@ -120,20 +126,69 @@ NOT_ON_IT = {"qmq_system_subject_messages_total", "qmq_system_uptime_seconds"}
 """Metrics without a panel."""
 
 
+NETWORKS = ["127.0.0.1/32", "10.20.0.0/16", "fd12::/32"]
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("address", "headers", "status"),
+    ("networks", "address", "headers", "status"),
     [
-        ("203.0.113.9", {}, 401),
-        ("127.0.0.1", {"HTTP_X_FORWARDED_FOR": "203.0.113.9"}, 401),
-        ("203.0.113.9", {"HTTP_AUTHORIZATION": "Bearer qmq_wrong"}, 401),
-        ("127.0.0.1", {}, 200),
-        ("::1", {}, 200),
+        ([], "127.0.0.1", {}, 401),
+        ([], "::1", {}, 401),
+        ([], "", {}, 401),
+        ([], "127.0.0.1", {"HTTP_X_FORWARDED_FOR": "203.0.113.9"}, 401),
+        ([], "203.0.113.9", {"HTTP_AUTHORIZATION": "Bearer qmq_wrong"}, 401),
+        (NETWORKS, "127.0.0.1", {}, 200),
+        (NETWORKS, "::ffff:127.0.0.1", {}, 200),
+        (NETWORKS, "10.20.3.4", {}, 200),
+        (NETWORKS, "fd12::9", {}, 200),
+        (NETWORKS, "127.0.0.2", {}, 401),
+        (NETWORKS, "::1", {}, 401),
     ],
 )
 def test_who_may_read_them(
-    client: Any, monkeypatch: pytest.MonkeyPatch, address: str, headers: dict[str, str], status: int
+    client: Any,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    networks: list[str],
+    address: str,
+    headers: dict[str, str],
+    status: int,
 ) -> None:
+    settings.METRICS_NETWORKS = networks
     monkeypatch.setattr("console.metrics.read_stored", lambda _: (None, None))
     assert client.get("/metrics", REMOTE_ADDR=address, **headers).status_code == status
     assert client.post("/metrics", REMOTE_ADDR="127.0.0.1").status_code in (403, 405)
+
+
+@pytest.mark.django_db
+def test_a_token_of_scope_read_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("console.metrics.read_stored", lambda _: (None, None))
+    assert machine(person("scraper"), Scope.READ).get("/metrics", REMOTE_ADDR="203.0.113.9").status_code == 200
+
+
+def test_many_scrapers_in_a_second_cost_what_one_does() -> None:
+    clock = ManualClock()
+    built: list[int] = []
+
+    def build() -> tuple[bytes, str]:
+        built.append(1)
+        return b"%d" % len(built), "text/plain"
+
+    page = MetricsPage(build, clock)
+    barrier = threading.Barrier(4)
+
+    def scrape() -> set[bytes]:
+        barrier.wait()
+        return {page.get()[0] for _ in range(50)}
+
+    with ThreadPoolExecutor(4) as threads:
+        found = [future.result() for future in [threads.submit(scrape) for _ in range(4)]]
+    assert (found, len(built)) == ([{b"1"}] * 4, 1)
+    clock.advance(PAGE_SECONDS)
+    assert page.get()[0] == b"2"
+
+
+def test_what_is_no_network_is_found(settings: Any) -> None:
+    settings.METRICS_NETWORKS = ["127.0.0.1/32", "10.1.2.3/8", "loopback"]
+    assert [problem.id for problem in checks.metrics_networks(None)] == ["console.E022"] * 2

@@ -254,7 +254,7 @@ def test_a_target_with_a_line_end_writes_no_mail_header():
 
 
 def test_a_mail_server_that_is_away_is_tried_again(settings: Any, unused_port: int):
-    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_BACKEND = "console.alerts.mail.DeadlineBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", unused_port
     create_channel("email", {"name": "mail", "addresses": ["a@example.com"]}, actor=ACTOR)
     fire("mail")

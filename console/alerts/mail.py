@@ -1,0 +1,135 @@
+"""The mail back end: Django's, with one deadline over connection, TLS, sign-in and every command of a delivery.
+
+smtplib's limit is for each operation. A server that answers slowly, or sends its answers byte by byte, takes that time once per
+command and address.
+"""
+
+import logging
+import smtplib
+import socket
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from django.core.mail.backends.smtp import EmailBackend
+
+from console.alerts.notifiers import SEND_SECONDS, resolve, system_resolver
+from qmq.clock import SYSTEM_CLOCK, Clock
+
+logger = logging.getLogger("qmq.alerts")
+
+Resolver = Callable[[str, int, float], Sequence[str]]
+"""Host, port and seconds to addresses; raises OSError."""
+READ_BYTES = 4096
+
+
+class Deadline:
+    """The end of a delivery."""
+
+    def __init__(self, seconds: float, clock: Clock) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._at = clock.monotonic() + seconds
+
+    def left(self) -> float:
+        """Seconds left. Raises TimeoutError when there are none."""
+        left = self._at - self._clock.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"not done in {self._seconds:g} s")
+        return left
+
+
+class _Lines:
+    """Reads the server's answers; as smtplib's file, but with the deadline for each piece."""
+
+    def __init__(self, connection: socket.socket, deadline: Deadline) -> None:
+        self._connection = connection
+        self._deadline = deadline
+        self._read = b""
+
+    def readline(self, bytes_max: int) -> bytes:
+        """A line with its end, or so many bytes of it; what there is when the connection ends."""
+        while b"\n" not in self._read and len(self._read) < bytes_max:
+            self._connection.settimeout(self._deadline.left())
+            piece = self._connection.recv(READ_BYTES)
+            if not piece:
+                break
+            self._read += piece
+        end = self._read.find(b"\n") + 1
+        size = min(end or len(self._read), bytes_max)
+        line, self._read = self._read[:size], self._read[size:]
+        return line
+
+    def close(self) -> None:
+        """Nothing is open but the connection."""
+
+
+class DeadlineSmtp(smtplib.SMTP):
+    """An SMTP connection whose every operation has the time that is left."""
+
+    def __init__(self, host: str, port: int, deadline: Deadline, resolver: Resolver) -> None:
+        self._deadline = deadline
+        self._resolver = resolver
+        # The host's own name without asking DNS, which knows no deadline.
+        super().__init__(host, port, local_hostname=socket.gethostname(), timeout=deadline.left())
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        refused: OSError | None = None
+        for address in self._resolver(host, port, self._deadline.left()):
+            try:
+                return socket.create_connection((address, port), self._deadline.left())
+            except OSError as error:
+                refused = error
+        raise refused or OSError(f"{host}: the name has no address")
+
+    def send(self, s: Any) -> None:
+        if self.sock is not None:
+            self.sock.settimeout(self._deadline.left())
+        super().send(s)
+
+    def getreply(self) -> tuple[int, bytes]:
+        if self.file is None and self.sock is not None:
+            self.file = _Lines(self.sock, self._deadline)
+        return super().getreply()
+
+    def starttls(self, *, context: Any = None) -> tuple[int, bytes]:  # type: ignore[override]
+        if self.sock is not None:
+            self.sock.settimeout(self._deadline.left())
+        return super().starttls(context=context)
+
+
+class DeadlineBackend(EmailBackend):
+    """`timeout` is for the delivery as a whole, from the look-up of the server's name on."""
+
+    def __init__(self, *, clock: Clock = SYSTEM_CLOCK, resolver: Resolver | None = None, **values: Any) -> None:
+        super().__init__(**{"timeout": SEND_SECONDS, **values})
+        self._clock = clock
+        self._resolver = resolver or partial(resolve, system_resolver)
+
+    def open(self) -> bool:
+        """Connect and sign in; False when that was done before."""
+        if self.connection is not None:
+            return False
+        deadline = Deadline(self.timeout or SEND_SECONDS, self._clock)
+        connection = DeadlineSmtp(self.host, self.port, deadline, self._resolver)
+        try:
+            if self.use_tls:
+                connection.starttls(context=self.ssl_context)
+            if self.username and self.password:
+                connection.login(self.username, self.password)
+        except BaseException:
+            connection.close()
+            raise
+        self.connection = connection
+        return True
+
+    def close(self) -> None:
+        """Quit. The server has answered for the message by then: a failure here changes nothing about that."""
+        connection, self.connection = self.connection, None
+        if connection is None:
+            return
+        try:
+            connection.quit()
+        except OSError as error:  # smtplib's errors are OSErrors
+            logger.debug("the mail server did not answer QUIT: %s", error)
+            connection.close()
