@@ -80,11 +80,11 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
             raise exceptions.PermissionDenied(missing(self.principal, right, owner), "access.denied")
 
     def authorize(self, subjects: Iterable[str]) -> None:
-        """Raises 403 unless the caller may use the method's right on each of these subjects."""
+        """Raises 403 unless the caller may use the method's right on each of these subjects; unknown ones are left to the view."""
         right = self.rights[str(self.request.method)]
         if right in OF_A_SUBJECT:
-            for subject in subjects:
-                self.require(right, queries.owner_of(subject))
+            for owner in queries.owners_of(subjects).values():
+                self.require(right, owner)
 
     # --- what is asked ---------------------------------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ def test_the_address_is_the_last_one_that_is_no_proxys(
 def test_the_console_of_up_sees_the_connection_whatever_its_headers_say() -> None:
     """The options of `up`, with an application that answers what it sees."""
     ports = Ports.choose(free_port())
-    (console,) = (program for program in programs("/nowhere", ports) if program.name == "console")
+    (console,) = (program for program in programs("/nowhere", ports, "") if program.name == "console")
     command = [part.replace("console.asgi", "tests.support.echo_client") for part in console.command]
     assert "tests.support.echo_client:application" in command
     assert command[0] == sys.executable

@@ -11,7 +11,7 @@ from console.accounts.roles import Right
 from console.launcher import Child, GaveUp, Program
 from console.live import access, consumers, hub
 from console.live.consumers import LiveApp, Request, Socket
-from console.live.hub import Hub
+from console.live.hub import NOTHING_SHOWN, Hub, Shown
 from console.live.state import Feed
 from qmq.clock import ManualClock
 from tests.support.waiting import eventually_async, within
@@ -43,7 +43,7 @@ class _Client:
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    def offer(self, text: str) -> None:
+    def offer(self, text: str, shown: Shown = NOTHING_SHOWN) -> None:
         self.texts.append(text)
 
 
@@ -84,12 +84,12 @@ async def test_an_unforeseen_error_does_not_end_the_checks_of_signed_in_accounts
     socket.checked_at = clock.monotonic()
     looks = 0
 
-    async def look_up(*_: object) -> tuple[None, bool]:
+    async def look_up(*_: object) -> tuple[None, consumers.Close]:
         nonlocal looks
         looks += 1
         if looks == 1:
             raise RuntimeError("odd")
-        return None, False
+        return None, consumers.Close.NOT_SIGNED_IN
 
     monkeypatch.setattr(app, "_look_up", look_up)
     app._sockets.add(socket)

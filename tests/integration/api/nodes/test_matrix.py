@@ -26,9 +26,9 @@ from console.alerts.models import Alert, AlertChannel, AlertRule, Silence
 from console.analytics import services as analytics
 from console.live.consumers import KINDS, LiveApp, request_of
 from metaserver import queries, snapshot
-from metaserver.choices import GroupKind, GroupState
+from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.ownership import may_change
-from metaserver.services import broker_groups, groups, teams
+from metaserver.services import broker_groups, groups, subjects, teams
 from qmq import Producer
 from tests.integration.api.nodes.people import give
 from tests.support.people import TESTER, browser, machine, person
@@ -113,6 +113,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "broker_groups_get": (Case(),),
     "broker_groups_update": (Case({"description": "x"}),),
     "broker_groups_remove": (Case(arguments={"name": "spare"}),),
+    "broker_groups_approve": (Case({"reason": "x"}, arguments={"name": "waiting"}),),
     "broker_groups_drain": (Case({"reason": "x"}),),
     "broker_groups_read_only": (Case({"reason": "x"}),),
     "broker_groups_writable": (Case({"reason": "x"}),),
@@ -184,6 +185,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "subjects_create": (Case({"name": "new", "owner": TEAM}),),
     "subjects_get": (Case(),),
     "subjects_update": (Case({"description": "x"}), Case({"owner": TEAM}), Case({"owner": None})),
+    "subjects_delete": (Case(arguments={"subject": "archived"}),),
     "subjects_archive": (Case({"reason": "x"}),),
     "messages_list": of_subject(shows=True),
     "messages_send": (Case({"properties": {"a": "b"}}), Case({"properties": {"a": "b"}, "delay_seconds": 60})),
@@ -211,6 +213,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "users_create": (Case({"username": "eve", "role": "viewer"}),),
     "users_get": (Case(),),
     "users_update": (Case({"role": "operator", "teams": [TEAM]}),),
+    "users_unlock": (Case({"reason": "x"}),),
     "users_end_sessions": (Case({"reason": "x"}),),
 }
 WEBSOCKETS: dict[str, tuple[str, ...]] = {
@@ -295,6 +298,15 @@ def world(cluster: ThreadedSystem, monkeypatch: pytest.MonkeyPatch) -> dict[str,
     broker_groups.save_group(
         snapshot.BrokerGroup("spare", GroupKind.BROKER, GroupState.OFFLINE, 1, "", ()), actor=TESTER, reason="test"
     )
+    broker_groups.save_group(
+        snapshot.BrokerGroup(
+            "waiting", GroupKind.BROKER, GroupState.OFFLINE, 1, "", (), operator_state=OperatorState.UNAPPROVED
+        ),
+        actor=TESTER,
+        reason="test",
+    )
+    subjects.create_subject("archived", {"owner": TEAM}, actor=TESTER)
+    subjects.set_archived("archived", True, actor=TESTER)
     now = timezone.now()
     words: dict[str, Any] = {"kind": "lag", "threshold": 5.0, "severity": "warning"}
     of_orders = AlertRule.objects.create(name="of orders", target="orders", clear_threshold=1, owner=TEAM, **words)
@@ -309,6 +321,8 @@ def world(cluster: ThreadedSystem, monkeypatch: pytest.MonkeyPatch) -> dict[str,
         "group": "billing",
         "name": "g1",
         "spare": "spare",
+        "waiting": "waiting",
+        "archived": "archived",
         "task": "cleanups",
         "table": "lag",
         "team": TEAM,
