@@ -118,7 +118,10 @@ class NodeAsker:
             if reading.pages == PAGES_MAX:
                 raise NodeProblem(f"it has more than {PAGES_MAX} pages of subjects")
             page = await node.stats(after=reading.after or "")
-            reading.subjects += page["subjects"] if reading.pages else page.get("subjects", [])
+            if "next_after" not in page:
+                # A delay node: its numbers are one page, and `subjects` is how many it has.
+                return page
+            reading.subjects += page["subjects"]
             reading.after, reading.pages = page.get("next_after"), reading.pages + 1
             now = self._clock.monotonic()
             if reading.after is None:

