@@ -1,6 +1,6 @@
 """Who opens a websocket, and what he may see: asked at the start, and again every few seconds. Runs in threads (database)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
@@ -144,6 +144,11 @@ def _user_of_session(session_key: str) -> User | None:
     return user if any(constant_time_compare(kept, known) for known in hashes) else None
 
 
-def is_allowed(principal: Principal, right: Right, subject: str | None) -> bool:
-    """Return whether the right holds, for a right on a subject by the subject's owner. Raises NotFound for an unknown one."""
-    return principal.has(right) and (subject is None or principal.may(right, queries.owner_of(subject)))
+def owners_of(subjects: Iterable[str]) -> dict[str, str | None]:
+    """Return the owner of each subject that exists, with one query for all."""
+    return queries.owners_of(subjects)
+
+
+def is_allowed(principal: Principal, right: Right, subject: str | None, owners: Mapping[str, str | None]) -> bool:
+    """Return whether the right holds, for a right on a subject by the subject's owner. Raises KeyError for an unknown one."""
+    return principal.has(right) and (subject is None or principal.may(right, owners[subject]))

@@ -7,8 +7,8 @@ and a writer; whoever does not read is dropped, and nobody waits for him.
 import asyncio
 import json
 import logging
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -25,7 +25,7 @@ from console.live.state import Feed
 from console.live.tail import Tail
 from console.messages import note_reading
 from console.requests import new_id, plain_client_id
-from metaserver.services.changes import Actor, NotFound
+from metaserver.services.changes import Actor
 from qmq.clock import Clock, SystemClock
 
 logger = logging.getLogger("qmq.live")
@@ -313,13 +313,8 @@ class LiveApp:
 
         def look() -> tuple[access.Visitor | None, Close | None]:
             visitor = access.find(credential)
-            if visitor is None:
-                return None, Close.NOT_SIGNED_IN
-            try:
-                is_allowed = access.is_allowed(visitor.principal, request.right, request.tail)
-            except NotFound:
-                return visitor, Close.NOT_FOUND
-            return visitor, None if is_allowed else Close.NOT_ALLOWED
+            tails = _tails([request]) if visitor is not None else ()
+            return visitor, _refusal(visitor, request, access.owners_of(tails) if tails else {})
 
         found: tuple[access.Visitor | None, Close | None] = await database_sync_to_async(look)()
         return found
@@ -375,28 +370,52 @@ class LiveApp:
                 self._unchecked(self._clock.monotonic())
 
     async def _check_all(self) -> None:
-        refusals: dict[tuple[access.Credential, Request], Close | None] = {}
+        """Look up each credential once and the owners of all tails with one query, however many websockets there are."""
         now = self._clock.monotonic()
-        for socket in tuple(self._sockets):
-            asked = (socket.credential, socket.request)
-            if asked not in refusals:
-                try:
-                    visitor, refusal = await self._look_up(*asked)
-                except DatabaseError as error:
-                    logger.warning("accounts can't be looked at again: %s", error)
-                    self._unchecked(now)
-                    return
-                if refusal is None and socket.request.feed == Feed("audit") and not _reads_audit(visitor):
-                    refusal = Close.NOT_ALLOWED
-                refusals[asked] = refusal
-            if (refusal := refusals[asked]) is not None:
-                socket.drop(refusal, _DROPPED[refusal])
-            socket.checked_at = now
+        sockets: defaultdict[access.Credential, list[Socket]] = defaultdict(list)
+        for socket in self._sockets:
+            sockets[socket.credential].append(socket)
+        try:
+            tails = _tails(socket.request for socket in self._sockets)
+            owners = await database_sync_to_async(access.owners_of)(tails) if tails else {}
+            for credential, its_sockets in sockets.items():
+                visitor = await self._find(credential)
+                for socket in its_sockets:
+                    refusal = _refusal(visitor, socket.request, owners)
+                    if refusal is None and socket.request.feed == Feed("audit") and not _reads_audit(visitor):
+                        refusal = Close.NOT_ALLOWED
+                    if refusal is not None:
+                        socket.drop(refusal, _DROPPED[refusal])
+                    socket.checked_at = now
+        except DatabaseError as error:
+            logger.warning("accounts can't be looked at again: %s", error)
+            self._unchecked(now)
+
+    @staticmethod
+    async def _find(credential: access.Credential) -> access.Visitor | None:
+        found: access.Visitor | None = await database_sync_to_async(access.find)(credential)
+        return found
 
     def _unchecked(self, now: float) -> None:
         for socket in tuple(self._sockets):
             if now - socket.checked_at > UNCHECKED_SECONDS_MAX:
                 socket.drop(Close.TRY_LATER, "accounts can't be looked up now")
+
+
+def _tails(requests: Iterable[Request]) -> set[str]:
+    """The subjects whose messages are wanted."""
+    return {request.tail for request in requests if request.tail is not None}
+
+
+def _refusal(visitor: access.Visitor | None, request: Request, owners: Mapping[str, str | None]) -> Close | None:
+    """Why a visitor may not see this; None if it may. `owners` are those of all tails that exist."""
+    if visitor is None:
+        return Close.NOT_SIGNED_IN
+    try:
+        is_allowed = access.is_allowed(visitor.principal, request.right, request.tail, owners)
+    except KeyError:
+        return Close.NOT_FOUND
+    return None if is_allowed else Close.NOT_ALLOWED
 
 
 def _reads_audit(visitor: access.Visitor | None) -> bool:

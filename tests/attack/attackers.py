@@ -63,7 +63,7 @@ async def slow_readers(plan: Plan) -> None:
     async def one(address: Address, n: int) -> None:
         pull = PullRequest(plan.subject, f"slow{n}", "c", 1000, -1, -1, -1, False).encode(9)
         begin = EnsureGroupRequest(plan.subject, f"slow{n}", "earliest", 0, False, False).encode(9)
-        delayed = ListDelayedRequest(plan.subject, 0, 1 << 60, limit=1000).encode()
+        delayed = ListDelayedRequest(plan.subject, 0, 1 << 60, limit=1000).encode(9)
         asks = [(Command.PULL_MESSAGE, pull), (Command.LIST_DELAYED, delayed)]
         reader, writer = await asyncio.open_connection(*address)
         try:

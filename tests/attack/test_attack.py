@@ -99,7 +99,7 @@ class Bystander:
         async with Producer(self.system.meta, app="bystander") as producer:
             while not self.stopped.is_set():
                 try:
-                    await producer.send("orders", b"x" * 200)
+                    await producer.send("orders", {"k": "x" * 200})
                 except QmqError as error:
                     self.failures.append(repr(error))
                 self.sent.append(time.monotonic())
@@ -138,8 +138,8 @@ def system(tmp_path: Path) -> Iterator[Up]:
 async def _fill(up: Up) -> None:
     async with Producer(up.meta, app="filler") as producer:
         for begin in range(0, SUBJECTS, 500):
-            await asyncio.gather(*(producer.send(f"many.{n}", b"x") for n in range(begin, begin + 500)))
-        body = bytes(MESSAGE_BYTES)
+            await asyncio.gather(*(producer.send(f"many.{n}", {"k": "x"}) for n in range(begin, begin + 500)))
+        body = {"k": "x" * MESSAGE_BYTES}
         for _ in range(0, STORED_MESSAGES, 100):
             await asyncio.gather(*(producer.send("slow", body) for _ in range(100)))
 

@@ -84,14 +84,13 @@ async def test_an_unforeseen_error_does_not_end_the_checks_of_signed_in_accounts
     socket.checked_at = clock.monotonic()
     looks = 0
 
-    async def look_up(*_: object) -> tuple[None, consumers.Close]:
+    async def find(_: object) -> None:
         nonlocal looks
         looks += 1
         if looks == 1:
             raise RuntimeError("odd")
-        return None, consumers.Close.NOT_SIGNED_IN
 
-    monkeypatch.setattr(app, "_look_up", look_up)
+    monkeypatch.setattr(app, "_find", find)
     app._sockets.add(socket)
     checking = asyncio.ensure_future(app._check_again())
     code, _ = await within(socket._closing, 20)
