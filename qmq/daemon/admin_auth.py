@@ -17,6 +17,7 @@ logger = logging.getLogger("qmq.admin")
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 METRICS_PATH = "/metrics"
 _BEARER = "Bearer "
+_HAS_PROOF = web.RequestKey("has_proof", bool)
 _IS_TRUSTED = web.RequestKey("is_trusted", bool)
 
 
@@ -50,8 +51,8 @@ class AdminAuth:
 
     async def refusal(self, request: web.Request) -> web.Response | None:
         """The answer to a request that is refused; None for one that may be handled. `is_trusted` is set for the latter."""
-        has_proof = self._has_metrics_token(request) or await self._is_signed(request)
-        request[_IS_TRUSTED] = has_proof or _page(request) in self._open_paths
+        request[_HAS_PROOF] = self._has_metrics_token(request) or await self._is_signed(request)
+        request[_IS_TRUSTED] = has_proof(request) or _page(request) in self._open_paths
         if is_trusted(request) or not self._requires_proof(request):
             return None
         if self._challenges is None:
@@ -93,6 +94,11 @@ class AdminAuth:
             self._log_limiter.warning(logger, f"{request.remote}:0", "not authenticated", what, self._clock.monotonic())
         body = {"code": "auth.required", "message": text}
         return web.json_response(body, status=401, headers={"WWW-Authenticate": challenge})
+
+
+def has_proof(request: web.Request) -> bool:
+    """Whether a request carries a valid token or is signed with the node secret."""
+    return bool(request.get(_HAS_PROOF, False))
 
 
 def is_trusted(request: web.Request) -> bool:

@@ -16,7 +16,7 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from qmq.clock import Clock
-from qmq.daemon.admin_auth import AdminAccess, AdminAuth, is_trusted
+from qmq.daemon.admin_auth import AdminAccess, AdminAuth, has_proof, is_trusted
 from qmq.daemon.host_check import HostCheck
 from qmq.daemon.http_guard import CHECK_SECONDS, HttpGuard, HttpLimits
 from qmq.daemon.shared_page import SharedPages, exposition
@@ -211,6 +211,8 @@ class AdminHttp:
         refusal = await self._auth.refusal(request)
         if refusal is None and not is_trusted(request):
             refusal = self._host_check.refusal(request)
+        if refusal is not None or not has_proof(request):
+            await self.guard.pace()
         return await handler(request) if refusal is None else refusal
 
     async def _healthz(self, _: web.Request) -> web.Response:

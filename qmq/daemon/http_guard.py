@@ -28,6 +28,10 @@ class HttpLimits:
     """Between requests of a connection."""
     stall_seconds: float = 20.0
     """A peer that takes nothing of an answer for this long is cut off."""
+    requests_per_second: float = 200.0
+    """Requests without a proof, of all connections, that are handled on average; further ones wait."""
+    requests_burst: int = 100
+    """Such requests that are handled at once after a pause."""
     unread_bytes_max: int = 32 << 20
     """Answers of all connections that wait for peers to read them; the connection that exceeds it is cut off."""
 
@@ -43,6 +47,8 @@ class HttpGuard:
         self._lines = LogLimiter()
         self._by_protocol: dict[asyncio.Protocol, GuardedConnection] = {}
         self.unread_bytes = 0
+        self._next_request_at = 0.0
+        """On the event loop's clock: when the next request without a proof would be handled if there were no burst."""
         self.cut: Counter[str] = Counter()
         """Connections cut off since start, by reason."""
 
@@ -79,6 +85,15 @@ class HttpGuard:
         connection = self._by_protocol.get(request.protocol)
         if connection is not None:
             connection.expects_since = None
+
+    async def pace(self) -> None:
+        """Wait until a request without a proof may be handled. Requests in a loop would take the event loop from clients."""
+        # The event loop's clock, because it is what a sleep uses. At most `connections_max` requests wait.
+        now = asyncio.get_running_loop().time()
+        pause = 1 / self.limits.requests_per_second
+        self._next_request_at = max(self._next_request_at, now - self.limits.requests_burst * pause) + pause
+        if self._next_request_at > now:
+            await asyncio.sleep(self._next_request_at - now)
 
     def check(self) -> None:
         """Cut off connections whose time is over."""

@@ -7,13 +7,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from aiohttp import web
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from qmq.clock import ManualClock
+from qmq.daemon import http_guard
 from qmq.daemon.admin_auth import AdminAccess
 from qmq.daemon.admin_http import AdminHttp, Params
-from qmq.daemon.http_guard import HttpLimits
+from qmq.daemon.http_guard import HttpGuard, HttpLimits
+from qmq.net.discovery import http_get
+from qmq.net.http_auth import RequestSigner
+from qmq.net.node_secret import NodeSecret
 from qmq.supervisor import Supervisor
 from tests.support.peers import Peers
 from tests.support.waiting import eventually_async
@@ -42,7 +47,9 @@ class Pages:
 
 
 @asynccontextmanager
-async def serving(pages: Pages, clock: ManualClock, **limits: Any) -> AsyncIterator[AdminHttp]:
+async def serving(
+    pages: Pages, clock: ManualClock, secret: NodeSecret | None = None, **limits: Any
+) -> AsyncIterator[AdminHttp]:
     supervisor = Supervisor(clock, logger=logging.getLogger("test"), on_failure=lambda name, error: None)
     server = AdminHttp(
         "127.0.0.1",
@@ -53,7 +60,7 @@ async def serving(pages: Pages, clock: ManualClock, **limits: Any) -> AsyncItera
         json_routes={"/large": pages.large},
         json_posts={"/change": pages.change},
         supervisor=supervisor,
-        access=AdminAccess(clock),
+        access=AdminAccess(clock, secret),
         clock=clock,
         limits=HttpLimits(**limits),
     )
@@ -119,6 +126,30 @@ async def test_only_so_many_connections_are_open() -> None:
         others.pop()[1].close()
         await eventually_async(lambda: server.guard.connections == 2)
         assert await status(clients) == b"200"
+
+
+async def test_requests_without_a_proof_are_handled_at_a_limited_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    guard = HttpGuard(ManualClock(), logging.getLogger("test"), HttpLimits(requests_per_second=10, requests_burst=5))
+    monkeypatch.setattr(http_guard.asyncio, "sleep", sleep)
+    for _ in range(25):
+        await guard.pace()
+    # 5 at once; each further one waits 0.1 s longer than the one before, less the time that the test took.
+    assert 19 <= len(slept) <= 20
+    assert 1.5 < max(slept) <= 2.0
+
+
+async def test_signed_requests_do_not_wait_for_others() -> None:
+    secret = NodeSecret.parse("secret-of-the-tests-0123456789abcdef", "x")
+    signer = RequestSigner(secret)
+    async with serving(Pages(), ManualClock(), secret, requests_per_second=0.001, requests_burst=3) as server:
+        url = "http://{}:{}/large".format(*server.address)
+        for _ in range(5):
+            assert (await http_get(url, timeout_s=20, signer=signer))[0] == 200
 
 
 async def test_peers_that_do_not_read_are_cut_off() -> None:
