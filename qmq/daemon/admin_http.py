@@ -163,6 +163,7 @@ class AdminHttp:
             handle_signals=False,
             shutdown_timeout=1.0,
             keepalive_timeout=self.guard.limits.idle_seconds,
+            logger=self.guard.request_logger,
         )
         self._server: asyncio.Server | None = None
         self._checker: asyncio.Task[None] | None = None

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from qmq.clock import Clock
 from qmq.net.log_limiter import LogLimiter
@@ -49,6 +50,12 @@ class HttpGuard:
         self.unread_bytes = 0
         self._next_request_at = 0.0
         """On the event loop's clock: when the next request without a proof would be handled if there were no burst."""
+        self.bad_requests = 0
+        """Requests that were no HTTP."""
+        self.request_logger = logging.Logger("qmq.admin.requests")
+        """For aiohttp, which logs each bad request as an error with a traceback: any client could fill the log."""
+        self.request_logger.parent = logger
+        self.request_logger.addFilter(self._is_error)
         self.cut: Counter[str] = Counter()
         """Connections cut off since start, by reason."""
 
@@ -103,6 +110,16 @@ class HttpGuard:
                 connection.cut("slow_request")
             elif connection.stalled_since is not None and now - connection.stalled_since >= self.limits.stall_seconds:
                 connection.cut("not_reading")
+
+    def _is_error(self, record: logging.LogRecord) -> bool:
+        """Whether a line of aiohttp's is about an error of ours; bad requests are counted, and logged with a limit."""
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, HttpProcessingError):
+            return True
+        self.bad_requests += 1
+        peer = record.args[0] if isinstance(record.args, tuple) and record.args else "unknown"
+        self._lines.warning(self._logger, f"{peer}:0", "bad_request", "bad HTTP request", self.now())
+        return False
 
     def now(self) -> float:
         return self._clock.monotonic()

@@ -67,6 +67,7 @@ class NodeMetrics(Collector):
         yield self.by(
             "cut_admin_connections", "Admin connections cut off, by reason", "reason", dict(node.admin.guard.cut)
         )
+        yield self.counter("bad_admin_requests", "Admin requests that were no HTTP", node.admin.guard.bad_requests)
         yield self.counter("handler_errors", "Requests that met an error of ours", server.handler_errors)
         yield self.counter("received_bytes", "Bytes from clients", server.bytes_in)
         yield self.counter("sent_bytes", "Bytes to clients", server.bytes_out)

@@ -152,6 +152,16 @@ async def test_signed_requests_do_not_wait_for_others() -> None:
             assert (await http_get(url, timeout_s=20, signer=signer))[0] == 200
 
 
+async def test_bad_requests_are_counted_and_logged_once_for_each_host(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(Pages(), ManualClock()) as server, Peers(server.address) as clients:
+        for n in range(20):
+            assert await status(clients, b"GET /%d \x00\r\n\r\n" % n) == b"400"
+        assert server.guard.bad_requests == 20
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "127.0.0.1:0: bad HTTP request (bad_request)")
+    ]
+
+
 async def test_peers_that_do_not_read_are_cut_off() -> None:
     clock = ManualClock()
     ask = b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -304,3 +304,14 @@ async def test_nothing_is_kept_of_a_connection_that_ended() -> None:
 
 def test_uvicorn_is_started_with_it() -> None:
     assert UVICORN_OPTIONS[:2] == ("--http", f"{GuardedProtocol.__module__}:{GuardedProtocol.__name__}")
+
+
+async def test_bad_requests_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("WARNING", "uvicorn.error")
+    console = Console()
+    for _ in range(20):
+        protocol, transport = console.connect()
+        protocol.data_received(b"no HTTP at all\r\n\r\n")
+        assert transport.written.startswith(b"HTTP/1.1 400 ")
+    lines = [record.getMessage() for record in caplog.records if record.name == "uvicorn.error"]
+    assert len(lines) <= 1
