@@ -8,7 +8,7 @@ ARGS ?=
 DATABASES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: openapi help setup nodejs frontend wheel up test test-pythons test-databases services lint bench bench-delay faults fuzz lock
+.PHONY: openapi help setup nodejs frontend wheel up test test-pythons test-databases services lint bench bench-delay faults fuzz lock test-all attack
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -75,6 +75,8 @@ bench: setup ## measure on this machine, print a table
 
 bench-delay: setup ## measure the delay node: lateness, ten million pending
 	$(BIN)/python -m benchmarks.delay $(ARGS)
+
+test-all: test test-pythons e2e faults spark test-databases attack ## every test: hours
 
 attack: setup ## attack a whole system for two minutes (its limits: docs/security.md)
 	QMQ_ATTACK=full $(BIN)/python -m pytest -s tests/attack $(ARGS)
