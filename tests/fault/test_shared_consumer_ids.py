@@ -29,6 +29,10 @@ class Line:
     def __init__(self) -> None:
         self.is_closed = False
 
+    def has_unread(self, mark: int) -> bool:
+        """All answers were read."""
+        return False
+
 
 @dataclass
 class Process:

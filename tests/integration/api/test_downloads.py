@@ -197,6 +197,7 @@ def test_an_event_loop_sends_it_chunk_by_chunk(monkeypatch: pytest.MonkeyPatch) 
 # --- how many at a time -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.django_db(transaction=True)  # the end of a download closes a connection in a transaction
 def test_a_user_has_so_many_downloads_running_and_no_more(
     admin: APIClient, running: downloads.RunningDownloads
 ) -> None:
@@ -247,6 +248,7 @@ def test_in_all_there_are_so_many_and_a_lost_one_counts_for_a_while_only() -> No
     assert len(running) == 1
 
 
+@pytest.mark.django_db(transaction=True)
 def test_downloads_are_limited_by_the_minute_too(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DownloadThrottle, "THROTTLE_RATES", {"download": "2/min"})
     statuses = []

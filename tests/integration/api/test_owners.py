@@ -64,6 +64,7 @@ def test_retry_and_dead_letter_subjects_have_their_real_subjects_owner() -> None
     assert queries.owners_of(names) == {"orders": "shop", "free": None} | dict.fromkeys(SHADOWS, "shop")
 
 
+@pytest.mark.django_db(transaction=True)  # looking up accounts closes a connection in a transaction
 def test_a_tail_asks_for_the_owner_as_the_api_does() -> None:
     """S1: an operator, or a `messages` token, of another team sees neither the subject nor its retries."""
     allowed, refused, missing = None, 4403, 4404
