@@ -255,7 +255,7 @@ class _Exchange:
             return message
         self._is_read = True
         if self._needs_place:
-            # Not before the body is complete: who sends slowly keeps nobody else waiting.
+            # Taken when the body is complete: a slow sender must not occupy a place.
             self._has_place = await self._admission.places.take()
             if not self._has_place:
                 return self._gone(_busy("too many requests are in progress"))
@@ -265,8 +265,8 @@ class _Exchange:
         """The application's `send`."""
         if message["type"] == "http.response.start":
             self._is_started = True
-            # The work is done, or goes on in chunks as a download, which has limits of its own: who reads slowly
-            # keeps nobody else waiting.
+            # The work is done, or continues in chunks as a download, which has its own limits: a slow reader must not
+            # occupy a place.
             self._give_place_back()
             if message["status"] == 401 and self._credential:
                 self._admission.rejected(self._credential)

@@ -1,4 +1,4 @@
-"""Sessions in the database under digests of their keys, so that a copy of the database signs nobody in.
+"""Sessions in the database under digests of their keys, so that nothing in a copy of the database can be used to sign in.
 
 The key itself is in the user's cookie only. It has 165 random bits, so a plain digest can't be searched for.
 """

@@ -109,7 +109,7 @@ def _scheme(scope: Mapping[str, Any]) -> str:
 
 
 def find(credential: Credential) -> Visitor | None:
-    """Return the account of a credential; None when it authenticates nobody (any more)."""
+    """Return the account of a credential; None when it is not valid, or no longer."""
     found = _find(credential)
     shown = credential.token or credential.session_key
     if found is None:
