@@ -336,10 +336,13 @@ class Node(ABC):
 
     def lacks_space(self) -> str:
         """Why sends are refused for lack of space; "" when there is space."""
-        log, reserve, log_reserve = self.log, self.options.disk_reserve_bytes, self._log_reserve_bytes
-        if self.disk_free_bytes < reserve and log.room_bytes < 2 * log_reserve:
+        reserve, room = self.options.disk_reserve_bytes, self.log.room_bytes
+        if room >= 2 * reserve:
+            return ""
+        log_reserve = self._log_reserve_bytes
+        if self.disk_free_bytes < reserve and room < 2 * log_reserve:
             return f"no space: {self.disk_free_bytes} bytes free on disk, the reserve is {reserve}"
-        return self._lacks_room(log.room_bytes, log_reserve)
+        return self._lacks_room(room, log_reserve)
 
     def lacks_space_for_copy(self, record_bytes: int) -> str:
         """Why a record of stored messages, written again, would use the space reserved for acks and pulls; "" if it does not."""

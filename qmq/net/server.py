@@ -173,8 +173,8 @@ class Connection(asyncio.BufferedProtocol):
         self._waits_for_room = False
         self._out: deque[bytes | memoryview] = deque()
         self._out_bytes = 0
-        self.queued_bytes = 0
-        """Of all answers since the connection was made; a mark for `has_unread`."""
+        self._written_bytes = 0
+        """Handed to the transport since the connection was made."""
         self._sending_bytes = 0
         """Bytes of the piece that the transport holds because the kernel has not taken it."""
         self._held: dict[int, int] = {}
@@ -312,7 +312,12 @@ class Connection(asyncio.BufferedProtocol):
         header = response_header(frame, code, answer_bytes)
         self._out.append(header)
         self._out.extend(parts)
-        self._queued(len(header) + answer_bytes)
+        # As `_queued`, without the call: this is done for each message that is sent alone.
+        answer_bytes += len(header)
+        self._out_bytes += answer_bytes
+        self._answer_bytes += answer_bytes
+        if not self._flush_scheduled:
+            self._flush_soon()
 
     def report(self, error: Exception) -> None:
         """Count a request that met an error of ours; the supervisor reports `request` as failing."""
@@ -343,7 +348,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def has_unread(self, mark: int) -> bool:
         """Whether answers queued when `queued_bytes` was `mark` still wait for the peer to read."""
-        return self.queued_bytes - self._out_bytes - self._sending_bytes < mark
+        return self._written_bytes - self._sending_bytes < mark
+
+    @property
+    def queued_bytes(self) -> int:
+        """Of all answers since the connection was made; a mark for `has_unread`."""
+        return self._written_bytes + self._out_bytes
 
     @property
     def answer_room(self) -> int:
@@ -397,7 +407,6 @@ class Connection(asyncio.BufferedProtocol):
             self._server.answer_bytes += change
 
     def _queued(self, size: int) -> None:
-        self.queued_bytes += size
         self._out_bytes += size
         self._answer_bytes += size
         self._flush_soon()
@@ -432,6 +441,7 @@ class Connection(asyncio.BufferedProtocol):
                 room -= len(part)
             piece = b"".join(parts)
         self._out_bytes -= len(piece)
+        self._written_bytes += len(piece)
         self._metrics.bytes_out += len(piece)
         return piece
 
@@ -461,12 +471,14 @@ class Connection(asyncio.BufferedProtocol):
         self.is_closed = True
 
     def _is_over(self) -> bool:
+        limits, server = self._limits, self._server
         return (
-            self._in_flight_bytes > self._limits.in_flight_bytes_max
-            or len(self._unanswered) > self._limits.in_flight_requests_max
-            or self._answer_bytes > self._limits.answer_bytes_max
-            or (self._server.is_over and bool(self._unanswered))
-            or self._has_no_answer_room
+            self._in_flight_bytes > limits.in_flight_bytes_max
+            or len(self._unanswered) > limits.in_flight_requests_max
+            or self._answer_bytes > limits.answer_bytes_max
+            or (server.is_over and bool(self._unanswered))
+            # The first condition is cheap and counts some bytes twice; the second is exact.
+            or (server.answer_bytes + self._answer_bytes > limits.answer_total_bytes_max and self._has_no_answer_room)
         )
 
     def _pause_if_over(self) -> None:
