@@ -15,7 +15,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from qmq.clock import SYSTEM_CLOCK, Clock
+from console.log_filters import SERVER_LOGGER, ClientFaults
 from qmq.net.log_limiter import LogLimiter
 from qmq.net.open_files import raise_open_files_limit
 
@@ -58,24 +58,7 @@ def connections_max() -> int:
     return min(CONNECTIONS_MAX, files - min(FILES_RESERVED, files // 2))
 
 
-class _RepeatedWarnings(logging.Filter):
-    """Suppresses most of uvicorn's warnings about bad requests: one line for each would let any client fill the log."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__()
-        self._clock = clock
-        self._limiter = LogLimiter()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno != logging.WARNING:
-            return True
-        suppressed = self._limiter.admit(record.msg, self._clock.monotonic())
-        if suppressed:
-            record.msg = f"{record.msg} ({suppressed} more since the last line)"
-        return suppressed is not None
-
-
-logging.getLogger("uvicorn.error").addFilter(_RepeatedWarnings(SYSTEM_CLOCK))
+logging.getLogger(SERVER_LOGGER).addFilter(ClientFaults())
 
 
 class GuardedProtocol(HttpToolsProtocol):

@@ -337,13 +337,22 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"request_id": {"()": "console.requests.RequestIdFilter"}},
+    "filters": {
+        "client_faults": {"()": "console.log_filters.ClientFaults"},
+        "request_id": {"()": "console.requests.RequestIdFilter"},
+    },
     "formatters": {
         "plain": {
             "class": "console.requests.OneLineFormatter",
             "format": "%(asctime)s %(levelname)-7s %(name)s [%(request_id)s] %(message)s",
         }
     },
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain", "filters": ["request_id"]}},
+    "handlers": {
+        "console": {
+            "class": "logging.StreamHandler",
+            "formatter": "plain",
+            "filters": ["client_faults", "request_id"],
+        }
+    },
     "root": {"handlers": ["console"], "level": os.environ.get("QMQ_LOG_LEVEL", "INFO").upper()},
 }
