@@ -24,6 +24,7 @@ from qmq.daemon.admin_http import AdminHttp, BadRequest, number
 from qmq.daemon.file_budget import file_budget
 from qmq.daemon.first_failure import FirstFailure
 from qmq.daemon.host_check import names_of, warn_if_exposed
+from qmq.daemon.http_guard import HttpLimits
 from qmq.daemon.job_metrics import job_metrics
 from qmq.daemon.read_gate import ReadGate
 from qmq.log.disk import Disk, SystemDisk
@@ -44,6 +45,8 @@ ROUTE_FILE_ALONE_SECONDS = 1.0
 """How often the route file is saved, if it changed, while something is stored nowhere else: the database is away, or behind."""
 SUBJECTS_PER_PAGE = 1_000
 FRAME_BYTES_MAX = 1 << 20
+CLIENT_REQUESTS_PER_SECOND = 200.0
+"""HTTP requests without a proof: each client that starts asks for the address of the TCP port, so more than other nodes answer."""
 
 
 class Metaserver:
@@ -134,6 +137,7 @@ class Metaserver:
                 names_of(options.admin_names) | {options.advertise_host},
                 open_paths=frozenset({"/meta/address", "/meta/delay-groups"}),
             ),
+            limits=HttpLimits(requests_per_second=CLIENT_REQUESTS_PER_SECOND),
             json_routes={
                 "/meta/delay-groups": self._delay_groups,
                 "/meta/cluster": self._cluster,

@@ -29,7 +29,7 @@ class HttpLimits:
     """Between requests of a connection."""
     stall_seconds: float = 20.0
     """A peer that takes nothing of an answer for this long is cut off."""
-    requests_per_second: float = 200.0
+    requests_per_second: float = 50.0
     """Requests without a proof, of all connections, that are handled on average; further ones wait."""
     requests_burst: int = 100
     """Such requests that are handled at once after a pause."""
