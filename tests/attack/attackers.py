@@ -2,21 +2,25 @@
 
     python -m tests.attack.attackers KIND PLAN
 
-PLAN is JSON: `frames` and `pages` are lists of `[host, port]`, `console` is one, `subject` has messages, `seed` is a number. The
-process attacks until it gets SIGTERM, then prints what it did as one line of JSON.
+PLAN is JSON: `frames` and `pages` are lists of `[host, port]`, `console` is one, `subject` has messages, `seed` is a number,
+`node_token` is the file of the node secret. The process attacks until it gets SIGTERM, then prints what it did as one line of JSON.
 """
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import random
 import signal
 import sys
+import termios
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from qmq.net.http_auth import RequestSigner
+from qmq.net.node_secret import NodeSecret
 from qmq.protocol.codes import Command
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.delayed import ListDelayedRequest
@@ -53,6 +57,7 @@ class Plan:
         self.pages: list[Address] = [(host, port) for host, port in plan["pages"]]
         self.console: Address = (plan["console"][0], plan["console"][1])
         self.subject: str = plan["subject"]
+        self.node_token: str = plan["node_token"]
         self.random = random.Random(plan["seed"])
         self.done: Counter[str] = Counter()
 
@@ -76,6 +81,7 @@ async def slow_readers(plan: Plan) -> None:
             # Ends with the connection: nothing is read.
             await reader.read()
         finally:
+            plan.done["answered_bytes"] += _unread_bytes(writer)
             writer.transport.abort()
 
     await _keep([(lambda n=n, a=address: one(a, n)) for n in range(SLOW_READERS) for address in plan.frames], plan)
@@ -131,22 +137,37 @@ async def bodies(plan: Plan) -> None:
 
 
 async def scrapes(plan: Plan) -> None:
-    """Ask for the expensive pages of nodes in loops (F-11)."""
+    """Ask for the expensive pages of nodes in loops (F-11): with the node secret, as a collector does, where a page takes it."""
+    secret = NodeSecret.load("", plan.node_token)
+    assert secret is not None
+    signer = RequestSigner(secret)
 
     async def one(address: Address, path: str) -> None:
+        server = f"{address[0]}:{address[1]}"
         reader, writer = await asyncio.open_connection(*address)
         try:
             while True:
-                writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
-                head = await reader.readuntil(b"\r\n\r\n")
-                lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
-                await reader.readexactly(int(lengths[0].split(b":")[1]))
-                plan.done["pages"] += 1
+                proof = signer.header(server, "GET", path, b"") if path == "/stats" else ""
+                proof = f"Authorization: {proof}\r\n" if proof else ""
+                writer.write(f"GET {path} HTTP/1.1\r\nHost: {server}\r\n{proof}\r\n".encode())
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                headers = {
+                    name.lower(): value for name, _, value in (line.partition(": ") for line in head.split("\r\n"))
+                }
+                await reader.readexactly(int(headers["content-length"]))
+                if "www-authenticate" in headers:
+                    signer.learn(server, headers["www-authenticate"])
+                plan.done[f"{path} {head.split(' ', 2)[1]}"] += 1
         finally:
             writer.transport.abort()
 
     paths = ("/metrics", "/stats")
     await _keep([(lambda a=a, p=paths[n % 2]: one(a, p)) for a in plan.pages for n in range(SCRAPERS)], plan)
+
+
+async def scrapes_and_slow_requests(plan: Plan) -> None:
+    """Both at a time: what the console and a producer have to stand best (F-9, F-11)."""
+    await asyncio.gather(scrapes(plan), slow_requests(plan))
 
 
 async def fuzz(plan: Plan) -> None:
@@ -210,7 +231,15 @@ async def fuzz(plan: Plan) -> None:
     await _keep(works, plan)
 
 
-KINDS = {work.__name__: work for work in (slow_readers, slow_requests, bodies, scrapes, fuzz)}
+KINDS = {work.__name__: work for work in (slow_readers, scrapes_and_slow_requests, bodies, fuzz)}
+
+
+def _unread_bytes(writer: asyncio.StreamWriter) -> int:
+    """Bytes that arrived at a connection and were not read; 0 for one that the other side closed."""
+    number: int = writer.get_extra_info("socket").fileno()
+    if number < 0:
+        return 0
+    return int.from_bytes(fcntl.ioctl(number, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 async def _keep(works: list[Callable[[], Awaitable[None]]], plan: Plan) -> None:

@@ -18,27 +18,34 @@ from pathlib import Path
 
 import pytest
 
+from qmq.client.consumer import Consumer
 from qmq.client.producer import Producer
 from qmq.errors import QmqError
-from tests.attack.attackers import BODY_BYTES_MAX, KINDS
+from qmq.net import node_secret
+from tests.attack.attackers import BODY_BYTES_MAX, KINDS, SLOW_REQUESTS
 from tests.support.processes import PROJECT
 from tests.support.up import Up
+from tests.support.waiting import eventually_async
 from tests.support.whole import in_whole_attack_runs
 
 MIB = 1 << 20
 STORED_MESSAGES = 4_000
 MESSAGE_BYTES = 20_000
 """80 MB for slow readers to ask for."""
-SUBJECTS = 3_000
-"""More than the pages of a broker show."""
-ON_SECONDS = 24
-"""Of each of the five attacks: two minutes."""
-OFF_SECONDS = 6
+SUBJECTS = 20_000
+"""The pages of brokers show some of them, and collectors read all."""
+ON_SECONDS = 30
+"""Of each of the four attacks: two minutes."""
+OFF_SECONDS = 8
 """Before and after each."""
-RATE_MIN = 0.8
-"""Of what a producer sends without an attack."""
+RECEIVE_SECONDS = 60
+"""For the consumer to get the last of what was sent."""
+RATE_MIN = {"slow_readers": 0.8, "scrapes_and_slow_requests": 0.95, "bodies": 0.8, "fuzz": 0.8}
+"""Of what a producer sends, and a consumer gets, without an attack."""
 GROWTH_MAX = {"broker_node": 200, "delay_node": 150, "metaserver": 100, "console.asgi": 150, "": 64}
 """MiB that a process may grow by, by what its command line contains."""
+SLOW_READERS_BYTES_MIN = 1 << 20
+"""That the system answered to connections which read nothing, at least."""
 SEED = 20261122
 
 
@@ -70,12 +77,17 @@ def children(pid: int) -> list[Watched]:
 
 @dataclass
 class Bystander:
-    """A producer that sends one message after the other, and an operator who looks at a page twice a second."""
+    """A producer that sends one message after the other, a consumer that acks each, and an operator who looks at a page twice a
+    second."""
 
     system: Up
     token: str
     sent: list[float] = field(default_factory=list)
     """When each send ended."""
+    received: list[float] = field(default_factory=list)
+    """When each message was acked."""
+    bodies: set[int] = field(default_factory=set)
+    """Of the messages received."""
     failures: list[str] = field(default_factory=list)
     answers: list[tuple[float, float]] = field(default_factory=list)
     """When each page was asked for, and how long it took."""
@@ -96,13 +108,27 @@ class Bystander:
             thread.join()
 
     async def _send(self) -> None:
-        async with Producer(self.system.meta, app="bystander") as producer:
+        async with (
+            Consumer(self.system.meta, "orders", "bystander", start="earliest") as consumer,
+            Producer(self.system.meta, app="bystander") as producer,
+        ):
+            receiving = asyncio.create_task(self._receive(consumer))
+            number = 0
             while not self.stopped.is_set():
+                number += 1
                 try:
-                    await producer.send("orders", {"k": "x" * 200})
+                    await producer.send("orders", {"number": str(number), "k": "x" * 200})
                 except QmqError as error:
                     self.failures.append(repr(error))
                 self.sent.append(time.monotonic())
+            await eventually_async(lambda: len(self.bodies) == number, RECEIVE_SECONDS, "every message at the consumer")
+            receiving.cancel()
+
+    async def _receive(self, consumer: Consumer) -> None:
+        async for message in consumer:
+            await message.ack()
+            self.received.append(time.monotonic())
+            self.bodies.add(int(message.body["number"]))
 
     def _look(self) -> None:
         while not self.stopped.wait(0.5):
@@ -113,10 +139,11 @@ class Bystander:
                 self.failures.append(repr(error))
             self.answers.append((began, time.monotonic() - began))
 
-    def rate(self, begin: float, end: float) -> float:
-        """The median of sends of whole seconds."""
+    @staticmethod
+    def rate(moments: list[float], begin: float, end: float) -> float:
+        """The median of the moments in each whole second."""
         seconds = [0] * max(1, int(end - begin))
-        for at in self.sent:
+        for at in moments:
             if begin <= at < begin + len(seconds):
                 seconds[int(at - begin)] += 1
         return statistics.median(seconds)
@@ -151,6 +178,7 @@ def _attack(up: Up, kind: str) -> dict[str, int]:
         "console": ("127.0.0.1", up.base),
         "subject": "slow",
         "seed": SEED,
+        "node_token": str(up.data_dir / node_secret.FILE_NAME),
     }
     command = [sys.executable, "-m", "tests.attack.attackers", kind, json.dumps(plan)]
     attacker = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
@@ -176,7 +204,8 @@ def test_a_system_under_attack_keeps_its_limits_and_serves_others(system: Up) ->
     processes = children(system.process.pid)
     for process in processes:
         process.before = process.field("VmRSS")
-    rates: dict[str, float] = {}
+    sends: dict[str, float] = {}
+    receipts: dict[str, float] = {}
     slowest: dict[str, float] = {}
     did: dict[str, dict[str, int]] = {}
     with Bystander(system, token) as bystander:
@@ -188,11 +217,12 @@ def test_a_system_under_attack_keeps_its_limits_and_serves_others(system: Up) ->
             times.append(time.monotonic())
             bystander.stopped.wait(OFF_SECONDS)
             times.append(time.monotonic())
-            without = (bystander.rate(times[0], times[1]) + bystander.rate(times[2] + 1, times[3])) / 2
-            rates[kind] = bystander.rate(times[1], times[2]) / without
+            for rates, moments in ((sends, bystander.sent), (receipts, bystander.received)):
+                without = (bystander.rate(moments, *times[:2]) + bystander.rate(moments, times[2] + 1, times[3])) / 2
+                rates[kind] = bystander.rate(moments, *times[1:3]) / without
             slowest[kind] = bystander.slowest_answer(times[1], times[2])
             print(
-                f"{kind}: sends {without:.0f} to {rates[kind] * without:.0f}/s ({rates[kind]:.0%}), "
+                f"{kind}: sends {sends[kind]:.0%} of {without:.0f}/s without it, receipts {receipts[kind]:.0%}, "
                 f"the console's slowest answer {slowest[kind]:.2f} s, {did[kind]}"
             )
     growth = {process.command: (process.field("VmHWM") - process.before, process.growth_max) for process in processes}
@@ -200,16 +230,20 @@ def test_a_system_under_attack_keeps_its_limits_and_serves_others(system: Up) ->
         print(f"{grown >> 20:5} MiB of {most >> 20}: {command[-100:]}")
 
     assert not bystander.failures
-    assert {kind: rate for kind, rate in rates.items() if rate < RATE_MIN} == {}
+    assert len(bystander.bodies) == len(bystander.sent), "messages were lost"
+    assert {kind: rate for kind, rate in sends.items() if rate < RATE_MIN[kind]} == {}
+    assert {kind: rate for kind, rate in receipts.items() if rate < RATE_MIN[kind]} == {}
     assert {kind: seconds for kind, seconds in slowest.items() if seconds > 1} == {}
     assert {command: grown for command, grown in growth.items() if grown[0] > grown[1]} == {}
     assert {process.pid for process in children(system.process.pid)} == {process.pid for process in processes}
     failures = re.findall(r"^.*(?:Traceback| ERROR | CRITICAL |MemoryError).*$", system.text(), re.MULTILINE)
     assert failures == []
     # The attacks have reached what they attack.
-    assert did["slow_readers"]["asked"] > 0
+    assert did["slow_readers"]["answered_bytes"] > SLOW_READERS_BYTES_MIN
     assert did["bodies"].get("bodies_taken_whole", 0) == 0, f"the console read {BODY_BYTES_MAX >> 20} MiB of a body"
-    assert did["scrapes"]["pages"] > 0
+    assert did["scrapes_and_slow_requests"]["held"] > SLOW_REQUESTS
+    for page in ("/metrics 200", "/stats 200"):
+        assert did["scrapes_and_slow_requests"][page] > 100, page
     assert did["fuzz"]["frames"] > 1000
     assert did["fuzz"]["requests"] > 1000
     assert did["fuzz"].get("answers_500", 0) == 0
