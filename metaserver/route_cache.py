@@ -16,7 +16,8 @@ class RouteCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._newest: tuple[int, datetime] | None = None
-        """The newest change that was loaded; None: everything has to be loaded."""
+        """The newest change that was loaded; None: there is no change, as after an upgrade from a version without a list of them."""
+        self._is_loaded = False
         self._routes: dict[str, snapshot.Route] = {}
         self._served: Counter[str] = Counter()
         self._moving: Counter[str] = Counter()
@@ -35,9 +36,9 @@ class RouteCache:
 
     def _refresh(self) -> None:
         newest = queries.newest_change()
-        if newest is not None and newest == self._newest:
+        if self._is_loaded and newest == self._newest:
             return
-        since, self._newest = self._newest, None
+        since, self._is_loaded = self._newest if self._is_loaded else None, False
         subjects = queries.changed_subjects(since, newest[0]) if since is not None and newest is not None else None
         if subjects is None:
             self._routes, self._served, self._moving = {}, Counter(), Counter()
@@ -45,7 +46,7 @@ class RouteCache:
             self._remove(subject)
         for route in queries.route_snapshots(subjects=subjects):
             self._put(route)
-        self._newest = newest
+        self._newest, self._is_loaded = newest, True
 
     def _put(self, route: snapshot.Route) -> None:
         self._routes[route.subject] = route

@@ -71,3 +71,17 @@ def test_another_database_under_the_same_numbers_is_loaded_as_a_whole() -> None:
     SubjectRoute.objects.update(broker_groups=["g2"])
     MetadataChange.objects.bulk_create([MetadataChange(number=number, subject="mail") for number in changes])
     assert cache.served_by_each() == {"g2": (1, 0)}
+
+
+def test_a_database_without_changes_is_loaded_once() -> None:
+    subject = Subject.objects.create(name="orders")
+    SubjectRoute.objects.create(subject=subject, broker_groups=["g1"], version=1)
+    assert not MetadataChange.objects.exists()
+    cache = RouteCache()
+    assert cache.served_by_each() == {"g1": (1, 0)}
+    with rows_loaded() as loaded:
+        assert cache.served_by_each() == {"g1": (1, 0)}
+    assert loaded.total() == 0
+    broker_group("g2")
+    routes.move("orders", ["g2"], actor=ACTOR, reason="")
+    agree(cache)
