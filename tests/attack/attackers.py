@@ -67,7 +67,7 @@ async def slow_readers(plan: Plan) -> None:
 
     async def one(address: Address, n: int) -> None:
         pull = PullRequest(plan.subject, f"slow{n}", "c", 1000, -1, -1, -1, False).encode(9)
-        begin = EnsureGroupRequest(plan.subject, f"slow{n}", "earliest", 0, False, False).encode(9)
+        begin = EnsureGroupRequest(plan.subject, f"slow{n}", "earliest", 0, only_if_new=True, broadcast=False).encode(9)
         delayed = ListDelayedRequest(plan.subject, 0, 1 << 60, limit=1000).encode(9)
         asks = [(Command.PULL_MESSAGE, pull), (Command.LIST_DELAYED, delayed)]
         reader, writer = await asyncio.open_connection(*address)
@@ -162,7 +162,8 @@ async def scrapes(plan: Plan) -> None:
             writer.transport.abort()
 
     paths = ("/metrics", "/stats")
-    await _keep([(lambda a=a, p=paths[n % 2]: one(a, p)) for a in plan.pages for n in range(SCRAPERS)], plan)
+    works = [(a, paths[n % 2]) for a in plan.pages for n in range(SCRAPERS)]
+    await _keep([(lambda a=a, p=path: one(a, p)) for a, path in works], plan)
 
 
 async def scrapes_and_slow_requests(plan: Plan) -> None:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,7 @@ class Bystander:
             Producer(self.system.meta, app="bystander") as producer,
         ):
             receiving = asyncio.create_task(self._receive(consumer))
+            receiving.add_done_callback(lambda task: task.cancelled() or self.failures.append(repr(task.exception())))
             number = 0
             while not self.stopped.is_set():
                 number += 1
@@ -128,7 +130,7 @@ class Bystander:
         async for message in consumer:
             await message.ack()
             self.received.append(time.monotonic())
-            self.bodies.add(int(message.body["number"]))
+            self.bodies.add(int(message.properties["number"]))
 
     def _look(self) -> None:
         while not self.stopped.wait(0.5):
@@ -147,6 +149,15 @@ class Bystander:
             if begin <= at < begin + len(seconds):
                 seconds[int(at - begin)] += 1
         return statistics.median(seconds)
+
+    def p99(self, *spans: tuple[float, float]) -> float:
+        """Seconds that 99 of 100 sends of these spans took at most."""
+        times = [
+            ended - before
+            for before, ended in pairwise(self.sent)
+            if any(begin <= before and ended < end for begin, end in spans)
+        ]
+        return statistics.quantiles(times, n=100)[98]
 
     def slowest_answer(self, begin: float, end: float) -> float:
         return max((took for at, took in self.answers if begin <= at < end), default=0.0)
@@ -221,8 +232,10 @@ def test_a_system_under_attack_keeps_its_limits_and_serves_others(system: Up) ->
                 without = (bystander.rate(moments, *times[:2]) + bystander.rate(moments, times[2] + 1, times[3])) / 2
                 rates[kind] = bystander.rate(moments, *times[1:3]) / without
             slowest[kind] = bystander.slowest_answer(times[1], times[2])
+            p99 = bystander.p99((times[0], times[1]), (times[2] + 1, times[3])), bystander.p99((times[1], times[2]))
             print(
                 f"{kind}: sends {sends[kind]:.0%} of {without:.0f}/s without it, receipts {receipts[kind]:.0%}, "
+                f"p99 of a send {p99[0] * 1000:.1f} to {p99[1] * 1000:.1f} ms, "
                 f"the console's slowest answer {slowest[kind]:.2f} s, {did[kind]}"
             )
     growth = {process.command: (process.field("VmHWM") - process.before, process.growth_max) for process in processes}
