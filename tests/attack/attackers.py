@@ -2,8 +2,9 @@
 
     python -m tests.attack.attackers KIND PLAN
 
-PLAN is JSON: `frames` and `pages` are lists of `[host, port]`, `console` is one, `subject` has messages, `seed` is a number,
-`node_token` is the file of the node secret. The process attacks until it gets SIGTERM, then prints what it did as one line of JSON.
+PLAN is JSON: `frames` and `pages` are lists of `[host, port]`, `console` and `metaserver` (one of `pages`) are one, `subject` has
+messages, `seed` is a number, `node_token` is the file of the node secret. The process attacks until it gets SIGTERM, then prints
+what it did as one line of JSON.
 """
 
 import asyncio
@@ -56,6 +57,7 @@ class Plan:
         self.frames: list[Address] = [(host, port) for host, port in plan["frames"]]
         self.pages: list[Address] = [(host, port) for host, port in plan["pages"]]
         self.console: Address = (plan["console"][0], plan["console"][1])
+        self.metaserver: Address = (plan["metaserver"][0], plan["metaserver"][1])
         self.subject: str = plan["subject"]
         self.node_token: str = plan["node_token"]
         self.random = random.Random(plan["seed"])
@@ -143,11 +145,11 @@ async def scrapes(plan: Plan) -> None:
     signer = RequestSigner(secret)
 
     async def one(address: Address, path: str) -> None:
-        server = f"{address[0]}:{address[1]}"
+        server, is_open = f"{address[0]}:{address[1]}", path == "/metrics"
         reader, writer = await asyncio.open_connection(*address)
         try:
             while True:
-                proof = signer.header(server, "GET", path, b"") if path == "/stats" else ""
+                proof = "" if is_open else signer.header(server, "GET", path, b"")
                 proof = f"Authorization: {proof}\r\n" if proof else ""
                 writer.write(f"GET {path} HTTP/1.1\r\nHost: {server}\r\n{proof}\r\n".encode())
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
@@ -161,8 +163,8 @@ async def scrapes(plan: Plan) -> None:
         finally:
             writer.transport.abort()
 
-    paths = ("/metrics", "/stats")
-    works = [(a, paths[n % 2]) for a in plan.pages for n in range(SCRAPERS)]
+    paths = {a: ("/metrics", "/meta/subjects" if a == plan.metaserver else "/stats") for a in plan.pages}
+    works = [(a, paths[a][n % 2]) for a in plan.pages for n in range(SCRAPERS)]
     await _keep([(lambda a=a, p=path: one(a, p)) for a, path in works], plan)
 
 

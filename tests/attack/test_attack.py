@@ -187,6 +187,7 @@ def _attack(up: Up, kind: str) -> dict[str, int]:
         "frames": [("127.0.0.1", up.base + port) for port in (2, 3, 5, 7)],
         "pages": [("127.0.0.1", up.base + port) for port in (1, 4, 6, 8)],
         "console": ("127.0.0.1", up.base),
+        "metaserver": ("127.0.0.1", up.base + 1),
         "subject": "slow",
         "seed": SEED,
         "node_token": str(up.data_dir / node_secret.FILE_NAME),
@@ -255,7 +256,7 @@ def test_a_system_under_attack_keeps_its_limits_and_serves_others(system: Up) ->
     assert did["slow_readers"]["answered_bytes"] > SLOW_READERS_BYTES_MIN
     assert did["bodies"].get("bodies_taken_whole", 0) == 0, f"the console read {BODY_BYTES_MAX >> 20} MiB of a body"
     assert did["scrapes_and_slow_requests"]["held"] > SLOW_REQUESTS
-    for page in ("/metrics 200", "/stats 200"):
+    for page in ("/metrics 200", "/stats 200", "/meta/subjects 200"):
         assert did["scrapes_and_slow_requests"][page] > 100, page
     assert did["fuzz"]["frames"] > 1000
     assert did["fuzz"]["requests"] > 1000
