@@ -1,4 +1,4 @@
-"""Anonymous clients of the console's web server, which runs with the command line of `up`: large bodies, slow headers, many requests."""
+"""Anonymous clients of the console's web server, started with the options of `up`: large bodies, slow headers, many requests."""
 
 import select
 import shlex
