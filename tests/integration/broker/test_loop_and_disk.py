@@ -4,16 +4,19 @@ import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import aiohttp
 import pytest
 
-from broker_node import admin
+from broker_node import admin, metrics
 from broker_node.consume_log import ConsumeLog
 from qmq.clock import ManualClock
 from qmq.log.log import SegmentedLog
 from tests.support.in_process import connected, message, running_broker
 from tests.support.memory_disk import MemoryDisk
+from tests.support.peers import Peers
 from tests.support.processes import get_json
 from tests.support.waiting import eventually_async
 
@@ -27,6 +30,33 @@ def not_on_this_thread(path_part: str, *operations: str) -> Callable[[str, str],
             assert threading.get_ident() != loop_thread, f"{operation} of {path} on the event loop"
 
     return observe
+
+
+async def answer_of(peers: Peers, path: str) -> bytes:
+    """The answer of an admin page, with its head."""
+    reader, _ = await peers.connect(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    return await reader.read()
+
+
+class Turns:
+    """Counts the calls of a module's function in each turn of the event loop."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> None:
+        self.calls: list[int] = []
+        self._is_new = True
+        self._function = getattr(module, name)
+        monkeypatch.setattr(module, name, self._count)
+
+    def _count(self, *arguments: Any) -> Any:
+        if self._is_new:
+            self._is_new = False
+            self.calls.append(0)
+            asyncio.get_running_loop().call_soon(self._end)
+        self.calls[-1] += 1
+        return self._function(*arguments)
+
+    def _end(self) -> None:
+        self._is_new = True
 
 
 async def test_a_message_is_found_by_its_id_without_reading_on_the_event_loop(
@@ -152,25 +182,13 @@ async def test_messages_that_the_log_lost_are_looked_for_once(tmp_path: Path, mo
 async def test_stats_of_many_subjects_are_read_in_slices_and_only_where_there_is_a_lag(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns, is_new, reads = [], [True], []
-    stats, stored_at_ms = admin.subject_stats, ConsumeLog.stored_at_ms
-
-    def begin_turn() -> None:
-        is_new[0] = True
-
-    def counted(*arguments):  # type: ignore[no-untyped-def]
-        if is_new[0]:
-            is_new[0] = False
-            turns.append(0)
-            asyncio.get_running_loop().call_soon(begin_turn)
-        turns[-1] += 1
-        return stats(*arguments)
+    reads = []
+    turns, stored_at_ms = Turns(monkeypatch, admin, "subject_stats"), ConsumeLog.stored_at_ms
 
     def read(self, sequence):  # type: ignore[no-untyped-def]
         reads.append(sequence)
         return stored_at_ms(self, sequence)
 
-    monkeypatch.setattr(admin, "subject_stats", counted)
     monkeypatch.setattr(ConsumeLog, "stored_at_ms", read)
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         for number in range(90):
@@ -181,6 +199,34 @@ async def test_stats_of_many_subjects_are_read_in_slices_and_only_where_there_is
         assert [item["subject"] for item in found["subjects"]] == [f"s{n:02}" for n in range(90)]
         lags = [item["groups"][0]["time_lag_seconds"] for item in found["subjects"]]
         assert [lag is not None and lag >= 0 for lag in lags[:3]] == [True] * 3
-        assert max(turns) <= admin.STATS_TURN_SUBJECTS
-        assert sum(turns) == 90
+        assert max(turns.calls) <= admin.STATS_TURN_SUBJECTS
+        assert sum(turns.calls) == 90
         assert len(reads) == 3
+
+
+async def test_metrics_of_many_subjects_are_read_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns(monkeypatch, metrics, "lag_of")
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        for number in range(120):
+            await client.begin(f"s{number}")
+        async with Peers(broker.admin.address) as peers:
+            text = await answer_of(peers, "/metrics")
+        assert text.count(b"\nqmq_broker_backlog_messages{") == 120
+        assert (max(turns.calls), sum(turns.calls)) == (metrics.SLICE_SUBJECTS, 120)
+
+
+@pytest.mark.parametrize(
+    ("path", "module", "name"), [("/metrics", metrics, "lag_of"), ("/stats", admin, "subject_stats")]
+)
+async def test_requests_at_the_same_time_are_answered_with_one_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, module: ModuleType, name: str
+) -> None:
+    turns = Turns(monkeypatch, module, name)
+    # By this clock no page becomes too old for a further request.
+    async with running_broker(tmp_path, clock=ManualClock()) as broker, connected(broker) as client:
+        for number in range(3):
+            await client.begin(f"s{number}")
+        async with Peers(broker.admin.address) as peers:
+            answers = await asyncio.gather(*(answer_of(peers, path) for _ in range(4)))
+        assert [answer[:12] for answer in answers] == [b"HTTP/1.1 200"] * 4
+        assert sum(turns.calls) == 3, "subjects of one page"
