@@ -256,7 +256,7 @@ class DelayNode(Node):
             "due_soon": self.due_soon,
             "overdue": delivery.overdue,
             "put_aside": store.refused,
-            "unreadable_messages": store.counters.lost + delivery.counters.unreadable,
+            "unreadable_messages": store.counters.lost + store.counters.unreadable,
             "hours": len(store.hours),
             "subjects": len(store.subject_names),
             "wheel": {"messages": store.wheel.count, "memory_bytes": store.wheel.memory_bytes},

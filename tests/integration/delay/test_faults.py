@@ -281,6 +281,6 @@ async def test_damage_is_shown_and_makes_no_supervisor_restart_the_node(tmp_path
     async with small_system(tmp_path) as system:
         assert system.delay.describe()["unreadable_messages"] == 0
         system.delay.store.counters.lost += 2
-        system.delay.delivery.counters.unreadable += 1
+        system.delay.store.counters.unreadable += 1
         assert system.delay.describe()["unreadable_messages"] == 3
         assert system.delay.health() == ""
