@@ -24,7 +24,7 @@ from qmq.protocol.names import split_subject
 WORST = 5
 LAG_FIELDS = (
     "subject", "group", "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "drain_seconds", "is_draining",
-    "consumers_online", "is_paused", "retry_lag", "state", "reason",
+    "consumers_online", "is_paused", "retry_lag", "withheld", "state", "reason",
 )  # fmt: skip
 
 
