@@ -268,6 +268,8 @@ def summed(
             key = group_key(name, group)
             before = old["groups"].get(key)
             groups[key] = _dated(_group(name, group, items, sent, reason, before), reason is None, before, then)
+            if "withheld" in subjects[name]:
+                groups[key]["withheld"] = _withheld(items)
     _add_retries(groups, holders)
     nodes: dict[str, Entry] = {}
     for place in places:
@@ -310,13 +312,12 @@ def _withheld(items: Iterable[Mapping[str, Any]]) -> int:
     return sum(item.get("withheld", 0) for item in items)
 
 
-_SUBJECT_UNKNOWN = dict.fromkeys(("stored_messages", "sent_messages", "send_rate", "send_bytes_rate", "withheld"))
+_SUBJECT_UNKNOWN = dict.fromkeys(("stored_messages", "sent_messages", "send_rate", "send_bytes_rate"))
 
 
 def _subject(name: str, held_by: list[str], found: Mapping[str, Mapping[str, Any]], reason: str | None) -> Entry:
     """A subject's entry from what each broker group's master reports of it."""
     entry: Entry = {"subject": name, "broker_groups": held_by}
-    entry["withheld_on"] = sorted(broker_group for broker_group, item in found.items() if _withheld([item]))
     if reason is not None:
         return {**entry, **_SUBJECT_UNKNOWN, "reason": reason}
     items = list(found.values())
@@ -326,8 +327,10 @@ def _subject(name: str, held_by: list[str], found: Mapping[str, Mapping[str, Any
         "sent_messages": end,
         "send_rate": _total(items, "send_rate", 2),
         "send_bytes_rate": _total(items, "send_bytes_rate", 0),
-        "withheld": _withheld(items),
     }
+    if damaged := [broker_group for broker_group, item in found.items() if item.get("withheld")]:
+        # Only where there are some: thousands of subjects have none.
+        entry |= {"withheld": _withheld(items), "withheld_on": sorted(damaged)}
     entry["reason"] = _reason_of(items, entry.values())
     return entry
 
@@ -336,7 +339,6 @@ _GROUP_UNKNOWN = dict.fromkeys(
     (
         "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "is_draining", "drain_seconds",
         "consumers_online", "duplicate_consumers", "is_paused", "retried", "redelivered", "retry_lag", "skipped_by_retention",
-        "withheld",
     )
 )  # fmt: skip
 
@@ -386,7 +388,6 @@ def _group(
         "redelivered": _total(items, "redelivered"),
         "retry_lag": 0,
         "skipped_by_retention": _total(items, "skipped_by_retention"),
-        "withheld": _withheld(items),
     }
     if entry["ack_rate"] is not None and sent is not None:
         drain = drain_seconds(entry["lag"], entry["ack_rate"], sent)
