@@ -1,6 +1,7 @@
 """Damage of the log that a reader meets: marked, visible, kept over restarts; only the damaged commit is withheld."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from broker_node.broker import Broker
 from broker_node.consume_log import ENTRY_BYTES
 from qmq.client.reading import NodeReader
+from qmq.errors import QmqError
 from qmq.protocol.codes import Command
 from qmq.protocol.extensions import LeaveGroupRequest
 from tests.support.in_process import Client, connected, message, running_broker
@@ -151,6 +153,32 @@ async def test_damage_is_recorded_in_the_same_way_whichever_reader_meets_it(
                 break
     async with running_broker(tmp_path, disk=disk) as broker:
         await check_visible(broker, 1, commits)
+
+
+async def test_damage_is_recorded_although_the_consumer_disconnects_during_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = MemoryDisk()
+    async with running_broker(tmp_path, disk=disk) as broker:
+        begun, may_end, walk = threading.Event(), threading.Event(), broker.log.walk
+
+        def slow(*args: Any, **settings: Any) -> Any:
+            begun.set()
+            assert may_end.wait(60)
+            return walk(*args, **settings)
+
+        async with connected(broker) as client:
+            await send_all(client)
+            flip(broker, disk, FLIPPED)
+            monkeypatch.setattr(broker.log, "walk", slow)
+            pull = asyncio.ensure_future(client.pull(limit=SENDS * PER_SEND))
+            await eventually_async(begun.is_set)
+        with pytest.raises(QmqError):
+            await pull
+        await eventually_async(lambda: not broker.server.connections)
+        may_end.set()
+        await eventually_async(lambda: broker.log.damaged != ())
+        assert broker.store.subjects["orders"].withheld_count == 1
 
 
 async def test_damage_beside_entries_that_are_repaired_is_recorded(tmp_path: Path) -> None:
