@@ -70,7 +70,7 @@ class BrokerAdmin:
             supervisor=broker.supervisor,
             clock=broker.clock,
             access=broker.admin_access,
-            read_only=broker.refuse_sends,
+            restrictions=broker.restrictions,
             metrics=broker.metrics.families,
             json_routes={
                 "/stats": self._stats,

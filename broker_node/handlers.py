@@ -411,11 +411,14 @@ class Handlers:
 
         def read(done: "asyncio.Future[None]") -> None:
             self._cold.discard(done)
-            if done.cancelled() or pull.connection.is_closed:
+            if done.cancelled():
                 return
             try:
+                # Also without a connection: a repair records damage.
                 if (more := cold.finish()) is not None:
                     raise more
+                if pull.connection.is_closed:
+                    return
                 if self._pull_gate:
                     # The policy may have changed since.
                     if not self._pull_gate.allows(pull.request):

@@ -47,6 +47,8 @@ class DamagedEntries(ColdRead):
         self._begin = max(index.begin, index.page_of(sequences[0]).start)
         last = min(sequences[-1], self._begin + REPAIR_ENTRIES_MAX - 1)
         self._end = min(index.page_of(last).stop, index.end)
+        self.reach = self._end
+        """First sequence behind those that are repaired or withheld."""
         self._sequences = [sequence for sequence in sequences if self._begin <= sequence < self._end]
         self._unreadable = {sequence for sequence in self._sequences if index.is_unreadable(sequence)}
         self._view = index.view(self._begin - NEIGHBOURS_MAX, self._end + NEIGHBOURS_MAX)
@@ -116,6 +118,8 @@ class DamagedEntries(ColdRead):
         if changed is None:
             raise LogError(f"damaged entries of {subject.name} can't be made again", code="log.index_unreadable")
         index = subject.consume_log.index
+        # Retention may have deleted messages during the search: those are not lost to damage.
+        store.adjust_begin(subject)
         # Pages that could be read in the thread, or were repaired for another pull, are not judged: their entries may be right. Nor
         # are those that got entries meanwhile, which are not known here.
         unjudged = {n for n in self._unreadable if not index.is_unreadable(n)}
@@ -143,8 +147,8 @@ class DamagedEntries(ColdRead):
         if repaired:
             logger.warning("subject %s: %d index entries were damaged and made again", subject.name, repaired)
         store.withhold(subject.name, sorted(lost))
-        if lost:
-            store.found_damage(self._damage)
+        # Also when only other subjects lost messages to it.
+        store.found_damage(self._damage)
         if not pages:
             return None
         store.dirty_indexes.add(index)

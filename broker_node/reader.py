@@ -1,4 +1,8 @@
-"""Reading a subject's messages: every one checked, damaged ones found."""
+"""Reads a subject's messages and checks each of them.
+
+Every reader of messages, on the event loop or in a thread, passes what it read to `damaged_entries`: so damage is recorded in the
+same way whichever request finds it.
+"""
 
 from collections.abc import Sequence
 
@@ -36,7 +40,7 @@ def read_messages(
     index_bytes = subject.consume_log.index.read(begin, end)
     if match is None:
         raws = store.message_log.read_raws(index_bytes, cached_only=cached_only, bytes_max=bytes_max)
-        _check(store, subject, range(begin, end), index_bytes, raws)
+        _raise_damaged(store, subject, range(begin, end), index_bytes, raws)
         return raws
     wanted = [i for i, entry in enumerate(ENTRY.iter_unpack(index_bytes)) if match.may_match(entry[3])]
     if _has_empty_entry(index_bytes):
@@ -44,7 +48,7 @@ def read_messages(
         wanted = [i for i, e in enumerate(ENTRY.iter_unpack(index_bytes)) if not e[1] or match.may_match(e[3])]
     chosen = b"".join(index_bytes[i * ENTRY_BYTES : (i + 1) * ENTRY_BYTES] for i in wanted)
     found = store.message_log.read_raws(chosen, cached_only=cached_only, bytes_max=bytes_max)
-    _check(store, subject, [begin + i for i in wanted], chosen, found)
+    _raise_damaged(store, subject, [begin + i for i in wanted], chosen, found)
     seen = wanted[len(found)] if len(found) < len(wanted) else len(index_bytes) // ENTRY_BYTES
     raws = [None] * seen
     for i, raw in zip(wanted, found, strict=False):
@@ -81,26 +85,38 @@ def _has_empty_entry(index_bytes: bytes) -> bool:
     return 0 in size.to_bytes(len(index_bytes) // ENTRY_BYTES, "big")
 
 
-def _check(
+def _raise_damaged(
     store: MessageStore, subject: Subject, sequences: Sequence[int], index_bytes: bytes, raws: list[memoryview | None]
 ) -> None:
-    """Raise DamagedEntries where a check failed and it is not known why.
+    if (damaged := damaged_entries(store, subject, sequences, index_bytes, raws)) is not None:
+        raise damaged
 
-    A message that the disk can't read is left as it is: its entry may be right. So is one whose entry's page in the index file
-    could not be repaired a moment ago.
+
+def damaged_entries(
+    store: MessageStore,
+    subject: Subject,
+    sequences: Sequence[int],
+    index_bytes: bytes,
+    raws: Sequence[memoryview | None],
+) -> DamagedEntries | None:
+    """The repair of messages that failed their checks for a reason not known yet; None when there are none.
+
+    The repair records what it can't repair. A message that the disk can't read is not part of it, because its entry may be
+    right; neither is one whose entry's page in the index file could not be repaired a moment ago, nor one below `subject.begin`.
     """
     if all(raws):
         # No message is empty. `None in raws` would compare each buffer with None, which takes thirty times as long.
-        return
+        return None
     if len(store.withheld) >= WITHHELD_MAX:
-        # No more can be remembered, so they would be looked for at every pull.
-        return
+        # No more can be recorded, so each read would search for them again.
+        return None
     unreadable, index, damaged = store.message_log.unreadable, subject.consume_log.index, []
     for i, raw in enumerate(raws):
         entry = index_bytes[i * ENTRY_BYTES : (i + 1) * ENTRY_BYTES]
         if raw is not None or entry == WITHHELD or (subject.name, sequences[i]) in store.withheld:
             continue
+        if sequences[i] < subject.begin:
+            continue
         if not unreadable.is_withheld(ENTRY.unpack(entry)[0]) and not index.is_withheld(sequences[i]):
             damaged.append(sequences[i])
-    if damaged:
-        raise DamagedEntries(store, subject, damaged)
+    return DamagedEntries(store, subject, damaged) if damaged else None

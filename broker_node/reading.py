@@ -14,7 +14,7 @@ from broker_node import consume_log, progress_log
 from broker_node.consume_log import ENTRY_BYTES
 from broker_node.message_log import MessageLog
 from broker_node.progress_log import PROGRESS_ENTRY_BYTES, consumer_key
-from broker_node.reader import unreadable_entries
+from broker_node.reader import damaged_entries, unreadable_entries
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
 from qmq.clock import Clock
@@ -257,9 +257,17 @@ class BrokerReading:
         index = subject.consume_log.index
         bytes_max = self._gate.piece_bytes(request.bytes_max)
         count = max(1, bytes_max // (ENTRY_BYTES + MESSAGE_BYTES_GUESSED))
-        first, entries = await self._consume_entries(subject, request.begin, request.end, count)
-        entries, raws = await self._gate.in_thread(_with_raws, self._store.message_log, entries, bytes_max)
-        return [*_page(index.begin, index.end, first, entries), len(raws).to_bytes(4, "big"), raws]
+        while True:
+            first, stored = await self._consume_entries(subject, request.begin, request.end, count)
+            entries, raws, data = await self._gate.in_thread(_with_raws, self._store.message_log, stored, bytes_max)
+            self._store.adjust_begin(subject)
+            sequences = range(first, first + len(raws))
+            if (damaged := damaged_entries(self._store, subject, sequences, stored, raws)) is None:
+                break
+            await damaged.complete_in_thread(self._store.message_log, self._gate.in_thread)
+            # A repair walks segments of the log: one answer contains no more than one repair covers.
+            count = max(1, min(count, damaged.reach - first))
+        return [*_page(index.begin, index.end, first, entries), len(data).to_bytes(4, "big"), data]
 
 
 def _page(begin: int, end: int, first: int, data: bytes) -> list[bytes]:
@@ -289,10 +297,11 @@ def _cut(found: list[_Found], from_ms: int, to_ms: int) -> tuple[SubjectRange, .
     return tuple(subjects)
 
 
-def _with_raws(log: MessageLog, index_bytes: bytes, bytes_max: int) -> tuple[bytes, bytes]:
-    """Entries with the messages they point at, up to `bytes_max` of them; from any thread.
+def _with_raws(log: MessageLog, index_bytes: bytes, bytes_max: int) -> tuple[bytes, list[memoryview | None], bytes]:
+    """Reads messages by their index entries, up to `bytes_max` of them; from any thread.
 
-    A message that fails its check is withheld: its entry gets size 0. Repairing is for pulls.
+    Returns their entries, the messages (None for one that fails its check), and the messages as the answer contains them. The
+    entry of a message that fails its check gets size 0.
     """
     raws = log.read_raws(index_bytes, cached_only=False, bytes_max=bytes_max)
     entries = bytearray(index_bytes[: len(raws) * ENTRY_BYTES])
@@ -302,4 +311,4 @@ def _with_raws(log: MessageLog, index_bytes: bytes, bytes_max: int) -> tuple[byt
             entries[begin + _SIZE_AT : begin + _SIZE_AT + _SIZE_BYTES] = bytes(_SIZE_BYTES)
             check_at = begin + ENTRY_BYTES - _CHECK_BYTES
             _CHECK.pack_into(entries, check_at, crc32(entries[begin:check_at]))
-    return bytes(entries), b"".join(raw for raw in raws if raw is not None)
+    return bytes(entries), raws, b"".join(raw for raw in raws if raw is not None)

@@ -1,7 +1,7 @@
 """Find stored messages by what is in them, in a bounded window of a subject.
 
-Messages are read, checked and decoded in a thread, a slice at a time; between slices the event loop serves clients. What
-fails its checks is counted, not repaired: a pull or the browser does that.
+Messages are read, checked and decoded in a thread, a slice at a time; between slices the event loop serves clients. Messages that
+fail their checks are repaired or recorded as damaged, as for a pull, and counted.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from typing import Any
 from broker_node.browse import shown
 from broker_node.consume_log import ENTRY, ENTRY_BYTES, Entry
 from broker_node.message_log import MessageLog
+from broker_node.reader import damaged_entries
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
 from qmq.errors import QmqError
@@ -140,6 +141,7 @@ async def scan(
     needles = wanted.needles()
     tag_bits = tag_digest([wanted.tag.encode()]) if wanted.tag else 0
     read_bytes = found_bytes = 0
+    repaired_from = -1
     while done.reached < stop and len(done.messages) < limit and read_bytes < SCAN_BYTES_MAX:
         at = done.reached
         index_bytes = subject.consume_log.index.read(at, min(stop, at + SLICE_MESSAGES))
@@ -155,16 +157,28 @@ async def scan(
             limit - len(done.messages),
             FOUND_BYTES_MAX - found_bytes if done.messages else None,
         )
+        read_bytes += part.read_bytes
+        store.adjust_begin(subject)
+        # Retention may have deleted messages during the read: those are not damaged.
+        unreadable = [sequence for sequence in part.unreadable if sequence >= subject.begin]
+        places = b"".join(_entry_at(index_bytes, sequence - at) for sequence in unreadable)
+        damaged = damaged_entries(store, subject, unreadable, places, [None] * len(unreadable))
+        if damaged is not None and repaired_from < at:
+            # One repair for each slice: then it is read again.
+            repaired_from = at
+            await damaged.complete_in_thread(store.message_log)
+            continue
         done.reached = at + part.seen
         done.messages += part.messages
-        read_bytes += part.read_bytes
         found_bytes += part.found_bytes
-        store.adjust_begin(subject)
-        # Retention may have taken messages while they were looked at: those are gone, not damaged.
-        done.unreadable += sum(sequence >= subject.begin for sequence in part.unreadable)
+        done.unreadable += len(unreadable)
         if part.is_full:
             break
     return done
+
+
+def _entry_at(index_bytes: bytes, place: int) -> bytes:
+    return index_bytes[place * ENTRY_BYTES : (place + 1) * ENTRY_BYTES]
 
 
 def _look(
@@ -185,7 +199,7 @@ def _look(
     # A digest proves that a tag is not there, but only if the entry is whole; a damaged message is looked at to be counted.
     chosen = [i for i, entry in enumerate(entries) if entry.is_withheld or entry.tag_bits & tag_bits == tag_bits]
     part = _Slice()
-    places = b"".join(index_bytes[i * ENTRY_BYTES : (i + 1) * ENTRY_BYTES] for i in chosen)
+    places = b"".join(_entry_at(index_bytes, i) for i in chosen)
     raws = log.read_raws(places, cached_only=False, bytes_max=SLICE_BYTES)
     for i, raw in zip(chosen, raws, strict=False):
         sequence = first + i

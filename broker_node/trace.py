@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from broker_node.actions import RecordKind
 from broker_node.browse import browse
+from broker_node.index_repair import DamagedEntries
 from broker_node.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY, PROGRESS_ENTRY_BYTES, consumer_key, is_whole
 from broker_node.search import Wanted, scan
 from broker_node.store import MessageStore
@@ -220,9 +221,7 @@ async def trace(
         LogError: an index can't be read.
     """
     store.adjust_begin(subject)
-    message: dict[str, Any] | None = None
-    if sequence >= subject.begin:
-        message = browse(store, subject, sequence, 1)["messages"][0]
+    message = await _message(store, subject, sequence)
     names = sorted(name for name in subject.groups if name > after) if only_group is None else [only_group]
     page = names[:TRACE_GROUPS_MAX]
     groups = []
@@ -241,6 +240,16 @@ async def trace(
         "next_after": page[-1] if len(names) > len(page) else None,
         "scope": "this node only: attempts that other broker groups store are not seen",
     }
+
+
+async def _message(store: MessageStore, subject: Subject, sequence: int) -> dict[str, Any] | None:
+    """A stored message as the browser shows it, after a repair if it fails its checks; None when retention deleted it."""
+    while sequence >= subject.begin:
+        try:
+            return next(iter(browse(store, subject, sequence, 1)["messages"]), None)
+        except DamagedEntries as damaged:
+            await damaged.complete_in_thread(store.message_log)
+    return None
 
 
 def _original(subject: Subject, message: dict[str, Any] | None) -> dict[str, Any] | None:

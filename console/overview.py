@@ -24,7 +24,7 @@ from qmq.protocol.names import split_subject
 WORST = 5
 LAG_FIELDS = (
     "subject", "group", "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "drain_seconds", "is_draining",
-    "consumers_online", "is_paused", "retry_lag", "state", "reason",
+    "consumers_online", "is_paused", "retry_lag", "withheld", "state", "reason",
 )  # fmt: skip
 
 
@@ -60,7 +60,15 @@ def numbers() -> Numbers:
 
 def lag_rows(state: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every consumer group's lag, those that read retries too."""
-    return [{name: entry.get(name) for name in LAG_FIELDS} for entry in state["groups"].values()]
+    return [_lag_row(entry) for entry in state["groups"].values()]
+
+
+def _lag_row(entry: Mapping[str, Any]) -> dict[str, Any]:
+    row = {name: entry.get(name) for name in LAG_FIELDS}
+    if row["withheld"] is None and row["lag"] is not None:
+        # Live entries have the number only where it is not 0.
+        row["withheld"] = 0
+    return row
 
 
 def lag_of_all(live: Numbers, subject: str | None = None, group: str | None = None) -> list[dict[str, Any]]:
@@ -74,9 +82,7 @@ def lag_of_all(live: Numbers, subject: str | None = None, group: str | None = No
         return rows
     if live.state is not None:
         rows = [
-            {name: entry.get(name) for name in LAG_FIELDS}
-            for entry in _lag_entries(live.state, subject, group)
-            if not is_internal(entry["subject"])
+            _lag_row(entry) for entry in _lag_entries(live.state, subject, group) if not is_internal(entry["subject"])
         ]
     measured = {(row["subject"], row["group"]) for row in rows}
     reason = live.reason or "no broker has a position of it yet: nobody has pulled as this group"

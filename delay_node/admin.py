@@ -65,7 +65,7 @@ class DelayAdmin:
             supervisor=node.supervisor,
             clock=node.clock,
             access=node.admin_access,
-            read_only=node.refuse_sends,
+            restrictions=node.restrictions,
             metrics=node.metrics.families,
             json_routes={
                 "/stats": self._stats,

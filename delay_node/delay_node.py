@@ -240,12 +240,18 @@ class DelayNode(Node):
         """Memory of the open hours' states and ids."""
         return sum(hour.memory_bytes for hour in self.store.hours.values() if hour.states is not None)
 
-    def health(self) -> str:
-        problem = super().health()
-        if problem:
-            return problem
-        alarm = self.clock_alarm
-        return f"the wall clock is {alarm.ahead_ms} ms ahead of what can be believed" if alarm is not None else ""
+    def restrictions(self) -> dict[str, str]:
+        """As of every node, and `clock` while a forward step of the wall clock is not accepted.
+
+        The node delivers by the previous time meanwhile, so it serves. A restart would accept the step unchecked and deliver
+        messages early, so the step must not make a supervisor restart the node.
+        """
+        found, alarm = super().restrictions(), self.clock_alarm
+        if alarm is not None:
+            found["clock"] = (
+                f"the wall clock jumped ahead by {alarm.ahead_ms} ms; messages are delivered by the previous time"
+            )
+        return found
 
     def describe(self) -> dict[str, Any]:
         answer = super().describe()
@@ -256,7 +262,7 @@ class DelayNode(Node):
             "due_soon": self.due_soon,
             "overdue": delivery.overdue,
             "put_aside": store.refused,
-            "unreadable_messages": store.counters.lost + delivery.counters.unreadable,
+            "unreadable_messages": store.counters.lost + store.counters.unreadable,
             "hours": len(store.hours),
             "subjects": len(store.subject_names),
             "wheel": {"messages": store.wheel.count, "memory_bytes": store.wheel.memory_bytes},

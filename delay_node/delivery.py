@@ -92,7 +92,6 @@ class DeliveryCounters:
     batches: int = 0
     failed_batches: int = 0
     unknown: int = 0
-    unreadable: int = 0
     refusals: int = 0
 
 
@@ -292,7 +291,7 @@ class Delivery:
     def _lane(self, entry: Entry) -> Lane | None:
         name = self._store.subject_name(entry.subject)
         if not name:
-            self._unreadable(entry.ref)
+            self._store.found_damage([entry.ref])
             return None
         return self._lane_of(entry.subject)
 
@@ -318,11 +317,6 @@ class Delivery:
         if (lane.late or lane.returned) and has_room and not lane.is_refilling:
             lane.is_refilling = True
             self._to_refill.append(lane)
-
-    def _unreadable(self, ref: int) -> None:
-        self.counters.unreadable += 1
-        hour = hour_of(ref)
-        logger.error("hour %d: message %d fails its checks and can't be delivered", hour, ref & 0xFFFFFFFF)
 
     async def _refill(self) -> bool:
         """Read the bytes of lanes' overdue messages, a fair share for each lane; whether there may be more to read."""
@@ -382,7 +376,7 @@ class Delivery:
                     lane.old.append(Item(entry.ref, entry.due_ms, entry.subject, entry.data))
                     self._ready_bytes += len(entry.data)
                 elif not entry.is_unread:
-                    self._unreadable(entry.ref)
+                    self._store.found_damage([entry.ref])
         return unread
 
     # --- lanes at rest ---------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class DelayMetrics(NodeMetrics):
         yield counter("moved_messages", "Messages given another due time", counters.moved)
         yield counter("put_aside_messages", "Messages that all brokers refuse, put aside", counters.refused)
         yield counter("lost_messages", "Schedule entries that fail their check", counters.lost)
-        yield counter("unreadable_messages", "Due messages whose bytes fail their checks", trouble.unreadable)
+        yield counter("unreadable_messages", "Messages whose bytes fail their checks", counters.unreadable)
         yield counter(
             "unknown_deliveries", "Messages sent again because nobody knows whether they arrived", trouble.unknown
         )

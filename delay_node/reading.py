@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from delay_node.records import State, ref_of
 from delay_node.schedule_log import INDEX_BYTES, ScheduleLog, checks_of, is_whole
 from delay_node.store import DelayStore
 from qmq.daemon.committer import Committer
@@ -100,10 +101,17 @@ class DelayReading:
             entries, sizes, raws = await self._gate.in_thread(_with_raws, hour.schedule, first, last, bytes_max)
         else:
             entries, sizes, raws = await self._gate.in_thread(_entries, hour.schedule, first, last), b"", b""
+        if request.with_data:
+            self._record_damage(request.hour, first, states, sizes)
         if self._store.hours.get(request.hour) is not hour:
             raise ReadRefused(f"hour {request.hour} was finished meanwhile", code=UNKNOWN_HOUR)
         page = SchedulePage(end, first, entries, states[: len(entries) // INDEX_BYTES], sizes, raws)
         return [page.encode(version)]
+
+    def _record_damage(self, hour: int, first: int, states: bytes, sizes: bytes) -> None:
+        """Record messages of an answer that have no body, but not those that were counted as lost when the hour was opened."""
+        empty = np.flatnonzero(np.frombuffer(sizes, dtype=">u4") == 0).tolist()
+        self._store.found_damage(ref_of(hour, first + i) for i in empty if states[i] != State.LOST)
 
     async def _decided(self) -> None:
         """Wait until every decision so far is on disk."""

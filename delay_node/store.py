@@ -53,6 +53,8 @@ OPEN_FAR_ENTRIES_MAX = 4_000_000
 those in use are too many, queries wait their turn. A larger hour is opened alone."""
 READ_BYTES_MAX = 8 << 20
 """Bodies of one read; what is left over is read by the next."""
+DAMAGED_MAX = 100_000
+"""Damaged messages remembered, so that each is counted once. Beyond it no more are counted."""
 UNBOUNDED = 1 << 62
 ACTION_REFS_MAX = 10_000
 """Messages of one action's record."""
@@ -109,6 +111,8 @@ class DelayStore:
     handles: HandleCache
     log: SegmentedLog = field(init=False)
     hours: dict[int, Hour] = field(default_factory=dict)
+    damaged: set[int] = field(default_factory=set)
+    """Refs of messages whose stored bytes failed their checks since start, in hours that are still there."""
     subject_names: list[str] = field(default_factory=list)
     subject_numbers: dict[str, int] = field(default_factory=dict)
     wheel: Wheel = field(default_factory=Wheel)
@@ -163,6 +167,7 @@ class DelayStore:
         self.order.remove(hour.number)
         self.finished.discard(hour.number)
         self.dirty.discard(hour)
+        self.damaged = {ref for ref in self.damaged if hour_of(ref) != hour.number}
         hour.close()
 
     def recount(self) -> None:
@@ -636,9 +641,24 @@ class DelayStore:
         return hour.ids
 
     async def read(self, refs: Sequence[int], bytes_max: int = READ_BYTES_MAX) -> list[Entry]:
-        """As `read_now`, in a thread."""
+        """As `read_now`, in a thread; damage is recorded."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.readers, self.read_now, refs, bytes_max)
+        entries = await loop.run_in_executor(self.readers, self.read_now, refs, bytes_max)
+        # A damaged index entry (no due time) is counted as lost when its hour is opened.
+        self.found_damage(e.ref for e in entries if e.data is None and not e.is_unread and e.due_ms >= 0)
+        return entries
+
+    def found_damage(self, refs: Iterable[int]) -> None:
+        """Record messages whose stored bytes fail their checks; each is counted and logged once."""
+        new: dict[int, list[int]] = {}
+        for ref in refs:
+            if ref not in self.damaged and len(self.damaged) < DAMAGED_MAX and hour_of(ref) in self.hours:
+                self.damaged.add(ref)
+                new.setdefault(hour_of(ref), []).append(number_of(ref))
+        for hour, numbers in new.items():
+            self.counters.unreadable += len(numbers)
+            logger.error("hour %d: %d messages between numbers %d and %d fail their checks and can't be delivered", hour,
+                         len(numbers), min(numbers), max(numbers))  # fmt: skip
 
     def read_now(self, refs: Sequence[int], bytes_max: int = READ_BYTES_MAX) -> list[Entry]:
         """Messages by ref; from any thread. Unreadable ones come back without data.

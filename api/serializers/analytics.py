@@ -52,6 +52,11 @@ class LagRow(serializers.Serializer):  # type: ignore[type-arg]
     consumers_online = serializers.IntegerField(allow_null=True)
     is_paused = serializers.BooleanField(allow_null=True, help_text="as the nodes have it in force")
     retry_lag = serializers.IntegerField(allow_null=True, help_text="messages that wait for another attempt")
+    withheld = serializers.IntegerField(
+        allow_null=True,
+        help_text="stored messages of the subject that are lost to damage: no group can consume them, and their share of the "
+        "lag ends when the group skips them",
+    )
     state = serializers.ChoiceField(choices=LAG_STATES)
     reason = serializers.CharField(allow_null=True)
 

@@ -252,12 +252,12 @@ def summed(
     for name, held_by in holders.items():
         missing = sorted(held_by & unmeasured.keys())
         reason = unmeasured[missing[0]] if missing else None
-        found = list(parts.get(name, {}).values())
+        found = parts.get(name, {})
         subjects[name] = _dated(
             _subject(name, sorted(held_by), found, reason), reason is None, old["subjects"].get(name), then
         )
         by_group: dict[str, list[dict[str, Any]]] = {}
-        for item in found:
+        for item in found.values():
             for group in item["groups"]:
                 by_group.setdefault(group["group"], []).append(group)
         if missing:
@@ -268,6 +268,8 @@ def summed(
             key = group_key(name, group)
             before = old["groups"].get(key)
             groups[key] = _dated(_group(name, group, items, sent, reason, before), reason is None, before, then)
+            if "withheld" in subjects[name]:
+                groups[key]["withheld"] = _withheld(items)
     _add_retries(groups, holders)
     nodes: dict[str, Entry] = {}
     for place in places:
@@ -305,13 +307,20 @@ def _reason_of(items: Sequence[Mapping[str, Any]], values: Iterable[Any]) -> str
     return next((str(item["reason"]) for item in items if item.get("reason")), "a node did not say")
 
 
+def _withheld(items: Iterable[Mapping[str, Any]]) -> int:
+    """Messages that are stored and lost to damage; earlier versions of nodes do not report them."""
+    return sum(item.get("withheld", 0) for item in items)
+
+
 _SUBJECT_UNKNOWN = dict.fromkeys(("stored_messages", "sent_messages", "send_rate", "send_bytes_rate"))
 
 
-def _subject(name: str, held_by: list[str], items: Sequence[Mapping[str, Any]], reason: str | None) -> Entry:
+def _subject(name: str, held_by: list[str], found: Mapping[str, Mapping[str, Any]], reason: str | None) -> Entry:
+    """A subject's entry from what each broker group's master reports of it."""
     entry: Entry = {"subject": name, "broker_groups": held_by}
     if reason is not None:
         return {**entry, **_SUBJECT_UNKNOWN, "reason": reason}
+    items = list(found.values())
     end = _total(items, "end_sequence")
     entry |= {
         "stored_messages": end - _total(items, "begin_sequence"),
@@ -319,6 +328,9 @@ def _subject(name: str, held_by: list[str], items: Sequence[Mapping[str, Any]], 
         "send_rate": _total(items, "send_rate", 2),
         "send_bytes_rate": _total(items, "send_bytes_rate", 0),
     }
+    if damaged := [broker_group for broker_group, item in found.items() if item.get("withheld")]:
+        # Only where there are some: thousands of subjects have none.
+        entry |= {"withheld": _withheld(items), "withheld_on": sorted(damaged)}
     entry["reason"] = _reason_of(items, entry.values())
     return entry
 
@@ -388,7 +400,7 @@ def _group(
 
 
 _NODE_FIELDS = ("state", "state_reason", "version", "disk_free_bytes", "connections")
-_BROKER_RATES = ("send_rate", "pull_rate")
+_BROKER_NUMBERS = ("send_rate", "pull_rate", "withheld")
 _DELAY_FIELDS = ("pending", "overdue", "put_aside", "delivered_per_second")
 
 
@@ -407,16 +419,20 @@ def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None) -> Entry:
     }
     is_broker = place.kind == KIND_BROKER
     fields = _NODE_FIELDS if is_broker else (*_NODE_FIELDS, *_DELAY_FIELDS)
-    rates = _BROKER_RATES if is_broker else ()
+    numbers = _BROKER_NUMBERS if is_broker else ("clock_ahead_ms",)
     stats = answer.value if answer is not None else None
     if stats is None:
-        unknown = (*fields, *rates, "uptime_seconds", "log_begin", "log_end", "synced_end", "damaged_ranges")
+        unknown = (*fields, *numbers, "uptime_seconds", "log_begin", "log_end", "synced_end", "damaged_ranges")
         return {**entry, **dict.fromkeys(unknown), "reason": _why(answer, place.node_id)}
     log = stats["log"]
     if is_broker:
         subjects = stats.get("subjects", ())
         entry["send_rate"] = _total(subjects, "send_rate", 2)
         entry["pull_rate"] = _total([group for item in subjects for group in item["groups"]], "pull_rate", 2)
+        entry["withheld"] = _withheld(subjects)
+    else:
+        # How far the wall clock is ahead of the time that the node delivers by; 0: they agree.
+        entry["clock_ahead_ms"] = stats.get("clock", {}).get("ahead_ms", 0)
     return {
         **entry,
         **{name: stats.get(name) for name in fields},

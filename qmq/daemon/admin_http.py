@@ -116,7 +116,7 @@ class AdminHttp:
 
     `/healthz` lists the supervisor's failing jobs and stays 200; `/readyz` answers 503 while a vital job fails.
 
-    `read_only` answers why sends are refused: a node that only reads is ready, and says so with the reason.
+    `restrictions` answers what the daemon does not do although it serves, with the reasons; `/readyz` includes them.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class AdminHttp:
         json_routes: Mapping[str, JsonHandler],
         json_posts: Mapping[str, JsonPost] | None = None,
         text_routes: Mapping[str, Callable[[web.Request], Awaitable[str]]] | None = None,
-        read_only: Callable[[], str] = lambda: "",
+        restrictions: Callable[[], dict[str, str]] = dict,
         supervisor: Supervisor,
         clock: Clock,
         limits: HttpLimits | None = None,
@@ -138,7 +138,7 @@ class AdminHttp:
     ) -> None:
         self._host, self._port = host, port
         self._health, self._ready = health, ready
-        self._read_only = read_only
+        self._restrictions = restrictions
         self._supervisor = supervisor
         self._families = metrics
         self._metric_pages = SharedPages(clock, lifetime_factor=METRICS_LIFETIME_FACTOR)
@@ -227,10 +227,7 @@ class AdminHttp:
     async def _readyz(self, _: web.Request) -> web.Response:
         vital = self._supervisor.failing(vital_only=True)
         problem = self._ready() or "; ".join(f"job {name} fails: {why}" for name, why in vital.items())
-        body = _state(problem)
-        refused = self._read_only()
-        if refused:
-            body["read_only"] = refused
+        body = _state(problem) | self._restrictions()
         return web.json_response(body, status=503 if problem else 200)
 
     async def _metrics(self, _: web.Request) -> web.Response:

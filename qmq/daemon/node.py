@@ -378,6 +378,11 @@ class Node(ABC):
             return f"not registered: {self.membership.last_error}"
         return ""
 
+    def restrictions(self) -> dict[str, str]:
+        """Returns what the node does not do although it serves, with the reasons; `/readyz` includes them."""
+        refused = self.refuse_sends()
+        return {"read_only": refused} if refused else {}
+
     @property
     def state(self) -> BrokerGroupState:
         return BrokerGroupState.READ_ONLY if self.refuse_sends() else BrokerGroupState.READ_WRITE

@@ -161,9 +161,13 @@ class SegmentedLog:
 
     def add_damage(self, found: Iterable[Damage]) -> bool:
         """Add damage that is not known yet, in order; whether there was any."""
-        known = self.damaged
+        known, begin = self.damaged, self.begin
         new = [
-            d for d in found if not any(k.begin <= d.begin and d.end <= k.end for k in known) and d.end >= self.begin
+            d
+            for d in found
+            if not any(k.begin <= d.begin and d.end <= k.end for k in known)
+            # Not what retention deleted while it was read.
+            and (d.end > begin or d.begin >= begin)
         ]
         if new:
             self.damaged = tuple(sorted({*known, *new}, key=lambda damage: (damage.begin, damage.end)))

@@ -1854,6 +1854,8 @@ export interface components {
             is_paused: boolean | null;
             /** @description messages that wait for another attempt */
             retry_lag: number | null;
+            /** @description stored messages of the subject that are lost to damage: no group can consume them, and their share of the lag ends when the group skips them */
+            withheld: number | null;
             state: components["schemas"]["LagState"];
             reason: string | null;
             /** @description team of the subject */
@@ -1969,6 +1971,8 @@ export interface components {
             is_paused: boolean | null;
             /** @description messages that wait for another attempt */
             retry_lag: number | null;
+            /** @description stored messages of the subject that are lost to damage: no group can consume them, and their share of the lag ends when the group skips them */
+            withheld: number | null;
             state: components["schemas"]["LagState"];
             reason: string | null;
         };

@@ -158,3 +158,9 @@ def test_nodes_by_their_numbers(admin: APIClient) -> None:
         "node g2-node does not answer",
     )
     assert rows["g4-node"]["unmeasured_reason"] == "the collector does not know it yet"
+
+
+def test_withheld_messages_are_a_number_or_unknown(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ENTRIES[0], "withheld", 3)
+    rows = {(row["subject"], row["group"]): row["withheld"] for row in admin.get(LIST).json()["results"]}
+    assert (rows["orders", "billing"], rows["orders", "audit"], rows["parts", "lost"]) == (3, 0, None)

@@ -128,7 +128,7 @@ async def test_search_answers_no_more_bytes_than_its_limit_and_loses_no_message_
         assert (sequences(page), page["next_sequence"]) == ([], 2)
 
 
-async def test_search_counts_messages_that_fail_their_checks(tmp_path: Path) -> None:
+async def test_search_repairs_a_damaged_index_entry(tmp_path: Path) -> None:
     async with asked(tmp_path) as (broker, client, admin):
         await client.send(*(message(n) for n in range(4)))
         index = broker.store.subjects["orders"].consume_log.index
@@ -136,7 +136,9 @@ async def test_search_counts_messages_that_fail_their_checks(tmp_path: Path) -> 
         damaged[-1] ^= 1
         index.repair(2, bytes(damaged))
         page = await admin.search("orders")
-        assert (sequences(page), page["unreadable"], page["scanned"]) == ([0, 1, 3], 1, 4)
+        assert (sequences(page), page["unreadable"], page["scanned"]) == ([0, 1, 2, 3], 0, 4)
+        assert broker.store.counters.repaired_entries == 1
+        assert (broker.log.damaged, broker.store.counters.withheld_messages) == ((), 0)
 
 
 async def test_only_so_many_searches_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from metaserver.repository import MemoryRepository
 from qmq.client.reading import NodeReader, find_nodes, metaserver_address
 from qmq.errors import ReadRefused
 from qmq.protocol import reading
-from qmq.protocol.delayed import DelayedTarget, Operation
+from qmq.protocol.delayed import DelayedTarget, ListDelayedRequest, Operation
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.reading import SCHEDULE_STATES, ReadScheduleRequest, SchedulePage
 from tests.support.in_process import SmallSystem, connected, delayed, now_ms, small_system
@@ -118,6 +118,24 @@ async def test_a_damaged_body_or_entry_is_left_out_and_the_others_come(tmp_path:
         pages = await read(system, lambda r: list(r.schedule(hour, 0, 6, with_data=True)))
         assert ids(pages) == ["m0", "m1", "", "m3", "", "m5"]
         assert [state for _, _, state in rows(pages)] == ["pending"] * 4 + ["lost", "pending"]
+        for _ in range(2):
+            assert system.delay.describe()["unreadable_messages"] == 2, "the body and the entry, each once"
+            await read(system, lambda r: list(r.schedule(hour, 0, 6, with_data=True)))
+
+
+async def test_a_damaged_body_that_a_query_reads_is_counted_once(tmp_path: Path) -> None:
+    hour = now_ms() // HOUR_MS + 5
+    async with small_system(tmp_path) as system, connected(system.delay) as client:
+        await client.send(*(delayed(n, hour * HOUR_MS + n, padding="x" * 100) for n in range(6)))
+    (data,) = (tmp_path / "d1" / "schedule").glob("*.data")
+    body = bytearray(data.read_bytes())
+    body[len(body) // 6 * 2 + 60] ^= 1
+    data.write_bytes(body)
+    async with small_system(tmp_path) as system, connected(system.delay) as client:
+        for _ in range(2):
+            page = await client.listed(ListDelayedRequest("orders", hour * HOUR_MS, (hour + 1) * HOUR_MS))
+            assert [item.message.message_id for item in page.items] == ["m0", "m1", "m3", "m4", "m5"]
+            assert system.delay.describe()["unreadable_messages"] == 1
 
 
 @pytest.mark.parametrize(

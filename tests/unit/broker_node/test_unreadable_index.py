@@ -284,6 +284,19 @@ def test_a_repair_that_ends_after_retention_took_the_page_changes_nothing() -> N
     assert driver.store.counters.repaired_entries == 0
 
 
+def test_messages_that_retention_deletes_during_a_repair_are_not_lost_to_damage() -> None:
+    driver = filled(segment_bytes=32 * 1024)
+    store, subject = driver.store, subject_of(driver)
+    (entry,) = subject.consume_log.entries(5, 6)
+    driver.disk.names[f"{ROOT}/log/{0:020d}"].content[entry.log_offset + entry.size // 2] ^= 1
+    repair = DamagedEntries(store, subject, [5])
+    repair.read(store.message_log)
+    store.log.hide_before(store.log.segments()[0].end)
+    assert repair.finish() is None
+    assert subject.begin > 5
+    assert (subject.withheld_count, store.counters.withheld_messages, store.log.damaged) == (0, 0, ())
+
+
 def test_a_crash_at_any_step_of_a_repair_leaves_what_the_next_read_repairs() -> None:
     for page in (1, 2):
         step, crashed = 0, True

@@ -126,3 +126,14 @@ test("an empty cluster teaches how its first node is started", async () => {
   await mount(BrokersPage, "/brokers");
   expect(await screen.findByText(/-m broker_node --group g1 /)).toBeInTheDocument();
 });
+
+test("a node names its damaged ranges and the messages that are lost to them", async () => {
+  answer({ "GET /api/v1/me/": ME, "GET /api/v1/broker-groups/": page(brokerGroup("g1")) });
+  await mount(BrokersPage, "/brokers");
+  const group = await card();
+  snapshot({ ...AT_WORK, nodes: { "g1-a": liveNode("g1-a", "g1", { damaged_ranges: 1, withheld: 1_200 }) } });
+  expect(await within(group).findByText("1 damaged range")).toBeVisible();
+  expect(within(group).getByText("1,200 messages withheld")).toBeVisible();
+  snapshot({ ...AT_WORK, nodes: { "g1-a": liveNode("g1-a", "g1", { damaged_ranges: 0, withheld: 0 }) } });
+  await waitFor(() => expect(group.querySelector("[data-withheld]")).toBeNull());
+});

@@ -4,12 +4,13 @@ import { useTranslation } from "react-i18next";
 import { COLOURS, nodeVerdict, type NodeView } from "@/features/brokers/cluster";
 import { DiskBar } from "@/features/brokers/DiskBar";
 import { Verdict } from "@/features/brokers/Verdict";
-import { sequence } from "@/format/numbers";
+import { count, sequence } from "@/format/numbers";
 import type { Entry } from "@/live/applyDelta";
 import { measured } from "@/live/useLive";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured, type Format } from "@/ui/Measured";
+import { useLanguage } from "@/ui/preferences";
 
 const RATES: Record<NodeView["kind"], readonly [string, Format][]> = {
   broker: [
@@ -30,7 +31,9 @@ export function NodeBox({ node, group, isWhole = false }: { node: NodeView; grou
   const reason = typeof numbers?.reason === "string" ? numbers.reason : "";
   const own = typeof numbers?.state_reason === "string" ? numbers.state_reason : "";
   const lastAt = typeof numbers?.at === "string" ? numbers.at : null;
+  const language = useLanguage();
   const damaged = measured(numbers, "damaged_ranges").value ?? 0;
+  const withheld = measured(numbers, "withheld").value ?? 0;
   return (
     <Paper
       withBorder
@@ -65,6 +68,11 @@ export function NodeBox({ node, group, isWhole = false }: { node: NodeView; grou
         {damaged > 0 && (
           <Badge color="red" variant="light">
             {t("damaged", { count: damaged })}
+          </Badge>
+        )}
+        {withheld > 0 && (
+          <Badge color="red" variant="light" data-withheld={withheld}>
+            {t("withheld", { count: withheld, shown: count(withheld, language) })}
           </Badge>
         )}
         {(reason || own) && (

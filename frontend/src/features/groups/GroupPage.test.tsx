@@ -54,6 +54,16 @@ test("live numbers, why the group is in its state, and what nobody measured", as
   expect(screen.getByText(/It catches up: 1,234 messages to go, at these rates gone in about 1m 30s/)).toBeVisible();
 });
 
+test("messages of the subject that are lost to damage are counted", async () => {
+  await open({ [`GET ${ONE}`]: tagged(detail()) });
+  await screen.findByText("Positions");
+  const orders = { subject: "orders", withheld: 1, withheld_on: ["g7"], reason: null };
+  const groups = { "orders\nbilling": row("billing", { withheld: 1 }) };
+  act(() => feeds[0]?.say(snapshot({ subjects: { orders }, groups })));
+  expect(await screen.findByText("1 message is withheld")).toBeVisible();
+  expect(screen.getByRole("link", { name: "g7" })).toHaveAttribute("href", "/brokers/g7");
+});
+
 test("a reset asks for its plan first, says it in words, and takes the name and the version", async () => {
   const plan = {
     target: "orders/billing",

@@ -19,6 +19,7 @@ import { LiveBadge } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Snippet, Teach } from "@/ui/Teach";
+import { WithheldNotice } from "@/ui/WithheldNotice";
 import { usePathParams } from "@/ui/usePathParams";
 
 /** One consumer group: how it does, who reads, where it stands, and what can be done about it. */
@@ -45,6 +46,7 @@ export default function GroupPage() {
         {(isGone || (detail && !hasPosition && isAsked)) && <FirstConsumer name={name} />}
         {detail && (
           <>
+            <WithheldNotice path={lagPath({ ...name })} subject={subject} />
             <Alerts name={name} />
             {hasPosition && (
               <>

@@ -18,6 +18,7 @@ export const row = (group: string, values: Partial<GroupLag> = {}): GroupLag => 
   consumers_online: 1,
   is_paused: false,
   retry_lag: 0,
+  withheld: 0,
   state: "draining",
   reason: null,
   ...values,

@@ -57,6 +57,15 @@ test("read only by an operator's will is no news; by itself it is", () => {
   expect(at("normal")).toEqual(["warn group_read_only"]);
 });
 
+test("a delay node whose wall clock jumped ahead needs attention until the clocks agree", () => {
+  const at = (clock_ahead_ms: number | null) =>
+    attention(calm, { nodes: { d1: { ...node, node_id: "d1", broker_group: "delay1", clock_ahead_ms } } });
+  expect([texts(at(0)), texts(at(null))]).toEqual([[], []]);
+  expect(at(3_600_400)).toEqual([
+    { level: "bad", text: "clock", values: { node: "d1", seconds: 3_600 }, to: "/brokers/delay1" },
+  ]);
+});
+
 test("a disk is judged by its share, and an unknown one not at all", () => {
   const at = (free: number | null) => texts(attention(calm, { nodes: { n: { ...node, disk_free_bytes: free } } }));
   expect(at(16)).toEqual([]);

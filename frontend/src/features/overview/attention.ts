@@ -33,6 +33,21 @@ function diskItems(nodes: readonly Entry[]): Item[] {
   });
 }
 
+function clockItems(nodes: readonly Entry[]): Item[] {
+  return nodes.flatMap((node): Item[] => {
+    const { clock_ahead_ms: ahead } = node;
+    if (typeof ahead !== "number" || ahead <= 0) return [];
+    return [
+      {
+        level: "bad",
+        text: "clock",
+        values: { node: text(node.node_id), seconds: Math.round(ahead / 1_000) },
+        to: `/brokers/${encodeURIComponent(text(node.broker_group))}`,
+      },
+    ];
+  });
+}
+
 /** What needs attention, worst first, of the overview and of the live state of nodes. Pure. */
 export function attention(overview: Overview, live: LiveState): Item[] {
   const nodes = Object.values(live.nodes ?? {});
@@ -66,7 +81,7 @@ export function attention(overview: Overview, live: LiveState): Item[] {
       });
     }
   }
-  items.push(...diskItems(nodes));
+  items.push(...clockItems(nodes), ...diskItems(nodes));
   for (const [severity, count] of Object.entries(overview.alerts_firing)) {
     if (count > 0) {
       const level = severity === "critical" ? "bad" : "warn";

@@ -14,6 +14,7 @@ import { PageHeader } from "@/ui/PageHeader";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { subjectTabs } from "@/ui/subjectTabs";
 import { useUrlState } from "@/ui/urlState";
+import { WithheldNotice } from "@/ui/WithheldNotice";
 import { usePathParams } from "@/ui/usePathParams";
 
 const NOT_FOUND = 404;
@@ -39,6 +40,7 @@ export default function SubjectPage() {
         </FirstMessage>
       )}
       {error && !isUnknown && <ProblemAlert error={error} onRetry={() => void refetch()} />}
+      <WithheldNotice path={lagPath({ subject })} subject={subject} />
       {data && <SubjectTabs subject={data.data} />}
       {!data && !error && <Skeleton height={240} />}
     </>

@@ -126,6 +126,43 @@ def test_an_id_that_two_processes_use_counts_once_for_its_group_and_old_nodes_re
     assert found["groups"][group_key("orders", "g")]["duplicate_consumers"] is None
 
 
+def test_withheld_messages_are_summed_and_the_broker_groups_with_damage_are_named() -> None:
+    places = [place("g1"), place("g2"), place("g3")]
+    answers = {
+        "g1-a": stats(
+            subject_stats("orders", 0, 9, group_stats(withheld=2), withheld=2), subject_stats("x", 0, 9, withheld=1)
+        ),
+        "g2-a": stats(subject_stats("orders", 0, 9, group_stats(withheld=0), withheld=0)),
+        "g3-a": stats(subject_stats("orders", 0, 9, group_stats())),
+    }
+    found = summed(empty(), None, places, answers, {})
+    orders, group = found["subjects"]["orders"], found["groups"][group_key("orders", "g")]
+    assert (orders["withheld"], orders["withheld_on"], group["withheld"]) == (2, ["g1"], 2)
+    assert [found["nodes"][f"{name}-a"]["withheld"] for name in ("g1", "g2", "g3")] == [3, 0, 0]
+    assert (orders["reason"], group["reason"]) == (None, None)
+    answers["g2-a"] = AWAY
+    found = summed(found, NOW_MS, places, answers, {})
+    orders, group = found["subjects"]["orders"], found["groups"][group_key("orders", "g")]
+    assert (orders.get("withheld"), group.get("withheld"), found["nodes"]["g2-a"]["withheld"]) == (None, None, None)
+    answers["g2-a"] = stats(subject_stats("orders", 0, 9, group_stats(withheld=0), withheld=0))
+    answers["g1-a"] = stats(subject_stats("orders", 9, 9, group_stats(withheld=0), withheld=0))
+    later = summed(found, NOW_MS, places, answers, {})
+    assert "withheld" not in later["subjects"]["orders"], "retention deleted them"
+    assert "withheld" not in later["groups"][group_key("orders", "g")]
+
+
+def test_a_clock_that_a_delay_node_does_not_follow_is_in_its_numbers() -> None:
+    places = [place("d1", kind="delay"), place("d2", kind="delay"), place("d3", kind="delay")]
+    numbers = {"subjects": 0, "pending": 1, "overdue": 0, "put_aside": 0, "delivered_per_second": 0.0}
+    answers = {
+        "d1-a": stats(**numbers, clock={"now_ms": 5, "ahead_ms": 3_600_000, "held_since_ms": 4}),
+        "d2-a": stats(**numbers, clock={"now_ms": 5, "ahead_ms": 0, "held_since_ms": None}),
+        "d3-a": AWAY,
+    }
+    found = summed(empty(), None, places, answers, {})["nodes"]
+    assert [found[f"d{n}-a"]["clock_ahead_ms"] for n in (1, 2, 3)] == [3_600_000, 0, None]
+
+
 def test_lag_is_the_sum_and_time_lag_the_longest() -> None:
     first = group_stats(backlog=3, in_flight=1, lag=4, time_lag_seconds=5.0, ack_rate=2.0)
     second = group_stats(backlog=6, in_flight=0, lag=6, time_lag_seconds=9.0, ack_rate=5.0)

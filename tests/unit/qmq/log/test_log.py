@@ -11,7 +11,7 @@ from qmq.log.commit import COMMIT_BYTES_TARGET, RECORD_BYTES_MAX
 from qmq.log.index import DenseIndex, HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.record import HEADER_BYTES, Position, iter_records
-from qmq.log.recovery import Commit
+from qmq.log.recovery import Commit, Damage
 from qmq.log.retention import SegmentAge, keep_from
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 
@@ -484,3 +484,14 @@ def test_only_the_last_commit_of_a_segment_is_damage_when_a_bit_in_it_flips() ->
     disk.names[f"log/{base:020d}"].content[:] = other.names[f"log/{base:020d}"].content
     again, _ = opened(disk, start=position, tails=tails, synced_to=synced_to)
     assert [(damage.begin, damage.end) for damage in again.damaged] == [(base, end)]
+
+
+def test_damage_that_retention_deleted_meanwhile_is_not_added() -> None:
+    log, _ = filled(MemoryDisk(), 60)
+    first, second, *_ = log.segments()
+    log.hide_before(first.end)
+    assert not log.add_damage([Damage(first.base + 100, second.base, "commits can't be read")])
+    assert log.damaged == ()
+    kept = [Damage(second.base, second.base, "chain"), Damage(first.base, second.base + 10, "commits can't be read")]
+    assert log.add_damage(kept)
+    assert set(log.damaged) == set(kept)
