@@ -173,6 +173,7 @@ class MetaHandlers:
             self.counters.illegal += 1
             self._warning(connection, "illegal_subject", str(error))
             groups = self._directory.any_usable(request.client_type)
+            groups = groups or self._directory.refusing(subject, request.client_type)
             connection.reply(frame, ResponseCode.SUCCESS, self._response(request, groups).encode(frame.version))
             return
         if request.client_type in (ClientType.PRODUCER, ClientType.CONSUMER):
@@ -201,12 +202,14 @@ class MetaHandlers:
 
     def _answer(self, connection: Connection, frame: Frame, request: ClientRegisterRequest, subject: str) -> None:
         """Reply, or hold the request until a broker group is usable; over a limit, reply in any case (T1)."""
-        groups = self._directory.usable(subject, request.client_type)
+        groups, is_served = self._groups(subject, request.client_type)
         registration = self.registrations.put(connection, request, subject)
         if registration is not None:
             older = self.registrations.release(registration)
             if older is not None:
                 connection.drop(older)
+            if not is_served:
+                self.registrations.mark_unserved(registration)
             if not groups and self.registrations.hold(registration, frame):
                 self.counters.held += 1
                 what = "delay group" if registration.is_delay else "usable broker group"
@@ -216,6 +219,16 @@ class MetaHandlers:
         if is_pushed(request.client_type) and (registration is None or not groups):
             self.counters.over_limit += 1
         connection.reply(frame, ResponseCode.SUCCESS, self._response(request, groups).encode(frame.version))
+
+    def _groups(
+        self, subject: str, client_type: int, keep: Collection[str] = ()
+    ) -> tuple[tuple[BrokerGroupRoute, ...], bool]:
+        """The groups that a client of a real subject is sent, and whether it can use them.
+
+        A producer that no group can serve is sent those that refuse its messages: their answers have the reason.
+        """
+        usable = self._directory.usable(subject, client_type, keep)
+        return usable or self._directory.refusing(subject, client_type), bool(usable)
 
     def _response(self, request: ClientRegisterRequest, groups: tuple[BrokerGroupRoute, ...]) -> ClientRegisterResponse:
         self._timestamp_ms = max(self._timestamp_ms, self._clock.wall_ms())
@@ -248,18 +261,19 @@ class MetaHandlers:
     def _check(self, registration: Registration) -> None:
         self.counters.route_checks += 1
         request, last_sent = registration.request, registration.last_sent
-        if registration.is_delay:
-            keep = frozenset(name for name, _, _ in last_sent or ())
-            groups = self._directory.any_usable(request.client_type, keep)
-        else:
-            if not last_sent:
-                self._ensure_route(registration.subject)
-            groups = self._directory.usable(registration.subject, request.client_type)
-        # A route without a usable group is not pushed: the client keeps trying its old one, which may recover.
-        if not groups or last_sent == _sent_route(groups):
+        if self.registrations.is_unserved(registration):
+            self._ensure_route(registration.subject)
+        keep = frozenset(name for name, _, _ in last_sent or ())
+        groups, is_served = self._groups(registration.subject, request.client_type, keep)
+        # A route without a group is not pushed: the client keeps trying its old one, which may recover.
+        if not groups:
+            return
+        pending = self.registrations.release(registration)
+        if not is_served:
+            self.registrations.mark_unserved(registration)
+        if pending is None and last_sent == _sent_route(groups):
             return
         registration.last_sent = _sent_route(groups)
-        pending = self.registrations.release(registration)
         if pending is not None:
             body = self._response(request, groups).encode(pending.version)
             registration.connection.reply(pending, ResponseCode.SUCCESS, body)
