@@ -48,6 +48,8 @@ VERSION_CHARS_MAX = 40
 EPOCH_MAX = (1 << 63) - 1
 _LABEL = r"[A-Za-z0-9_-]{1,63}"
 _ADDRESS = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f:]+):(?P<port>[0-9]{{1,5}})")
+UNROUTED_SUBJECTS_MAX = 1_000
+"""Subjects that wait for a broker group to be routed to; the oldest is forgotten for a further one."""
 NODE_STORE_SECONDS = 2.0
 """A node's heartbeats are stored this often at most, unless something changed."""
 QMQ_NODE_VERSION = "qmq"
@@ -106,6 +108,8 @@ class MetaHandlers:
         self._unchecked: dict[Registration, None] = {}
         """Registrations whose route may have changed, in the order of the changes."""
         self._is_check_scheduled = False
+        self._unrouted: dict[str, None] = {}
+        """Subjects of clients that registered while no broker group could get the subject, oldest first."""
         self._timestamp_ms = 0
         self._store_node_at: dict[str, float] = {}
         self.counters = MetaCounters()
@@ -176,7 +180,8 @@ class MetaHandlers:
             groups = groups or self._directory.refusing(subject, request.client_type)
             connection.reply(frame, ResponseCode.SUCCESS, self._response(request, groups).encode(frame.version))
             return
-        if request.client_type in (ClientType.PRODUCER, ClientType.CONSUMER):
+        if is_pushed(request.client_type):
+            # Of a delayed producer's subject as well: it has to exist, and to have an owner, before its messages are due.
             self._ensure_route(subject)
         if request.client_id:
             group = request.group[:NAME_CHARS_MAX]
@@ -193,7 +198,13 @@ class MetaHandlers:
     def _ensure_route(self, subject: str) -> None:
         """Create a subject's route, or extend one that no live broker group serves."""
         route, is_new = self._directory.route_of(subject)
-        if route is None or not is_new:
+        if route is None:
+            self._unrouted[subject] = None
+            if len(self._unrouted) > UNROUTED_SUBJECTS_MAX:
+                del self._unrouted[next(iter(self._unrouted))]
+            return
+        self._unrouted.pop(subject, None)
+        if not is_new:
             return
         self._keeper.route(route)
         logger.info("subject %s: served by %s (version %d)", subject, ", ".join(route.broker_groups), route.version)
@@ -406,6 +417,9 @@ class MetaHandlers:
         if self._directory.groups[name].row.kind is GroupKind.DELAY:
             self._check_soon(self.registrations.of_delay_groups())
             return
+        if self._directory.groups[name].state is GroupState.READ_WRITE:
+            for subject in list(self._unrouted):
+                self._ensure_route(subject)
         self._check_soon(self.registrations.unserved())
         self.routes_changed(sorted(self._directory.subjects_of(name)))
 

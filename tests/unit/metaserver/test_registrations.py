@@ -372,3 +372,38 @@ def test_an_illegal_subject_is_sent_to_a_refusing_group_as_well() -> None:
     server.node("g1", state=READ_ONLY)
     server.ask(connection, "il legal")
     assert sent_groups(connection) == [[("g1", READ_WRITE)]], "an answer without groups blocks official clients (T3)"
+
+
+# --- subjects of delayed producers ---
+
+
+def test_a_subject_exists_as_soon_as_a_delayed_producer_registers() -> None:
+    server, connection = Server(), FakeConnection()
+    server.node("g1")
+    server.node("d1", kind="delay")
+    server.ask(connection, "orders", ClientType.DELAY_PRODUCER)
+    assert server.directory.routes["orders"].broker_groups == ("g1",)
+    assert sent_groups(connection) == [[("d1", READ_WRITE)]]
+
+
+def test_a_subject_of_a_delayed_producer_that_left_exists_once_a_broker_group_takes_messages() -> None:
+    server, connection = Server(), FakeConnection()
+    server.node("d1", kind="delay")
+    server.ask(connection, "orders", ClientType.DELAY_PRODUCER)
+    connection.close()
+    server.node("g1", state=READ_ONLY)
+    assert server.directory.routes == {}
+    server.node("g1")
+    assert server.directory.routes["orders"].broker_groups == ("g1",)
+    assert server.keeper.waiting, "it is stored"
+
+
+def test_subjects_that_wait_for_a_broker_group_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metaserver.server.UNROUTED_SUBJECTS_MAX", 2)
+    server, connection = Server(), FakeConnection()
+    server.node("d1", kind="delay")
+    for subject in ("s1", "s2", "s3"):
+        server.ask(connection, subject, ClientType.DELAY_PRODUCER)
+    connection.close()
+    server.node("g1")
+    assert set(server.directory.routes) == {"s2", "s3"}
