@@ -21,8 +21,8 @@ class MetaOptions:
     metrics_token: str = option("", help=METRICS_TOKEN_HELP, variable="QMQ_METRICS_TOKEN", is_secret=True)
     official_nodes: str = option(
         "",
-        help="nodes of the official server that may register although they do not know the node secret:"
-        " GROUP@HOST:PORT, separated by commas",
+        help="nodes of the official server (Java) that may register, without approval: GROUP@HOST:PORT, separated by commas;"
+        " without a node secret also GROUP, for any node of that broker group",
     )
     data_dir: str = option("var/meta", help="folder for the route snapshot and the default database")
     database_url: str = option("", help="postgres://, mysql:// or sqlite:// URL; default: SQLite in the data folder")
@@ -31,11 +31,6 @@ class MetaOptions:
         "approval",
         help="whether a broker group that registers for the first time waits for an operator's approval, or serves at once",
         choices=("approval", "allow"),
-    )
-    qmq_groups: str = option(
-        "",
-        help="broker groups, separated by commas, whose nodes may be QMQ's own (Java), without approval; those of"
-        " official_nodes are among them",
     )
     read_token: str = option("", help="what must be carried to list all nodes (Spark); empty: everybody may")
     connections_max: int = option(20_000, help="most connections of clients and nodes", minimum=1)

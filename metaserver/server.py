@@ -49,7 +49,7 @@ EPOCH_MAX = (1 << 63) - 1
 _LABEL = r"[A-Za-z0-9_-]{1,63}"
 _ADDRESS = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f:]+):(?P<port>[0-9]{{1,5}})")
 UNROUTED_SUBJECTS_MAX = 1_000
-"""Subjects that wait for a broker group to be routed to; the oldest is forgotten for a further one."""
+"""Subjects that wait for a broker group; a further one replaces the oldest."""
 NODE_STORE_SECONDS = 2.0
 """A node's heartbeats are stored this often at most, unless something changed."""
 QMQ_NODE_VERSION = "qmq"
@@ -80,7 +80,7 @@ class MetaHandlers:
 
     Args:
         auth: which connections may send commands of nodes. None: all.
-        official_nodes: which nodes of the official server may register. None: all.
+        official_nodes: which nodes of the official server may register. None: none may.
     """
 
     def __init__(
@@ -93,7 +93,6 @@ class MetaHandlers:
         limits: RegistrationLimits | None = None,
         auth: ConnectionAuth | None = None,
         official_nodes: OfficialNodes | None = None,
-        qmq_groups: Collection[str] = (),
         call_soon: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         self._directory = directory
@@ -101,8 +100,7 @@ class MetaHandlers:
         self._clock = clock
         self._read_gate = read_gate
         self._auth = auth or ConnectionAuth(None)
-        self._official_nodes = official_nodes
-        self._qmq_groups = qmq_groups
+        self._official_nodes = official_nodes or OfficialNodes()
         self._call_soon = call_soon or asyncio.get_running_loop().call_soon
         self.registrations = Registrations(clock, limits)
         self._unchecked: dict[Registration, None] = {}
@@ -432,23 +430,17 @@ class MetaHandlers:
             self._group_changed(row.name)
 
     def _broker_register(self, connection: Connection, frame: Frame) -> None:
-        """Register a node of QMQ itself, of a group that the settings allow. Its address serves as its node id.
+        """Register a node of the official server that the settings allow. Its address serves as its node id.
 
         Raises:
-            ProtocolError: the group is not allowed.
+            ProtocolError: a value is not allowed.
         """
         request = BrokerRegisterRequest.decode(frame.body, frame.version)
-        if self._official_nodes is not None:
-            problem = self._official_nodes.problem(request.broker_group, request.address, connection.peer)
-            if problem:
-                self._bad(connection, frame, "node_not_allowed", problem)
-                return
+        problem = self._official_nodes.problem(request.broker_group, request.address, connection.peer)
+        if problem:
+            self._bad(connection, frame, "node_not_allowed", problem)
+            return
         self._check_new_node(request.broker_group, request.address, request.address)
-        if request.broker_group not in self._qmq_groups:
-            name = request.broker_group[:NAME_CHARS_MAX]
-            raise ProtocolError(
-                f"broker group {name!r} is not in the setting qmq_groups: no node of QMQ may register for it"
-            )
         masters = {Role.MASTER: GroupKind.BROKER, Role.DELAY_MASTER: GroupKind.DELAY, Role.DELAY: GroupKind.DELAY}
         kind = masters.get(Role(request.role))
         if kind is not None:
