@@ -33,7 +33,7 @@ class MetaOptions:
         choices=("approval", "allow"),
     )
     read_token: str = option("", help="what must be carried to list all nodes (Spark); empty: everybody may")
-    connections_max: int = option(20_000, help="most connections of clients and nodes", minimum=1)
+    connections_max: int = option(15_000, help="most connections of clients and nodes", minimum=1)
     stop_seconds: float = option(3.0, help="how long a stop waits for requests under way", unit="s", minimum=0)
     log_level: str = option("info", help="what is logged", choices=("debug", "info", "warning", "error"))
     log_format: str = option("plain", help="how it is logged", choices=("plain", "json"))
