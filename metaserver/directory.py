@@ -43,6 +43,8 @@ assert HEARTBEAT_SECONDS * 2 < LEASE_SECONDS < EXPIRY_SECONDS, (
     "a lease outlives a lost heartbeat and ends before expiry"
 )
 
+OFFICIAL_VERSION = "qmq"
+"""The version of nodes of the official server, which report none."""
 GROUPS_PER_ANSWER = 2
 """Groups of an answer that is not about a subject's own route."""
 LOG_GROWTH_BYTES_PER_SECOND = 4 << 30
@@ -606,8 +608,9 @@ class Directory:
 
         They are for a producer that no group can serve: a send to one of them fails with the node's reason, while a producer
         without any group can only wait. Their state is given as read_write, because clients do not send to any other. None are
-        returned while one of the subject's groups is offline: it may take messages when it returns. Groups that an operator
-        made read only, or has not approved, do not count.
+        returned while one of the subject's groups is offline: it may take messages when it returns. A group with an official
+        node counts as offline, because official clients avoid a group for good after such a node's refusal (T2). Groups that
+        an operator made read only, or has not approved, do not count.
         """
         if client_type not in (ClientType.PRODUCER, ClientType.DELAY_PRODUCER):
             return ()
@@ -618,9 +621,10 @@ class Directory:
         for live in (self.groups[name] for name in names if name in self.groups):
             if live.row.operator_state is not OperatorState.NORMAL:
                 continue
-            if live.state is not GroupState.READ_ONLY or live.node is None:
+            node = live.node
+            if live.state is not GroupState.READ_ONLY or node is None or node.version == OFFICIAL_VERSION:
                 return ()
-            found.append(BrokerGroupRoute(live.row.name, live.node.address, now_ms, state))
+            found.append(BrokerGroupRoute(live.row.name, node.address, now_ms, state))
         return tuple(found if route is not None else found[:GROUPS_PER_ANSWER])
 
     def _of_kind(self, client_type: int) -> list[str]:

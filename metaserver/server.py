@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState
-from metaserver.directory import Directory, Observed, Registered, Reloaded
+from metaserver.directory import OFFICIAL_VERSION, Directory, Observed, Registered, Reloaded
 from metaserver.keeper import Keeper
 from metaserver.official_nodes import OfficialNodes
 from metaserver.registrations import Registration, RegistrationLimits, Registrations, SentRoute, is_pushed
@@ -52,7 +52,6 @@ UNROUTED_SUBJECTS_MAX = 1_000
 """Subjects that wait for a broker group; a further one replaces the oldest."""
 NODE_STORE_SECONDS = 2.0
 """A node's heartbeats are stored this often at most, unless something changed."""
-QMQ_NODE_VERSION = "qmq"
 
 
 @dataclass(slots=True)
@@ -461,7 +460,7 @@ class MetaHandlers:
                 epoch=0,
                 log_end=0,
                 started_at_ms=0,
-                version=QMQ_NODE_VERSION,
+                version=OFFICIAL_VERSION,
             )
             _check_registration(node)
             registered = self._register(connection, node)

@@ -10,13 +10,14 @@ import pytest
 from metaserver.choices import OperatorState
 from metaserver.directory import Directory
 from metaserver.keeper import Keeper
+from metaserver.official_nodes import OfficialNodes
 from metaserver.registrations import RegistrationLimits
 from metaserver.repository import MemoryRepository
 from metaserver.server import CHECKS_PER_TURN, MetaHandlers
 from qmq.clock import ManualClock
 from qmq.daemon.read_gate import ReadGate
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
-from qmq.protocol.commands import ClientRegisterRequest, ClientRegisterResponse
+from qmq.protocol.commands import BrokerRegisterRequest, ClientRegisterRequest, ClientRegisterResponse
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor
@@ -57,7 +58,7 @@ class FakeConnection:
 class Server:
     """The handlers without sockets; work that is spread over turns of the loop is done by `settle`."""
 
-    def __init__(self, limits: RegistrationLimits | None = None) -> None:
+    def __init__(self, limits: RegistrationLimits | None = None, official_nodes: OfficialNodes | None = None) -> None:
         self.clock = ManualClock()
         self.directory = Directory(self.clock, random.Random(1), subject_groups_min=1)
         self.keeper = Keeper(MemoryRepository(), lambda route: None, self.clock)
@@ -66,7 +67,13 @@ class Server:
         self._soon: list[Callable[[], None]] = []
         self.turns = 0
         self.handlers = MetaHandlers(
-            self.directory, self.keeper, self.clock, gate, limits=limits, call_soon=self._soon.append
+            self.directory,
+            self.keeper,
+            self.clock,
+            gate,
+            limits=limits,
+            official_nodes=official_nodes,
+            call_soon=self._soon.append,
         )
 
     def settle(self) -> None:
@@ -84,6 +91,12 @@ class Server:
         ).encode(9))  # fmt: skip
         if settle:
             self.settle()
+
+    def official_node(self, group: str, *, state: int, port: int) -> None:
+        """A heartbeat of a node of the official server."""
+        request = BrokerRegisterRequest(BrokerRequestType.HEARTBEAT, group, f"10.1.0.1:{port}", 0, state)
+        self._handle(FakeConnection(), Command.BROKER_REGISTER, request.encode(9))
+        self.settle()
 
     def ask(
         self, connection: FakeConnection, subject: str, client_type: int = ClientType.PRODUCER, group: str = ""
@@ -345,6 +358,17 @@ def test_groups_that_an_operator_took_out_do_not_count(state: OperatorState) -> 
     assert connection.replies == []
     server.node("g2", state=READ_ONLY, port=2)
     assert sent_groups(connection) == [[("g2", READ_WRITE)]]
+
+
+def test_a_producer_is_not_sent_to_an_official_node_that_refuses_sends() -> None:
+    """Official clients avoid a group for good after its refusal (T2)."""
+    server, connection = Server(official_nodes=OfficialNodes.parse("java", needs_addresses=False)), FakeConnection()
+    server.node("g1", state=READ_ONLY, port=1)
+    server.official_node("java", state=READ_ONLY, port=2)
+    server.ask(connection, "orders")
+    assert connection.replies == []
+    server.official_node("java", state=READ_WRITE, port=2)
+    assert sent_groups(connection) == [[("java", READ_WRITE)]]
 
 
 def test_a_producer_of_refusing_groups_is_sent_a_group_that_takes_messages_at_once() -> None:
