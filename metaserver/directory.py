@@ -43,6 +43,8 @@ assert HEARTBEAT_SECONDS * 2 < LEASE_SECONDS < EXPIRY_SECONDS, (
     "a lease outlives a lost heartbeat and ends before expiry"
 )
 
+OFFICIAL_VERSION = "qmq"
+"""The version of nodes of the official server, which report none."""
 GROUPS_PER_ANSWER = 2
 """Groups of an answer that is not about a subject's own route."""
 LOG_GROWTH_BYTES_PER_SECOND = 4 << 30
@@ -581,10 +583,10 @@ class Directory:
         self.put_route(fresh)
         return fresh, True
 
-    def usable(self, subject: str, client_type: int) -> tuple[BrokerGroupRoute, ...]:
-        """What a client of this type is told about a real subject: only groups it can use."""
+    def usable(self, subject: str, client_type: int, keep: Collection[str] = ()) -> tuple[BrokerGroupRoute, ...]:
+        """The groups of a real subject that a client of this type can use; `keep` as for `any_usable`."""
         if client_type == ClientType.DELAY_PRODUCER:
-            return self.any_usable(client_type)
+            return self.any_usable(client_type, keep)
         route = self.routes.get(subject)
         if route is None:
             return ()
@@ -594,13 +596,41 @@ class Directory:
 
     def any_usable(self, client_type: int, keep: Collection[str] = ()) -> tuple[BrokerGroupRoute, ...]:
         """A few groups that a client of this type can use, whatever the subject; of those in `keep`, the usable ones first."""
-        kind = GroupKind.DELAY if client_type == ClientType.DELAY_PRODUCER else GroupKind.BROKER
-        found = self._usable(sorted(name for name, g in self.groups.items() if g.row.kind is kind), client_type)
+        found = self._usable(self._of_kind(client_type), client_type)
         if len(found) <= GROUPS_PER_ANSWER:
             return found
         kept = [group for group in found if group.name in keep][:GROUPS_PER_ANSWER]
         others = [group for group in found if group.name not in keep]
         return (*kept, *self._rng.sample(others, GROUPS_PER_ANSWER - len(kept)))
+
+    def refusing(self, subject: str, client_type: int) -> tuple[BrokerGroupRoute, ...]:
+        """The groups that answer a producer of a real subject and refuse its messages, such as those with a full disk.
+
+        They are for a producer that no group can serve: a send to one of them fails with the node's reason, while a producer
+        without any group can only wait. Their state is given as read_write, because clients do not send to any other. None are
+        returned while one of the subject's groups is offline: it may take messages when it returns. A group with an official
+        node counts as offline, because official clients avoid a group for good after such a node's refusal (T2). Groups that
+        an operator made read only, or has not approved, do not count.
+        """
+        if client_type not in (ClientType.PRODUCER, ClientType.DELAY_PRODUCER):
+            return ()
+        route = self.routes.get(subject) if client_type == ClientType.PRODUCER else None
+        names = self._of_kind(client_type) if route is None else route.writable
+        now_ms, state = self._clock.wall_ms(), STATE_ON_WIRE[GroupState.READ_WRITE]
+        found = []
+        for live in (self.groups[name] for name in names if name in self.groups):
+            if live.row.operator_state is not OperatorState.NORMAL:
+                continue
+            node = live.node
+            if live.state is not GroupState.READ_ONLY or node is None or node.version == OFFICIAL_VERSION:
+                return ()
+            found.append(BrokerGroupRoute(live.row.name, node.address, now_ms, state))
+        return tuple(found if route is not None else found[:GROUPS_PER_ANSWER])
+
+    def _of_kind(self, client_type: int) -> list[str]:
+        """The names of all groups that messages of this client type go to."""
+        kind = GroupKind.DELAY if client_type == ClientType.DELAY_PRODUCER else GroupKind.BROKER
+        return sorted(name for name, live in self.groups.items() if live.row.kind is kind)
 
     def _usable(self, names: Iterable[str], client_type: int) -> tuple[BrokerGroupRoute, ...]:
         now_ms = self._clock.wall_ms()

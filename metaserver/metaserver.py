@@ -62,23 +62,20 @@ class Metaserver:
     ) -> None:
         self.options = options
         self.clock: Clock = clock or SystemClock()
-        official_nodes = OfficialNodes.parse(options.official_nodes)
-        self.qmq_groups = (
-            frozenset(name.strip() for name in options.qmq_groups.split(",")) | official_nodes.broker_groups
-        ) - {""}
+        self.secret = NodeSecret.load(options.node_token, options.node_token_file)
+        self.official_nodes = OfficialNodes.parse(options.official_nodes, needs_addresses=self.secret is not None)
+        official_groups = self.official_nodes.broker_groups
         self.directory = Directory(
             self.clock,
             rng or random.Random(),
             subject_groups_min=options.subject_groups_min,
-            approves_new_groups=lambda name: options.new_groups == "allow" or name in self.qmq_groups,
+            approves_new_groups=lambda name: options.new_groups == "allow" or name in official_groups,
         )
         self.failure = FirstFailure()
         """What ended the metaserver."""
         self.supervisor = Supervisor(self.clock, logger=logger, on_failure=lambda name, error: self.failure.set(error))
         self.read_gate = ReadGate(self.clock, self.supervisor, token=options.read_token, bytes_per_second=0)
-        self.secret = NodeSecret.load(options.node_token, options.node_token_file)
         self.auth = ConnectionAuth(self.secret)
-        self._official_nodes = official_nodes if self.secret is not None else None
         self._repository = repository
         self.tcp_address = ""
         """The address given to clients."""
@@ -100,8 +97,7 @@ class Metaserver:
             self.clock,
             self.read_gate,
             auth=self.auth,
-            official_nodes=self._official_nodes,
-            qmq_groups=self.qmq_groups,
+            official_nodes=self.official_nodes,
         )
         metadata = await self.keeper.load_all()
         from_file = metadata is None

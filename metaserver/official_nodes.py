@@ -1,4 +1,4 @@
-"""Which nodes of the official server may register. They can't prove that they know the node secret, so operators name them."""
+"""Which nodes of the official server (Java) may register. They can't prove that they know the node secret."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -6,52 +6,61 @@ from dataclasses import dataclass
 from qmq.errors import ProtocolError, SettingError
 from qmq.net.discovery import split_address
 
-FORM = "GROUP@HOST:PORT, separated by commas"
+FORM = "GROUP@HOST:PORT, or GROUP where there is no node secret, separated by commas"
 
 
 @dataclass(frozen=True, slots=True)
 class OfficialNodes:
-    """The nodes named in setting `official_nodes`: (broker group, address)."""
+    """The nodes that setting `official_nodes` names."""
 
     nodes: frozenset[tuple[str, str]] = frozenset()
+    """(broker group, address) of nodes named with their address."""
+    open_groups: frozenset[str] = frozenset()
+    """Broker groups named without an address: any node may register for them."""
 
     @property
     def broker_groups(self) -> frozenset[str]:
-        """The groups of these nodes."""
-        return frozenset(group for group, _ in self.nodes)
+        """All groups that the setting names."""
+        return self.open_groups | {group for group, _ in self.nodes}
 
     @classmethod
-    def parse(cls, text: str) -> "OfficialNodes":
+    def parse(cls, text: str, *, needs_addresses: bool) -> "OfficialNodes":
         """The nodes of a setting.
 
+        Args:
+            needs_addresses: whether each entry has to name an address: there is a node secret, which a group that any node
+                may register for would bypass.
+
         Raises:
-            SettingError: it is not of the form GROUP@HOST:PORT,...
+            SettingError: the setting has another form, or an entry lacks its address.
         """
-        found = set()
+        nodes, open_groups = set(), set()
         for part in filter(None, map(str.strip, text.split(","))):
-            group, _, address = part.partition("@")
+            group, at, address = part.partition("@")
+            if not at and not needs_addresses:
+                open_groups.add(group)
+                continue
             try:
                 split_address(address)
             except ProtocolError as error:
                 raise SettingError(f"official_nodes: {part[:200]!r} is not of the form {FORM}") from error
             if not group or "@" in address:
                 raise SettingError(f"official_nodes: {part[:200]!r} is not of the form {FORM}")
-            found.add((group, address))
-        return cls(frozenset(found))
+            nodes.add((group, address))
+        return cls(frozenset(nodes), frozenset(open_groups))
 
     def problem(self, broker_group: str, address: str, peer: str) -> str:
         """Why a registration is refused; "" when it is accepted.
 
         Args:
-            address: of the node, as it says.
-            peer: `host:port` that the registration came from. It has to be the node's host where that is an IP address: else
-                every machine could register a named node, or report it offline.
+            address: of the node, as the registration gives it.
+            peer: `host:port` that the registration came from. It has to be the node's host where that is an IP address:
+                otherwise every machine could register a named node, or report it offline.
         """
+        if broker_group in self.open_groups:
+            return ""
         if (broker_group, address) not in self.nodes:
-            return (
-                f"node {address[:100]} of broker group {broker_group[:100]!r} does not know the node secret and is not in"
-                " setting official_nodes"
-            )
+            return f"node {address[:100]!r} of broker group {broker_group[:100]!r} is not in setting official_nodes"
         try:
             host = ipaddress.ip_address(split_address(address)[0].strip("[]"))
         except ValueError:

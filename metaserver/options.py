@@ -21,8 +21,8 @@ class MetaOptions:
     metrics_token: str = option("", help=METRICS_TOKEN_HELP, variable="QMQ_METRICS_TOKEN", is_secret=True)
     official_nodes: str = option(
         "",
-        help="nodes of the official server that may register although they do not know the node secret:"
-        " GROUP@HOST:PORT, separated by commas",
+        help="nodes of the official server (Java) that may register, without approval: GROUP@HOST:PORT, separated by commas;"
+        " without a node secret also GROUP, for any node of that broker group",
     )
     data_dir: str = option("var/meta", help="folder for the route snapshot and the default database")
     database_url: str = option("", help="postgres://, mysql:// or sqlite:// URL; default: SQLite in the data folder")
@@ -32,13 +32,8 @@ class MetaOptions:
         help="whether a broker group that registers for the first time waits for an operator's approval, or serves at once",
         choices=("approval", "allow"),
     )
-    qmq_groups: str = option(
-        "",
-        help="broker groups, separated by commas, whose nodes may be QMQ's own (Java), without approval; those of"
-        " official_nodes are among them",
-    )
     read_token: str = option("", help="what must be carried to list all nodes (Spark); empty: everybody may")
-    connections_max: int = option(20_000, help="most connections of clients and nodes", minimum=1)
+    connections_max: int = option(15_000, help="most connections of clients and nodes", minimum=1)
     stop_seconds: float = option(3.0, help="how long a stop waits for requests under way", unit="s", minimum=0)
     log_level: str = option("info", help="what is logged", choices=("debug", "info", "warning", "error"))
     log_format: str = option("plain", help="how it is logged", choices=("plain", "json"))

@@ -107,8 +107,16 @@ class Registrations:
         return self._delay
 
     def unserved(self) -> Iterable[Registration]:
-        """Those that were never sent a broker group: they wait for their answer, or got an empty one."""
+        """Those without a usable broker group: they wait for their answer, or got an empty one or groups that refuse sends."""
         return self._unserved
+
+    def is_unserved(self, registration: Registration) -> bool:
+        """Whether it has no usable broker group."""
+        return registration in self._unserved
+
+    def mark_unserved(self, registration: Registration) -> None:
+        """Record that it has no usable broker group; until `release`."""
+        self._unserved[registration] = None
 
     def put(self, connection: Connection, request: ClientRegisterRequest, subject: str) -> Registration | None:
         """Index a registration, or refresh it. Amortised O(1).
@@ -142,12 +150,11 @@ class Registrations:
         return registration
 
     def hold(self, registration: Registration, frame: Frame) -> bool:
-        """Mark a registration as unserved and keep its request until it can be answered.
+        """Keep the request of a registration until it can be answered.
 
         Returns:
             False when a limit is reached: the request is not kept.
         """
-        self._unserved[registration] = None
         client = self._clients[registration.connection]
         if self.pending_count >= self._limits.pending_max or client.pending >= self._limits.pending_per_connection_max:
             return False

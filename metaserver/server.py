@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState
-from metaserver.directory import Directory, Observed, Registered, Reloaded
+from metaserver.directory import OFFICIAL_VERSION, Directory, Observed, Registered, Reloaded
 from metaserver.keeper import Keeper
 from metaserver.official_nodes import OfficialNodes
 from metaserver.registrations import Registration, RegistrationLimits, Registrations, SentRoute, is_pushed
@@ -48,9 +48,10 @@ VERSION_CHARS_MAX = 40
 EPOCH_MAX = (1 << 63) - 1
 _LABEL = r"[A-Za-z0-9_-]{1,63}"
 _ADDRESS = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f:]+):(?P<port>[0-9]{{1,5}})")
+UNROUTED_SUBJECTS_MAX = 1_000
+"""Subjects that wait for a broker group; a further one replaces the oldest."""
 NODE_STORE_SECONDS = 2.0
 """A node's heartbeats are stored this often at most, unless something changed."""
-QMQ_NODE_VERSION = "qmq"
 
 
 @dataclass(slots=True)
@@ -78,7 +79,7 @@ class MetaHandlers:
 
     Args:
         auth: which connections may send commands of nodes. None: all.
-        official_nodes: which nodes of the official server may register. None: all.
+        official_nodes: which nodes of the official server may register. None: none may.
     """
 
     def __init__(
@@ -91,7 +92,6 @@ class MetaHandlers:
         limits: RegistrationLimits | None = None,
         auth: ConnectionAuth | None = None,
         official_nodes: OfficialNodes | None = None,
-        qmq_groups: Collection[str] = (),
         call_soon: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         self._directory = directory
@@ -99,13 +99,14 @@ class MetaHandlers:
         self._clock = clock
         self._read_gate = read_gate
         self._auth = auth or ConnectionAuth(None)
-        self._official_nodes = official_nodes
-        self._qmq_groups = qmq_groups
+        self._official_nodes = official_nodes or OfficialNodes()
         self._call_soon = call_soon or asyncio.get_running_loop().call_soon
         self.registrations = Registrations(clock, limits)
         self._unchecked: dict[Registration, None] = {}
         """Registrations whose route may have changed, in the order of the changes."""
         self._is_check_scheduled = False
+        self._unrouted: dict[str, None] = {}
+        """Subjects of clients that registered while no broker group could get the subject, oldest first."""
         self._timestamp_ms = 0
         self._store_node_at: dict[str, float] = {}
         self.counters = MetaCounters()
@@ -173,9 +174,11 @@ class MetaHandlers:
             self.counters.illegal += 1
             self._warning(connection, "illegal_subject", str(error))
             groups = self._directory.any_usable(request.client_type)
+            groups = groups or self._directory.refusing(subject, request.client_type)
             connection.reply(frame, ResponseCode.SUCCESS, self._response(request, groups).encode(frame.version))
             return
-        if request.client_type in (ClientType.PRODUCER, ClientType.CONSUMER):
+        if is_pushed(request.client_type):
+            # Of a delayed producer's subject as well: it has to exist, and to have an owner, before its messages are due.
             self._ensure_route(subject)
         if request.client_id:
             group = request.group[:NAME_CHARS_MAX]
@@ -192,7 +195,13 @@ class MetaHandlers:
     def _ensure_route(self, subject: str) -> None:
         """Create a subject's route, or extend one that no live broker group serves."""
         route, is_new = self._directory.route_of(subject)
-        if route is None or not is_new:
+        if route is None:
+            self._unrouted[subject] = None
+            if len(self._unrouted) > UNROUTED_SUBJECTS_MAX:
+                del self._unrouted[next(iter(self._unrouted))]
+            return
+        self._unrouted.pop(subject, None)
+        if not is_new:
             return
         self._keeper.route(route)
         logger.info("subject %s: served by %s (version %d)", subject, ", ".join(route.broker_groups), route.version)
@@ -201,12 +210,14 @@ class MetaHandlers:
 
     def _answer(self, connection: Connection, frame: Frame, request: ClientRegisterRequest, subject: str) -> None:
         """Reply, or hold the request until a broker group is usable; over a limit, reply in any case (T1)."""
-        groups = self._directory.usable(subject, request.client_type)
+        groups, is_served = self._groups(subject, request.client_type)
         registration = self.registrations.put(connection, request, subject)
         if registration is not None:
             older = self.registrations.release(registration)
             if older is not None:
                 connection.drop(older)
+            if not is_served:
+                self.registrations.mark_unserved(registration)
             if not groups and self.registrations.hold(registration, frame):
                 self.counters.held += 1
                 what = "delay group" if registration.is_delay else "usable broker group"
@@ -216,6 +227,16 @@ class MetaHandlers:
         if is_pushed(request.client_type) and (registration is None or not groups):
             self.counters.over_limit += 1
         connection.reply(frame, ResponseCode.SUCCESS, self._response(request, groups).encode(frame.version))
+
+    def _groups(
+        self, subject: str, client_type: int, keep: Collection[str] = ()
+    ) -> tuple[tuple[BrokerGroupRoute, ...], bool]:
+        """The groups that a client of a real subject is sent, and whether it can use them.
+
+        A producer that no group can serve is sent those that refuse its messages: their answers have the reason.
+        """
+        usable = self._directory.usable(subject, client_type, keep)
+        return usable or self._directory.refusing(subject, client_type), bool(usable)
 
     def _response(self, request: ClientRegisterRequest, groups: tuple[BrokerGroupRoute, ...]) -> ClientRegisterResponse:
         self._timestamp_ms = max(self._timestamp_ms, self._clock.wall_ms())
@@ -248,18 +269,19 @@ class MetaHandlers:
     def _check(self, registration: Registration) -> None:
         self.counters.route_checks += 1
         request, last_sent = registration.request, registration.last_sent
-        if registration.is_delay:
-            keep = frozenset(name for name, _, _ in last_sent or ())
-            groups = self._directory.any_usable(request.client_type, keep)
-        else:
-            if not last_sent:
-                self._ensure_route(registration.subject)
-            groups = self._directory.usable(registration.subject, request.client_type)
-        # A route without a usable group is not pushed: the client keeps trying its old one, which may recover.
-        if not groups or last_sent == _sent_route(groups):
+        if self.registrations.is_unserved(registration):
+            self._ensure_route(registration.subject)
+        keep = frozenset(name for name, _, _ in last_sent or ())
+        groups, is_served = self._groups(registration.subject, request.client_type, keep)
+        # A route without a group is not pushed: the client keeps trying its old one, which may recover.
+        if not groups:
+            return
+        pending = self.registrations.release(registration)
+        if not is_served:
+            self.registrations.mark_unserved(registration)
+        if pending is None and last_sent == _sent_route(groups):
             return
         registration.last_sent = _sent_route(groups)
-        pending = self.registrations.release(registration)
         if pending is not None:
             body = self._response(request, groups).encode(pending.version)
             registration.connection.reply(pending, ResponseCode.SUCCESS, body)
@@ -392,6 +414,9 @@ class MetaHandlers:
         if self._directory.groups[name].row.kind is GroupKind.DELAY:
             self._check_soon(self.registrations.of_delay_groups())
             return
+        if self._directory.groups[name].state is GroupState.READ_WRITE:
+            for subject in list(self._unrouted):
+                self._ensure_route(subject)
         self._check_soon(self.registrations.unserved())
         self.routes_changed(sorted(self._directory.subjects_of(name)))
 
@@ -404,23 +429,17 @@ class MetaHandlers:
             self._group_changed(row.name)
 
     def _broker_register(self, connection: Connection, frame: Frame) -> None:
-        """Register a node of QMQ itself, of a group that the settings allow. Its address serves as its node id.
+        """Register a node of the official server that the settings allow. Its address serves as its node id.
 
         Raises:
-            ProtocolError: the group is not allowed.
+            ProtocolError: a value is not allowed.
         """
         request = BrokerRegisterRequest.decode(frame.body, frame.version)
-        if self._official_nodes is not None:
-            problem = self._official_nodes.problem(request.broker_group, request.address, connection.peer)
-            if problem:
-                self._bad(connection, frame, "node_not_allowed", problem)
-                return
+        problem = self._official_nodes.problem(request.broker_group, request.address, connection.peer)
+        if problem:
+            self._bad(connection, frame, "node_not_allowed", problem)
+            return
         self._check_new_node(request.broker_group, request.address, request.address)
-        if request.broker_group not in self._qmq_groups:
-            name = request.broker_group[:NAME_CHARS_MAX]
-            raise ProtocolError(
-                f"broker group {name!r} is not in the setting qmq_groups: no node of QMQ may register for it"
-            )
         masters = {Role.MASTER: GroupKind.BROKER, Role.DELAY_MASTER: GroupKind.DELAY, Role.DELAY: GroupKind.DELAY}
         kind = masters.get(Role(request.role))
         if kind is not None:
@@ -441,7 +460,7 @@ class MetaHandlers:
                 epoch=0,
                 log_end=0,
                 started_at_ms=0,
-                version=QMQ_NODE_VERSION,
+                version=OFFICIAL_VERSION,
             )
             _check_registration(node)
             registered = self._register(connection, node)

@@ -239,10 +239,11 @@ class Sender:
         return [route for route in routes if now >= self._full_until.get(route.name, 0.0)]
 
     def _fail_full(self, batch: list[Item], problem: str = "") -> None:
-        """Fail messages that no broker group has space for."""
+        """Fail messages that no broker or delay group has space for."""
         for item in batch:
             stored = "it may be stored by an earlier attempt" if item.may_be_stored else "it is not stored"
-            text = f"no broker group has space for message {item.message_id} of {item.subject}; {stored}"
+            kind = "delay group" if item.is_delayed else "broker group"
+            text = f"no {kind} has space for message {item.message_id} of {item.subject}; {stored}"
             if problem := problem or item.last_problem:
                 text += f". Last: {problem}"
             self._settle(item, error=SendFailed(text, code="client.no_space", retriable=True))

@@ -437,3 +437,27 @@ def test_an_illegal_subject_harms_nobody_else(shared: System, java: Make, versio
     client.do("send", subject=f"legal-{version}", count=3)
     client.wait("sent", 3)
     client.wait("failed", 1)
+
+
+def test_a_producer_that_starts_while_every_broker_refuses_sends_is_not_blocked(tmp_path: Path, java: Make) -> None:
+    # T3: without an answer to its registration, the sends would neither fail nor succeed.
+    system = System(tmp_path, groups=1, broker_flags=("--read-only",))
+    try:
+        system.start()
+        eventually(
+            lambda: "read_only" in system.group_states(), 20, "the metaserver knows that the broker is read only"
+        )
+        client = java(system)
+        client.do("send", subject="orders", count=3)
+        client.wait("failed", 3)
+        assert client.of("sent") == []
+        system.brokers["g1"].stop()
+        system.broker_flags = ()
+        system.add_broker("g1").start()
+        eventually(
+            lambda: "read_write" in system.group_states(), 20, "the metaserver knows that the broker takes messages"
+        )
+        client.do("send", subject="orders", count=3)
+        client.wait("sent", 3)
+    finally:
+        system.stop()

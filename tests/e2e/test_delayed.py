@@ -11,7 +11,7 @@ from tests.e2e.delayed_page import DelayedPage
 from tests.support.browser import DESKTOP, Visit
 from tests.support.console_system import ConsoleSystem
 from tests.support.processes import Command
-from tests.support.waiting import eventually
+from tests.support.waiting import ASK_SECONDS, eventually
 
 IN_UTC = replace(DESKTOP, timezone="UTC")
 DOOMED_SECONDS = 25
@@ -20,16 +20,16 @@ SOON_SECONDS = 20.0
 READ_SECONDS = 90.0
 
 
-def _new_subject(console: ConsoleSystem, subject: str) -> str:
-    """A subject without an owner. Messages of a subject that does not exist are masked, because it has no owner to ask for."""
-    console.plane.post("/subjects/", {"name": subject})
-    return subject
-
-
 def _send(console: ConsoleSystem, subject: str, *names: str, delay: str) -> None:
     lines = "".join(f'{{"name": "{name}"}}\n' for name in names).encode()
     sent = console.system.qmq("produce", subject, "--file", "-", "--delay", delay, stdin=lines)
     assert sent.returncode == 0, sent.stderr
+    eventually(
+        lambda: console.plane.ask("GET", f"/subjects/{subject}/").status == 200,
+        SOON_SECONDS,
+        "the metaserver has stored the subject",
+        every_s=ASK_SECONDS,
+    )
 
 
 def _reader(console: ConsoleSystem, subject: str, count: int) -> Command:
@@ -46,7 +46,7 @@ def _names(output: str) -> list[str]:
 def test_a_message_is_moved_and_another_one_cancelled_never_comes(
     new_visit: Callable[..., Visit], console: ConsoleSystem
 ) -> None:
-    subject = _new_subject(console, "reminders")
+    subject = "reminders"
     _send(console, subject, "kept", "moved", "early", delay="1h")
     page = DelayedPage(new_visit(IN_UTC, user="olga")).open(subject)
     reader = _reader(console, subject, 2)
@@ -90,7 +90,7 @@ def test_a_message_is_moved_and_another_one_cancelled_never_comes(
 def test_what_is_delivered_already_is_too_late_to_cancel(
     new_visit: Callable[..., Visit], console: ConsoleSystem
 ) -> None:
-    subject = _new_subject(console, "reminders-late")
+    subject = "reminders-late"
     _send(console, subject, "gone", delay="1h")
     visit = new_visit(IN_UTC, user="olga")
     page = DelayedPage(visit).open(subject)

@@ -197,6 +197,11 @@ class System:
         """A page of a broker's admin HTTP."""
         return get_json(f"http://127.0.0.1:{self.ports[group][1]}{path}")
 
+    def group_states(self) -> list[str]:
+        """The states of all groups as the metaserver knows them."""
+        cluster = get_json(f"http://127.0.0.1:{self.http_port}/meta/cluster")
+        return [group["state"] for group in cluster["broker_groups"]]
+
     def qmq(
         self, *arguments: str, timeout: float = 120.0, stdin: bytes | None = None
     ) -> subprocess.CompletedProcess[str]:

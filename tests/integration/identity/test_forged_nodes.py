@@ -15,7 +15,7 @@ from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
 from qmq.clock import SystemClock
 from qmq.daemon.options import parse_options
-from qmq.errors import AuthenticationFailed
+from qmq.errors import AuthenticationFailed, SettingError
 from qmq.net.caller import Caller
 from qmq.net.connection_auth import authenticate
 from qmq.net.node_secret import NodeSecret
@@ -81,7 +81,7 @@ async def test_a_node_without_the_secret_is_not_registered(tmp_path: Path) -> No
 
 
 async def test_without_a_secret_everybody_may_register(tmp_path: Path) -> None:
-    async with running(tmp_path, QMQ_META_QMQ_GROUPS="g2") as metaserver, connection(metaserver) as node:
+    async with running(tmp_path, QMQ_META_OFFICIAL_NODES="g2") as metaserver, connection(metaserver) as node:
         assert (await call(node, Command.NODE_REGISTER, registration())).code == ResponseCode.SUCCESS
         assert metaserver.directory.groups["g1"].state is GroupState.READ_WRITE
         assert (await call(node, Command.BROKER_REGISTER, java_registration("g2", "127.0.0.1:1"))).code == 0
@@ -109,6 +109,12 @@ async def test_official_nodes_have_to_be_named(tmp_path: Path, group: str, addre
         answer = await call(node, Command.BROKER_REGISTER, java_registration(group, address))
         assert (answer.code == ResponseCode.SUCCESS) is is_registered
         assert (group in metaserver.directory.groups) is is_registered
+
+
+async def test_with_a_secret_official_nodes_need_an_address(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="GROUP@HOST:PORT"):
+        async with running(tmp_path, QMQ_META_OFFICIAL_NODES="java1", QMQ_NODE_TOKEN=SECRET):
+            pass
 
 
 def secret(text: str = SECRET) -> NodeSecret:

@@ -115,7 +115,7 @@ async def test_a_group_announced_by_the_api_serves_with_its_first_registration(t
 @pytest.mark.parametrize("new_groups", ["allow", "approval"])
 async def test_f7_nodes_of_qmq_register_for_no_group_that_is_not_named(tmp_path: Path, new_groups: str) -> None:
     async with (
-        running(tmp_path, ManualClock(), new_groups=new_groups, qmq_groups="java") as metaserver,
+        running(tmp_path, ManualClock(), new_groups=new_groups, official_nodes="java") as metaserver,
         peer(metaserver) as node,
     ):
         for group, code in (("evil", ResponseCode.BROKER_ERROR), ("java", ResponseCode.SUCCESS)):

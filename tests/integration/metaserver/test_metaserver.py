@@ -327,7 +327,7 @@ async def test_a_route_that_another_metaserver_stored_first_holds(tmp_path: Path
 
 
 async def test_nodes_of_qmq_register_for_groups_that_the_settings_name(tmp_path: Path) -> None:
-    options = {"new_groups": "approval", "qmq_groups": "other, java"}
+    options = {"new_groups": "approval", "official_nodes": "other, java"}
     async with running(tmp_path, ManualClock(), **options) as metaserver, peer(metaserver) as node:
         body = BrokerRegisterRequest(0, "java", "10.0.0.9:20881", 0, 1).encode(8)
         frame = await node.caller.call(Command.BROKER_REGISTER, body, timeout_s=20, version=8)

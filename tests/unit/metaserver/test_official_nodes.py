@@ -1,4 +1,4 @@
-"""Which nodes of the official server may register where there is a node secret."""
+"""Which nodes of the official server may register."""
 
 import pytest
 
@@ -7,7 +7,8 @@ from qmq.errors import SettingError
 
 
 def test_a_named_node_registers_from_its_own_host_with_its_own_address() -> None:
-    nodes = OfficialNodes.parse("g1@10.0.0.1:20881, g2@[::1]:20881,g3@broker.example:20881")
+    nodes = OfficialNodes.parse("g1@10.0.0.1:20881, g2@[::1]:20881,g3@broker.example:20881", needs_addresses=True)
+    assert nodes.broker_groups == {"g1", "g2", "g3"}
     assert nodes.problem("g1", "10.0.0.1:20881", "10.0.0.1:40000") == ""
     assert nodes.problem("g2", "[::1]:20881", "::1:40000") == ""
     assert nodes.problem("g3", "broker.example:20881", "10.0.0.9:1") == "", "a host name is not resolved"
@@ -17,7 +18,23 @@ def test_a_named_node_registers_from_its_own_host_with_its_own_address() -> None
 
 
 def test_without_names_none_may() -> None:
-    assert OfficialNodes.parse("").problem("g1", "10.0.0.1:20881", "10.0.0.1:1")
+    for needs_addresses in (True, False):
+        nodes = OfficialNodes.parse("", needs_addresses=needs_addresses)
+        assert nodes.problem("g1", "10.0.0.1:20881", "10.0.0.1:1")
+        assert nodes.problem("", "10.0.0.1:20881", "10.0.0.1:1")
+
+
+def test_without_a_node_secret_a_group_may_be_named_alone() -> None:
+    nodes = OfficialNodes.parse("g1, g2@10.0.0.1:20881", needs_addresses=False)
+    assert nodes.broker_groups == {"g1", "g2"}
+    assert nodes.problem("g1", "broker.example:20881", "10.0.0.9:1") == ""
+    assert nodes.problem("g2", "10.0.0.1:20881", "10.0.0.1:1") == ""
+    for group, address, peer in (
+        ("g2", "10.0.0.1:20882", "10.0.0.1:1"),
+        ("g2", "10.0.0.1:20881", "10.0.0.9:1"),
+        ("g3", "10.0.0.1:20881", "10.0.0.1:1"),
+    ):
+        assert nodes.problem(group, address, peer), "an address that is named counts"
 
 
 @pytest.mark.parametrize(
@@ -25,4 +42,7 @@ def test_without_names_none_may() -> None:
 )
 def test_another_form_is_a_wrong_setting(text: str) -> None:
     with pytest.raises(SettingError, match="GROUP@HOST:PORT"):
-        OfficialNodes.parse(text)
+        OfficialNodes.parse(text, needs_addresses=True)
+    if "@" in text:
+        with pytest.raises(SettingError, match="GROUP@HOST:PORT"):
+            OfficialNodes.parse(text, needs_addresses=False)

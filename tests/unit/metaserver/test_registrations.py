@@ -3,18 +3,21 @@
 import logging
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from metaserver.choices import OperatorState
 from metaserver.directory import Directory
 from metaserver.keeper import Keeper
+from metaserver.official_nodes import OfficialNodes
 from metaserver.registrations import RegistrationLimits
 from metaserver.repository import MemoryRepository
 from metaserver.server import CHECKS_PER_TURN, MetaHandlers
 from qmq.clock import ManualClock
 from qmq.daemon.read_gate import ReadGate
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
-from qmq.protocol.commands import ClientRegisterRequest, ClientRegisterResponse
+from qmq.protocol.commands import BrokerRegisterRequest, ClientRegisterRequest, ClientRegisterResponse
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor
@@ -55,7 +58,7 @@ class FakeConnection:
 class Server:
     """The handlers without sockets; work that is spread over turns of the loop is done by `settle`."""
 
-    def __init__(self, limits: RegistrationLimits | None = None) -> None:
+    def __init__(self, limits: RegistrationLimits | None = None, official_nodes: OfficialNodes | None = None) -> None:
         self.clock = ManualClock()
         self.directory = Directory(self.clock, random.Random(1), subject_groups_min=1)
         self.keeper = Keeper(MemoryRepository(), lambda route: None, self.clock)
@@ -64,7 +67,13 @@ class Server:
         self._soon: list[Callable[[], None]] = []
         self.turns = 0
         self.handlers = MetaHandlers(
-            self.directory, self.keeper, self.clock, gate, limits=limits, call_soon=self._soon.append
+            self.directory,
+            self.keeper,
+            self.clock,
+            gate,
+            limits=limits,
+            official_nodes=official_nodes,
+            call_soon=self._soon.append,
         )
 
     def settle(self) -> None:
@@ -82,6 +91,12 @@ class Server:
         ).encode(9))  # fmt: skip
         if settle:
             self.settle()
+
+    def official_node(self, group: str, *, state: int, port: int) -> None:
+        """A heartbeat of a node of the official server."""
+        request = BrokerRegisterRequest(BrokerRequestType.HEARTBEAT, group, f"10.1.0.1:{port}", 0, state)
+        self._handle(FakeConnection(), Command.BROKER_REGISTER, request.encode(9))
+        self.settle()
 
     def ask(
         self, connection: FakeConnection, subject: str, client_type: int = ClientType.PRODUCER, group: str = ""
@@ -269,3 +284,150 @@ def test_a_client_in_a_loop_does_not_write_the_log_at_its_own_rate(caplog: pytes
         server._handle(connection, Command.NODE_REGISTER, b"x")
     assert len(caplog.records) == 3
     assert sum(server.handlers.counters.bad_requests.values()) == 1_000
+
+
+# --- producers while every group refuses sends (F-5) ---
+
+READ_WRITE, READ_ONLY, OFFLINE = 1, 2, 4
+
+
+def sent_groups(connection: FakeConnection) -> list[list[tuple[str, int]]]:
+    """(name, state) of the broker groups of each answer."""
+    return [[(group.name, group.state) for group in answer.broker_groups] for answer in connection.answers()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "client_type"), [("broker", ClientType.PRODUCER), ("delay", ClientType.DELAY_PRODUCER)]
+)
+def test_a_producer_is_sent_the_groups_that_refuse_sends_when_every_group_does(kind: str, client_type: int) -> None:
+    """Their answers have the reason, as for a producer that was running; clients do not send to groups in state read_only."""
+    server, connection = Server(), FakeConnection()
+    for port, group in enumerate(("g1", "g2", "g3"), 1):
+        server.node(group, kind=kind, state=READ_ONLY, port=port)
+    server.ask(connection, "orders", client_type)
+    (groups,) = sent_groups(connection)
+    assert groups == [("g1", READ_WRITE), ("g2", READ_WRITE)], "as many as of a subject without a route"
+    assert server.directory.routes == {}
+
+
+@pytest.mark.parametrize("client_type", [ClientType.CONSUMER, ClientType.OTHER])
+def test_other_clients_are_not_sent_groups_for_their_refusals(client_type: int) -> None:
+    server, connection = Server(), FakeConnection()
+    server.node("g1", state=READ_ONLY)
+    server.ask(connection, "orders", client_type, "g")
+    assert sent_groups(connection) in ([], [[]])
+
+
+def test_a_subject_with_a_route_is_sent_to_its_own_groups() -> None:
+    server, running, starting = Server(), FakeConnection(1), FakeConnection(2)
+    server.node("g1", port=1)
+    server.ask(running, "orders")
+    server.node("g2", state=READ_ONLY, port=2)
+    server.node("g1", state=READ_ONLY, port=1)
+    server.ask(starting, "orders")
+    assert sent_groups(starting) == [[("g1", READ_WRITE)]]
+    assert running.pushed == [], "it has that route"
+
+
+def test_a_producer_waits_while_a_group_is_offline_because_it_may_return_with_space() -> None:
+    server, connection = Server(), FakeConnection()
+    server.node("g1", state=READ_ONLY, port=1)
+    server.node("g2", state=OFFLINE, port=2)
+    server.ask(connection, "orders")
+    assert connection.replies == []
+    server.node("g2", state=READ_WRITE, port=2)
+    assert sent_groups(connection) == [[("g2", READ_WRITE)]]
+
+
+def test_a_producer_that_waited_is_answered_when_the_last_group_refuses_sends_too() -> None:
+    server, connection = Server(), FakeConnection()
+    server.node("g1", state=READ_ONLY, port=1)
+    server.node("g2", state=OFFLINE, port=2)
+    server.ask(connection, "orders")
+    server.node("g2", state=READ_ONLY, port=2)
+    assert sent_groups(connection) == [[("g1", READ_WRITE), ("g2", READ_WRITE)]]
+
+
+@pytest.mark.parametrize("state", [OperatorState.READ_ONLY, OperatorState.DRAINING, OperatorState.UNAPPROVED])
+def test_groups_that_an_operator_took_out_do_not_count(state: OperatorState) -> None:
+    server, connection = Server(), FakeConnection()
+    server.node("g1", port=1)
+    live = server.directory.groups["g1"]
+    live.row = replace(live.row, operator_state=state)
+    server.ask(connection, "orders")
+    assert connection.replies == []
+    server.node("g2", state=READ_ONLY, port=2)
+    assert sent_groups(connection) == [[("g2", READ_WRITE)]]
+
+
+def test_a_producer_is_not_sent_to_an_official_node_that_refuses_sends() -> None:
+    """Official clients avoid a group for good after its refusal (T2)."""
+    server, connection = Server(official_nodes=OfficialNodes.parse("java", needs_addresses=False)), FakeConnection()
+    server.node("g1", state=READ_ONLY, port=1)
+    server.official_node("java", state=READ_ONLY, port=2)
+    server.ask(connection, "orders")
+    assert connection.replies == []
+    server.official_node("java", state=READ_WRITE, port=2)
+    assert sent_groups(connection) == [[("java", READ_WRITE)]]
+
+
+def test_a_producer_of_refusing_groups_is_sent_a_group_that_takes_messages_at_once() -> None:
+    server, connection = Server(), FakeConnection()
+    server.node("g1", state=READ_ONLY, port=1)
+    server.ask(connection, "orders")
+    server.node("g2", port=2)
+    assert server.directory.routes["orders"].broker_groups == ("g2",)
+    assert len(connection.pushed) == 1
+    assert list(server.handlers.registrations.unserved()) == []
+    server.node("g1", port=1)
+    assert len(connection.pushed) == 1, "a group of other subjects"
+
+
+def test_a_subject_over_the_limit_is_not_sent_to_groups_that_take_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metaserver.directory.SUBJECTS_MAX", 0)
+    server, connection = Server(), FakeConnection()
+    server.node("g1")
+    server.ask(connection, "orders")
+    assert connection.replies == []
+
+
+def test_an_illegal_subject_is_sent_to_a_refusing_group_as_well() -> None:
+    server, connection = Server(), FakeConnection()
+    server.node("g1", state=READ_ONLY)
+    server.ask(connection, "il legal")
+    assert sent_groups(connection) == [[("g1", READ_WRITE)]], "an answer without groups blocks official clients (T3)"
+
+
+# --- subjects of delayed producers ---
+
+
+def test_a_subject_exists_as_soon_as_a_delayed_producer_registers() -> None:
+    server, connection = Server(), FakeConnection()
+    server.node("g1")
+    server.node("d1", kind="delay")
+    server.ask(connection, "orders", ClientType.DELAY_PRODUCER)
+    assert server.directory.routes["orders"].broker_groups == ("g1",)
+    assert sent_groups(connection) == [[("d1", READ_WRITE)]]
+
+
+def test_a_subject_of_a_delayed_producer_that_left_exists_once_a_broker_group_takes_messages() -> None:
+    server, connection = Server(), FakeConnection()
+    server.node("d1", kind="delay")
+    server.ask(connection, "orders", ClientType.DELAY_PRODUCER)
+    connection.close()
+    server.node("g1", state=READ_ONLY)
+    assert server.directory.routes == {}
+    server.node("g1")
+    assert server.directory.routes["orders"].broker_groups == ("g1",)
+    assert server.keeper.waiting, "it is stored"
+
+
+def test_subjects_that_wait_for_a_broker_group_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metaserver.server.UNROUTED_SUBJECTS_MAX", 2)
+    server, connection = Server(), FakeConnection()
+    server.node("d1", kind="delay")
+    for subject in ("s1", "s2", "s3"):
+        server.ask(connection, subject, ClientType.DELAY_PRODUCER)
+    connection.close()
+    server.node("g1")
+    assert set(server.directory.routes) == {"s2", "s3"}

@@ -278,3 +278,14 @@ def test_a_page_of_many_subjects_is_one_audit_entry(cluster: ThreadedSystem, cre
     assert crew.own.get(LIST, {"subject": "orders"}).status_code == 200
     entry = audited("message.read")[0]
     assert (entry.target, entry.after["subjects"]) == ("orders", {"orders": 1})
+
+
+def test_a_subject_with_delayed_messages_only_exists_and_they_are_read(cluster: ThreadedSystem, crew: Crew) -> None:
+    """Before the first of them is due."""
+    delay(cluster, 1, subject="reminders")
+    cluster.save_metadata()
+    assert crew.own.get("/api/v1/subjects/reminders/").status_code == 200
+    (row,) = crew.own.get(LIST, {"subject": "reminders"}).json()["results"]
+    assert (row["state"], row["masked"], row["may_change"]) == ("pending", False, True)
+    assert row["properties"]["kind"] == "even"
+    assert crew.own.post(f"{LIST}d0/cancel/", {"subject": "reminders"}).json()["outcome"] == "done"
