@@ -70,9 +70,11 @@ def dead_letter_counts(snapshot: Mapping[str, Any]) -> dict[str, int | None]:
 
 
 def is_complete(snapshot: Mapping[str, Any]) -> bool:
-    """Whether every node answered."""
+    """Whether every node answered with all its subjects."""
     nodes = snapshot.get("nodes", {})
-    return bool(nodes) and all(entry.get("reason") is None for entry in nodes.values())
+    return bool(nodes) and all(
+        entry.get("reason") is None and entry.get("subjects_reason") is None for entry in nodes.values()
+    )
 
 
 def of_broker_groups(states: Iterable[tuple[str, str]]) -> Iterator[Reading]:

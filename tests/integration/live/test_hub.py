@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 
-from console.live.bus import FORMAT, PREFIX, Publisher, encode
+from console.live.bus import PREFIX, Publisher
 from console.live.collector import messages_of
 from console.live.consumers import CLIENT_QUEUE_MAX, SEND_SECONDS
 from console.live.state import State, delta, empty, rfc3339
@@ -60,9 +60,10 @@ class Beats:
         now_ms = time.time_ns() // 1_000_000
         head = {"stream": self.stream, "version": self.version, "at": rfc3339(now_ms)}
         listened = await self._publisher.listened()
-        messages = [] if is_lost else messages_of(delta(self.state, new), head, listened)
-        snapshot = encode({"format": FORMAT, **head, "at_ms": now_ms, "state": new})
-        assert await self._publisher.publish(snapshot, "{}", messages)
+        change = delta(self.state, new)
+        messages = [] if is_lost else messages_of(change, head, listened)
+        write = await self._publisher.store(self.stream, self.version, new, change)
+        assert await self._publisher.publish(write, head, now_ms, "{}", messages)
         self.state = new
 
     async def close(self) -> None:
