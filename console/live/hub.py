@@ -152,6 +152,7 @@ class _Subscribed:
             self.joining.clear()
         elif self.encoding is None or self.encoding.done():
             self.encoding = asyncio.create_task(self._encode())
+            self.encoding.add_done_callback(self._encoded)
 
     async def _encode(self) -> None:
         """Encode the state for those that join, until one text and the deltas since then make the present state."""
@@ -162,6 +163,12 @@ class _Subscribed:
             if self.since is since:
                 self.since, self.texts = None, [text, *since]
                 self.admit()
+
+    def _encoded(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error(
+                "a snapshot of %s can't be encoded; the next delta tries again", self.feed.name, exc_info=error
+            )
 
 
 def snapshot_text(head: dict[str, Any], state: State) -> str:
@@ -319,6 +326,7 @@ class Hub:
             return
         one.advance(value, text)
         one.audience.tell(text)
+        one.admit()
 
     async def _read(self, wanting: Sequence[_Subscribed]) -> None:
         """Read the stored snapshot once for all feeds that need it."""

@@ -5,6 +5,7 @@ import contextlib
 import json
 import socket
 import time
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -51,7 +52,7 @@ class Beats:
         self._publisher = Publisher(url, "test")
         self.state: State = empty()
         self.version = 0
-        self.stream = "s1"
+        self.stream = uuid.uuid4().hex
 
     async def publish(self, text: str, *, is_lost: bool = False) -> None:
         """A beat whose one subject says `text`; a lost one is stored and nobody is told."""
@@ -139,7 +140,7 @@ async def test_nonsense_on_the_channel_harms_nobody(web: LiveSystem, beats: Beat
     async with web.open("/ws/lag/?subject=s") as client:
         await joined(web, client)
         with redis.Redis.from_url(web.redis.url) as cache:
-            head = '"stream":"s1","version":2,"at":""'
+            head = f'"stream":"{beats.stream}","version":2,"at":""'
             nonsense = ["", "[]", "{", "1", '{"stream":1}', '{"stream":"s9"}', "{" + head + "}", "\xff"]
             for part in (
                 "1",

@@ -10,8 +10,17 @@ import pytest
 from console.live import hub
 from console.live.chunks import FRAME_ENTRIES_MAX
 from console.live.consumers import CLIENT_QUEUE_MAX
-from console.live.hub import JOINING_DELTAS_MAX, NOTHING_SHOWN, PENDING_DELTAS_MAX, Shown, _Subscribed, snapshot_text
+from console.live.hub import (
+    JOINING_DELTAS_MAX,
+    NOTHING_SHOWN,
+    PENDING_DELTAS_MAX,
+    Hub,
+    Shown,
+    _Subscribed,
+    snapshot_text,
+)
 from console.live.state import Feed, apply, empty, encode
+from qmq.clock import ManualClock
 
 
 class Client:
@@ -48,8 +57,7 @@ def advance(one: _Subscribed) -> None:
     value: dict[str, Any] = {"stream": "s", "version": one.version + 1, "at": f"t{one.version + 1}"}
     value |= {"delta": {"subjects": {"gone": [], "set": {"s7": {"number": one.version + 1}}}}}
     text = encode({"type": "delta", **value})
-    one.advance(value, text)
-    one.audience.tell(text)
+    Hub("redis://127.0.0.1:1/0", ManualClock())._take_delta(one, value, text)
 
 
 async def encoded(one: _Subscribed) -> None:
@@ -149,6 +157,29 @@ async def test_a_snapshot_that_became_useless_is_encoded_again(monkeypatch: pyte
     go_on.release(2)
     await encoded(one)
     assert client.state == (one.version, one.state)
+
+
+async def test_a_snapshot_that_can_not_be_encoded_is_tried_again_with_the_next_delta(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = [MemoryError("too little")]
+
+    def failing(head: Any, state: Any) -> str:
+        if failures:
+            raise failures.pop()
+        return snapshot_text(head, state)
+
+    monkeypatch.setattr(hub, "snapshot_text", failing)
+    one, client = subscribed(10), Client()
+    one.joining.add(client)
+    one.admit()
+    assert one.encoding is not None
+    await asyncio.wait([one.encoding])
+    assert client.texts == []
+    advance(one)
+    await encoded(one)
+    assert client.state == (1, one.state)
+    assert "a snapshot of lag.all can't be encoded" in caplog.text
 
 
 async def test_clients_of_a_state_that_is_replaced_join_again() -> None:
