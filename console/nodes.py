@@ -2,7 +2,7 @@
 
 A node with many subjects has many pages. What does not arrive within TURN_SECONDS of one call of `stats` is read by the next
 calls; meanwhile the node's own numbers are new, and those of a subject are from the last time its page was read. While pages are
-missing the answer has a `subjects_reason`.
+missing the answer has a `subjects_reason`, and `are_subjects_overdue` when that is not only because the first reading goes on.
 """
 
 import asyncio
@@ -74,16 +74,20 @@ class _Reading:
                 return
             del self.before[0]
 
-    def known(self, now: float) -> tuple[list[dict[str, Any]], str | None]:
-        """The subjects whose numbers are new enough, and the reason why these are not all; None: they are all."""
+    def known(self, now: float, node_id: str) -> dict[str, Any]:
+        """The subjects whose numbers are new enough, as `stats` returns them."""
         pages = [*self.pages, *self.before]
         fresh = [page for page in pages if now - page.read_at <= READING_SECONDS_MAX]
         reason = None
-        if not self.has_all:
-            reason = "its subjects are being read"
-        elif len(fresh) < len(pages):
-            reason = f"its subjects were not read in {READING_SECONDS_MAX:g} s"
-        return [item for page in fresh for item in page.subjects], reason
+        if len(fresh) < len(pages):
+            reason = f"node {node_id}: its subjects were not read in {READING_SECONDS_MAX:g} s"
+        elif not self.has_all:
+            reason = f"node {node_id}: its subjects are being read"
+        return {
+            "subjects": [item for page in fresh for item in page.subjects],
+            "subjects_reason": reason,
+            "are_subjects_overdue": True if len(fresh) < len(pages) else None,
+        }
 
 
 class NodeAsker:
@@ -149,8 +153,7 @@ class NodeAsker:
             reading.take(page, now)
             if reading.after is None or now - began_at >= TURN_SECONDS:
                 break
-        subjects, reason = reading.known(now)
-        return {**page, "subjects": subjects, "next_after": None, "subjects_reason": _named(place, reason)}
+        return {**page, "next_after": None, **reading.known(now, place.node_id)}
 
 
 def _problem(page: dict[str, Any], reading: _Reading) -> str:
@@ -166,7 +169,3 @@ def _problem(page: dict[str, Any], reading: _Reading) -> str:
         return "its pages do not advance"
     number = 1 if reading.after is None else len(reading.pages) + 1
     return f"it has more than {PAGES_MAX} pages of subjects" if number >= PAGES_MAX else ""
-
-
-def _named(place: NodePlace, reason: str | None) -> str | None:
-    return None if reason is None else f"node {place.node_id}: {reason}"

@@ -117,7 +117,10 @@ def _of_group(target: str, entry: Mapping[str, Any], is_all: bool) -> Iterator[R
 
 def _of_node(node_id: str, entry: Mapping[str, Any]) -> Iterator[Reading]:
     is_measured, reason = entry.get("reason") is None, _reason(entry)
-    yield Reading(Kind.UNKNOWN, node_id, 0.0 if is_measured else 1.0, "" if is_measured else reason)
+    if is_measured and entry.get("are_subjects_overdue"):
+        yield Reading(Kind.UNKNOWN, node_id, 1.0, _storable(entry.get("subjects_reason"))[:300])
+    else:
+        yield Reading(Kind.UNKNOWN, node_id, 0.0 if is_measured else 1.0, "" if is_measured else reason)
     numbers = {
         Kind.DISK: _used_percent(entry),
         Kind.DAMAGE: _damaged_places(entry),

@@ -479,6 +479,7 @@ _DELAY_FIELDS = ("pending", "overdue", "put_aside", "delivered_per_second")
 
 _SAID_BY_SOME = (
     "disk_total_bytes", "lateness_p99_seconds", "unreadable_messages", "deferred_settlements", "subjects_reason",
+    "are_subjects_overdue",
 )  # fmt: skip
 """Fields that an entry has only when its node names them."""
 

@@ -147,6 +147,7 @@ async def test_a_node_of_60000_subjects_is_read_over_several_beats_and_is_known_
             assert found.value["beat"] == many.beat, "the node's own numbers are new"
             known.append(len(found.value["subjects"]))
             reason = found.value["subjects_reason"]
+            assert found.value["are_subjects_overdue"] is None
             assert reason == (None if known[-1] == 60 else "node g1-a: its subjects are being read")
         assert known == [8, 16, 24, 32, 40, 48, 56] + [60] * 23
         names = [item["subject"] for item in found.value["subjects"]]
@@ -193,6 +194,7 @@ async def test_only_subjects_whose_page_was_read_too_long_ago_are_unknown() -> N
         assert found.value is not None
         assert len(found.value["subjects"]) == 8
         assert "not read in 30 s" in found.value["subjects_reason"]
+        assert found.value["are_subjects_overdue"]
 
 
 async def test_one_that_hangs_costs_its_own_time_only() -> None:
