@@ -141,7 +141,7 @@ def many(monkeypatch: pytest.MonkeyPatch, admin: APIClient) -> APIClient:
         groups.create_group(subject, "g", {}, actor=ACTOR)
     found = [entry(f"s{number:04d}", "g", number, float(number), True) for number in range(3_000)]
     found += [entry(subject, "g", 5_000, 5_000.0, True) for subject in ("orders", "parts")]
-    state = {"groups": {f"{item['subject']}\n{item['group']}": Counted(item) for item in found}}
+    state = {"groups": {f"{item['subject']}\n{item['group']}": Counted(item) for item in found}, "subjects": {}}
     monkeypatch.setattr(overview, "numbers", lambda: overview.Numbers(state, AT, None))
     return admin
 
@@ -163,6 +163,14 @@ def test_a_page_costs_its_rows_once_the_order_is_known(many: APIClient) -> None:
     Counted.reads = 0
     assert names(many, "subject=orders&ordering=-drain_seconds") == ["g"]
     assert Counted.reads < 100
+
+
+def test_the_start_page_sums_each_snapshot_once(many: APIClient) -> None:
+    first = many.get("/api/v1/overview/").json()
+    assert (first["lag"], len(first["worst"])) == (sum(range(3_000)) + 10_000, 5)
+    Counted.reads = 0
+    second = many.get("/api/v1/overview/").json()
+    assert (second["worst"], Counted.reads) == (first["worst"], 0)
 
 
 def test_groups_that_come_and_go_in_the_database_are_on_the_next_page(many: APIClient) -> None:
