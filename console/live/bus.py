@@ -45,6 +45,8 @@ LOCK_MS = 5_000
 """How long a collector that fell silent keeps others out."""
 SNAPSHOT_MS = 10_000
 """Older numbers are not shown to anybody: they are unknown then."""
+CHUNK_MS = 60_000
+"""How long chunks stay without a beat: longer than it takes to write all of them, which comes before the beat that names them."""
 HEALTH_MS = 86_400_000
 REDIS_SECONDS = 1.0
 """How long Redis may take to answer."""
@@ -62,12 +64,12 @@ local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return 0 end
 local count = #KEYS - 3
 for i = 1, count do
-  if redis.call('STRLEN', KEYS[3 + i]) ~= tonumber(ARGV[6 + i]) then return 2 end
+  if redis.call('STRLEN', KEYS[3 + i]) ~= tonumber(ARGV[7 + i]) then return 2 end
 end
-local at = 7 + count
+local at = 8 + count
 local messages = at + 1 + 2 * tonumber(ARGV[at])
 for i = at + 1, messages - 1, 2 do redis.call('APPEND', KEYS[3 + tonumber(ARGV[i])], ARGV[i + 1]) end
-for i = 1, count do redis.call('PEXPIRE', KEYS[3 + i], ARGV[4]) end
+for i = 1, count do redis.call('PEXPIRE', KEYS[3 + i], ARGV[7]) end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4])
 redis.call('SET', KEYS[3], ARGV[5], 'PX', ARGV[6])
@@ -113,8 +115,10 @@ class Publisher:
         """
         with self._forgetting():
             write = self._writer.write(stream, version, state, change)
-            for name, data in write.bases():
-                await self._client.set(f"{SNAPSHOT_KEY}:{name}", data, px=SNAPSHOT_MS)
+            for name, data, replaced in write.bases():
+                await self._client.set(f"{SNAPSHOT_KEY}:{name}", data, px=CHUNK_MS)
+                if replaced is not None:
+                    await self._client.pexpire(f"{SNAPSHOT_KEY}:{replaced}", SNAPSHOT_MS)
         return write
 
     async def publish(
@@ -132,7 +136,7 @@ class Publisher:
             done = await self._client.eval(
                 _PUBLISH, len(keys), *keys,
                 self._holder, str(LOCK_MS), head_text(head, at_ms, write.places), str(SNAPSHOT_MS), health, str(HEALTH_MS),
-                *map(str, write.sizes_before), str(len(write.appended)), *appended, *words,
+                str(CHUNK_MS), *map(str, write.sizes_before), str(len(write.appended)), *appended, *words,
             )  # fmt: skip
             if done == _LOST_CHUNK:
                 raise SnapshotLost("Redis lost a part of the stored snapshot")

@@ -176,15 +176,16 @@ class Write:
     bytes_count: int = 0
     """Of bases and frames so far."""
 
-    def bases(self) -> Iterator[tuple[str, bytes]]:
-        """(key, value) of each rewritten chunk. Each is encoded when it is asked for."""
+    def bases(self) -> Iterator[tuple[str, bytes, str | None]]:
+        """(key, value, the key that this replaces; None: none) of each rewritten chunk. Each is encoded when it is asked for."""
         for index in self.rewritten:
             chunk = self.chunks[index]
             data = frames({section: {"gone": [], "set": entries} for section, entries in chunk.entries.items()})
             data = data or NO_ENTRIES
+            replaced = chunk_key(self.stream, index, chunk.generation) if chunk.generation else None
             chunk.generation, chunk.base_bytes, chunk.size = self.version, len(data), len(data)
             self.bytes_count += len(data)
-            yield chunk_key(self.stream, index, self.version), data
+            yield chunk_key(self.stream, index, self.version), data, replaced
 
     @property
     def keys(self) -> list[str]:

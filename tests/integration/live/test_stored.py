@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import redis
 
-from console.live import bus
+from console.live import bus, chunks
 from console.live.bus import SNAPSHOT_KEY, StoredReader
 from console.live.collector import Collector
 from console.live.metadata import Metadata
@@ -159,13 +159,26 @@ async def test_an_emptied_redis_costs_one_beat_and_another_collector_starts_over
     assert lag_of(reader.read()) == 4, "one collector acts"
 
 
-async def test_chunks_expire_with_the_snapshot(empty_redis: Server, beats_of: MakeBeats) -> None:
+async def test_chunks_outlive_the_snapshot_and_replaced_ones_expire_with_it(
+    empty_redis: Server, beats_of: MakeBeats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "GROWTH_BYTES_MIN", 0)
     beats, reader = beats_of(empty_redis.url), StoredReader(empty_redis.url)
-    await beats.beat(1)
     with redis.Redis.from_url(empty_redis.url) as client:
-        keys = list(client.scan_iter(f"{SNAPSHOT_KEY}*", count=1_000))
-        assert len(keys) > 1
-        assert all(0 < client.pttl(key) <= bus.SNAPSHOT_MS for key in keys)
+
+        def expire_in() -> list[int]:
+            return [client.pttl(key) for key in client.scan_iter(f"{SNAPSHOT_KEY}:*", count=1_000)]
+
+        await beats.beat(1)
+        assert all(bus.SNAPSHOT_MS < left <= bus.CHUNK_MS for left in expire_in())
+        assert len(expire_in()) == chunks.CHUNKS + 1
+        # The chunk of the one subject that changes outgrows its base again and again.
+        lag = 1
+        while len(expire_in()) == chunks.CHUNKS + 1:
+            lag += 1
+            await beats.beat(lag)
+        assert sorted(left <= bus.SNAPSHOT_MS for left in expire_in()) == [False] * (chunks.CHUNKS + 1) + [True]
+        assert lag_of(reader.read()) == lag
         client.delete(SNAPSHOT_KEY)
     assert reader.read()[0] is None, "an expired snapshot is not shown"
 

@@ -40,7 +40,10 @@ class Store:
     def put(self, state: State) -> None:
         self.version += 1
         write = self.writer.write(self.stream, self.version, state, delta(self.state, state))
-        self.keys.update(write.bases())
+        for key, data, replaced in write.bases():
+            assert key not in self.keys
+            assert replaced is None or replaced in self.keys
+            self.keys[key] = data
         assert [len(self.keys[key]) for key in write.keys] == write.sizes_before
         for index, data in write.appended:
             self.keys[write.keys[index]] += data
