@@ -135,7 +135,8 @@ def table_keys(groups: Mapping[str, Entry], names: set[str]) -> list[str]:
     """The keys of a table in order: subjects that hold retries or dead letters have none."""
     return sorted(
         [key for key in groups if not (key.startswith("%") and is_internal(key.partition("\n")[0]))]
-        + [key for key in names if key not in groups]
+        + [key for key in names if key not in groups],
+        key=lambda key: key.partition("\n"),
     )
 
 

@@ -14,7 +14,7 @@ from rest_framework.test import APIClient
 from api.views.analytics import LAG_PAGES
 from console import overview
 from console.accounts.roles import Role
-from console.lag_table import LAG_FIELDS, ORDERS_MAX, LagTable
+from console.lag_table import LAG_FIELDS, ORDERS_MAX, LagTable, table_keys
 from console.live.lag_state import lag_state
 from metaserver import queries
 from metaserver.services import groups, subjects, teams
@@ -208,6 +208,13 @@ def test_created_groups_are_loaded_alone_and_all_after_one_was_deleted() -> None
     assert queries.group_names(three, less) is None
     other = replace(two, newest_at=two.newest_at - timedelta(seconds=1))
     assert queries.group_names(other, three) is None, "the database is another one"
+
+
+def test_keys_are_in_the_order_of_their_names_whatever_characters_these_have() -> None:
+    names = [("a\tb", "g"), ("a", "h"), ("a", "g"), ("%RETRY%a%g", "g"), ("%a", "g")]
+    measured = {f"{subject}\n{group}": {} for subject, group in names[:3]}
+    keys = table_keys(measured, {f"{subject}\n{group}" for subject, group in names[2:] if "RETRY" not in subject})
+    assert [tuple(key.split("\n")) for key in keys] == [("%a", "g"), ("a", "g"), ("a", "h"), ("a\tb", "g")]
 
 
 def test_a_table_keeps_few_orders() -> None:
