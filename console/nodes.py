@@ -2,7 +2,7 @@
 
 A node with many subjects has many pages. What does not arrive within TURN_SECONDS of one call of `stats` is read by the next
 calls; meanwhile the node's own numbers are new, and those of a subject are from the last time its page was read. While pages are
-missing the answer has a `subjects_reason`, and `are_subjects_overdue` when that is not only because the first reading goes on.
+missing the answer has a `subjects_reason`, and `are_subjects_overdue` when pages are missing because they are too old.
 """
 
 import asyncio

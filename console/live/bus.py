@@ -1,8 +1,8 @@
 """The collector's side of Redis and the readers': names, the one script that publishes, and the stored snapshot.
 
 Deltas go out as the text that browsers get: encoded once in the whole system. The snapshot is stored in chunks
-(console/live/chunks.py). A beat is one script: renew the lock, append to the chunks, store the head, publish; so nobody acts whose
-lock has gone to another, and readers never see half a beat. Chunks that are written anew go to new keys before that.
+(console/live/chunks.py). A beat is one script: renew the lock, append to the chunks, store the head, publish; so a collector
+without the lock changes nothing, and readers never see half a beat. Rewritten chunks go to new keys before that.
 """
 
 import contextlib
@@ -108,7 +108,7 @@ class Publisher:
         return [_text(channel)[len(PREFIX) :] for channel in channels]
 
     async def store(self, stream: str, version: int, state: State, change: Delta) -> Write:
-        """Store the chunks that are written anew: all of them for a new stream and after a failure.
+        """Store the chunks that have to be rewritten: all of them for a new stream and after a failure.
 
         Args:
             change: what made `state` of the state of the call before.

@@ -2,7 +2,7 @@
 
 The hub keeps the state of each feed that has clients. A client gets that state as its snapshot and then the deltas as they come
 from the collector; a version that was missed makes a reset and a new snapshot for all. When nothing was heard for
-SILENT_SECONDS all are told that what they see is stale. Snapshots are read, parsed and encoded in threads, in pieces.
+SILENT_SECONDS all clients get a message that their state is stale. Snapshots are read, parsed and encoded in threads, in pieces.
 """
 
 import asyncio
@@ -107,7 +107,7 @@ class _Subscribed:
     def has_clients(self) -> bool:
         return bool(self.audience.clients or self.joining)
 
-    def tell_all(self, text: str) -> None:
+    def offer_to_all(self, text: str) -> None:
         """Offer a text that is no part of the state to all clients."""
         for client in (*self.audience.clients, *self.joining):
             client.offer(text)
@@ -228,7 +228,7 @@ class Hub:
 
     def _tell_all(self, text: str) -> None:
         for subscribed in tuple(self._feeds.values()):
-            subscribed.tell_all(text)
+            subscribed.offer_to_all(text)
 
     def _start(self) -> None:
         if self._feeds and (self._task is None or self._task.done()):

@@ -24,7 +24,7 @@ logger = logging.getLogger("qmq.live")
 
 READ_SECONDS = 1.0
 ROUTES_SECONDS = 10.0
-"""How often routes are looked at: those that changed are read."""
+"""How often the routes that changed are read."""
 METASERVER_FORGOTTEN_HOURS = 24
 """One that stored nothing for so long was taken away on purpose."""
 _MASTERS = (Role.MASTER, Role.DELAY, Role.DELAY_MASTER)

@@ -34,7 +34,7 @@ class Asker(NodeAsker):
 
 
 class Beats:
-    """A collector that beats when it is told to."""
+    """A collector whose beats a test makes."""
 
     def __init__(self, url: str) -> None:
         self.asker, self.clock = Asker(), ManualClock()
