@@ -4,9 +4,11 @@ Numbers change from page to page: a cursor is a place in the order, not a row.
 """
 
 import operator
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from django.core import signing
 from drf_spectacular.utils import OpenApiParameter
@@ -16,6 +18,7 @@ from api.pagination import PAGE_DEFAULT, PAGE_MAX
 from api.problems import Problem
 
 Row = Mapping[str, Any]
+Key = TypeVar("Key")
 Value = Callable[[Row, str], Any]
 
 
@@ -50,6 +53,28 @@ class LivePages:
         Raises:
             Problem: 400 for an ordering, a limit or a cursor that can't be.
         """
+
+        def in_order(field: str, is_down: bool) -> list[Row]:
+            found = sorted(rows, key=lambda row: [row[name] for name in self.names])
+            known = [row for row in found if self.value(row, field) is not None]
+            known.sort(key=lambda row: self.value(row, field), reverse=is_down)
+            return known + [row for row in found if self.value(row, field) is None]
+
+        return self.page_of(view, in_order, lambda row: row)
+
+    def page_of(
+        self,
+        view: ApiView,
+        in_order: Callable[[str, bool], Sequence[Key]],
+        row_of: Callable[[Key], Row],
+        is_wanted: Callable[[Key], bool] = lambda _: True,
+    ) -> tuple[list[Row], str | None]:
+        """As `page`, of a list that makes rows of keys: only those of the page are made, and a few to find its beginning.
+
+        Args:
+            in_order: all keys by a field, descending or not; then by the names. Those with an unknown value come last.
+            is_wanted: whether a request's filters let a key through.
+        """
         most = PAGE_MAX if view.download is None else view.download_page_rows
         limit = view.whole("limit", PAGE_DEFAULT, minimum=1, maximum=most) or PAGE_DEFAULT
         query = view.request.query_params
@@ -58,19 +83,20 @@ class LivePages:
         if ordering.removeprefix("-") not in known:
             what = f"one of {', '.join(sorted(known))} is needed, with '-' for descending"
             raise Problem(400, "request.invalid", f"ordering: {ordering[:40]!r}; {what}", {"ordering": what})
-        cursor = query.get("cursor")
         is_down, field = ordering.startswith("-"), ordering.removeprefix("-")
-        placed = [(self._place(row, field), row) for row in rows]
-        if cursor:
+        keys, begin = in_order(field, is_down), 0
+        if cursor := query.get("cursor"):
             at = _read(cursor, ordering)
-            placed = [(place, row) for place, row in placed if _is_behind(place, at, is_down)]
-        placed.sort(key=lambda item: item[0][2])
-        placed.sort(key=lambda item: item[0][1], reverse=is_down)
-        placed.sort(key=lambda item: item[0][0])
+            begin = bisect_left(
+                keys, True, key=lambda key: _is_behind(self._place(row_of(key), field), at, is_down)
+            )  # fmt: skip
+        needed = limit if view.download is None else max(limit, view.download.rows_max)
+        found = list(islice(filter(is_wanted, islice(keys, begin, None)), needed + 1))
         if view.download is not None and view.download.is_longer is None:
-            view.download.is_longer = len(placed) > view.download.rows_max
-        following = signing.dumps([ordering, *placed[limit - 1][0]]) if len(placed) > limit else None
-        return [row for _, row in placed[:limit]], following
+            view.download.is_longer = len(found) > view.download.rows_max
+        page = [row_of(key) for key in found[:limit]]
+        following = signing.dumps([ordering, *self._place(page[-1], field)]) if len(found) > limit else None
+        return page, following
 
     def _place(self, row: Row, field: str) -> list[Any]:
         """[whether it is unknown, the value, the names]; comparable with every other of the field."""

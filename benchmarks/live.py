@@ -24,11 +24,11 @@ os.environ.setdefault("QMQ_SECRET_KEY", "a key for benchmarks only")
 django.setup()
 # What follows imports models.
 
-from console.live.bus import FORMAT, Publisher, encode  # noqa: E402
+from console.live.bus import Publisher  # noqa: E402
 from console.live.collector import messages_of  # noqa: E402
 from console.live.consumers import WEBSOCKETS_PER_USER_MAX  # noqa: E402
 from console.live.history import STEP_SECONDS, HistoryWriter  # noqa: E402
-from console.live.state import NodePlace, State, delta, empty, rfc3339, summed  # noqa: E402
+from console.live.state import NodePlace, Sums, delta, empty, rfc3339, summed  # noqa: E402
 from console.measured import Measured  # noqa: E402
 
 BEATS = 10
@@ -79,7 +79,7 @@ async def beats(url: str, subjects: int, groups: int) -> None:
     pubsub = listener.pubsub()
     await pubsub.subscribe(*(f"qmq:live:{name}" for name in names))
     places = [NodePlace(f"g{i}-a", f"g{i}", "broker", True, "", "") for i in range(BROKER_GROUPS)]
-    old: State = empty()
+    old, sums = empty(), Sums()
     rows: list[dict[str, float]] = []
     size: dict[str, int] = {}
     for beat in range(1, BEATS + 1):
@@ -87,24 +87,24 @@ async def beats(url: str, subjects: int, groups: int) -> None:
         at = [time.perf_counter()]
         answers = {place.node_id: Measured(json.loads(page), None, 0) for place in places}
         at.append(time.perf_counter())
-        new = empty() | summed(old, 0, places, answers, {})
+        new = empty() | summed(old, 0, places, answers, {}, sums)
         at.append(time.perf_counter())
         change = delta(old, new)
         at.append(time.perf_counter())
         head = {"stream": "bench", "version": beat, "at": rfc3339(0)}
         messages = messages_of(change, head, await publisher.listened())
-        snapshot = encode({"format": FORMAT, **head, "at_ms": 0, "state": new})
         at.append(time.perf_counter())
-        await publisher.publish(snapshot, "{}", messages)
+        write = await publisher.store("bench", beat, new, change)
+        await publisher.publish(write, head, 0, "{}", messages)
         at.append(time.perf_counter())
-        parts = ("decode", "sum", "compare", "encode", "publish")
+        parts = ("decode", "sum", "compare", "encode", "store, publish")
         began = time.perf_counter()
         await history.note(new, beat * STEP_SECONDS * 1000)
         kept.append(time.perf_counter() - began)
         rows.append(dict(zip(parts, (b - a for a, b in pairwise(at)), strict=True)))
         size = {
             "stats of a node": len(page),
-            "snapshot": len(snapshot),
+            "stored, compressed": write.bytes_count,
             "lag.all delta": len(dict(messages)["lag.all"]),
         }
         old = new

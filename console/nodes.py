@@ -1,7 +1,8 @@
 """Reads the numbers of nodes over their admin HTTP. What can't be read is None with the reason, never 0.
 
 A node with many subjects has many pages. What does not arrive within TURN_SECONDS of one call of `stats` is read by the next
-calls; meanwhile the node's own numbers are new, and those of its subjects are from the last complete reading.
+calls; meanwhile the node's own numbers are new, and those of a subject are from the last time its page was read. While pages are
+missing the answer has a `subjects_reason`, and `are_subjects_overdue` when pages are missing because they are too old.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ NODE_SECONDS_MAX = 2.5
 TURN_SECONDS = 0.75
 """After so long no further page of a node is requested by this call."""
 READING_SECONDS_MAX = 30.0
-"""How long all pages of a node may take over several calls; older numbers of subjects are unknown."""
+"""The numbers of subjects on a page that was read earlier than this are unknown."""
 PAGE_BYTES_MAX = 32 << 20
 """A page of 1,000 subjects with five groups and ten consumers each is 9 MB."""
 PAGES_MAX = 410
@@ -37,23 +38,56 @@ class NodeProblem(QmqError):
     code = "node.unusable"
 
 
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """One page of a node."""
+
+    subjects: list[dict[str, Any]]
+    """In the order of their names."""
+    read_at: float
+
+
 @dataclass(slots=True)
 class _Reading:
-    """The pages of one node."""
+    """The pages of one node, of the reading under way and of the one before."""
 
-    began_at: float = 0.0
-    pages: int = 0
     after: str | None = None
-    """Where the next page begins; None: a new reading begins."""
-    subjects: list[dict[str, Any]] = field(default_factory=list)
-    complete: list[dict[str, Any]] | None = None
-    """The subjects of the last reading that reached the end."""
-    complete_at: float = 0.0
-    """When it began."""
+    """The last name that was read; None: a new reading begins."""
+    pages: list[_Page] = field(default_factory=list)
+    before: list[_Page] = field(default_factory=list)
+    """Pages of the reading before, which the present one has not reached yet."""
+    has_all: bool = False
+    """Whether a reading has reached the end."""
 
+    def take(self, page: dict[str, Any], now: float) -> None:
+        """Add the next page."""
+        if self.after is None:
+            self.pages, self.before = [], self.pages
+        self.pages.append(_Page(page["subjects"], now))
+        self.after = page["next_after"]
+        if self.after is None:
+            self.before, self.has_all = [], True
+        while self.before and self.after is not None:
+            later = [item for item in self.before[0].subjects if item["subject"] > self.after]
+            if later:
+                self.before[0] = _Page(later, self.before[0].read_at)
+                return
+            del self.before[0]
 
-class _Unfinished(NodeProblem):
-    """A node's first reading takes more than one call."""
+    def known(self, now: float, node_id: str) -> dict[str, Any]:
+        """The subjects whose numbers are new enough, as `stats` returns them."""
+        pages = [*self.pages, *self.before]
+        fresh = [page for page in pages if now - page.read_at <= READING_SECONDS_MAX]
+        reason = None
+        if len(fresh) < len(pages):
+            reason = f"node {node_id}: its subjects were not read in {READING_SECONDS_MAX:g} s"
+        elif not self.has_all:
+            reason = f"node {node_id}: its subjects are being read"
+        return {
+            "subjects": [item for page in fresh for item in page.subjects],
+            "subjects_reason": reason,
+            "are_subjects_overdue": True if len(fresh) < len(pages) else None,
+        }
 
 
 class NodeAsker:
@@ -93,43 +127,45 @@ class NodeAsker:
             try:
                 async with asyncio.timeout(self._node_seconds):
                     value = await self._pages(place)
-            except _Unfinished as problem:
-                return Measured(None, f"node {place.node_id}: {problem}", self._clock.wall_ms())
             except QmqError as problem:
-                self._readings.pop((place.node_id, place.admin_address), None)
                 return Measured(None, f"node {place.node_id}: {problem}", self._clock.wall_ms())
             except TimeoutError:
-                self._readings.pop((place.node_id, place.admin_address), None)
                 reason = f"node {place.node_id}: not all pages came in {self._node_seconds:g} s"
                 return Measured(None, reason, self._clock.wall_ms())
         return Measured(value, None, self._clock.wall_ms())
 
     async def _pages(self, place: NodePlace) -> dict[str, Any]:
-        """The node's numbers with its subjects. Raises NodeProblem while the first reading is not complete."""
+        """The node's numbers with its subjects."""
         if not place.admin_address:
             raise NodeProblem("it registered no admin address")
         node = node_admin(place.admin_address, self._page_seconds, self._page_bytes)
         reading = self._readings.setdefault((place.node_id, place.admin_address), _Reading())
         began_at = self._clock.monotonic()
         while True:
-            now = self._clock.monotonic()
-            if reading.after is None:
-                reading.began_at, reading.pages, reading.subjects = now, 0, []
-            if reading.pages == PAGES_MAX:
-                raise NodeProblem(f"it has more than {PAGES_MAX} pages of subjects")
             page = await node.stats(after=reading.after or "")
             if "next_after" not in page:
                 # A delay node: its numbers are one page, and `subjects` is how many it has.
                 return page
-            reading.subjects += page["subjects"]
-            reading.after, reading.pages = page.get("next_after"), reading.pages + 1
+            if problem := _problem(page, reading):
+                self._readings.pop((place.node_id, place.admin_address))
+                raise NodeProblem(problem)
             now = self._clock.monotonic()
-            if reading.after is None:
-                reading.complete, reading.complete_at = reading.subjects, reading.began_at
+            reading.take(page, now)
             if reading.after is None or now - began_at >= TURN_SECONDS:
                 break
-        if reading.complete is not None and now - reading.complete_at <= READING_SECONDS_MAX:
-            return {**page, "subjects": reading.complete, "next_after": None}
-        if now - reading.began_at > READING_SECONDS_MAX:
-            raise NodeProblem(f"its subjects were not read in {READING_SECONDS_MAX:g} s: {reading.pages} pages so far")
-        raise _Unfinished(f"its subjects are being read: {reading.pages} pages so far")
+        return {**page, "next_after": None, **reading.known(now, place.node_id)}
+
+
+def _problem(page: dict[str, Any], reading: _Reading) -> str:
+    """Why the next page of a reading can't be used; "" when it can."""
+    subjects, after = page.get("subjects"), page["next_after"]
+    if not isinstance(subjects, list) or not all(
+        isinstance(item, dict) and isinstance(item.get("subject"), str) for item in subjects
+    ):
+        return "a page has no list of subjects"
+    if after is None:
+        return ""
+    if not isinstance(after, str) or after <= (reading.after or ""):
+        return "its pages do not advance"
+    number = 1 if reading.after is None else len(reading.pages) + 1
+    return f"it has more than {PAGES_MAX} pages of subjects" if number >= PAGES_MAX else ""

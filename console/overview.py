@@ -1,5 +1,6 @@
 """The system at a glance, and consumer groups' live lag, from the collector's newest numbers and the database."""
 
+import heapq
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -12,21 +13,14 @@ from redis.exceptions import RedisError
 from console import tasks  # noqa: F401 - importing it makes the loops known
 from console.alerts import queries as alert_queries
 from console.alerts.models import AlertState
+from console.lag_table import TABLES, LagTable, lag_row, table_keys
 from console.live.bus import SNAPSHOT_MS, read_stored
-from console.live.lag_state import LagState
 from console.live.state import group_key, rfc3339
 from console.tasks import loops
 from metaserver import queries
 from metaserver.choices import GroupState, OperatorState
-from metaserver.services.changes import text_problem
-from qmq.protocol.names import split_subject
 
 WORST = 5
-LAG_FIELDS = (
-    "subject", "group", "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "drain_seconds", "is_draining",
-    "consumers_online", "is_paused", "retry_lag", "withheld", "state", "reason",
-)  # fmt: skip
-
 
 NODE_NUMBERS = (
     "disk_used_bytes", "disk_free_bytes", "disk_total_bytes", "connections", "uptime_seconds", "pending", "overdue",
@@ -58,70 +52,20 @@ def numbers() -> Numbers:
     return Numbers(snapshot["state"], rfc3339(at_ms), None)
 
 
-def lag_rows(state: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Every consumer group's lag, those that read retries too."""
-    return [_lag_row(entry) for entry in state["groups"].values()]
-
-
-def _lag_row(entry: Mapping[str, Any]) -> dict[str, Any]:
-    row = {name: entry.get(name) for name in LAG_FIELDS}
-    if row["withheld"] is None and row["lag"] is not None:
-        # Live entries have the number only where it is not 0.
-        row["withheld"] = 0
-    return row
-
-
-def lag_of_all(live: Numbers, subject: str | None = None, group: str | None = None) -> list[dict[str, Any]]:
+def lag_table(live: Numbers, subject: str | None = None) -> LagTable:
     """The lag of each consumer group that is known: measured, or in the database. Retries count at their group, and are no row.
 
     Args:
-        subject, group: only these; with both, the cost is that of one group.
+        subject: only of this; not one that the database can't hold.
     """
-    rows: list[dict[str, Any]] = []
-    if text_problem(subject or "") or text_problem(group or ""):
-        return rows
-    if live.state is not None:
-        rows = [
-            _lag_row(entry) for entry in _lag_entries(live.state, subject, group) if not is_internal(entry["subject"])
-        ]
-    measured = {(row["subject"], row["group"]) for row in rows}
+    groups: Mapping[str, Any] = live.state["groups"] if live.state is not None else {}
     reason = live.reason or "no broker has a position of it yet: nobody has pulled as this group"
-    known = queries.consumer_groups()
-    if subject is not None:
-        known = known.filter(subject__name=subject)
-    if group is not None:
-        known = known.filter(name=group)
-    for subject, group in known.values_list("subject__name", "name"):
-        if (subject, group) not in measured:
-            unknown = dict.fromkeys(LAG_FIELDS, None)
-            rows.append(
-                unknown | {"subject": subject, "group": group, "state": LagState.UNKNOWN.value, "reason": reason}
-            )
-    return rows
-
-
-def _lag_entries(state: Mapping[str, Any], subject: str | None, group: str | None) -> list[Mapping[str, Any]]:
-    entries = state["groups"]
-    if subject is not None and group is not None:
-        entry = entries.get(group_key(subject, group))
-        return [] if entry is None else [entry]
-    return [
-        entry
-        for entry in entries.values()
-        if (subject is None or entry["subject"] == subject) and (group is None or entry["group"] == group)
-    ]
-
-
-def is_internal(subject: str) -> bool:
-    """Whether it holds some group's retries or dead letters."""
-    return split_subject(subject).kind != "real"
-
-
-def lag_value(row: Mapping[str, Any], field: str) -> Any:
-    """What a row is ordered by: a lag that never drains takes longer than any; None: unknown."""
-    if field == "drain_seconds" and row["is_draining"] is False:
-        return float("inf")
-    return row[field]
+    if subject is None:
+        return TABLES.newest(groups, reason)
+    prefix = group_key(subject, "")
+    measured = {key: groups[key] for key in groups if key.startswith(prefix)}
+    names = queries.consumer_groups().filter(subject__name=subject).values_list("name", flat=True)
+    return LagTable(measured, table_keys(measured, {prefix + name for name in names}), reason)
 
 
 def node_numbers(live: Numbers) -> dict[str, dict[str, Any]]:
@@ -133,12 +77,6 @@ def node_numbers(live: Numbers) -> dict[str, dict[str, Any]]:
         numbers["disk_used_bytes"] = None if free is None or total is None else total - free
         found[name] = numbers
     return found
-
-
-def by_lag(row: Mapping[str, Any], field: str) -> float:
-    """A key that sorts the largest first, and what is unknown before all: somebody should look at it."""
-    value = row[field]
-    return float("-inf") if value is None else -float(value)
 
 
 def overview() -> dict[str, Any]:
@@ -168,18 +106,42 @@ def overview() -> dict[str, Any]:
         "worst": [],
     }
     if live.state is not None:
-        rows = lag_rows(live.state)
-        found |= {
-            "send_rate": _sum(entry.get("send_rate") for entry in live.state["subjects"].values()),
-            "ack_rate": _sum(row["ack_rate"] for row in rows),
-            "lag": _sum(row["lag"] for row in rows),
-            "worst": [
-                row
-                for row in sorted(rows, key=lambda row: by_lag(row, "time_lag_seconds"))
-                if row["time_lag_seconds"] != 0
-            ][:WORST],
-        }
+        found |= _totals(live.state)
     return found
+
+
+def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The rates and the lag of all groups, and the WORST of them by time lag; unknown ones first."""
+    entries = state["groups"].values()
+    late = (entry for entry in entries if entry["time_lag_seconds"] != 0)
+    return {
+        "send_rate": _sum(entry.get("send_rate") for entry in state["subjects"].values()),
+        "ack_rate": _sum(entry.get("ack_rate") for entry in entries),
+        "lag": _sum(entry.get("lag") for entry in entries),
+        "worst": [lag_row(entry) for entry in heapq.nsmallest(WORST, late, key=_longest_first)],
+    }
+
+
+class _Totals:
+    """The summary of the newest snapshot, so that requests between two beats make it once."""
+
+    def __init__(self) -> None:
+        self._newest: tuple[Mapping[str, Any], dict[str, Any]] | None = None
+
+    def __call__(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        newest = self._newest
+        if newest is None or newest[0] is not state:
+            newest = self._newest = (state, _summary(state))
+        return newest[1]
+
+
+_totals = _Totals()
+
+
+def _longest_first(entry: Mapping[str, Any]) -> float:
+    """Orders by time lag; an unknown one comes before all, as it needs attention."""
+    seconds = entry["time_lag_seconds"]
+    return float("-inf") if seconds is None else -float(seconds)
 
 
 def _sum(values: Any) -> Any:

@@ -184,6 +184,33 @@ def consumer_groups() -> QuerySet[ConsumerGroup]:
     return ConsumerGroup.objects.select_related("subject__owner")
 
 
+@dataclass(frozen=True, slots=True)
+class GroupsMark:
+    """What changes whenever a consumer group is created or deleted. A restored database has another time."""
+
+    count: int
+    newest_id: int
+    newest_at: datetime
+
+
+def groups_mark() -> GroupsMark | None:
+    """The mark of the consumer groups that there are; None: there are none. Costs a count."""
+    groups = ConsumerGroup.objects.order_by("-id")
+    newest = groups.values_list("id", "first_seen_at").first()
+    return None if newest is None else GroupsMark(groups.count(), *newest)
+
+
+def group_names(since: GroupsMark | None, until: GroupsMark) -> list[tuple[str, str]] | None:
+    """(subject, name) of the consumer groups that were created after `since` up to `until`; None: one may have been deleted."""
+    rows = ConsumerGroup.objects.filter(id__lte=until.newest_id).order_by("id")
+    if since is None:
+        return list(rows.values_list("subject__name", "name"))
+    found = list(rows.filter(id__gte=since.newest_id).values_list("id", "first_seen_at", "subject__name", "name"))
+    if not found or found[0][:2] != (since.newest_id, since.newest_at) or since.count + len(found) - 1 != until.count:
+        return None
+    return [(subject, name) for _, _, subject, name in found[1:]]
+
+
 def called_subjects() -> QuerySet[Subject]:
     """Subjects with their name and description alone: to look through many."""
     return Subject.objects.only("name", "description")

@@ -1,5 +1,6 @@
 """/analytics/runs/, /lag/ and /overview/."""
 
+from collections.abc import Callable
 from typing import Any
 
 import django_filters
@@ -19,6 +20,7 @@ from console import overview
 from console.accounts.roles import Right
 from console.analytics import queries
 from console.analytics.models import AnalyticsRun, RunState
+from console.lag_table import LagTable, lag_value
 from console.live.lag_state import KEEPING_UP_SECONDS, LagState
 from metaserver import queries as metadata
 from metaserver.services.changes import NotFound, text_problem
@@ -29,7 +31,7 @@ LAG_PAGES = LivePages(
         "-time_lag_seconds", "lag", "backlog", "in_flight", "drain_seconds", "pull_rate", "ack_rate", "consumers_online",
         "subject", "group",
     ),
-    overview.lag_value,
+    lag_value,
 )  # fmt: skip
 _LAG_STATES = (
     f"caught_up: nothing to go, or a time lag of at most {KEEPING_UP_SECONDS:g} s; draining, growing: whether it ever drains "
@@ -139,24 +141,35 @@ class LagView(ApiView):
         Groups that nobody measured are there too; retries count at their group.
         """
         live = overview.numbers()
-        rows, following = LAG_PAGES.page(self, self._rows(live))
+        query = self.request.query_params
+        subject = query.get("subject")
+        is_wanted = self._filter()
+        if text_problem(subject or ""):
+            table = LagTable({}, [], "")
+        else:
+            table = overview.lag_table(live, subject)
+        rows, following = LAG_PAGES.page_of(self, table.ordered, table.row, lambda key: is_wanted(table, key))
         owners = metadata.owners_of(item["subject"] for item in rows)
         page = [{**item, "owner": owners.get(item["subject"])} for item in rows]
         return Response({"at": live.at, "reason": live.reason, "results": page, "next": following})
 
-    def _rows(self, live: overview.Numbers) -> list[dict[str, Any]]:
-        """The rows that the filters let through."""
+    def _filter(self) -> Callable[[LagTable, str], bool]:
+        """Whether the query's filters let a group through."""
         query = self.request.query_params
-        state = query.get("state")
+        state, group, search = query.get("state"), query.get("group"), query.get("search", "").lower()
         if state is not None and state not in list(LagState):
             what = f"one of {', '.join(LagState)} is needed"
             raise Problem(400, "request.invalid", f"state: {state[:40]!r}; {what}", {"state": what})
-        rows = overview.lag_of_all(live, query.get("subject"), query.get("group"))
-        if search := query.get("search", "").lower():
-            rows = [item for item in rows if search in item["subject"].lower() or search in item["group"].lower()]
-        if state is not None:
-            rows = [item for item in rows if item["state"] == state]
-        if (owner := query.get("owner")) is not None and text_problem(owner) == "":
-            owned = metadata.subjects_of(owner)
-            rows = [item for item in rows if item["subject"] in owned]
-        return rows
+        owner = query.get("owner")
+        owned = metadata.subjects_of(owner) if owner is not None and text_problem(owner) == "" else None
+
+        def is_wanted(table: LagTable, key: str) -> bool:
+            subject, _, name = key.partition("\n")
+            return (
+                (group is None or name == group)
+                and (not search or search in subject.lower() or search in name.lower())
+                and (state is None or table.state(key) == state)
+                and (owned is None or subject in owned)
+            )
+
+        return is_wanted

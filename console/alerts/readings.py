@@ -70,9 +70,11 @@ def dead_letter_counts(snapshot: Mapping[str, Any]) -> dict[str, int | None]:
 
 
 def is_complete(snapshot: Mapping[str, Any]) -> bool:
-    """Whether every node answered."""
+    """Whether every node answered with all its subjects."""
     nodes = snapshot.get("nodes", {})
-    return bool(nodes) and all(entry.get("reason") is None for entry in nodes.values())
+    return bool(nodes) and all(
+        entry.get("reason") is None and entry.get("subjects_reason") is None for entry in nodes.values()
+    )
 
 
 def of_broker_groups(states: Iterable[tuple[str, str]]) -> Iterator[Reading]:
@@ -115,7 +117,10 @@ def _of_group(target: str, entry: Mapping[str, Any], is_all: bool) -> Iterator[R
 
 def _of_node(node_id: str, entry: Mapping[str, Any]) -> Iterator[Reading]:
     is_measured, reason = entry.get("reason") is None, _reason(entry)
-    yield Reading(Kind.UNKNOWN, node_id, 0.0 if is_measured else 1.0, "" if is_measured else reason)
+    if is_measured and entry.get("are_subjects_overdue"):
+        yield Reading(Kind.UNKNOWN, node_id, 1.0, _storable(entry.get("subjects_reason"))[:300])
+    else:
+        yield Reading(Kind.UNKNOWN, node_id, 0.0 if is_measured else 1.0, "" if is_measured else reason)
     numbers = {
         Kind.DISK: _used_percent(entry),
         Kind.DAMAGE: _damaged_places(entry),

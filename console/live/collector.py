@@ -13,15 +13,17 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from console.live.bus import FORMAT, Publisher, encode
+from console.live.bus import Publisher, SnapshotLost, StoredReader
 from console.live.history import HistoryWriter
 from console.live.metadata import Metadata, MetadataReader
 from console.live.state import (
     Delta,
     Entry,
     State,
+    Sums,
     delta,
     empty,
+    encode,
     events_between,
     feed_of,
     recent,
@@ -63,7 +65,7 @@ class Health:
     """The same as wall clock milliseconds."""
     duration_seconds: float | None = None
     published_bytes: int = 0
-    """Bytes of the last beat's snapshot and messages."""
+    """What the last beat wrote to the stored snapshot, compressed, and its messages."""
 
     def shown(self) -> Entry:
         """As JSON."""
@@ -79,6 +81,7 @@ class Collector:
     """
 
     def __init__(self, url: str, clock: Clock, *, asker: NodeAsker | None = None, sleep: Sleep = asyncio.sleep) -> None:
+        self._url = url
         self._clock = clock
         self._sleep = sleep
         self._asker = asker or NodeAsker(clock=clock, page_seconds=ASK_SECONDS)
@@ -88,6 +91,7 @@ class Collector:
         self.metadata = MetadataReader(clock)
         self.health = Health(self._holder)
         self._state = empty()
+        self._sums = Sums()
         self._at_ms: int | None = None
         self._stream = ""
         self._version = 0
@@ -119,10 +123,14 @@ class Collector:
             for beside_task in beside:
                 beside_task.cancel()
             await asyncio.wait(beside)
-            with contextlib.suppress(RedisError, OSError):
-                await self._publisher.release()
-            await self._publisher.close()
-            await self._history.close()
+            await self.close()
+
+    async def close(self) -> None:
+        """Release the lock, so that another collector acts at once, and close the connections."""
+        with contextlib.suppress(RedisError, OSError):
+            await self._publisher.release()
+        await self._publisher.close()
+        await self._history.close()
 
     def _next_beat(self, last: float, now: float, pause: int) -> float:
         """The next beat's time on the schedule that began with the first; beats that are past are left out."""
@@ -168,7 +176,7 @@ class Collector:
     async def _acquired(self) -> bool:
         is_holder = await self._publisher.acquire()
         if is_holder and not self._is_acting:
-            stored = await self._publisher.snapshot()
+            stored, _ = await asyncio.to_thread(StoredReader(self._url).read)
             if stored is not None:
                 self._state = {**empty(), **stored["state"]}
                 self._at_ms = stored["at_ms"]
@@ -186,7 +194,7 @@ class Collector:
         answers = await self._asker.stats(metadata.places)
         now_ms = self._clock.wall_ms()
         try:
-            found = summed(self._state, self._at_ms, metadata.places, answers, metadata.routes)
+            found = summed(self._state, self._at_ms, metadata.places, answers, metadata.routes, self._sums)
         except (KeyError, TypeError, ValueError, AttributeError):
             found = summed(self._state, self._at_ms, metadata.places, understood(metadata, answers), metadata.routes)
         state = empty() | found
@@ -211,18 +219,26 @@ class Collector:
     async def _published(self, state: State, began: float) -> bool:
         assert self._at_ms is not None
         version = self._version + 1
-        head = {"stream": self._stream, "version": version, "at": rfc3339(self._at_ms)}
+        head: Entry = {"stream": self._stream, "version": version, "at": rfc3339(self._at_ms)}
         change = delta(self._state, state)
         messages = messages_of(change, head, await self._publisher.listened())
-        health = self.health
-        health.last_beat_at, health.last_beat_ms = head["at"], self._at_ms  # type: ignore[assignment]
-        snapshot = encode({"format": FORMAT, **head, "at_ms": self._at_ms, "state": state})
-        health.published_bytes = len(snapshot) + sum(len(text) for _, text in messages)
-        health.duration_seconds = round(self._clock.monotonic() - began, 4)
         self._state = state
-        self._is_acting = await self._publisher.publish(snapshot, encode(health.shown()), messages)
+        try:
+            self._is_acting = await self._stored(head, change, messages, began)
+        except SnapshotLost:
+            self._is_acting = await self._stored(head, change, messages, began)
         self._version = version
         return self._is_acting
+
+    async def _stored(self, head: Entry, change: Delta, messages: list[tuple[str, str]], began: float) -> bool:
+        """Store the state and publish; False: another collector has the lock."""
+        assert self._at_ms is not None
+        health = self.health
+        write = await self._publisher.store(head["stream"], head["version"], self._state, change)
+        health.last_beat_at, health.last_beat_ms = head["at"], self._at_ms
+        health.published_bytes = write.bytes_count + sum(len(text) for _, text in messages)
+        health.duration_seconds = round(self._clock.monotonic() - began, 4)
+        return await self._publisher.publish(write, head, self._at_ms, encode(health.shown()), messages)
 
     async def _noted(self, state: State) -> None:
         """Keep this beat's numbers for charts. When that fails a point is missing, and nothing else."""

@@ -60,6 +60,7 @@ class Close(IntEnum):
     NOT_SIGNED_IN = 4401
     NOT_ALLOWED = 4403
     NOT_FOUND = 4404
+    FEED_TOO_LARGE = 4413
     TOO_SLOW = 4408
     TOO_MANY = 4429
 
@@ -131,6 +132,10 @@ class Socket:
             self._waiting.put_nowait((text, shown))
         except asyncio.QueueFull:
             self.drop(Close.TOO_SLOW, f"{CLIENT_QUEUE_MAX} messages wait")
+
+    def refuse(self, reason: str) -> None:
+        """Close it: what it asks for is too large to show."""
+        self.drop(Close.FEED_TOO_LARGE, reason)
 
     def drop(self, code: Close, reason: str) -> None:
         """Close it; the first reason counts."""

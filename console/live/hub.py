@@ -2,21 +2,22 @@
 
 The hub keeps the state of each feed that has clients. A client gets that state as its snapshot and then the deltas as they come
 from the collector; a version that was missed makes a reset and a new snapshot for all. When nothing was heard for
-SILENT_SECONDS all are told that what they see is stale.
+SILENT_SECONDS all clients get a message that their state is stale. Snapshots are read, parsed and encoded in threads, in pieces.
 """
 
 import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from redis.exceptions import RedisError
 
-from console.live.bus import PREFIX, SNAPSHOT_KEY, connect, encode, snapshot_of
-from console.live.state import Feed, State, apply, rfc3339, view
+from console.live.bus import PREFIX, connect, read_stored
+from console.live.chunks import is_delta, slices
+from console.live.state import Feed, State, apply, encode, rfc3339, views
 from qmq.clock import Clock
 
 logger = logging.getLogger("qmq.live")
@@ -33,6 +34,8 @@ PENDING_DELTAS_MAX = 30
 
 JOINING_DELTAS_MAX = 8
 """Deltas that a new client gets after an older snapshot, which costs less than to encode a new one for each version."""
+FEED_ENTRIES_MAX = 60_000
+"""Entries of a feed that clients are shown: subjects and consumer groups. A snapshot of so many has about 25 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,10 @@ class Client(Protocol):
         """Take a message to send; never waits: a client that does not keep up is dropped."""
         ...
 
+    def refuse(self, reason: str) -> None:
+        """Close it: its feed is too large."""
+        ...
+
 
 class Audience:
     """Clients that get the same texts."""
@@ -76,6 +83,9 @@ class _Subscribed:
 
     feed: Feed
     audience: Audience = field(default_factory=Audience)
+    """Clients that have the present state: they get the deltas."""
+    joining: set[Client] = field(default_factory=set)
+    """Clients that have no snapshot yet."""
     is_requested: bool = False
     """Redis was asked, on this connection."""
     is_subscribed: bool = False
@@ -89,13 +99,27 @@ class _Subscribed:
     pending: list[dict[str, Any]] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     """What makes the present state for a client: an encoded snapshot and the deltas after it; empty: not encoded."""
+    since: list[str] | None = None
+    """The deltas since the state that is being encoded; None: none is, or it has become useless."""
+    encoding: "asyncio.Task[None] | None" = None
 
-    def joining_texts(self) -> list[str]:
-        """What a new client gets: a snapshot that may be some versions old, and the deltas since then."""
-        if not self.texts:
-            head = {"stream": self.stream, "version": self.version, "at": self.at}
-            self.texts = [encode({"type": "snapshot", **head, "state": self.state})]
-        return list(self.texts)
+    @property
+    def has_clients(self) -> bool:
+        return bool(self.audience.clients or self.joining)
+
+    def offer_to_all(self, text: str) -> None:
+        """Offer a text that is no part of the state to all clients."""
+        for client in (*self.audience.clients, *self.joining):
+            client.offer(text)
+
+    def replace(self, stored: dict[str, Any], state: State) -> None:
+        """Take a state that was read. Clients of an earlier one have to join again."""
+        if self.audience.clients:
+            self.audience.tell(encode({"type": "reset"}))
+            self.joining |= self.audience.clients
+            self.audience.clients.clear()
+        self.stream, self.version, self.at = stored["stream"], stored["version"], stored["at"]
+        self.state, self.texts, self.since, self.is_wanting = state, [], None, False
 
     def advance(self, value: dict[str, Any], text: str) -> None:
         """Apply a delta, whose encoded form is `text`."""
@@ -106,6 +130,54 @@ class _Subscribed:
             self.texts = []
         elif self.texts:
             self.texts.append(text)
+        if self.since is not None:
+            self.since.append(text)
+            if len(self.since) > PENDING_DELTAS_MAX:
+                self.since = None
+
+    def admit(self) -> None:
+        """Give clients that join the present state: now if it is encoded, else when it is."""
+        if not self.joining or self.state is None or self.is_wanting:
+            return
+        count = sum(len(entries) for entries in self.state.values())
+        if count > FEED_ENTRIES_MAX:
+            for client in self.joining:
+                client.refuse(f"{count} subjects and consumer groups, more than {FEED_ENTRIES_MAX}: name a subject")
+            self.joining.clear()
+        elif self.texts:
+            for client in self.joining:
+                for text in self.texts:
+                    client.offer(text)
+            self.audience.clients |= self.joining
+            self.joining.clear()
+        elif self.encoding is None or self.encoding.done():
+            self.encoding = asyncio.create_task(self._encode())
+            self.encoding.add_done_callback(self._encoded)
+
+    async def _encode(self) -> None:
+        """Encode the state for those that join, until one text and the deltas since then make the present state."""
+        while self.joining and self.state is not None and not self.is_wanting:
+            since = self.since = []
+            head = {"stream": self.stream, "version": self.version, "at": self.at}
+            text = await asyncio.to_thread(snapshot_text, head, self.state)
+            if self.since is since:
+                self.since, self.texts = None, [text, *since]
+                self.admit()
+
+    def _encoded(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error(
+                "a snapshot of %s can't be encoded; the next delta tries again", self.feed.name, exc_info=error
+            )
+
+
+def snapshot_text(head: dict[str, Any], state: State) -> str:
+    """A client's snapshot. Encoded in pieces: one call for a large state would hold the interpreter lock for seconds."""
+    sections = [
+        f'"{section}":{{{",".join(encode(part)[1:-1] for part in slices(entries))}}}'
+        for section, entries in state.items()
+    ]
+    return f'{encode({"type": "snapshot", **head})[:-1]},"state":{{{",".join(sections)}}}}}'
 
 
 class Hub:
@@ -129,10 +201,8 @@ class Hub:
     def join(self, feed: Feed, client: Client) -> None:
         """Offer this client the feed's snapshot, at once or when it was read, and what comes."""
         subscribed = self._feeds.setdefault(feed.name, _Subscribed(feed))
-        subscribed.audience.clients.add(client)
-        if subscribed.state is not None and not subscribed.is_wanting:
-            for text in subscribed.joining_texts():
-                client.offer(text)
+        subscribed.joining.add(client)
+        subscribed.admit()
         if self._task is None or self._task.done():
             self._heard_at = self._clock.monotonic()
             self._heard_wall_ms = self._clock.wall_ms()
@@ -147,7 +217,8 @@ class Hub:
         if subscribed is None:
             return
         subscribed.audience.clients.discard(client)
-        if not subscribed.audience.clients:
+        subscribed.joining.discard(client)
+        if not subscribed.has_clients:
             del self._feeds[feed.name]
 
     @property
@@ -157,7 +228,7 @@ class Hub:
 
     def _tell_all(self, text: str) -> None:
         for subscribed in tuple(self._feeds.values()):
-            subscribed.audience.tell(text)
+            subscribed.offer_to_all(text)
 
     def _start(self) -> None:
         if self._feeds and (self._task is None or self._task.done()):
@@ -240,7 +311,7 @@ class Hub:
             logger.warning("a message on %s can't be read: %s %s", name, type(error).__name__, error)
 
     def _take_delta(self, one: _Subscribed, value: dict[str, Any], text: str) -> None:
-        if not is_delta(value, one.feed):
+        if not is_delta_of(value, one.feed):
             raise ValueError("no delta of this feed")
         if one.is_wanting or one.state is None:
             one.pending.append(value)
@@ -255,16 +326,21 @@ class Hub:
             return
         one.advance(value, text)
         one.audience.tell(text)
+        one.admit()
 
-    async def _read(self, wanting: Iterable[_Subscribed]) -> None:
+    async def _read(self, wanting: Sequence[_Subscribed]) -> None:
         """Read the stored snapshot once for all feeds that need it."""
-        stored = snapshot_of(await self._redis.get(SNAPSHOT_KEY))
+
+        def read() -> tuple[dict[str, Any] | None, list[State]]:
+            stored, _ = read_stored(self._url)
+            return stored, views(stored["state"], [one.feed for one in wanting]) if stored is not None else []
+
+        stored, states = await asyncio.to_thread(read)
         if stored is None:
             return  # the next beat brings one; until then silence is told
         if not self._has_heard:
             self._heard_wall_ms = stored["at_ms"]
-        for one in wanting:
-            state = view(stored["state"], one.feed)
+        for one, state in zip(wanting, states, strict=True):
             following = [
                 value
                 for value in one.pending
@@ -273,16 +349,11 @@ class Hub:
             one.pending.clear()
             if following and following[0]["version"] != stored["version"] + 1:
                 continue
-            was_known = one.state is not None
-            one.stream, one.version, one.at = stored["stream"], stored["version"], stored["at"]
-            one.state, one.texts, one.is_wanting = state, [], False
+            one.replace(stored, state)
             for value in following:
                 if value["version"] == one.version + 1:
                     one.advance(value, "")
-            if was_known:
-                one.audience.tell(encode({"type": "reset"}))
-            for text in one.joining_texts():
-                one.audience.tell(text)
+            one.admit()
 
     # --- silence ----------------------------------------------------------------------------------------------------
 
@@ -328,18 +399,10 @@ def _text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def is_delta(value: Any, feed: Feed) -> bool:
+def is_delta_of(value: Any, feed: Feed) -> bool:
     """Whether this has the shape of a feed's delta, so that nothing that is kept can fail later."""
-    if not isinstance(value, dict) or not isinstance(value.get("delta"), dict):
-        return False
-    if not all(isinstance(value.get(name), kind) for name, kind in (("stream", str), ("version", int), ("at", str))):
-        return False
-    return all(
-        section in feed.sections
-        and isinstance(parts, dict)
-        and isinstance(parts.get("gone"), list)
-        and all(isinstance(key, str) for key in parts["gone"])
-        and isinstance(parts.get("set"), dict)
-        and all(isinstance(fields, dict) for fields in parts["set"].values())
-        for section, parts in value["delta"].items()
+    return (
+        isinstance(value, dict)
+        and all(isinstance(value.get(name), kind) for name, kind in (("stream", str), ("version", int), ("at", str)))
+        and is_delta(value.get("delta"), feed.sections)
     )

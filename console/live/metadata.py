@@ -16,6 +16,7 @@ from console.live.state import RECENT_MAX, Entry, NodePlace, rfc3339
 from console.tasks import loops
 from console.tasks.heartbeats import METASERVER_FRESH_SECONDS
 from metaserver import queries
+from metaserver.route_cache import RouteCache
 from qmq.clock import Clock
 from qmq.protocol.codes import Role
 
@@ -23,7 +24,7 @@ logger = logging.getLogger("qmq.live")
 
 READ_SECONDS = 1.0
 ROUTES_SECONDS = 10.0
-"""Routes are many and change seldom."""
+"""How often the routes that changed are read."""
 METASERVER_FORGOTTEN_HOURS = 24
 """One that stored nothing for so long was taken away on purpose."""
 _MASTERS = (Role.MASTER, Role.DELAY, Role.DELAY_MASTER)
@@ -48,6 +49,7 @@ class MetadataReader:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._routes = RouteCache()
         self._routes_at: float | None = None
         self._audit_id: int | None = None
         self.now = Metadata()
@@ -96,8 +98,7 @@ class MetadataReader:
         now = self._clock.monotonic()
         routes = self.now.routes
         if self._routes_at is None or now - self._routes_at >= ROUTES_SECONDS:
-            rows = queries.routes().values_list("subject__name", "broker_groups")
-            routes = {name: tuple(broker_groups) for name, broker_groups in rows.iterator()}
+            routes = {route.subject: route.broker_groups for route in self._routes.routes()}
             self._routes_at = now
         return Metadata(tuple(places), routes, groups, self._metaservers(), self._loops(), self._audit(), None)
 

@@ -5,6 +5,7 @@ could not be measured is None, and then the entry's `reason` says why. `is_measu
 answered (at the time of the state); if not, every number is None and `at` is when they last did (RFC 3339; None: never).
 """
 
+import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,11 @@ def rfc3339(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def encode(value: Any) -> str:
+    """JSON without spaces."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
 def group_key(subject: str, group: str) -> str:
     """The key of a consumer group; no name holds a line end."""
     return f"{subject}\n{group}"
@@ -57,6 +63,8 @@ def delta(old: State, new: State) -> Delta:
         changed: dict[str, Entry] = {}
         for key, entry in entries.items():
             known = before.get(key)
+            if known is entry:
+                continue
             if known is None:
                 changed[key] = entry
             elif known != entry:
@@ -154,13 +162,27 @@ def feed_of(name: str) -> Feed | None:
     return Feed("lag", subject, group if kind == "lag.group" else None)
 
 
-def view(state: State, feed: Feed) -> State:
-    """The part of a state that a feed shows."""
-    found: State = {}
-    for section in feed.sections:
-        entries = state.get(section, {})
-        keys = feed.keys(section, entries)
-        found[section] = entries if keys is None else {key: entries[key] for key in keys if key in entries}
+def views(state: State, feeds: Sequence[Feed]) -> list[State]:
+    """The part of a state that each feed shows. The groups of all subjects are looked through once for all feeds."""
+    of_subject: dict[str, list[str]] = {
+        feed.subject: [] for feed in feeds if feed.subject is not None and feed.group is None
+    }
+    if of_subject:
+        for key in state.get("groups", {}):
+            subject, separator, _ = key.partition("\n")
+            if separator and (keys := of_subject.get(subject)) is not None:
+                keys.append(key)
+    found = []
+    for feed in feeds:
+        part: State = {}
+        for section in feed.sections:
+            entries = state.get(section, {})
+            if section == "groups" and feed.subject in of_subject and feed.group is None:
+                wanted: Iterable[str] | None = of_subject[feed.subject]
+            else:
+                wanted = feed.keys(section, entries)
+            part[section] = entries if wanted is None else {key: entries[key] for key in wanted if key in entries}
+        found.append(part)
     return found
 
 
@@ -198,24 +220,110 @@ class NodePlace:
     admin_address: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Summed:
+    """The entries of a subject whose nodes all answered."""
+
+    parts: Mapping[str, dict[str, Any]]
+    """By broker group: what its master answered."""
+    subject: Entry
+    groups: dict[str, Entry]
+    """By key; without what waits for another attempt."""
+
+
+class Sums:
+    """What the last call of `summed` made of each subject. A subject with the same numbers keeps its entries."""
+
+    def __init__(self) -> None:
+        self.by_subject: dict[str, _Summed] = {}
+
+
 def summed(
     old: State,
     old_at_ms: int | None,
     places: Sequence[NodePlace],
     answers: Mapping[str, Measured[dict[str, Any]]],
     routes: Mapping[str, Sequence[str]],
+    sums: Sums | None = None,
 ) -> State:
     """Subjects, groups and nodes from what the nodes answered.
 
     Args:
         old: the state before; it tells what nodes held that can't be asked now.
         old_at_ms: its time; None: there was none.
-        answers: `/stats` by node id.
+        answers: `/stats` by node id. One with a `subjects_reason` does not have all subjects of its node.
         routes: the broker groups of each subject.
+        sums: of the call before; updated. Entries that did not change stay the same objects.
 
     Only masters count: slaves hold the same messages again.
     """
     then = rfc3339(old_at_ms) if old_at_ms is not None else None
+    measured, unmeasured = _answered(places, answers)
+    parts: dict[str, dict[str, dict[str, Any]]] = {}
+    unread = dict(unmeasured)
+    for broker_group, stats in measured.items():
+        if stats.get("subjects_reason"):
+            unread[broker_group] = str(stats["subjects_reason"])
+        for item in stats.get("subjects", ()):
+            parts.setdefault(item["subject"], {})[broker_group] = item
+    lacking: dict[str, set[str]] = {}
+    if unread:
+        held = [(name, entry["broker_groups"]) for name, entry in old["subjects"].items()]
+        for name, holders in (*held, *routes.items()):
+            if missing := (unread.keys() & set(holders)) - parts.get(name, {}).keys():
+                lacking.setdefault(name, set()).update(missing)
+    groups_before: dict[str, list[str]] = {}
+    if lacking:
+        for entry in old["groups"].values():
+            groups_before.setdefault(entry["subject"], []).append(entry["group"])
+    known, kept = sums.by_subject if sums is not None else {}, {}
+    subjects: dict[str, Entry] = {}
+    groups: dict[str, Entry] = {}
+    for name, found in parts.items():
+        if name in lacking:
+            continue
+        one = known.get(name)
+        if one is None or one.parts != found:
+            one = _measured_subject(name, found)
+        kept[name] = one
+        subjects[name] = one.subject
+        groups |= one.groups
+    for name, missing in lacking.items():
+        reason = unread[min(missing)]
+        found = parts.get(name, {})
+        held_by = sorted(missing | found.keys())
+        before = old["subjects"].get(name)
+        if before is not None and _stays_unknown(before, reason) and before["broker_groups"] == held_by:
+            subjects[name] = before
+        else:
+            subjects[name] = _dated(_subject(name, held_by, {}, reason), False, before, then)
+        names = dict.fromkeys(group["group"] for item in found.values() for group in item["groups"])
+        for group in names | dict.fromkeys(groups_before.get(name, ())):
+            key = group_key(name, group)
+            before = old["groups"].get(key)
+            if before is not None and _stays_unknown(before, reason) and before["retry_lag"] is None:
+                groups[key] = before
+                continue
+            items = [one for item in found.values() for one in item["groups"] if one["group"] == group]
+            groups[key] = _dated(_group(name, group, items, None, reason, before), False, before, then)
+    if sums is not None:
+        sums.by_subject = kept
+    _add_retries(groups, old["groups"], subjects)
+    nodes: dict[str, Entry] = {}
+    for place in places:
+        entry = _node(place, answers.get(place.node_id))
+        nodes[place.node_id] = _dated(entry, entry["reason"] is None, old["nodes"].get(place.node_id), then)
+    return {"subjects": subjects, "groups": groups, "nodes": nodes}
+
+
+def _stays_unknown(before: Entry, reason: str) -> bool:
+    return not before["is_measured"] and before["reason"] == reason
+
+
+def _answered(
+    places: Sequence[NodePlace], answers: Mapping[str, Measured[dict[str, Any]]]
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """By broker group: the answer of its master, or the reason why there is none."""
     measured: dict[str, dict[str, Any]] = {}
     unmeasured: dict[str, str] = {}
     for place in places:
@@ -229,53 +337,24 @@ def summed(
             unmeasured[place.broker_group] = _why(answer, place.node_id)
         elif place.broker_group not in measured:
             unmeasured.setdefault(place.broker_group, f"broker group {place.broker_group} has no master")
-    parts: dict[str, dict[str, dict[str, Any]]] = {}
-    for broker_group, stats in measured.items():
-        for item in stats.get("subjects", ()):
-            parts.setdefault(item["subject"], {})[broker_group] = item
-    holders = {name: set(found) for name, found in parts.items()}
-    if unmeasured:
-        for name, entry in old["subjects"].items():
-            held = unmeasured.keys() & set(entry["broker_groups"])
-            if held:
-                holders.setdefault(name, set()).update(held)
-        for name, routed in routes.items():
-            held = unmeasured.keys() & set(routed)
-            if held:
-                holders.setdefault(name, set()).update(held)
-    groups_before: dict[str, list[str]] = {}
-    if unmeasured:
-        for entry in old["groups"].values():
-            groups_before.setdefault(entry["subject"], []).append(entry["group"])
-    subjects: dict[str, Entry] = {}
-    groups: dict[str, Entry] = {}
-    for name, held_by in holders.items():
-        missing = sorted(held_by & unmeasured.keys())
-        reason = unmeasured[missing[0]] if missing else None
-        found = parts.get(name, {})
-        subjects[name] = _dated(
-            _subject(name, sorted(held_by), found, reason), reason is None, old["subjects"].get(name), then
-        )
-        by_group: dict[str, list[dict[str, Any]]] = {}
-        for item in found.values():
-            for group in item["groups"]:
-                by_group.setdefault(group["group"], []).append(group)
-        if missing:
-            for known in groups_before.get(name, ()):
-                by_group.setdefault(known, [])
-        sent = subjects[name]["send_rate"]
-        for group, items in by_group.items():
-            key = group_key(name, group)
-            before = old["groups"].get(key)
-            groups[key] = _dated(_group(name, group, items, sent, reason, before), reason is None, before, then)
-            if "withheld" in subjects[name]:
-                groups[key]["withheld"] = _withheld(items)
-    _add_retries(groups, holders)
-    nodes: dict[str, Entry] = {}
-    for place in places:
-        entry = _node(place, answers.get(place.node_id))
-        nodes[place.node_id] = _dated(entry, entry["reason"] is None, old["nodes"].get(place.node_id), then)
-    return {"subjects": subjects, "groups": groups, "nodes": nodes}
+    return measured, unmeasured
+
+
+def _measured_subject(name: str, found: dict[str, dict[str, Any]]) -> _Summed:
+    subject = _dated(_subject(name, sorted(found), found, None), True, None, None)
+    by_group: dict[str, list[dict[str, Any]]] = {}
+    for item in found.values():
+        for group in item["groups"]:
+            by_group.setdefault(group["group"], []).append(group)
+    sent = subject["send_rate"]
+    groups = {
+        group_key(name, group): _dated(_group(name, group, parts, sent, None, None), True, None, None)
+        for group, parts in by_group.items()
+    }
+    if "withheld" in subject:
+        for group, parts in by_group.items():
+            groups[group_key(name, group)]["withheld"] = _withheld(parts)
+    return _Summed(found, subject, groups)
 
 
 def _why(answer: Measured[dict[str, Any]] | None, node_id: str) -> str:
@@ -335,6 +414,8 @@ def _subject(name: str, held_by: list[str], found: Mapping[str, Mapping[str, Any
     return entry
 
 
+_RETRIES = "%RETRY"
+"""Names that `split_subject` may take for those of retry subjects begin so."""
 _GROUP_UNKNOWN = dict.fromkeys(
     (
         "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "is_draining", "drain_seconds",
@@ -343,16 +424,20 @@ _GROUP_UNKNOWN = dict.fromkeys(
 )  # fmt: skip
 
 
-def _add_retries(groups: dict[str, Entry], subjects: Iterable[str]) -> None:
-    """What waits for another attempt is the lag of a retry subject; its group shows it as `retry_lag`."""
+def _add_retries(groups: dict[str, Entry], before: Mapping[str, Entry], subjects: Iterable[str]) -> None:
+    """What waits for another attempt is the lag of a retry subject; its group shows it as `retry_lag`.
+
+    Entries of `groups` are replaced, not changed; by those of the state before where they are equal.
+    """
     for name in subjects:
-        parts = split_subject(name)
-        if parts.kind != "retry":
+        if not name.startswith(_RETRIES):
             continue
-        retry, entry = groups.get(group_key(name, parts.group)), groups.get(group_key(parts.subject, parts.group))
+        parts = split_subject(name)
+        key = group_key(parts.subject, parts.group)
+        retry, entry = groups.get(group_key(name, parts.group)), groups.get(key)
         if retry is not None and entry is not None:
-            entry["retry_lag"] = retry["lag"]
-            entry["reason"] = entry["reason"] or retry["reason"]
+            entry = {**entry, "retry_lag": retry["lag"], "reason": entry["reason"] or retry["reason"]}
+            groups[key] = before[key] if before.get(key) == entry else entry
 
 
 def _group(
@@ -404,7 +489,10 @@ _BROKER_NUMBERS = ("send_rate", "pull_rate", "withheld")
 _DELAY_FIELDS = ("pending", "overdue", "put_aside", "delivered_per_second")
 
 
-_SAID_BY_SOME = ("disk_total_bytes", "lateness_p99_seconds", "unreadable_messages", "deferred_settlements")
+_SAID_BY_SOME = (
+    "disk_total_bytes", "lateness_p99_seconds", "unreadable_messages", "deferred_settlements", "subjects_reason",
+    "are_subjects_overdue",
+)  # fmt: skip
 """Fields that an entry has only when its node names them."""
 
 
@@ -425,7 +513,9 @@ def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None) -> Entry:
         unknown = (*fields, *numbers, "uptime_seconds", "log_begin", "log_end", "synced_end", "damaged_ranges")
         return {**entry, **dict.fromkeys(unknown), "reason": _why(answer, place.node_id)}
     log = stats["log"]
-    if is_broker:
+    if is_broker and stats.get("subjects_reason"):
+        entry |= dict.fromkeys(_BROKER_NUMBERS)
+    elif is_broker:
         subjects = stats.get("subjects", ())
         entry["send_rate"] = _total(subjects, "send_rate", 2)
         entry["pull_rate"] = _total([group for item in subjects for group in item["groups"]], "pull_rate", 2)

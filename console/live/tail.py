@@ -8,9 +8,8 @@ from typing import Any
 from channels.db import database_sync_to_async
 from django.db import Error as DatabaseError
 
-from console.live.bus import encode
 from console.live.hub import Audience, Shown
-from console.live.state import KIND_BROKER, NodePlace, rfc3339
+from console.live.state import KIND_BROKER, NodePlace, encode, rfc3339
 from console.node_admin import node_admin
 from metaserver import queries
 from qmq.client.nodes import NodeAdmin

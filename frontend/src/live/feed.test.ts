@@ -147,7 +147,10 @@ test("a quiet connection is asked for a word, and lives on when it answers", () 
   expect(heard.map(({ type }) => type)).toEqual(["snapshot"]);
 });
 
-test("a refusal is final", () => {
+test.each([
+  [4403, "no right"],
+  [4413, "100000 subjects and consumer groups, more than 60000: name a subject"],
+])("a refusal is final: %i", (code, reason) => {
   const seen: LiveStatus[] = [];
   new Connection(
     "ws://x/",
@@ -155,9 +158,9 @@ test("a refusal is final", () => {
     (status) => seen.push(status),
     world,
   );
-  world.hangUp(4403, "no right");
+  world.hangUp(code, reason);
   world.pass(600_000);
-  expect(seen).toEqual([{ kind: "refused", code: 4403, reason: "no right" }]);
+  expect(seen).toEqual([{ kind: "refused", code, reason }]);
   expect(world.sockets).toHaveLength(1);
 });
 

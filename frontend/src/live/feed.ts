@@ -29,7 +29,7 @@ export const PING_MS = 4_000;
 export const SILENT_MS = 8_000;
 
 const NOT_SIGNED_IN = 4401;
-const NO_USE_TO_TRY = new Set([4400, NOT_SIGNED_IN, 4403, 4404]);
+const NO_USE_TO_TRY = new Set([4400, NOT_SIGNED_IN, 4403, 4404, 4413]);
 
 /** What we use of a WebSocket. */
 export type Socket = Pick<WebSocket, "onmessage" | "onclose" | "close" | "send">;

@@ -2,15 +2,21 @@
 
 import csv
 import io
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from api.views.analytics import LAG_PAGES
 from console import overview
 from console.accounts.roles import Role
+from console.lag_table import LAG_FIELDS, ORDERS_MAX, LagTable, table_keys
 from console.live.lag_state import lag_state
+from metaserver import queries
 from metaserver.services import groups, subjects, teams
 from tests.support.metadata import ACTOR, broker_group
 from tests.support.people import browser, person
@@ -100,7 +106,7 @@ def test_a_group_that_nobody_measured_is_there_and_retries_are_no_row(
     for name in ("billing", "new"):
         groups.create_group("orders", name, {}, actor=ACTOR)
     retries = entry("%RETRY%orders%billing", "billing", 5, None, False)
-    state = {"groups": {str(number): item for number, item in enumerate([*ENTRIES, retries])}}
+    state = {"groups": {f"{item['subject']}\n{item['group']}": item for item in [*ENTRIES, retries]}}
     monkeypatch.setattr(overview, "numbers", lambda: overview.Numbers(state, AT, None))
     rows = admin.get(f"{LIST}?search=order&ordering=group").json()["results"]
     assert [(row["group"], row["lag"], row["state"]) for row in rows] == [
@@ -112,6 +118,110 @@ def test_a_group_that_nobody_measured_is_there_and_retries_are_no_row(
     assert [(row["group"], row["reason"]) for row in rows] == [
         ("billing", "does the collector run?"), ("new", "does the collector run?"),
     ]  # fmt: skip
+
+
+class Counted(dict[str, Any]):
+    """An entry that counts how often a field of it is read."""
+
+    reads = 0
+
+    def get(self, name: str, default: Any = None) -> Any:
+        Counted.reads += 1
+        return super().get(name, default)
+
+    def __getitem__(self, name: str) -> Any:
+        Counted.reads += 1
+        return super().__getitem__(name)
+
+
+@pytest.fixture
+def many(monkeypatch: pytest.MonkeyPatch, admin: APIClient) -> APIClient:
+    """3,000 groups in the snapshot; `orders` and `parts` have one each in the database that is measured."""
+    for subject in ("orders", "parts"):
+        groups.create_group(subject, "g", {}, actor=ACTOR)
+    found = [entry(f"s{number:04d}", "g", number, float(number), True) for number in range(3_000)]
+    found += [entry(subject, "g", 5_000, 5_000.0, True) for subject in ("orders", "parts")]
+    state = {"groups": {f"{item['subject']}\n{item['group']}": Counted(item) for item in found}, "subjects": {}}
+    monkeypatch.setattr(overview, "numbers", lambda: overview.Numbers(state, AT, None))
+    return admin
+
+
+def test_a_page_costs_its_rows_once_the_order_is_known(many: APIClient) -> None:
+    query = "ordering=-drain_seconds&limit=3"
+    assert names(many, query) == ["g"] * 3
+    Counted.reads = 0
+    with CaptureQueriesContext(connection) as captured:
+        page = many.get(f"{LIST}?{query}").json()
+    assert [row["subject"] for row in page["results"]] == ["orders", "parts", "s2999"]
+    assert Counted.reads < 100
+    of_groups = [one["sql"] for one in captured if "consumergroup" in one["sql"]]
+    assert all("COUNT(" in sql or "LIMIT 1" in sql for sql in of_groups), "names of groups are not read again"
+    Counted.reads = 0
+    following = many.get(f"{LIST}?{query}&cursor={page['next']}").json()
+    assert [row["subject"] for row in following["results"]] == ["s2998", "s2997", "s2996"]
+    assert Counted.reads < 400, "a few rows to find the place of the cursor"
+    Counted.reads = 0
+    assert names(many, "subject=orders&ordering=-drain_seconds") == ["g"]
+    assert Counted.reads < 100
+
+
+def test_the_start_page_sums_each_snapshot_once(many: APIClient) -> None:
+    first = many.get("/api/v1/overview/").json()
+    assert (first["lag"], len(first["worst"])) == (sum(range(3_000)) + 10_000, 5)
+    Counted.reads = 0
+    second = many.get("/api/v1/overview/").json()
+    assert (second["worst"], Counted.reads) == (first["worst"], 0)
+
+
+def test_groups_that_come_and_go_in_the_database_are_on_the_next_page(many: APIClient) -> None:
+    def unmeasured() -> list[str]:
+        rows = many.get(f"{LIST}?state=unknown&ordering=subject").json()["results"]
+        return [f"{row['subject']}/{row['group']}" for row in rows]
+
+    assert unmeasured() == []
+    groups.create_group("parts", "new", {}, actor=ACTOR)
+    assert unmeasured() == ["parts/new"]
+    groups.create_group("orders", "newer", {}, actor=ACTOR)
+    assert unmeasured() == ["orders/newer", "parts/new"]
+    groups.delete_group("parts", "new", actor=ACTOR)
+    assert unmeasured() == ["orders/newer"]
+    groups.delete_group("orders", "newer", actor=ACTOR)
+    groups.create_group("orders", "again", {}, actor=ACTOR)
+    assert unmeasured() == ["orders/again"]
+
+
+def test_created_groups_are_loaded_alone_and_all_after_one_was_deleted() -> None:
+    subjects.create_subject("orders", {}, actor=ACTOR)
+    assert queries.groups_mark() is None
+    for name in ("a", "b"):
+        groups.create_group("orders", name, {}, actor=ACTOR)
+    two = queries.groups_mark()
+    assert two is not None
+    assert queries.group_names(None, two) == [("orders", "a"), ("orders", "b")]
+    groups.create_group("orders", "c", {}, actor=ACTOR)
+    three = queries.groups_mark()
+    assert three is not None
+    assert queries.group_names(two, three) == [("orders", "c")]
+    groups.delete_group("orders", "a", actor=ACTOR)
+    less = queries.groups_mark()
+    assert less is not None
+    assert queries.group_names(three, less) is None
+    other = replace(two, newest_at=two.newest_at - timedelta(seconds=1))
+    assert queries.group_names(other, three) is None, "the database is another one"
+
+
+def test_keys_are_in_the_order_of_their_names_whatever_characters_these_have() -> None:
+    names = [("a\tb", "g"), ("a", "h"), ("a", "g"), ("%RETRY%a%g", "g"), ("%a", "g")]
+    measured = {f"{subject}\n{group}": {} for subject, group in names[:3]}
+    keys = table_keys(measured, {f"{subject}\n{group}" for subject, group in names[2:] if "RETRY" not in subject})
+    assert [tuple(key.split("\n")) for key in keys] == [("%a", "g"), ("a", "g"), ("a", "h"), ("a\tb", "g")]
+
+
+def test_a_table_keeps_few_orders() -> None:
+    table = LagTable({}, [], "")
+    for field in LAG_FIELDS:
+        table.ordered(field, False)
+    assert len(table._orders) == ORDERS_MAX
 
 
 def test_rows_name_the_owner(admin: APIClient) -> None:

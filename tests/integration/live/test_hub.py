@@ -5,13 +5,14 @@ import contextlib
 import json
 import socket
 import time
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 import redis
 
-from console.live.bus import FORMAT, PREFIX, Publisher, encode
+from console.live.bus import PREFIX, Publisher
 from console.live.collector import messages_of
 from console.live.consumers import CLIENT_QUEUE_MAX, SEND_SECONDS
 from console.live.state import State, delta, empty, rfc3339
@@ -51,7 +52,7 @@ class Beats:
         self._publisher = Publisher(url, "test")
         self.state: State = empty()
         self.version = 0
-        self.stream = "s1"
+        self.stream = uuid.uuid4().hex
 
     async def publish(self, text: str, *, is_lost: bool = False) -> None:
         """A beat whose one subject says `text`; a lost one is stored and nobody is told."""
@@ -60,9 +61,10 @@ class Beats:
         now_ms = time.time_ns() // 1_000_000
         head = {"stream": self.stream, "version": self.version, "at": rfc3339(now_ms)}
         listened = await self._publisher.listened()
-        messages = [] if is_lost else messages_of(delta(self.state, new), head, listened)
-        snapshot = encode({"format": FORMAT, **head, "at_ms": now_ms, "state": new})
-        assert await self._publisher.publish(snapshot, "{}", messages)
+        change = delta(self.state, new)
+        messages = [] if is_lost else messages_of(change, head, listened)
+        write = await self._publisher.store(self.stream, self.version, new, change)
+        assert await self._publisher.publish(write, head, now_ms, "{}", messages)
         self.state = new
 
     async def close(self) -> None:
@@ -138,7 +140,7 @@ async def test_nonsense_on_the_channel_harms_nobody(web: LiveSystem, beats: Beat
     async with web.open("/ws/lag/?subject=s") as client:
         await joined(web, client)
         with redis.Redis.from_url(web.redis.url) as cache:
-            head = '"stream":"s1","version":2,"at":""'
+            head = f'"stream":"{beats.stream}","version":2,"at":""'
             nonsense = ["", "[]", "{", "1", '{"stream":1}', '{"stream":"s9"}', "{" + head + "}", "\xff"]
             for part in (
                 "1",

@@ -4,12 +4,38 @@ from datetime import timedelta
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from console.live.metadata import METASERVER_FORGOTTEN_HOURS, MetadataReader
+from console.live.metadata import METASERVER_FORGOTTEN_HOURS, ROUTES_SECONDS, MetadataReader
 from console.tasks.heartbeats import METASERVER_FRESH_SECONDS
-from metaserver.services import broker_groups
-from qmq.clock import SystemClock
+from metaserver.services import broker_groups, routes
+from qmq.clock import ManualClock, SystemClock
+from tests.support.metadata import ACTOR, broker_group, route
+
+
+@pytest.mark.django_db
+def test_routes_that_did_not_change_are_not_read_again() -> None:
+    for name in ("g1", "g2"):
+        broker_group(name)
+    route("orders", "g1")
+    clock = ManualClock()
+    reader = MetadataReader(clock)
+
+    def read() -> list[str]:
+        clock.advance(ROUTES_SECONDS)
+        with CaptureQueriesContext(connection) as captured:
+            reader.now = reader._read()
+        return [one["sql"] for one in captured if "subjectroute" in one["sql"]]
+
+    assert len(read()) == 1
+    assert reader.now.routes == {"orders": ("g1",)}
+    assert read() == []
+    routes.move("orders", ["g2"], actor=ACTOR, reason="")
+    (sql,) = read()
+    assert "WHERE" in sql, "those of changed subjects"
+    assert set(reader.now.routes["orders"]) == {"g1", "g2"}
 
 
 @pytest.mark.django_db(transaction=True)  # the reader asks in a thread of its own, with a connection of its own

@@ -4,12 +4,14 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from console.live.collector import BEAT_SECONDS, Collector
 from console.live.metadata import Metadata
 from console.live.state import NodePlace
+from console.measured import Measured
 from console.nodes import PAGES_MAX, READING_SECONDS_MAX, NodeAsker
 from qmq.clock import ManualClock
 from tests.support.ports import free_port
@@ -72,65 +74,127 @@ async def test_the_numbers_of_a_delay_node_are_one_page() -> None:
     assert (found.value, found.reason) == (numbers, None)
 
 
-async def test_a_node_that_never_ends_its_pages_is_unknown() -> None:
+@pytest.mark.parametrize(
+    ("names", "reason"), [(lambda _: "a", "do not advance"), (lambda number: f"s{number:03d}", f"more than {PAGES_MAX} pages")]
+)  # fmt: skip
+async def test_a_node_that_never_ends_its_pages_is_unknown(names: Callable[[int], str], reason: str) -> None:
+    asked = 0
+
     async def answer(target: str) -> bytes:
-        return page("a", after="a")
+        nonlocal asked
+        asked += 1
+        return page(names(asked), after=names(asked))
 
     async with node(answer) as place:
         asker = NodeAsker(node_seconds=60)
-        while True:
-            found = (await asker.stats([place]))[place.node_id]
-            assert found.value is None
-            if "being read" not in (found.reason or ""):
-                break
-    assert str(PAGES_MAX) in (found.reason or "")
+        while (found := (await asker.stats([place]))[place.node_id]).value is not None:
+            assert found.value["subjects_reason"] == "node g1-a: its subjects are being read"
+    assert reason in (found.reason or "")
+    assert asked <= PAGES_MAX
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"subjects": 1}, {"subjects": [1]}, {"subjects": [{}]}, {"subjects": [{"subject": 1}]}, {}, {"subjects": [], "next_after": 1}],
+)  # fmt: skip
+async def test_pages_that_are_none_make_their_node_unknown(answer: dict[str, Any]) -> None:
+    async def serve(_: str) -> bytes:
+        return json.dumps({"next_after": None, **answer}).encode()
+
+    async with node(serve) as place:
+        found = (await NodeAsker().stats([place]))[place.node_id]
+    assert (found.value, "a page has no list" in (found.reason or "") or "advance" in (found.reason or "")) == (
+        None,
+        True,
+    )
 
 
 class ManyPages:
-    """A node with 100,000 subjects in 100 pages, each of which takes 0.1 s of a clock; `beat` numbers what it answers."""
+    """A node with 60 pages, each of which takes 0.1 s of a clock; `beat` numbers what it answers."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.beat, self.asked = 0, 0
+        self.count = 60
+        self.is_failing = False
 
     async def answer(self, target: str) -> bytes:
         self.asked += 1
         self.clock.advance(0.1)
-        number = int(target.partition("after=")[2] or 0) + 1
-        after = str(number) if number < 100 else None
-        subjects = [subject_stats(f"s{number}", 0, 1)]
+        if self.is_failing and self.asked == 3:
+            return b"nonsense"
+        number = int(target.partition("after=s")[2] or 0) + 1
+        name = f"s{number:03d}"
+        subjects = [subject_stats(name, 0, self.beat)]
+        after = name if number < self.count else None
         return json.dumps({"subjects": subjects, "next_after": after, "beat": self.beat}).encode()
 
+    async def ask(self, asker: NodeAsker, place: NodePlace) -> Measured[dict[str, Any]]:
+        """One beat."""
+        self.beat, self.asked = self.beat + 1, 0
+        return (await asker.stats([place]))[place.node_id]
 
-async def test_a_node_of_100000_subjects_is_read_over_several_beats_and_stays_known() -> None:
+
+async def test_a_node_of_60000_subjects_is_read_over_several_beats_and_is_known_from_the_first() -> None:
     many = ManyPages()
     async with node(many.answer) as place:
         asker = NodeAsker(clock=many.clock)
-        known_at = []
-        for beat in range(40):
-            many.beat, many.asked = beat, 0
-            found = (await asker.stats([place]))[place.node_id]
+        known: list[int] = []
+        for _ in range(30):
+            found = await many.ask(asker, place)
             assert many.asked <= 8, "a beat is not held up"
-            if found.value is not None:
-                known_at.append(beat)
-                assert len(found.value["subjects"]) == 100
-                assert found.value["beat"] == beat, "the node's own numbers are new"
-            else:
-                assert "being read" in (found.reason or "")
-        first = known_at[0]
-        assert first <= 13
-        assert known_at == list(range(first, 40)), "once it is known it stays known"
+            assert found.value is not None
+            assert found.value["beat"] == many.beat, "the node's own numbers are new"
+            known.append(len(found.value["subjects"]))
+            reason = found.value["subjects_reason"]
+            assert found.value["are_subjects_overdue"] is None
+            assert reason == (None if known[-1] == 60 else "node g1-a: its subjects are being read")
+        assert known == [8, 16, 24, 32, 40, 48, 56] + [60] * 23
+        names = [item["subject"] for item in found.value["subjects"]]
+        assert names == sorted(set(names))
+        beats = [item["end_sequence"] for item in found.value["subjects"]]
+        assert min(beats) > many.beat - 9, "numbers are as old as one reading"
 
 
-async def test_subjects_of_a_node_whose_reading_takes_too_long_are_unknown() -> None:
+async def test_a_page_that_fails_costs_its_beat_and_not_the_reading() -> None:
     many = ManyPages()
     async with node(many.answer) as place:
         asker = NodeAsker(clock=many.clock)
-        while (await asker.stats([place]))[place.node_id].value is None:
-            pass
+        for _ in range(8):
+            await many.ask(asker, place)
+        many.is_failing = True
+        assert (await many.ask(asker, place)).value is None
+        many.is_failing = False
+        found = await many.ask(asker, place)
+        assert found.value is not None
+        assert (len(found.value["subjects"]), found.value["subjects_reason"]) == (60, None)
+
+
+async def test_a_subject_that_its_node_no_longer_has_is_gone_after_the_next_reading() -> None:
+    many = ManyPages()
+    async with node(many.answer) as place:
+        asker = NodeAsker(clock=many.clock)
+        for _ in range(8):
+            await many.ask(asker, place)
+        many.count = 30
+        for _ in range(4):
+            found = await many.ask(asker, place)
+        assert found.value is not None
+        assert (len(found.value["subjects"]), found.value["subjects_reason"]) == (30, None)
+
+
+async def test_only_subjects_whose_page_was_read_too_long_ago_are_unknown() -> None:
+    many = ManyPages()
+    async with node(many.answer) as place:
+        asker = NodeAsker(clock=many.clock)
+        for _ in range(8):
+            await many.ask(asker, place)
         many.clock.advance(READING_SECONDS_MAX)
-        found = (await asker.stats([place]))[place.node_id]
-        assert found.value is None
+        found = await many.ask(asker, place)
+        assert found.value is not None
+        assert len(found.value["subjects"]) == 8
+        assert "not read in 30 s" in found.value["subjects_reason"]
+        assert found.value["are_subjects_overdue"]
 
 
 async def test_one_that_hangs_costs_its_own_time_only() -> None:

@@ -168,6 +168,16 @@ def test_a_node_that_is_away_is_one_alert_not_one_for_each_group():
     assert Alert.objects.get().last_value == 1
 
 
+def test_subjects_that_are_still_being_read_are_no_alert_and_overdue_ones_are_one_of_their_node():
+    rule(kind="unknown", threshold=0)
+    groups = {f"s{n}/g": group(None, reason="node-1: its subjects are being read") for n in range(5)}
+    reading = node(subjects_reason="node-1: its subjects are being read")
+    evaluate(snapshot(groups, {"node-1": reading}), at(0))
+    assert states() == []
+    evaluate(snapshot(groups, {"node-1": node(subjects_reason="too old", are_subjects_overdue=True)}), at(1))
+    assert states() == [("node-1", "firing")]
+
+
 def test_no_snapshot_at_all_is_an_unknown_collector():
     rule(kind="unknown", threshold=0, for_seconds=60)
     evaluate(None, at(0))

@@ -16,6 +16,7 @@ from console.live.state import (
     Feed,
     NodePlace,
     State,
+    Sums,
     apply,
     delta,
     empty,
@@ -26,7 +27,7 @@ from console.live.state import (
     restrict,
     rfc3339,
     summed,
-    view,
+    views,
 )
 from console.measured import Measured
 
@@ -49,6 +50,10 @@ def test_a_delta_applied_gives_the_new_state(old: State, new: State) -> None:
     assert apply(old, through_json) == new
 
 
+def view(state: State, feed: Feed) -> State:
+    return views(state, [feed])[0]
+
+
 @given(states, states, feeds)
 def test_a_feed_sees_the_same_by_its_part_of_the_delta(old: State, new: State, feed: Feed) -> None:
     assert apply(view(old, feed), restrict(delta(old, new), feed)) == view(new, feed)
@@ -59,6 +64,16 @@ def test_what_is_published_to_a_feed_is_its_part(old: State, new: State, feed: F
     messages = dict(messages_of(delta(old, new), {"version": 1}, [feed.name]))
     assert apply(view(old, feed), json.loads(messages[feed.name])["delta"]) == view(new, feed)
     assert json.loads(messages["beat"]) == {"type": "beat", "version": 1}
+
+
+@given(states, st.lists(feeds))
+def test_feeds_looked_at_together_show_what_each_shows_alone(state: State, some: list[Feed]) -> None:
+    assert views(state, some) == [view(state, feed) for feed in some]
+    for feed in some:
+        for section in feed.sections:
+            wanted = feed.keys(section, state[section])
+            expected = state[section] if wanted is None else {key: state[section].get(key) for key in wanted}
+            assert view(state, feed)[section] == {key: entry for key, entry in expected.items() if entry is not None}
 
 
 @given(states)
@@ -286,6 +301,51 @@ def test_one_node_that_talks_nonsense_is_unknown_alone() -> None:
     assert found["g1-a"].value is not None
     assert found["g2-a"].value is None
     assert "can't be understood" in (found["g2-a"].reason or "")
+
+
+def test_a_subject_with_the_same_numbers_keeps_its_entries() -> None:
+    retries = subject_stats("%RETRY%orders%g", 0, 9, group_stats("g", lag=3))
+
+    def answers(lag: int) -> dict[str, Measured[dict[str, Any]]]:
+        return {"g1-a": stats(retries, subject_stats("orders", 0, 9, group_stats()), mail(lag))}
+
+    def mail(lag: int) -> dict[str, Any]:
+        return subject_stats("mail", 0, 9, group_stats(lag=lag), group_stats("h"))
+
+    sums = Sums()
+    before = empty() | summed(empty(), None, [place("g1")], answers(1), {}, sums)
+    now = empty() | summed(before, NOW_MS, [place("g1")], answers(2), {}, sums)
+    assert now == empty() | summed(before, NOW_MS, [place("g1")], answers(2), {})
+    same = {key for key, entry in now["groups"].items() if entry is before["groups"][key]}
+    assert same == {group_key("%RETRY%orders%g", "g"), group_key("orders", "g")}
+    assert now["groups"][group_key("orders", "g")]["retry_lag"] == 3
+    assert now["subjects"]["orders"] is before["subjects"]["orders"]
+    # Its node is away, and back: nothing of before is mistaken for new.
+    away = empty() | summed(now, NOW_MS, [place("g1")], {"g1-a": AWAY}, {}, sums)
+    assert {entry["lag"] for entry in away["groups"].values()} == {None}
+    still = summed(away, NOW_MS + 1_000, [place("g1")], {"g1-a": AWAY}, {}, sums)
+    assert all(entry is away["subjects"][key] for key, entry in still["subjects"].items())
+    assert still["groups"] == away["groups"]
+    assert empty() | summed(away, NOW_MS, [place("g1")], answers(2), {}, sums) == now
+
+
+def test_subjects_that_were_not_read_yet_are_unknown_and_their_node_is_not() -> None:
+    both = stats(subject_stats("mail", 0, 9, group_stats()), subject_stats("orders", 0, 9, group_stats("g", lag=4)))
+    before = empty() | summed(empty(), None, [place("g1")], {"g1-a": both}, {})
+    part = stats(subject_stats("mail", 0, 9, group_stats()), subjects_reason="its subjects are being read")
+    found = summed(before, NOW_MS, [place("g1")], {"g1-a": part}, {"new": ("g1",), "other": ("g2",)})
+    assert {key: entry["reason"] for key, entry in found["subjects"].items()} == {
+        "mail": None, "orders": "its subjects are being read", "new": "its subjects are being read",
+    }  # fmt: skip
+    orders = found["groups"][group_key("orders", "g")]
+    assert (orders["lag"], orders["at"], orders["is_measured"]) == (None, rfc3339(NOW_MS), False)
+    node = found["nodes"]["g1-a"]
+    assert (node["reason"], node["is_measured"], node["log_end"]) == (None, True, "9")
+    assert (node["send_rate"], node["subjects_reason"]) == (None, "its subjects are being read")
+    assert events_between(before, empty() | found) == []
+    # Read in full, a subject that its node no longer has is gone.
+    whole = summed(empty() | found, NOW_MS, [place("g1")], {"g1-a": stats(subject_stats("mail", 0, 9))}, {})
+    assert list(whole["subjects"]) == ["mail"]
 
 
 # --- events -----------------------------------------------------------------------------------------------------------
