@@ -187,7 +187,7 @@ class Schema(AutoSchema):
         if error.has_body:
             problem = self.resolve_serializer(ProblemSerializer, "response").ref  # type: ignore[no-untyped-call]
             described["content"] = {"application/problem+json": {"schema": problem}}
-        component = ResolvedComponent(error.name, ResolvedComponent.RESPONSE, described, error.name)  # type: ignore[no-untyped-call]
+        component = ResolvedComponent(error.name, ResolvedComponent.RESPONSE, described, error.name)
         self.registry.register_on_missing(component)
         reference: dict[str, Any] = component.ref
         return reference

@@ -122,6 +122,36 @@ def test_a_body_that_is_no_object_is_refused(admin: APIClient, data: bytes) -> N
     assert everything() == before
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        (LIST, {"name": 5}, "name"),
+        (LIST, {"name": "n", "tags": ["a", 5]}, "tags.1"),
+        (LIST, {"name": "n", "messages_per_second": "5"}, "messages_per_second"),
+        (LIST, {"name": "n", "messages_per_second": True}, "messages_per_second"),
+        (LIST, {"name": "n", "messages_per_second": 5.5}, "messages_per_second"),
+        (LIST, {"name": "n", "retention_hours": "1.5"}, "retention_hours"),
+        (f"{ORDERS}messages/", {"properties": {"a": 5}}, "properties.a"),
+        (f"{ORDERS}messages/", {"properties": {"a": "b"}, "delay_seconds": True}, "delay_seconds"),
+        ("/api/v1/alert-channels/", {"name": "n", "kind": "email", "is_enabled": "off"}, "is_enabled"),
+        ("/api/v1/alert-channels/", {"name": "n", "kind": 5}, "kind"),
+        ("/api/v1/silences/", {"reason": "r", "ends_at": 5}, "ends_at"),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_is_refused_not_converted(
+    admin: APIClient, path: str, body: dict[str, Any], field: str
+) -> None:
+    before = everything()
+    is_problem(admin.post(path, body), 400, "request.invalid", field)
+    assert everything() == before
+
+
+def test_numbers_may_be_written_as_json_allows(admin: APIClient) -> None:
+    given = {"name": "new", "messages_per_second": 5.0, "retention_hours": 1, "owner": None}
+    made = admin.post(LIST, given).json()["after"]
+    assert (made["messages_per_second"], made["retention_hours"], made["owner"]) == (5, 1.0, None)
+
+
 def test_other_types_and_large_bodies(admin: APIClient, settings: Any) -> None:
     is_problem(send(admin, b"<a/>", kind="text/xml"), 415, "request.unsupported_media_type")
     is_problem(send(admin, b"a=b", kind="application/x-www-form-urlencoded"), 415, "request.unsupported_media_type")
