@@ -185,9 +185,9 @@ class Schema(AutoSchema):
                 "Retry-After": {"schema": seconds, "description": "Seconds until another try makes sense."}
             }
         if error.has_body:
-            problem = self.resolve_serializer(ProblemSerializer, "response").ref  # type: ignore[no-untyped-call]
+            problem = self.resolve_serializer(ProblemSerializer, "response").ref
             described["content"] = {"application/problem+json": {"schema": problem}}
-        component = ResolvedComponent(error.name, ResolvedComponent.RESPONSE, described, error.name)
+        component = ResolvedComponent(error.name, ResolvedComponent.RESPONSE, described, error.name)  # type: ignore[no-untyped-call]
         self.registry.register_on_missing(component)
         reference: dict[str, Any] = component.ref
         return reference
