@@ -1,13 +1,33 @@
 """The base of request bodies: values have the JSON types that the OpenAPI file lists."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+SEQUENCE_MAX = (1 << 63) - 1
 
+
+@extend_schema_field(
+    {
+        "oneOf": [
+            {"type": "integer", "minimum": 0, "maximum": SEQUENCE_MAX},
+            {"type": "string", "pattern": "^[0-9]{1,19}$"},
+        ]
+    }
+)
 class SequenceField(serializers.IntegerField):
     """A sequence: a number, or a text of digits, as numbers past 2^53 are sent."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(min_value=0, max_value=SEQUENCE_MAX, **options)
+
+    def to_internal_value(self, data: Any) -> int:
+        if isinstance(data, str) and not re.fullmatch("[0-9]{1,19}", data):
+            self.fail("invalid")
+        return super().to_internal_value(data)
 
 
 _TYPES: tuple[tuple[type[Any], tuple[type, ...], str], ...] = (

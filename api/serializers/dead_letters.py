@@ -95,7 +95,7 @@ class LetterPage(serializers.Serializer):  # type: ignore[type-arg]
 class SequencesField(serializers.DictField):
     """Sequences by broker group; numbers or texts of digits."""
 
-    child = serializers.ListField(child=SequenceField(min_value=0, max_value=(1 << 63) - 1))
+    child = serializers.ListField(child=SequenceField())
 
     def to_internal_value(self, data: Any) -> dict[str, list[int]]:
         found: dict[str, list[int]] = super().to_internal_value(data)

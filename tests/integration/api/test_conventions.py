@@ -136,6 +136,8 @@ def test_a_body_that_is_no_object_is_refused(admin: APIClient, data: bytes) -> N
         ("/api/v1/alert-channels/", {"name": "n", "kind": "email", "is_enabled": "off"}, "is_enabled"),
         ("/api/v1/alert-channels/", {"name": "n", "kind": 5}, "kind"),
         ("/api/v1/silences/", {"reason": "r", "ends_at": 5}, "ends_at"),
+        ("/api/v1/dead-letters/orders/g/delete/", {"sequences": {"g1": [True]}}, "sequences.g1.0"),
+        ("/api/v1/dead-letters/orders/g/delete/", {"sequences": {"g1": [0, " 5"]}}, "sequences.g1.1"),
     ],
 )  # fmt: skip
 def test_a_value_of_another_type_is_refused_not_converted(
