@@ -2862,7 +2862,7 @@ export interface components {
         ReplayRequest: {
             /** @description by broker group */
             sequences?: {
-                [key: string]: number[];
+                [key: string]: (number | string)[];
             };
             all?: boolean;
             /**
@@ -3080,7 +3080,7 @@ export interface components {
         SelectionRequest: {
             /** @description by broker group */
             sequences?: {
-                [key: string]: number[];
+                [key: string]: (number | string)[];
             };
             all?: boolean;
             /**
