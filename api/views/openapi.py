@@ -20,6 +20,6 @@ def _document() -> tuple[bytes, str]:
 @require_safe
 @etag(lambda request: _document()[1])
 def openapi(request: HttpRequest) -> HttpResponse:
-    """Returns the committed file, to anyone: generating it takes seconds of a processor."""
+    """Returns the committed file, to anyone: generating it for each request would take 0.3 s of a processor."""
     content, _ = _document()
     return HttpResponse(content, content_type="application/yaml", headers={"Cache-Control": "no-cache"})

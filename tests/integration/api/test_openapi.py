@@ -54,7 +54,7 @@ def test_the_committed_file_is_what_the_code_says() -> None:
 
 
 def test_the_file_is_served_as_it_is_committed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Generating it takes seconds of a processor, and anyone may read it."""
+    """Generating it takes 0.3 s of a processor, and anyone may read it 600 times a minute."""
     generated: list[object] = []
     monkeypatch.setattr(SchemaGenerator, "get_schema", lambda *given, **options: generated.append(given))
     answer = client.get("/api/v1/openapi.yaml")
