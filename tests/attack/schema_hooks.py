@@ -81,7 +81,12 @@ def _write_statuses() -> None:
 
 @schemathesis.hook
 def filter_failure(context: Any, failure: Any, case: Any, response: Any) -> bool:
-    """Drops one kind of failure: an empty value of the query counts as an absent one, as in a form."""
+    """Drops failures of two kinds of values in the query, which count as in a form: an empty value as an absent one, and of a
+    parameter that is repeated the last value."""
     if not isinstance(failure, AcceptedNegativeData) or case.meta is None:
         return True
-    return case.query.get(getattr(case.meta.phase.data, "parameter", None)) != ""
+    data = case.meta.phase.data
+    illegal = {getattr(data, "parameter", None), *(mutation.parameter for mutation in getattr(data, "mutations", ()))}
+    lists = {each.name for each in case.operation.query if each.definition.get("schema", {}).get("type") == "array"}
+    values = {name: value for name, value in case.query.items() if name in illegal}
+    return not any(value == "" or (isinstance(value, list) and name not in lists) for name, value in values.items())
