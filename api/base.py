@@ -43,6 +43,8 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
     rights: ClassVar[Mapping[str, Right]] = {}
     proof_methods: ClassVar[frozenset[str]] = frozenset()
     """Methods that need a password or a code given within the last minutes."""
+    versioned_methods: ClassVar[frozenset[str]] = frozenset({"PUT", "PATCH", "DELETE"})
+    """Methods that compare `If-Match` with the version of what they change."""
     pagination_class = CursorPages
     ordering_paths: ClassVar[Mapping[str, str]] = {}
     """What the database calls fields that answers, and so `ordering_fields`, call something else."""

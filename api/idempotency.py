@@ -11,6 +11,7 @@ change and the storing of its answer leaves the key claimed: after RUNNING_MAX a
 
 import json
 import logging
+import re
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from hashlib import blake2b
@@ -29,6 +30,7 @@ from console.models import IdempotencyKey
 
 HEADER = "Idempotency-Key"
 KEY_CHARS_MAX = 100
+KEY_PATTERN = f"[!-~]{{1,{KEY_CHARS_MAX}}}"
 KEPT_HEADERS = ("ETag",)
 KEEP = timedelta(hours=24)
 RUNNING_MAX = timedelta(minutes=2)
@@ -62,8 +64,9 @@ def claim(request: Request, authorize: Callable[[Iterable[str]], None]) -> Idemp
         Problem: 400 for an illegal key, 409 while the first runs, 422 for another body under the same key.
     """
     given = request.headers[HEADER]
-    if not 1 <= len(given) <= KEY_CHARS_MAX or not given.isprintable():
-        raise Problem(400, "idempotency.key_illegal", f"{HEADER}: 1 to {KEY_CHARS_MAX} printable characters are needed")
+    if not re.fullmatch(KEY_PATTERN, given):
+        what = f"1 to {KEY_CHARS_MAX} visible ASCII characters are needed"
+        raise Problem(400, "idempotency.key_illegal", f"{HEADER}: {what}")
     principal = request.auth
     assert isinstance(principal, Principal)
     key = blake2b(f"{principal.name}\n{given}".encode(), digest_size=32).hexdigest()

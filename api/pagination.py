@@ -123,7 +123,7 @@ class CursorPages(BasePagination):
         }
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
-        limit = {"type": "integer", "minimum": 1, "maximum": PAGE_MAX, "default": PAGE_DEFAULT}
+        limit = {"type": "integer", "minimum": 1, "default": PAGE_DEFAULT}
         return [
             {
                 "name": "cursor", "required": False, "in": "query", "schema": {"type": "string"},
@@ -131,7 +131,7 @@ class CursorPages(BasePagination):
             },
             {
                 "name": "limit", "required": False, "in": "query", "schema": limit,
-                "description": f"Rows of a page; more than {PAGE_MAX} are cut to it.",
+                "description": f"Rows of a page, at most {PAGE_MAX}: a larger number means {PAGE_MAX}. Rows of a download.",
             },
         ]  # fmt: skip
 

@@ -1,13 +1,18 @@
-"""The OpenAPI file says of every operation what it may answer besides success: problems, each with its status."""
+"""Generates the OpenAPI file. Every operation lists all statuses that it can answer with, those of the layers before Django too:
+responses to errors are shared components, each described once."""
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
+from django.conf import settings
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import ResolvedComponent
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 
-from api import downloads
+from api import downloads, idempotency
+from console import http_protocol
 
 
 class ProblemSerializer(serializers.Serializer):  # type: ignore[type-arg]
@@ -36,26 +41,83 @@ class ChangeSerializer(serializers.Serializer):  # type: ignore[type-arg]
 
 MADE = {200: ChangeSerializer, 201: ChangeSerializer}
 """Answers of what makes something: 200 for a dry run."""
-PROBLEMS = {
-    400: "The request is not allowed as it is.",
-    401: "Not signed in, or the token is not valid.",
-    403: "The right is missing.",
-    404: "There is no such thing.",
-    409: "Not possible in the present state.",
-    412: "Changed by somebody else since it was read.",
-    413: "The body is too large.",
-    415: "JSON is needed.",
-    422: "The idempotency key was used for another request.",
-    429: "Too many requests.",
-    503: "A part of the system can't be reached.",
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorResponse:
+    """A response to an error that operations share."""
+
+    name: str
+    """Of the component."""
+    description: str
+    has_body: bool = True
+    """Whether it has a problem as its body: the HTTP server itself answers without one."""
+    may_have_retry_after: bool = False
+
+
+_MIB = 1 << 20
+ERRORS = {
+    400: ErrorResponse("BadRequest", "A value is invalid or missing; `fields` names it."),
+    401: ErrorResponse("Unauthorized", "There is no credential, or it is unknown, expired or revoked."),
+    403: ErrorResponse(
+        "Forbidden",
+        "The caller lacks the right, the subject belongs to another team, the CSRF token is missing (`access.csrf`), or the"
+        " password has to be given again (`access.reauthenticate`).",
+    ),
+    404: ErrorResponse("NotFound", "What the address or the body names does not exist."),
+    406: ErrorResponse("NotAcceptable", "`Accept` names no media type of this operation."),
+    408: ErrorResponse(
+        "RequestTimeout",
+        f"The headers took longer than {http_protocol.HEADER_SECONDS:g} s, or the body longer than"
+        f" {http_protocol.BODY_SECONDS:g} s. The connection is closed.",
+        has_body=False,
+    ),
+    409: ErrorResponse(
+        "Conflict",
+        "Not possible in the present state, or the first request with this key runs (`idempotency.running`).",
+    ),
+    412: ErrorResponse("PreconditionFailed", "The version of `If-Match` is not the current one (`change.stale`)."),
+    413: ErrorResponse(
+        "ContentTooLarge",
+        f"The body is larger than {settings.DATA_UPLOAD_MAX_MEMORY_SIZE // _MIB} MiB (`request.too_large`). Without a body of its"
+        f" own when the whole request is larger than {http_protocol.MESSAGE_BYTES_MAX // _MIB} MiB. The connection is closed.",
+    ),
+    415: ErrorResponse("UnsupportedMediaType", "`Content-Type` is none that this operation takes."),
+    422: ErrorResponse(
+        "UnprocessableContent", "The idempotency key was used with another request (`idempotency.key_reused`)."
+    ),
+    429: ErrorResponse(
+        "TooManyRequests",
+        "The address, user or token is over a rate limit (`request.throttled`), or too many downloads are running"
+        " (`download.too_many`).",
+        may_have_retry_after=True,
+    ),
+    431: ErrorResponse(
+        "RequestHeaderFieldsTooLarge",
+        f"Request line and headers are larger than {http_protocol.HEADER_BYTES_MAX >> 10} KiB. The connection is closed.",
+        has_body=False,
+    ),
+    500: ErrorResponse(
+        "InternalServerError", "An unexpected error (`server.error`); the log has its cause under `request_id`."
+    ),
+    503: ErrorResponse(
+        "ServiceUnavailable",
+        "The database (`database.away`) or a node is unreachable, or the console is at a limit (`server.busy`). Try again.",
+        may_have_retry_after=True,
+    ),
 }
+_IDEMPOTENCY = (
+    f"1 to {idempotency.KEY_CHARS_MAX} visible ASCII characters. A repetition of the request with the same key gets the first"
+    " outcome again, once authorization is checked: a 2xx, or a 409 whose code ends in `.exists`, which are kept for"
+    f" {idempotency.KEEP.total_seconds() / 3600:g} h. Any other outcome frees the key."
+)
 _DOWNLOAD = (
     "The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`,"
     f" `is_complete`, `notes`). {downloads.ROWS_MAX} rows at most, or `limit`; {downloads.ROWS_OF_NODES_MAX} of lists that nodes"
     f" are asked for. Header `{downloads.CUT_HEADER}` (true, false, unknown) and the end of the file say when something is missing."
 )
-_OF_ALL = (400, 401, 403, 404, 429, 503)
-_OF_CHANGES = (409, 412, 413, 415, 422)
+_OF_ALL = (400, 401, 403, 404, 406, 408, 413, 429, 431, 500, 503)
+_OF_CHANGES = (409, 412, 415, 422)
 
 
 class Schema(AutoSchema):
@@ -84,20 +146,18 @@ class Schema(AutoSchema):
             parameters.append(
                 OpenApiParameter("dry_run", OpenApiTypes.BOOL, description="Say what would happen; do nothing.")
             )
-        if self.method in ("PUT", "PATCH", "DELETE") or (
-            self.method == "POST" and getattr(self.view, "has_etag", False)
-        ):
+        if self._is_change() and self.method in getattr(self.view, "versioned_methods", ()):
             parameters.append(
                 OpenApiParameter(
-                    "If-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, pattern=r'^(\*|"v[0-9]{1,18}")$',
-                    description="The ETag that was read: 412 when it is not the newest any more.",
+                    "If-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, pattern=r'^(\*|(W/)?"v[0-9]{1,18}")$',
+                    description="The ETag that was read; 412 when the version has changed since. `*` and none: any version.",
                 )
             )  # fmt: skip
         if self.method == "POST":
             parameters.append(
                 OpenApiParameter(
-                    "Idempotency-Key", OpenApiTypes.STR, OpenApiParameter.HEADER, pattern="^[!-~]{1,100}$",
-                    description="The same key again: done once, answered alike.",
+                    idempotency.HEADER, OpenApiTypes.STR, OpenApiParameter.HEADER, pattern=f"^{idempotency.KEY_PATTERN}$",
+                    description=_IDEMPOTENCY,
                 )
             )  # fmt: skip
         return parameters
@@ -113,7 +173,21 @@ class Schema(AutoSchema):
         if self._is_download():
             bodies["200"].setdefault("content", {})["text/csv"] = {"schema": {"type": "string"}}
         for status in (*_OF_ALL, *(_OF_CHANGES if self._is_change() else ())):
-            if str(status) not in bodies:
-                body = self._get_response_for_code(ProblemSerializer, str(status), ["application/problem+json"])  # type: ignore[no-untyped-call]
-                bodies[str(status)] = {**body, "description": PROBLEMS[status]}
+            bodies.setdefault(str(status), self._error(ERRORS[status]))
         return bodies
+
+    def _error(self, error: ErrorResponse) -> dict[str, Any]:
+        """A reference to a shared response, which is registered on first use."""
+        described: dict[str, Any] = {"description": error.description}
+        if error.may_have_retry_after:
+            seconds = {"type": "integer", "minimum": 1}
+            described["headers"] = {
+                "Retry-After": {"schema": seconds, "description": "Seconds until another try makes sense."}
+            }
+        if error.has_body:
+            problem = self.resolve_serializer(ProblemSerializer, "response").ref
+            described["content"] = {"application/problem+json": {"schema": problem}}
+        component = ResolvedComponent(error.name, ResolvedComponent.RESPONSE, described, error.name)  # type: ignore[no-untyped-call]
+        self.registry.register_on_missing(component)
+        reference: dict[str, Any] = component.ref
+        return reference

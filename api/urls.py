@@ -1,10 +1,20 @@
 """/api/v1/: one list of addresses."""
 
 from django.urls import include, path
-from drf_spectacular.views import SpectacularAPIView
 
 from api.account_urls import account_urls
-from api.views import broker_groups, dead_letters, delayed, groups, jump, messages, provisioning, subjects, tasks
+from api.views import (
+    broker_groups,
+    dead_letters,
+    delayed,
+    groups,
+    jump,
+    messages,
+    openapi,
+    provisioning,
+    subjects,
+    tasks,
+)
 
 subject_urls = [
     path("subjects/", subjects.SubjectsView.as_view(), name="subjects"),
@@ -78,7 +88,7 @@ message_urls = [
 ]
 
 urlpatterns = [
-    path("openapi.yaml", SpectacularAPIView.as_view(), name="openapi"),
+    path("openapi.yaml", openapi.openapi, name="openapi"),
     path("", include(group_urls)),
     path("", include(cluster_urls)),
     path("", include(subject_urls)),

@@ -217,6 +217,7 @@ REST_FRAMEWORK: dict[str, Any] = {
         "rest_framework.filters.OrderingFilter",
     ],
     "EXCEPTION_HANDLER": "api.problems.handle",
+    "URL_FORMAT_OVERRIDE": None,  # `?format=` is a download's (api.downloads), not the name of a renderer
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
     "UNAUTHENTICATED_USER": None,
     "COERCE_DECIMAL_TO_STRING": True,
@@ -225,7 +226,6 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "PyQMQ",
     "DESCRIPTION": "Subjects, consumer groups, broker groups, messages and delayed messages of a PyQMQ system.",
     "VERSION": "1",
-    "SERVE_INCLUDE_SCHEMA": False,
     "COMPONENT_SPLIT_REQUEST": True,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "ENUM_NAME_OVERRIDES": {

@@ -2,6 +2,7 @@
 
 from rest_framework import serializers
 
+from api.serializers.bodies import Body
 from console.alerts.models import AlertState, ChannelKind, NotificationState, Resolution
 from console.alerts.rules import Event, Kind, Severity
 
@@ -17,7 +18,7 @@ NOTIFICATION_STATES = [state.value for state in NotificationState]
 EVENTS = [event.value for event in Event]
 
 
-class AlertRuleChange(serializers.Serializer):  # type: ignore[type-arg]
+class AlertRuleChange(Body):
     """A change of a rule; what is left out stays."""
 
     name = serializers.CharField(required=False, max_length=100)
@@ -128,7 +129,7 @@ class AlertDetail(AlertRow):
     notifications = NotificationRow(many=True)
 
 
-class NewSilence(serializers.Serializer):  # type: ignore[type-arg]
+class NewSilence(Body):
     """A silence to make."""
 
     rule = serializers.CharField(required=False, default="*", max_length=300, help_text="a glob on rules' names")
@@ -160,7 +161,7 @@ class SilenceRow(serializers.Serializer):  # type: ignore[type-arg]
     version = serializers.CharField()
 
 
-class AlertChannelChange(serializers.Serializer):  # type: ignore[type-arg]
+class AlertChannelChange(Body):
     """A change of a channel; what is left out stays. URL, secret and headers' values can't be read again."""
 
     name = serializers.CharField(required=False, max_length=100)

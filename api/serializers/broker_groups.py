@@ -2,6 +2,7 @@
 
 from rest_framework import serializers
 
+from api.serializers.bodies import Body
 from metaserver.choices import GroupKind, GroupState, OperatorState
 
 
@@ -70,7 +71,7 @@ class BrokerGroupDetail(BrokerGroupRow):
     may_be_removed = serializers.BooleanField()
 
 
-class NewBrokerGroup(serializers.Serializer):  # type: ignore[type-arg]
+class NewBrokerGroup(Body):
     """A broker group to make known before its first node registers."""
 
     name = serializers.CharField(max_length=100)
@@ -79,14 +80,14 @@ class NewBrokerGroup(serializers.Serializer):  # type: ignore[type-arg]
     reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
 
-class BrokerGroupChange(serializers.Serializer):  # type: ignore[type-arg]
+class BrokerGroupChange(Body):
     """A description."""
 
     description = serializers.CharField(allow_blank=True, max_length=500)
     reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
 
-class LogLoss(serializers.Serializer):  # type: ignore[type-arg]
+class LogLoss(Body):
     """Accepting that a node's log ends earlier than it did."""
 
     log_end = serializers.RegexField(

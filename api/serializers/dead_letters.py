@@ -4,6 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from api.serializers.bodies import Body, SequenceField
 from api.serializers.messages import UNREACHABLE, MessageRow
 from console.dead_letters import REPLAY_MAX, SEQUENCES_MAX
 
@@ -94,7 +95,7 @@ class LetterPage(serializers.Serializer):  # type: ignore[type-arg]
 class SequencesField(serializers.DictField):
     """Sequences by broker group; numbers or texts of digits."""
 
-    child = serializers.ListField(child=serializers.IntegerField(min_value=0, max_value=(1 << 63) - 1))
+    child = serializers.ListField(child=SequenceField())
 
     def to_internal_value(self, data: Any) -> dict[str, list[int]]:
         found: dict[str, list[int]] = super().to_internal_value(data)
@@ -103,7 +104,7 @@ class SequencesField(serializers.DictField):
         return found
 
 
-class Selection(serializers.Serializer):  # type: ignore[type-arg]
+class Selection(Body):
     """Which letters: those named, or all."""
 
     sequences = SequencesField(required=False, help_text="by broker group")

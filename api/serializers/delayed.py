@@ -2,6 +2,7 @@
 
 from rest_framework import serializers
 
+from api.serializers.bodies import Body
 from qmq.protocol.delayed import DelayedState
 
 UNREACHABLE = "delay groups that could not be asked, and why: what they hold is missing from this answer"
@@ -39,7 +40,7 @@ class DelayedFound(serializers.Serializer):  # type: ignore[type-arg]
     unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
 
 
-class DelayedTarget(serializers.Serializer):  # type: ignore[type-arg]
+class DelayedTarget(Body):
     """What else is known of a message: it is found faster, and told from others with its id."""
 
     subject = serializers.CharField(required=False, max_length=200)
@@ -71,7 +72,7 @@ class DelayedChanged(serializers.Serializer):  # type: ignore[type-arg]
     due_at = serializers.DateTimeField(allow_null=True)
 
 
-class BulkCancel(serializers.Serializer):  # type: ignore[type-arg]
+class BulkCancel(Body):
     """Which messages to cancel: all that are pending and match."""
 
     subject = serializers.CharField(max_length=200)

@@ -2,8 +2,10 @@
 
 from rest_framework import serializers
 
+from api.serializers.bodies import Body
 
-class GroupValues(serializers.Serializer):  # type: ignore[type-arg]
+
+class GroupValues(Body):
     """What an operator may set."""
 
     description = serializers.CharField(required=False, allow_blank=True, max_length=500)
@@ -38,7 +40,7 @@ class GroupRow(GroupValues):
     updated_at = serializers.DateTimeField()
 
 
-class Pause(serializers.Serializer):  # type: ignore[type-arg]
+class Pause(Body):
     """What to pause or resume."""
 
     consumer_id = serializers.CharField(
@@ -47,7 +49,7 @@ class Pause(serializers.Serializer):  # type: ignore[type-arg]
     reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
 
-class Reset(serializers.Serializer):  # type: ignore[type-arg]
+class Reset(Body):
     """Where to set the progress."""
 
     to = serializers.ChoiceField(choices=["earliest", "latest", "time", "sequence"])
@@ -81,7 +83,7 @@ class ResetDone(serializers.Serializer):  # type: ignore[type-arg]
     broker_groups = ResetOnGroup(many=True)
 
 
-class Forget(serializers.Serializer):  # type: ignore[type-arg]
+class Forget(Body):
     """Removing a group's progress."""
 
     force = serializers.BooleanField(required=False, default=False)

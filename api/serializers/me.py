@@ -2,10 +2,11 @@
 
 from rest_framework import serializers
 
+from api.serializers.bodies import Body
 from console.accounts.preferences import LANGUAGES, THEMES
 
 
-class Preferences(serializers.Serializer):  # type: ignore[type-arg]
+class Preferences(Body):
     """How one wants to see the console."""
 
     theme = serializers.ChoiceField(choices=THEMES, required=False)
@@ -62,7 +63,7 @@ class Me(serializers.Serializer):  # type: ignore[type-arg]
     console = Console()
 
 
-class MyChange(serializers.Serializer):  # type: ignore[type-arg]
+class MyChange(Body):
     """What one may change of oneself."""
 
     first_name = serializers.CharField(required=False, allow_blank=True, max_length=150)

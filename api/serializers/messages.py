@@ -2,6 +2,8 @@
 
 from rest_framework import serializers
 
+from api.serializers.bodies import Body
+
 UNREACHABLE = "broker groups that could not be asked, and why: what they hold is missing from this answer"
 
 
@@ -37,7 +39,7 @@ class MessageSlice(MessagePage):
     end = serializers.BooleanField(help_text="whether the search is over")
 
 
-class NewMessage(serializers.Serializer):  # type: ignore[type-arg]
+class NewMessage(Body):
     """A message to produce."""
 
     properties = serializers.DictField(

@@ -2,10 +2,11 @@
 
 from rest_framework import serializers
 
+from api.serializers.bodies import Body
 from metaserver.choices import Phase
 
 
-class SubjectValues(serializers.Serializer):  # type: ignore[type-arg]
+class SubjectValues(Body):
     """What an operator may set. Null: no limit, or the node's default."""
 
     description = serializers.CharField(required=False, allow_blank=True, max_length=500)
@@ -34,7 +35,7 @@ class NewSubject(SubjectChange):
     name = serializers.CharField(max_length=100, help_text="no '/', white space or line ends")
 
 
-class Reason(serializers.Serializer):  # type: ignore[type-arg]
+class Reason(Body):
     """Why, for the audit log."""
 
     reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
@@ -75,7 +76,7 @@ class SubjectRow(SubjectValues):
     updated_at = serializers.DateTimeField()
 
 
-class Placement(serializers.Serializer):  # type: ignore[type-arg]
+class Placement(Body):
     """Where a subject shall be: the groups that take its messages. Those left out drain and then go."""
 
     broker_groups = serializers.ListField(child=serializers.CharField(max_length=100), min_length=1, max_length=50)

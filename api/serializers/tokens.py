@@ -3,12 +3,13 @@
 from rest_framework import serializers
 
 from api.schema import ChangeSerializer
+from api.serializers.bodies import Body
 from console.accounts.roles import Scope
 
 DAYS_MAX = 365
 
 
-class NewToken(serializers.Serializer):  # type: ignore[type-arg]
+class NewToken(Body):
     """A token to make."""
 
     name = serializers.CharField(max_length=100)

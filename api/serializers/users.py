@@ -3,12 +3,13 @@
 from rest_framework import serializers
 
 from api.schema import ChangeSerializer
+from api.serializers.bodies import Body
 from console.accounts.roles import Role
 
 REASON_CHARS_MAX = 500
 
 
-class UserValues(serializers.Serializer):  # type: ignore[type-arg]
+class UserValues(Body):
     """What an administrator may set."""
 
     email = serializers.CharField(required=False, allow_blank=True, max_length=254)
@@ -66,14 +67,14 @@ class TeamRow(serializers.Serializer):  # type: ignore[type-arg]
     created_at = serializers.DateTimeField()
 
 
-class TeamChange(serializers.Serializer):  # type: ignore[type-arg]
+class TeamChange(Body):
     """A change of a team."""
 
     description = serializers.CharField(allow_blank=True, max_length=500)
     reason = serializers.CharField(required=False, allow_blank=True, max_length=REASON_CHARS_MAX)
 
 
-class NewTeam(serializers.Serializer):  # type: ignore[type-arg]
+class NewTeam(Body):
     """A team to make."""
 
     name = serializers.CharField(max_length=60)
@@ -81,7 +82,7 @@ class NewTeam(serializers.Serializer):  # type: ignore[type-arg]
     reason = serializers.CharField(required=False, allow_blank=True, max_length=REASON_CHARS_MAX)
 
 
-class Members(serializers.Serializer):  # type: ignore[type-arg]
+class Members(Body):
     """Exactly these users are in the team."""
 
     members = serializers.ListField(child=serializers.CharField(max_length=150), max_length=500)

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
-from api.filters import Ordering, PartFilter, PrefixFilter, containing
+from api.filters import Ordering, PartFilter, PrefixFilter, TruthFilter, containing
 from api.schema import MADE, ChangeSerializer
 from api.serializers import alerts as shapes
 from api.serializers.subjects import Reason
@@ -51,8 +51,8 @@ class AlertRuleFilter(django_filters.FilterSet):  # type: ignore[misc]
     severity = django_filters.ChoiceFilter(choices=_SEVERITIES)
     owner = django_filters.CharFilter("owner", label="team")
     channel = django_filters.CharFilter("channels__name", label="a channel's name")
-    is_enabled = django_filters.BooleanFilter("is_enabled")
-    is_builtin = django_filters.BooleanFilter("builtin", "isnull", exclude=True)
+    is_enabled = TruthFilter("is_enabled")
+    is_builtin = TruthFilter("builtin", "isnull", exclude=True)
 
 
 def rule_row(rule: Any) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class AlertFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of alerts can be narrowed by."""
 
     state = django_filters.MultipleChoiceFilter(choices=AlertState.choices)
-    is_open = django_filters.BooleanFilter("open_key", "isnull", exclude=True, label="pending or firing")
+    is_open = TruthFilter("open_key", "isnull", exclude=True, label="pending or firing")
     severity = django_filters.ChoiceFilter(choices=_SEVERITIES)
     kind = django_filters.ChoiceFilter(choices=_KINDS)
     target = django_filters.CharFilter("target", label="the whole target, such as subject/group")
@@ -144,7 +144,7 @@ class AlertFilter(django_filters.FilterSet):  # type: ignore[misc]
     rule = PartFilter("rule_name", label="part of the rule's name")
     owner = django_filters.CharFilter("owner", label="team")
     search = django_filters.CharFilter(method="by_text", label="part of the rule's name, the target or the team")
-    is_acknowledged = django_filters.BooleanFilter("acknowledged_at", "isnull", exclude=True)
+    is_acknowledged = TruthFilter("acknowledged_at", "isnull", exclude=True)
 
     def by_text(self, rows: "QuerySet[Any]", name: str, value: str) -> "QuerySet[Any]":
         """Alerts that have the text somewhere."""
@@ -236,7 +236,7 @@ class AcknowledgeView(ApiView):
     """Acknowledging."""
 
     rights = {"POST": Right.CHANGE_ALERTS}
-    has_etag = True
+    versioned_methods = frozenset({"POST"})
 
     @extend_schema(operation_id="alerts_acknowledge", request=Reason, responses=ChangeSerializer)
     def post(self, request: Request, alert: str) -> Response:
@@ -258,7 +258,7 @@ class SilenceFilter(django_filters.FilterSet):  # type: ignore[misc]
     target = django_filters.CharFilter("target", label="the whole pattern of the target")
     target_contains = PartFilter("target", label="part of the target's pattern, in any case")
     created_by = django_filters.CharFilter("created_by", label="who made it")
-    is_active = django_filters.BooleanFilter(method="active", label="whether it holds now")
+    is_active = TruthFilter(method="active", label="whether it holds now")
 
     def active(self, queryset: "QuerySet[Any]", name: str, value: bool) -> "QuerySet[Any]":
         """Those that hold now, or the others."""
@@ -346,7 +346,7 @@ class AlertChannelFilter(django_filters.FilterSet):  # type: ignore[misc]
 
     search = PartFilter("name", label="part of the name")
     kind = django_filters.ChoiceFilter(choices=ChannelKind.choices)
-    is_enabled = django_filters.BooleanFilter("is_enabled")
+    is_enabled = TruthFilter("is_enabled")
 
 
 def channel_row(channel: Any, principal: Principal) -> dict[str, Any]:

@@ -171,7 +171,7 @@ class ApproveView(ApiView):
     """A broker group that registered for the first time."""
 
     rights = {"POST": Right.CHANGE_CLUSTER}
-    has_etag = True
+    versioned_methods = frozenset({"POST"})
 
     @extend_schema(operation_id="broker_groups_approve", request=Reason, responses=ChangeSerializer)
     def post(self, request: Request, name: str) -> Response:
@@ -186,7 +186,7 @@ class OperatorStateView(ApiView):
     """Taking a group out of service, and back."""
 
     rights = {"POST": Right.CHANGE_CLUSTER}
-    has_etag = True
+    versioned_methods = frozenset({"POST"})
     state = OperatorState.NORMAL
 
     def set_state(self, name: str) -> Response:

@@ -176,6 +176,7 @@ class PauseView(OneSubjectView):
     """Pausing."""
 
     rights = {"POST": Right.CHANGE_GROUPS}
+    versioned_methods = frozenset({"POST"})
     paused = True
 
     @extend_schema(operation_id="consumer_groups_pause", request=shapes.Pause, responses=ChangeSerializer)
@@ -209,6 +210,7 @@ class ResetView(OneSubjectView):
     """Resetting progress."""
 
     rights = {"POST": Right.CHANGE_GROUPS}
+    versioned_methods = frozenset({"POST"})
 
     @extend_schema(operation_id="consumer_groups_reset", request=shapes.Reset, responses=shapes.ResetDone)
     def post(self, request: Request, subject: str, group: str) -> Response:

@@ -49,7 +49,6 @@ class MeView(ApiView):
     """One's own account."""
 
     rights = {"GET": Right.OWN_ACCOUNT, "PATCH": Right.OWN_ACCOUNT}
-    has_etag = True
 
     @extend_schema(operation_id="me_get", responses=shapes.Me)
     def get(self, request: Request) -> Response:
@@ -105,6 +104,7 @@ class MySessionsView(ApiView):
     """Where one is signed in."""
 
     rights = {"GET": Right.OWN_ACCOUNT, "DELETE": Right.OWN_ACCOUNT}
+    versioned_methods = frozenset()
     serializer_class = shapes.SessionRow
     filter_backends = [Ordering]
     ordering_fields = ("id", "started_at", "seen_at", "address", "user_agent")
@@ -136,6 +136,7 @@ class MySessionView(ApiView):
     """One browser."""
 
     rights = {"DELETE": Right.OWN_ACCOUNT}
+    versioned_methods = frozenset()
 
     @extend_schema(operation_id="me_end_session", request=None, responses=ChangeSerializer)
     def delete(self, request: Request, session_id: int) -> Response:

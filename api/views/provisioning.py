@@ -71,9 +71,11 @@ class YamlParser(BaseParser):
 class Document(serializers.Serializer):  # type: ignore[type-arg]
     """What shall be. What it leaves out stays as it is."""
 
-    teams = serializers.ListField(child=serializers.JSONField(), required=False, help_text="name, description")
+    teams = serializers.ListField(
+        child=serializers.JSONField(), required=False, allow_null=True, help_text="name, description"
+    )
     subjects = serializers.ListField(
-        child=serializers.JSONField(), required=False,
+        child=serializers.JSONField(), required=False, allow_null=True,
         help_text="name, description, owner, tags, messages_per_second, bytes_per_second, retention_hours,"
         " allowed_groups, archived, consumer_groups (name, description, tags)",
     )  # fmt: skip
@@ -104,6 +106,7 @@ class ApplyView(ApiView):
     """Provisioning."""
 
     rights = {"PUT": Right.CHANGE_SUBJECTS}
+    versioned_methods = frozenset()
     parser_classes = [BoundedJsonParser, YamlParser]
 
     @extend_schema(

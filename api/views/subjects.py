@@ -104,8 +104,6 @@ class SubjectsView(ApiView):
 class OneSubjectView(ApiView):
     """A view of one subject."""
 
-    has_etag = True
-
     def owned(self, right: Right, subject: str) -> str | None:
         """The subject's owner, once the caller's right on it is checked. Raises 403."""
         owner = queries.owner_of(subject)
@@ -161,6 +159,7 @@ class ArchiveView(OneSubjectView):
     """Archiving."""
 
     rights = {"POST": Right.CHANGE_SUBJECTS}
+    versioned_methods = frozenset({"POST"})
     archived = True
 
     @extend_schema(operation_id="subjects_archive", request=shapes.Reason, responses=ChangeSerializer)

@@ -97,6 +97,7 @@ class TokenView(ApiView):
     """One token."""
 
     rights = {"DELETE": Right.OWN_ACCOUNT}
+    versioned_methods = frozenset()
 
     @extend_schema(operation_id="tokens_revoke", request=None, responses=ChangeSerializer)
     def delete(self, request: Request, token_id: int) -> Response:

@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
-from api.filters import SEARCH, Ordering, PartFilter, containing, searched
+from api.filters import SEARCH, Ordering, PartFilter, TruthFilter, containing, searched
 from api.schema import MADE, ChangeSerializer
 from api.serializers import users as shapes
 from api.serializers.subjects import Reason
@@ -30,7 +30,7 @@ class UserFilter(django_filters.FilterSet):  # type: ignore[misc]
     search = django_filters.CharFilter(method="by_text", label="part of the name or address")
     role = django_filters.ChoiceFilter(choices=[(role.value, role.value) for role in Role])
     team = django_filters.CharFilter("teams__name", label="team")
-    is_active = django_filters.BooleanFilter("is_active")
+    is_active = TruthFilter("is_active")
 
     def by_text(self, rows: "QuerySet[User]", name: str, value: str) -> "QuerySet[User]":
         """Rows that have the text in a name or the address."""
@@ -115,7 +115,6 @@ class UserView(ApiView):
 
     rights = {"GET": Right.CHANGE_ACCOUNTS, "PATCH": Right.CHANGE_ACCOUNTS}
     proof_methods = frozenset({"PATCH"})
-    has_etag = True
 
     @extend_schema(operation_id="users_get", responses=shapes.UserRow)
     def get(self, request: Request, user_id: int) -> Response:
@@ -225,7 +224,6 @@ class TeamView(ApiView):
     """One team."""
 
     rights = {"GET": Right.READ, "PATCH": Right.CHANGE_ACCOUNTS, "DELETE": Right.CHANGE_ACCOUNTS}
-    has_etag = True
 
     @extend_schema(operation_id="teams_get", responses=shapes.TeamRow)
     def get(self, request: Request, team: str) -> Response:

@@ -59,13 +59,14 @@ class Up:
 
     def token(self, *scopes: str) -> str:
         """A token of the first administrator's."""
-        command = [sys.executable, "manage.py", "make_token", "admin", "--name", "tests"]
-        for scope in scopes:
-            command += ["--scope", scope]
-        environment = {**self.environment, "QMQ_DATA_DIR": str(self.data_dir)}
+        return self.manage("make_token", "admin", "--name", "tests", *(f"--scope={scope}" for scope in scopes))
+
+    def manage(self, *arguments: str) -> str:
+        """Run a command of manage.py on this system; what it printed."""
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=60, cwd=PROJECT, env=environment, check=True
-        )
+            [sys.executable, "manage.py", *arguments], capture_output=True, text=True, timeout=60, cwd=PROJECT,
+            env={**self.environment, "QMQ_DATA_DIR": str(self.data_dir)}, check=True,
+        )  # fmt: skip
         return done.stdout.strip()
 
     def get(self, path: str, token: str) -> Any:

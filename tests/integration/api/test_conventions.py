@@ -10,6 +10,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
+import django_filters
 import pytest
 from django.db import DatabaseError, connection
 from django.test.utils import CaptureQueriesContext
@@ -82,6 +83,9 @@ def test_unknown_addresses_and_methods(admin: APIClient) -> None:
     assert admin.head(LIST).status_code == 200
     for method in ("GET", "DELETE", "OPTIONS"):
         is_problem(APIClient().generic(method, LIST), 401, "request.not_authenticated")
+        is_problem(APIClient().generic(method, f"{LIST}?format=csv"), 401, "request.not_authenticated")
+    is_problem(send(admin, b"{}", f"{LIST}?format=csv", "DELETE"), 405, "request.method_not_allowed")
+    is_problem(send(admin, b"{}", f"{LIST}?format=csv"), 400, "request.invalid", "name")
     is_problem(admin.get(LIST, HTTP_ACCEPT="text/html"), 406, "request.not_acceptable")
     is_problem(admin.get(LIST, HTTP_HOST="elsewhere.example"), 400, "request.bad")
 
@@ -116,6 +120,38 @@ def test_a_body_that_is_no_object_is_refused(admin: APIClient, data: bytes) -> N
             assert 400 <= answer.status_code < 500, f"{method} {route.pattern}: {answer.content!r}"
             assert answer.headers["Content-Type"] == "application/problem+json"
     assert everything() == before
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        (LIST, {"name": 5}, "name"),
+        (LIST, {"name": "n", "tags": ["a", 5]}, "tags.1"),
+        (LIST, {"name": "n", "messages_per_second": "5"}, "messages_per_second"),
+        (LIST, {"name": "n", "messages_per_second": True}, "messages_per_second"),
+        (LIST, {"name": "n", "messages_per_second": 5.5}, "messages_per_second"),
+        (LIST, {"name": "n", "retention_hours": "1.5"}, "retention_hours"),
+        (f"{ORDERS}messages/", {"properties": {"a": 5}}, "properties.a"),
+        (f"{ORDERS}messages/", {"properties": {"a": "b"}, "delay_seconds": True}, "delay_seconds"),
+        ("/api/v1/alert-channels/", {"name": "n", "kind": "email", "is_enabled": "off"}, "is_enabled"),
+        ("/api/v1/alert-channels/", {"name": "n", "kind": 5}, "kind"),
+        ("/api/v1/silences/", {"reason": "r", "ends_at": 5}, "ends_at"),
+        ("/api/v1/dead-letters/orders/g/delete/", {"sequences": {"g1": [True]}}, "sequences.g1.0"),
+        ("/api/v1/dead-letters/orders/g/delete/", {"sequences": {"g1": [0, " 5"]}}, "sequences.g1.1"),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_is_refused_not_converted(
+    admin: APIClient, path: str, body: dict[str, Any], field: str
+) -> None:
+    before = everything()
+    is_problem(admin.post(path, body), 400, "request.invalid", field)
+    assert everything() == before
+
+
+def test_numbers_may_be_written_as_json_allows(admin: APIClient) -> None:
+    given = {"name": "new", "messages_per_second": 5.0, "retention_hours": 1, "owner": None}
+    made = admin.post(LIST, given).json()["after"]
+    assert (made["messages_per_second"], made["retention_hours"], made["owner"]) == (5, 1.0, None)
 
 
 def test_other_types_and_large_bodies(admin: APIClient, settings: Any) -> None:
@@ -364,6 +400,25 @@ def test_an_if_match_that_is_none_of_our_tags_is_refused(admin: APIClient, given
     assert everything() == before
 
 
+# --- filters -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_truth_value_that_is_none_is_refused_by_every_list(admin: APIClient) -> None:
+    """A list that ignores a filter returns something else than was requested."""
+    from tests.integration.api.test_rights import ROUTES, address
+
+    filters = [
+        (address(route, {}), name)
+        for route in ROUTES
+        for name, given in getattr(getattr(route.view, "filterset_class", None), "base_filters", {}).items()
+        if isinstance(given, django_filters.BooleanFilter)
+    ]
+    assert len(filters) > 5
+    for path, name in filters:
+        is_problem(admin.get(f"{path}?{name}=perhaps"), 400, "request.invalid", name)
+        assert admin.get(f"{path}?{name}=true").status_code == 200
+
+
 # --- Idempotency-Key -----------------------------------------------------------------------------------------------------
 
 
@@ -531,7 +586,7 @@ def test_an_answer_that_can_not_be_kept_goes_out(admin: APIClient, monkeypatch: 
     assert keyed(admin, {"name": "new"}).status_code == 201
 
 
-@pytest.mark.parametrize("key", ["", "x" * 101, "a\x7fb", "a\nb"])
+@pytest.mark.parametrize("key", ["", "x" * 101, "a\x7fb", "a\nb", "a b", "é"])
 def test_an_illegal_key_is_refused(admin: APIClient, key: str) -> None:
     is_problem(keyed(admin, {"name": "new"}, key), 400, "idempotency.key_illegal")
     assert queries.subjects().count() == 1

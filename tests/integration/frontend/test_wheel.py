@@ -29,7 +29,13 @@ def test_a_wheel_brings_the_pages_along(tmp_path: Path) -> None:
         "console/dist/index.html", "console/dist/favicon.svg", "console/dist/assets/main-Ab12Cd34.js",
         "console/dist/assets/main-Ab12Cd34.js.gz", "console/dist/assets/main-Ab12Cd34.js.br",
     } <= names  # fmt: skip
-    assert {"console/manage.py", "console/migrations/0001_initial.py", "api/urls.py", "qmq/py.typed"} <= names
+    assert {
+        "console/manage.py",
+        "console/migrations/0001_initial.py",
+        "api/urls.py",
+        "api/openapi.yaml",
+        "qmq/py.typed",
+    } <= names
     assert not {name for name in names if name.startswith(("tests/", "tools/", "frontend/", "manage.py"))}
     script = next(name for name in names if name.endswith("entry_points.txt"))
     assert "qmq-console = console.manage:main" in zipfile.ZipFile(wheel).read(script).decode()

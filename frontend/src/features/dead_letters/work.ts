@@ -76,8 +76,8 @@ export async function ask(order: Order, cursor: string | undefined, dryRun: bool
   const pieces = chosen.kind === "some" ? piecesOf(chosen.keys) : null;
   const number = Number(cursor ?? 0);
   const which: Schema<"SelectionRequest"> = pieces
-    ? // Sequences may be past 2^53: the API takes texts of digits.
-      { sequences: pieces[number] as unknown as Record<string, number[]>, limit: PIECE }
+    ? // Sequences may be past 2^53, so they stay texts of digits.
+      { sequences: pieces[number], limit: PIECE }
     : { all: true, limit: PIECE, cursor: cursor ?? null };
   const params = { path: { subject, group }, query: { dry_run: dryRun } };
   const body = { ...which, ...(order.reason ? { reason: order.reason } : {}) };
