@@ -16,7 +16,7 @@ class RouteCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._newest: tuple[int, datetime] | None = None
-        """The newest change that was loaded; None: there is no change, as after an upgrade from a version without a list of them."""
+        """The newest change that was loaded; None: none, as after an upgrade from a version without a list of changes."""
         self._is_loaded = False
         self._routes: dict[str, snapshot.Route] = {}
         self._served: Counter[str] = Counter()
