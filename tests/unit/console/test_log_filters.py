@@ -76,7 +76,8 @@ def test_faults_of_ours_are_all_logged_as_they_are(log: Log) -> None:
 
 def test_lines_of_the_web_server_about_bad_requests_are_limited(log: Log) -> None:
     for _ in range(20):
-        logging.getLogger(SERVER_LOGGER).warning("Invalid HTTP request received.")
-    assert [line for line in log.lines if "Invalid HTTP" in line] == [
-        "WARNING uvicorn.error Invalid HTTP request received."
-    ]
+        # Past the logger, which has such a filter of its own.
+        log.handler.handle(
+            logging.makeLogRecord({"name": SERVER_LOGGER, "levelno": logging.WARNING, "msg": "Bad request."})
+        )
+    assert len(log.lines) == 1
