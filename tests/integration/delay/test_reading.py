@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
+from delay_node import store as delay_store
 from delay_node.schedule_log import INDEX
 from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
@@ -136,6 +137,24 @@ async def test_a_damaged_body_that_a_query_reads_is_counted_once(tmp_path: Path)
             page = await client.listed(ListDelayedRequest("orders", hour * HOUR_MS, (hour + 1) * HOUR_MS))
             assert [item.message.message_id for item in page.items] == ["m0", "m1", "m3", "m4", "m5"]
             assert system.delay.describe()["unreadable_messages"] == 1
+
+
+async def test_so_many_damaged_messages_are_remembered_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delay_store, "DAMAGED_MAX", 2)
+    hour = now_ms() // HOUR_MS + 5
+    async with small_system(tmp_path) as system, connected(system.delay) as client:
+        await client.send(*(delayed(n, hour * HOUR_MS + n, padding="x" * 100) for n in range(6)))
+    (data,) = (tmp_path / "d1" / "schedule").glob("*.data")
+    body = bytearray(data.read_bytes())
+    for n in range(4):
+        body[len(body) // 6 * n + 60] ^= 1
+    data.write_bytes(body)
+    async with small_system(tmp_path) as system, connected(system.delay) as client:
+        page = await client.listed(ListDelayedRequest("orders", hour * HOUR_MS, (hour + 1) * HOUR_MS))
+        assert [item.message.message_id for item in page.items] == ["m4", "m5"]
+        assert system.delay.describe()["unreadable_messages"] == 2
 
 
 @pytest.mark.parametrize(
