@@ -1,5 +1,6 @@
 """The delay node's own pages of its admin HTTP server: /stats, look-ups, the calendar, and changes."""
 
+import json
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -8,6 +9,7 @@ from aiohttp import web
 from delay_node.pending import TIME_MAX_MS, BadQuery, Found
 from delay_node.store import LimitReached
 from qmq.daemon.admin_http import AdminHttp, BadRequest, Params
+from qmq.daemon.shared_page import SharedPages
 from qmq.errors import LogError
 from qmq.protocol.delayed import (
     CancelDelayedRequest,
@@ -53,6 +55,7 @@ class DelayAdmin:
 
     def __init__(self, node: "DelayNode") -> None:
         self._node = node
+        self._stats_pages = SharedPages(node.clock)
 
     def server(self) -> AdminHttp:
         """The HTTP server, not started."""
@@ -80,8 +83,11 @@ class DelayAdmin:
             },
         )
 
-    async def _stats(self, request: web.Request) -> dict[str, Any]:
-        return self._node.describe()
+    async def _stats(self, request: web.Request) -> bytes:
+        return await self._stats_pages.get(None, self._build_stats)
+
+    async def _build_stats(self) -> bytes:
+        return json.dumps(self._node.describe(), ensure_ascii=False, separators=(",", ":")).encode()
 
     async def _calendar(self, request: web.Request) -> dict[str, Any]:
         params = Params(request.query)

@@ -1,6 +1,7 @@
 """class Metaserver: what it owns, in which order it starts and stops. No Django: the repository is handed in."""
 
 import asyncio
+import json
 import logging
 import os
 import random
@@ -27,6 +28,7 @@ from qmq.daemon.host_check import names_of, warn_if_exposed
 from qmq.daemon.http_guard import HttpLimits
 from qmq.daemon.job_metrics import job_metrics
 from qmq.daemon.read_gate import ReadGate
+from qmq.daemon.shared_page import SharedPages
 from qmq.log.disk import Disk, SystemDisk
 from qmq.net.connection_auth import ConnectionAuth
 from qmq.net.node_secret import NodeSecret
@@ -82,6 +84,7 @@ class Metaserver:
         self.route_file = RouteFile(disk or SystemDisk(), os.path.join(options.data_dir, "routes.json"))
         self._stop = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
+        self._subject_pages = SharedPages(self.clock)
         self._save_route_file_at = 0.0
         self._reloaded_at = self._steady_since = 0.0
         self._failures_seen = 0
@@ -279,12 +282,16 @@ class Metaserver:
             "members": sorted(members),
         }
 
-    async def _subjects(self, request: web.Request) -> dict[str, Any]:
-        prefix, after = request.query.get("prefix", ""), request.query.get("after", "")
+    async def _subjects(self, request: web.Request) -> bytes:
         limit = min(number(request, "limit", SUBJECTS_PER_PAGE, minimum=1) or 1, SUBJECTS_PER_PAGE)
+        key = request.query.get("prefix", ""), request.query.get("after", ""), limit
+        return await self._subject_pages.get(key, lambda: self._build_subjects(*key))
+
+    async def _build_subjects(self, prefix: str, after: str, limit: int) -> bytes:
         names = sorted(name for name in self.directory.routes if name.startswith(prefix) and name > after)
         page = [self._route(self.directory.routes[name]) for name in names[:limit]]
-        return {"subjects": page, "next_after": names[limit - 1] if len(names) > limit else None}
+        answer = {"subjects": page, "next_after": names[limit - 1] if len(names) > limit else None}
+        return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()
 
     async def _subject(self, request: web.Request) -> dict[str, Any]:
         name = request.match_info["subject"]
