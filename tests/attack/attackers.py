@@ -2,9 +2,9 @@
 
     python -m tests.attack.attackers KIND PLAN
 
-PLAN is JSON: `frames` and `pages` are lists of `[host, port]`, `console` and `metaserver` (one of `pages`) are one, `subject` has
-messages, `seed` is a number, `node_token` is the file of the node secret. The process attacks until it gets SIGTERM, then prints
-what it did as one line of JSON.
+PLAN is JSON: `frames`, `pages` and `brokers` (some of `pages`) are lists of `[host, port]`, `console` and `metaserver` (one of
+`pages`) are one, `subject` has messages, `seed` is a number, `node_token` is the file of the node secret. The process attacks
+until it gets SIGTERM, then prints what it did as one line of JSON.
 """
 
 import asyncio
@@ -57,6 +57,7 @@ class Plan:
         self.frames: list[Address] = [(host, port) for host, port in plan["frames"]]
         self.pages: list[Address] = [(host, port) for host, port in plan["pages"]]
         self.console: Address = (plan["console"][0], plan["console"][1])
+        self.brokers: list[Address] = [(host, port) for host, port in plan["brokers"]]
         self.metaserver: Address = (plan["metaserver"][0], plan["metaserver"][1])
         self.subject: str = plan["subject"]
         self.node_token: str = plan["node_token"]
@@ -89,8 +90,8 @@ async def slow_readers(plan: Plan) -> None:
     await _keep([(lambda n=n, a=address: one(a, n)) for n in range(SLOW_READERS) for address in plan.frames], plan)
 
 
-async def slow_requests(plan: Plan) -> None:
-    """Hold connections with half a request (F-9)."""
+async def slow_requests(plan: Plan, *, everywhere: bool = True) -> None:
+    """Hold connections with half a request (F-9): to all ports, or to the console alone."""
 
     async def one(address: Address, data: bytes) -> None:
         reader, writer = await asyncio.open_connection(*address)
@@ -106,8 +107,11 @@ async def slow_requests(plan: Plan) -> None:
     works: list[Callable[[], Awaitable[None]]] = [
         (lambda a=plan.console: one(a, half_head)) for _ in range(SLOW_REQUESTS)
     ]
-    works += [(lambda a=address: one(a, half_head)) for address in plan.pages for _ in range(SLOW_REQUESTS_A_PORT)]
-    works += [(lambda a=address: one(a, half_frame)) for address in plan.frames for _ in range(SLOW_REQUESTS_A_PORT)]
+    if everywhere:
+        works += [(lambda a=address: one(a, half_head)) for address in plan.pages for _ in range(SLOW_REQUESTS_A_PORT)]
+        works += [
+            (lambda a=address: one(a, half_frame)) for address in plan.frames for _ in range(SLOW_REQUESTS_A_PORT)
+        ]
     await _keep(works, plan)
 
 
@@ -138,7 +142,7 @@ async def bodies(plan: Plan) -> None:
     await _keep([(lambda p=path, c=chunked: one(p, c)) for path in paths for chunked in (True, False)], plan)
 
 
-async def scrapes(plan: Plan) -> None:
+async def scrapes(plan: Plan, *, loops_a_node: int = SCRAPERS, is_of_brokers: bool = False) -> None:
     """Ask for the expensive pages of nodes in loops (F-11): with the node secret, as a collector does, where a page takes it."""
     secret = NodeSecret.load("", plan.node_token)
     assert secret is not None
@@ -164,12 +168,17 @@ async def scrapes(plan: Plan) -> None:
             writer.transport.abort()
 
     paths = {a: ("/metrics", "/meta/subjects" if a == plan.metaserver else "/stats") for a in plan.pages}
-    works = [(a, paths[a][n % 2]) for a in plan.pages for n in range(SCRAPERS)]
+    works = [(a, paths[a][n % 2]) for a in (plan.brokers if is_of_brokers else plan.pages) for n in range(loops_a_node)]
     await _keep([(lambda a=a, p=path: one(a, p)) for a, path in works], plan)
 
 
 async def scrapes_and_slow_requests(plan: Plan) -> None:
-    """Both at a time: what the console and a producer have to stand best (F-9, F-11)."""
+    """Four loops on the two brokers, and 300 slow requests to the console: a producer keeps 95 % of its rate (F-9, F-11)."""
+    await asyncio.gather(scrapes(plan, loops_a_node=2, is_of_brokers=True), slow_requests(plan, everywhere=False))
+
+
+async def scrapes_and_slow_requests_everywhere(plan: Plan) -> None:
+    """The same on all ports: 16 loops and 1,100 slow requests."""
     await asyncio.gather(scrapes(plan), slow_requests(plan))
 
 
@@ -234,7 +243,10 @@ async def fuzz(plan: Plan) -> None:
     await _keep(works, plan)
 
 
-KINDS = {work.__name__: work for work in (slow_readers, scrapes_and_slow_requests, bodies, fuzz)}
+KINDS = {
+    work.__name__: work
+    for work in (slow_readers, scrapes_and_slow_requests, scrapes_and_slow_requests_everywhere, bodies, fuzz)
+}
 
 
 def _unread_bytes(writer: asyncio.StreamWriter) -> int:
