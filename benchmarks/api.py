@@ -76,7 +76,7 @@ def look(patterns, prefix=""):
         text = prefix + str(item.pattern)
         if hasattr(item, "url_patterns"):
             look(item.url_patterns, text)
-        elif "<" not in text and "GET" in getattr(item.callback.cls, "rights", {}):
+        elif "<" not in text and "GET" in getattr(getattr(item.callback, "cls", None), "rights", {}):
             lists.append((item.name, text))
 look(get_resolver("api.urls").url_patterns)
 print(json.dumps({"token": token, "lists": lists}))
