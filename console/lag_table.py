@@ -16,7 +16,7 @@ from qmq.protocol.names import split_subject
 
 LAG_FIELDS = (
     "subject", "group", "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "drain_seconds", "is_draining",
-    "consumers_online", "is_paused", "retry_lag", "state", "reason",
+    "consumers_online", "is_paused", "retry_lag", "withheld", "state", "reason",
 )  # fmt: skip
 ORDERS_MAX = 4
 """Orders that a table keeps: eight bytes a group each."""
@@ -43,7 +43,7 @@ class LagTable:
         """A group as lists show it."""
         entry = self.groups.get(key)
         if entry is not None:
-            return {name: entry.get(name) for name in LAG_FIELDS}
+            return lag_row(entry)
         subject, _, group = key.partition("\n")
         found = {"subject": subject, "group": group, "state": LagState.UNKNOWN.value, "reason": self.reason}
         return dict.fromkeys(LAG_FIELDS) | found
@@ -78,6 +78,15 @@ class LagTable:
                 known.append((value, key))
         known.sort(key=itemgetter(0), reverse=is_down)
         return [key for _, key in known] + unknown
+
+
+def lag_row(entry: Entry) -> dict[str, Any]:
+    """A group of the snapshot as lists show it."""
+    row = {name: entry.get(name) for name in LAG_FIELDS}
+    if row["withheld"] is None and row["lag"] is not None:
+        # The snapshot has the number only where it is not 0.
+        row["withheld"] = 0
+    return row
 
 
 def lag_value(row: Entry, field: str) -> Any:
