@@ -13,12 +13,17 @@ _http = get_asgi_application()
 
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
+from django.db import connections  # noqa: E402
 
 from console.admission import Admission  # noqa: E402
 from console.http_protocol import connections_max  # noqa: E402
 from console.live.consumers import LiveApp  # noqa: E402
 from console.proxies import behind_proxies  # noqa: E402
 
+for database in connections.settings.values():
+    # Each request has a thread of its own, so no later request uses its connection again: kept open, it would count at the
+    # server until it is garbage.
+    database["CONN_MAX_AGE"] = 0
 connections_max()  # raises the limit of open files, and logs a low one at the start
 application = Admission.over_redis(ProtocolTypeRouter({"http": _http, "websocket": LiveApp()}))
 # The outermost layer: everything else sees the client's address.
