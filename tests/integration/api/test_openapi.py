@@ -65,7 +65,7 @@ def test_the_file_is_served_as_it_is_committed(client: Client, monkeypatch: pyte
 
 
 def test_every_operation_lists_the_errors_of_the_layers_before_its_view() -> None:
-    """The HTTP server (console.http_protocol), admission (console.admission), content negotiation, and what nobody expects."""
+    """The HTTP server (console.http_protocol), admission (console.admission), content negotiation, and unexpected errors."""
     common = {"401", "406", "408", "413", "429", "431", "500", "503"}
     missing = {label: common - set(each.definition.raw["responses"]) for label, each in OPERATIONS.items()}
     assert {label: statuses for label, statuses in missing.items() if statuses} == {}
