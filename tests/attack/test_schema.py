@@ -1,5 +1,5 @@
 """Schemathesis in all its phases against a whole system with real nodes: no response is a 500, none has a status, a media type or
-a shape that api/openapi.yaml lacks, and no request that the file excludes is accepted, whoever sends it.
+a shape that api/openapi.yaml lacks, and no caller's request that the file excludes is accepted.
 
 All checks of Schemathesis are on, but:
 
@@ -42,7 +42,7 @@ ARGUMENTS = os.environ.get("QMQ_SCHEMA_ARGS", "").split()
 """More options for `schemathesis run`, such as --report-html-path=report.html."""
 SEED = 1
 CALLERS = {"anonymous": 0, "viewer": 30, "operator": 50, "administrator": 85}
-"""Who sends requests, and how many of the operations accept at least one of them: otherwise the run has tested little."""
+"""The callers, and how many of the operations accept at least one of their requests: otherwise the run has tested little."""
 PHASES = ("examples", "coverage", "fuzzing", "stateful")
 TOKENS = 30
 """Of a caller. Each has rate limits of its own."""
