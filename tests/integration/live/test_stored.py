@@ -16,7 +16,8 @@ from console.live.state import NodePlace, group_key
 from console.measured import Measured
 from console.nodes import NodeAsker
 from qmq.clock import ManualClock
-from tests.support.services import Server
+from tests.conftest import server_for_tests
+from tests.support.services import RedisServer, Server, named_databases
 from tests.unit.console.live.test_state import group_stats, place, stats, subject_stats
 
 SUBJECTS = 2_000
@@ -68,12 +69,17 @@ async def beats_of() -> AsyncIterator[MakeBeats]:
         await one.collector.close()
 
 
+@pytest.fixture(scope="module")
+def own_redis() -> Iterator[Server]:
+    """A Redis that no other collector uses: that of the live system would act as soon as a test's collector does not."""
+    yield from server_for_tests(RedisServer, is_required=bool(named_databases()))
+
+
 @pytest.fixture
-def empty_redis(live_redis: Server) -> Iterator[Server]:
-    with redis.Redis.from_url(live_redis.url) as client:
+def empty_redis(own_redis: Server) -> Server:
+    with redis.Redis.from_url(own_redis.url) as client:
         client.flushall()
-        yield live_redis
-        client.flushall()
+    return own_redis
 
 
 @pytest.fixture
