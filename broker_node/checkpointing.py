@@ -28,9 +28,9 @@ class BrokerCheckpoints:
     def __init__(self, store: MessageStore) -> None:
         self._store = store
         self._files = CheckpointStore(store.disk, store.paths.checkpoint, CHECKPOINT_NAME)
-        self._owed: set[str] = set()
+        self._owed: dict[str, None] = {}
         """Index files written and not synced: the next checkpoint counts on them, so it syncs them first."""
-        self._owed_folders: set[str] = set()
+        self._owed_folders: dict[str, None] = {}
         """Folders that may have new folders in them, likewise."""
 
     @property
@@ -50,9 +50,9 @@ class BrokerCheckpoints:
             raise OSError("an index could not be written")
         for index in store.dirty_indexes:
             files = index.unsynced_files()
-            self._owed.update(files)
+            self._owed.update(dict.fromkeys(files))
             if files and index.owes_folder():
-                self._owed_folders.update(store.paths.above(files[0]))
+                self._owed_folders.update(dict.fromkeys(store.paths.above(files[0])))
         store.dirty_indexes.clear()
         log = store.log
         state = encode_state(store)
@@ -70,8 +70,10 @@ class BrokerCheckpoints:
 
     def saved(self, draft: BrokerDraft) -> None:
         """Back on the store's thread: what the draft synced is not owed any more."""
-        self._owed.difference_update(draft.index_files)
-        self._owed_folders.difference_update(draft.changed_folders)
+        for path in draft.index_files:
+            self._owed.pop(path, None)
+        for folder in draft.changed_folders:
+            self._owed_folders.pop(folder, None)
         if draft.damaged == self._store.log.damaged:
             self._store.has_new_damage = False
         for key, history in draft.forgotten:

@@ -125,7 +125,7 @@ class Handlers:
         self.settlements = SettlementRunner(
             store, committer, supervisor, on_ended=delivery.settled, on_no_space=delivery.no_space
         )
-        self._cold: set[asyncio.Future[None]] = set()
+        self._cold: dict[asyncio.Future[None], None] = {}
         self._log_limiter = LogLimiter()
         self._is_stopping = False
         self._table: dict[int, Callable[[Connection, Frame], None]] = {
@@ -407,10 +407,10 @@ class Handlers:
             await loop.run_in_executor(None, cold.read, log)
 
         future = self._supervisor.background("cold_read", warm())
-        self._cold.add(future)
+        self._cold[future] = None
 
         def read(done: "asyncio.Future[None]") -> None:
-            self._cold.discard(done)
+            self._cold.pop(done, None)
             if done.cancelled():
                 return
             try:

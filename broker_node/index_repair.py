@@ -151,7 +151,7 @@ class DamagedEntries(ColdRead):
         store.found_damage(self._damage)
         if not pages:
             return None
-        store.dirty_indexes.add(index)
+        store.dirty_indexes[index] = None
         return RewrittenPages(store.handles, pages)
 
 

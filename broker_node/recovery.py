@@ -168,7 +168,7 @@ class Replay:
             self._store.counters.withheld_messages += missing
             subject.withhold([(subject.visible_end, sequence)])
             index.append(encode_withheld(missing))
-            self._store.dirty_indexes.add(index)
+            self._store.dirty_indexes[index] = None
         subject.changed()
         subject.next_sequence = subject.visible_end
         return subject

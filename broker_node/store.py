@@ -125,7 +125,7 @@ class MessageStore:
     message_log: MessageLog = field(init=False)
     subjects: dict[str, Subject] = field(default_factory=dict)
     counters: StoreCounters = field(default_factory=StoreCounters)
-    dirty_indexes: set[DenseIndex] = field(default_factory=set)
+    dirty_indexes: dict[DenseIndex, None] = field(default_factory=dict)
     withheld: set[tuple[str, int]] = field(default_factory=set)
     """(subject, sequence) of messages that failed their checks since start; no more are looked for from WITHHELD_MAX on."""
     known_damage: list[Damage] = field(default_factory=list)
@@ -134,7 +134,7 @@ class MessageStore:
     """Segment base -> wall time of the newest record in it, message or action; the age that retention uses."""
     real_subjects: int = 0
     """How many of `subjects` are real ones: no retry and no dead-letter subjects."""
-    touched: set[Subject] = field(default_factory=set)
+    touched: dict[Subject, None] = field(default_factory=dict)
     """Subjects that something happened to since rates were last sampled."""
     forgotten: dict[tuple[str, str], DenseIndex] = field(default_factory=dict)
     """(subject, group) -> history of groups removed since the last checkpoint."""
@@ -255,10 +255,10 @@ class MessageStore:
         self.subject_names.remove(name)
         self.real_subjects -= split_subject(name).kind == "real"
         self.counters.removed_subjects += 1
-        self.touched.discard(subject)
+        self.touched.pop(subject, None)
         self.maybe_empty.pop(name, None)
         index.hide_before(index.end)
-        self.dirty_indexes.discard(index)
+        self.dirty_indexes.pop(index, None)
         if name in self.removed:
             # Only in recovery: the name was removed twice since the checkpoint, which counts on the first one's files only.
             index.start_at(index.end)
@@ -354,10 +354,10 @@ class MessageStore:
             group.history.append(encode_progress(action, group.progress))
             if isinstance(action, Offline):
                 group.left(action.consumer_id)
-            self.dirty_indexes.add(group.history)
+            self.dirty_indexes[group.history] = None
             if group.history.tail_bytes >= TAIL_FLUSH_BYTES:
                 self.flush_index(group.history)
-            self.touched.add(subject)
+            self.touched[subject] = None
             subject.changed()
 
     def forget_group(self, subject: Subject, group: Group) -> int:
@@ -379,7 +379,7 @@ class MessageStore:
     def _remove_group(self, subject: Subject, group: Group) -> None:
         progress = group.progress
         del subject.groups[progress.group]
-        self.dirty_indexes.discard(group.history)
+        self.dirty_indexes.pop(group.history, None)
         # Its files stay until a checkpoint without the group is saved: one that counts on them may be the newest now.
         self.forgotten[subject.name, progress.group] = group.history
         if not subject.groups:
@@ -422,11 +422,11 @@ class MessageStore:
         index.append(encode_run(run, entries_offset, stored_at_ms))
         count, size = run.count, run.end - run.begin
         subject.sent_total += count
-        self.touched.add(subject)
+        self.touched[subject] = None
         subject.bytes_total += size
         counters.messages += count
         counters.message_bytes += size
-        self.dirty_indexes.add(index)
+        self.dirty_indexes[index] = None
         subject.changed()
         if index.tail_bytes >= TAIL_FLUSH_BYTES:
             self.flush_index(index)

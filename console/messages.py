@@ -27,7 +27,8 @@ from metaserver.services import audit, subjects
 from metaserver.services.changes import Actor, ChangeRefused, Conflict, NotFound
 from qmq.client.config import Timeouts
 from qmq.client.delayed import DelayedReceipt, due_ms_of, moment
-from qmq.client.message import Receipt, build_message, delayed_message, new_message_id
+from qmq.client.message import Receipt, build_message, delayed_message
+from qmq.client.message_ids import new_message_id
 from qmq.client.nodes import NodeAdmin, NodeRefused
 from qmq.client.producer import Producer
 from qmq.errors import CallTimeout, QmqError

@@ -121,6 +121,7 @@ class DelayNode(Node):
             self.supervisor,
             observe=self.metrics.observe_lateness,
             send_seconds=options.send_seconds,
+            rng=self.machine.rng,
         )
         self._segment_removal = SegmentRemoval(self.store.log, self.clock, self.supervisor)
         self.store.on_near = self.delivery.due_soon

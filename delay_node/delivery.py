@@ -17,7 +17,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from random import Random
+from typing import TYPE_CHECKING
 
 from delay_node.lanes import FairQueue, Item, Lane, Verdict
 from delay_node.records import RecordKind, State, hour_of
@@ -34,6 +34,9 @@ from qmq.protocol.codes import ClientType, Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, decode_send_response
 from qmq.protocol.names import is_subject_refusal
 from qmq.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from random import Random
 
 logger = logging.getLogger("qmq.delay.delivery")
 
@@ -116,7 +119,7 @@ class Delivery:
         observe: Callable[[float], None],
         backoff: Backoff = BACKOFF,
         send_seconds: float = SEND_SECONDS,
-        rng: Random | None = None,
+        rng: "Random",
     ) -> None:
         self._store = store
         self._committer = committer
@@ -128,7 +131,7 @@ class Delivery:
         self._breaker = Breaker(backoff)
         self._backoff = backoff
         self._send_seconds = send_seconds
-        self._rng = rng or Random()
+        self._rng = rng
         self.lanes: dict[int, Lane] = {}
         self._groups: dict[str, Group] = {}
         self._to_refill: deque[Lane] = deque()
@@ -136,7 +139,7 @@ class Delivery:
         self._parked: list[tuple[float, int, int]] = []
         self._refused: list[tuple[float, int, Item]] = []
         self._tie = itertools.count()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._ready_bytes = 0
         self._refused_bytes = 0
         self._wake = asyncio.Event()
@@ -257,12 +260,12 @@ class Delivery:
                 self._store.wheel.add(due_ms, ref & 0xFFFFFFFF)
             await asyncio.sleep(READ_RETRY_SECONDS)
             return False
-        lanes: set[Lane] = set()
+        lanes: dict[Lane, None] = {}
         for entry in entries:
             lane = self._lane(entry)
             if lane is None:
                 continue
-            lanes.add(lane)
+            lanes[lane] = None
             is_late = entry.due_ms < now_ms - LATE_AFTER_MS
             is_behind_others = is_late and (lane.late or lane.returned)
             if entry.data is None or lane.is_parked or lane.ready >= LANE_MESSAGES or is_behind_others:
@@ -493,10 +496,10 @@ class Delivery:
         for lane in lanes:
             lane.frames[group.name] += 1
         task = self._supervisor.background("delivery_batch", self._send(items, route))
-        self._tasks.add(task)
+        self._tasks[task] = None
 
         def ended(done: "asyncio.Task[None]") -> None:
-            self._tasks.discard(done)
+            self._tasks.pop(done, None)
             group.in_flight -= 1
             for lane in lanes:
                 lane.frames[group.name] -= 1

@@ -98,7 +98,7 @@ class Handlers:
         # A record has twelve bytes more for each message, which has 54 bytes at least.
         self._run_bytes_max = min(RUN_BYTES_MAX, (store.log.record_bytes_max - RECORD_HEAD_BYTES_MAX) * 3 // 4)
         self.counters = HandlerCounters()
-        self._queries: set[asyncio.Task[None]] = set()
+        self._queries: dict[asyncio.Task[None], None] = {}
         self._table: dict[int, Callable[[Connection, Frame], None]] = {
             Command.SEND_MESSAGE: self._send,
             Command.HEARTBEAT: lambda connection, frame: connection.reply(frame, Command.HEARTBEAT),
@@ -235,10 +235,10 @@ class Handlers:
                 connection.reply(frame, ResponseCode.BROKER_ERROR)
 
         task = self._supervisor.background("query", answer())
-        self._queries.add(task)
+        self._queries[task] = None
 
         def ended(done: "asyncio.Task[None]") -> None:
-            self._queries.discard(done)
+            self._queries.pop(done, None)
             work.close()
             if not done.cancelled() and done.exception() is not None:
                 connection.reply(frame, ResponseCode.BROKER_ERROR)

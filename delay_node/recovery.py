@@ -314,7 +314,7 @@ class DelayCheckpoints:
             for file in hour.files:
                 file.written()
             if not any(file.memory_bytes for file in hour.files):
-                store.dirty.discard(hour)
+                store.dirty.pop(hour, None)
         store.unwritten_bytes = sum(file.memory_bytes for hour in store.dirty for file in hour.files)
         for hour in draft.finished:
             # One that a query uses goes with the next checkpoint.

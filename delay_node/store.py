@@ -117,7 +117,7 @@ class DelayStore:
     subject_numbers: dict[str, int] = field(default_factory=dict)
     wheel: Wheel = field(default_factory=Wheel)
     counters: StoreCounters = field(default_factory=StoreCounters)
-    dirty: set[Hour] = field(default_factory=set)
+    dirty: dict[Hour, None] = field(default_factory=dict)
     """Hours with something that no checkpoint holds."""
     finished: set[int] = field(default_factory=set)
     """Hours whose files may go; the job `hour_closing` finds them, the next checkpoint leaves them out and removes them."""
@@ -166,7 +166,7 @@ class DelayStore:
         del self.hours[hour.number]
         self.order.remove(hour.number)
         self.finished.discard(hour.number)
-        self.dirty.discard(hour)
+        self.dirty.pop(hour, None)
         self.damaged = {ref for ref in self.damaged if hour_of(ref) != hour.number}
         hour.close()
 
@@ -294,7 +294,7 @@ class DelayStore:
                      hour.schedule.next_number)  # fmt: skip
         hour.schedule.append(lost_index(missing), b"", hour.schedule.count)
         hour.schedule.next_number = number
-        self.dirty.add(hour)
+        self.dirty[hour] = None
 
     def _place(self, placement: Placement) -> None:
         """A synced record's messages go to their hours, near ones to the wheel."""
@@ -308,7 +308,7 @@ class DelayStore:
             hour.schedule.append(index[first * INDEX_BYTES : end * INDEX_BYTES], data, number)
             if hour.number <= near_before or hour.states is not None or hour.ids is not None:
                 self._place_near(hour, placement.dues_ms[first:end], placement.ids[first:end], number)
-        self.dirty.update(placement.hours)
+        self.dirty.update(dict.fromkeys(placement.hours))
         self.counters.scheduled += len(placement.dues_ms)
         self.pending += len(placement.dues_ms)
         self.counters.scheduled_bytes += placement.data_bytes
@@ -444,7 +444,7 @@ class DelayStore:
         """The files and counters follow a synced decision."""
         hour.dispatch.append(numbers, kind, at_ms, to_hour)
         self.unwritten_bytes += 24 * len(numbers)
-        self.dirty.add(hour)
+        self.dirty[hour] = None
         counters, count = self.counters, len(numbers)
         if State(kind) in GONE:
             hour.gone += count

@@ -7,9 +7,9 @@ peer may receive the heartbeats.
 """
 
 import logging
-import random
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
 from metaserver.policies import Policies, policies_of
@@ -30,6 +30,9 @@ from qmq.errors import ProtocolError
 from qmq.protocol.codes import BrokerRequestType, ClientType
 from qmq.protocol.commands import BrokerGroupRoute
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
+
+if TYPE_CHECKING:
+    from random import Random
 
 logger = logging.getLogger("qmq.meta")
 
@@ -139,7 +142,7 @@ class Directory:
     def __init__(
         self,
         clock: Clock,
-        rng: random.Random,
+        rng: "Random",
         *,
         subject_groups_min: int = SUBJECT_GROUPS_MIN,
         approves_new_groups: Callable[[str], bool] = lambda name: True,

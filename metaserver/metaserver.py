@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import os
-import random
 from typing import Any
 
 from aiohttp import web
@@ -19,7 +18,7 @@ from metaserver.repository import Repository
 from metaserver.route_file import RouteFile
 from metaserver.server import MetaHandlers
 from metaserver.snapshot import Metadata, MetadataChanges, Route
-from qmq.clock import Clock, SystemClock
+from qmq.clock import Clock
 from qmq.daemon.admin_auth import AdminAccess
 from qmq.daemon.admin_http import AdminHttp, BadRequest, number
 from qmq.daemon.file_budget import file_budget
@@ -27,13 +26,12 @@ from qmq.daemon.first_failure import FirstFailure
 from qmq.daemon.host_check import names_of, warn_if_exposed
 from qmq.daemon.http_guard import HttpLimits
 from qmq.daemon.job_metrics import job_metrics
+from qmq.daemon.machine import Machine
 from qmq.daemon.read_gate import ReadGate
 from qmq.daemon.shared_page import SharedPages
-from qmq.log.disk import Disk, SystemDisk
 from qmq.net.connection_auth import ConnectionAuth
 from qmq.net.node_secret import NodeSecret
 from qmq.net.server import FrameServer, ServerLimits
-from qmq.private_files import make_private_dir
 from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.meta")
@@ -58,18 +56,17 @@ class Metaserver:
         self,
         options: MetaOptions,
         repository: Repository,
-        clock: Clock | None = None,
-        rng: random.Random | None = None,
-        disk: Disk | None = None,
+        machine: Machine | None = None,
     ) -> None:
         self.options = options
-        self.clock: Clock = clock or SystemClock()
+        self.machine = machine or Machine()
+        self.clock: Clock = self.machine.clock
         self.secret = NodeSecret.load(options.node_token, options.node_token_file)
         self.official_nodes = OfficialNodes.parse(options.official_nodes, needs_addresses=self.secret is not None)
         official_groups = self.official_nodes.broker_groups
         self.directory = Directory(
             self.clock,
-            rng or random.Random(),
+            self.machine.rng,
             subject_groups_min=options.subject_groups_min,
             approves_new_groups=lambda name: options.new_groups == "allow" or name in official_groups,
         )
@@ -81,7 +78,7 @@ class Metaserver:
         self._repository = repository
         self.tcp_address = ""
         """The address given to clients."""
-        self.route_file = RouteFile(disk or SystemDisk(), os.path.join(options.data_dir, "routes.json"))
+        self.route_file = RouteFile(self.machine.disk, os.path.join(options.data_dir, "routes.json"))
         self._stop = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
         self._subject_pages = SharedPages(self.clock)
@@ -92,7 +89,7 @@ class Metaserver:
 
     async def start(self) -> None:
         """Load what is known and listen. Raises OSError when an address is taken."""
-        make_private_dir(self.options.data_dir)
+        self.machine.disk.make_private_dir(self.options.data_dir)
         self.keeper = Keeper(self._repository, lambda route: self.handlers.route_stored(route), self.clock)
         self.handlers = MetaHandlers(
             self.directory,
@@ -120,6 +117,7 @@ class Metaserver:
             limits=ServerLimits(connections_max=connections_max, frame_bytes_max=FRAME_BYTES_MAX),
             logger=logging.getLogger("qmq.meta.net"),
             supervisor=self.supervisor,
+            listen=self.machine.listen,
         )
         self.http = AdminHttp(
             options.host,

@@ -1,9 +1,12 @@
 """Which broker groups serve a subject. Pure: who lives and what is assigned in, the assignment out."""
 
-import random
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from qmq.protocol.codes import BrokerGroupState, ClientType
+
+if TYPE_CHECKING:
+    from random import Random
 
 SUBJECT_GROUPS_MIN = 2
 """Broker groups of a new subject, as in QMQ: one may fail and the subject stays writable."""
@@ -16,7 +19,7 @@ _USABLE = {
 
 
 def assign(
-    current: Sequence[str], live: Collection[str], rng: random.Random, *, minimum: int = SUBJECT_GROUPS_MIN
+    current: Sequence[str], live: Collection[str], rng: "Random", *, minimum: int = SUBJECT_GROUPS_MIN
 ) -> tuple[str, ...]:
     """The groups of a subject: those it has stay, in order; missing ones up to `minimum` are drawn from the live ones.
 

@@ -294,8 +294,8 @@ class MetaHandlers:
 
     def reloaded(self, reloaded: Reloaded) -> None:
         """Push what operators, or other metaservers, changed."""
-        self.routes_changed(reloaded.subjects)
-        for name in reloaded.broker_groups:
+        self.routes_changed(sorted(reloaded.subjects))
+        for name in sorted(reloaded.broker_groups):
             logger.info("broker group %s is %s now", name, self._directory.groups[name].state)
             self._group_changed(name)
 

@@ -1,11 +1,16 @@
-"""Time, handed in: monotonic seconds for durations, wall milliseconds for stamps."""
+"""Time and randomness, handed in. Monotonic seconds for durations, wall milliseconds for stamps.
 
+No other module reads a clock or draws a random number, except where a process is put together (`qmq.daemon.machine`) and in
+commands: an import rule checks it.
+"""
+
+import random
 import time
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """What logic may ask about time. Nothing else in the code reads a clock."""
+    """What logic may ask about time."""
 
     def monotonic(self) -> float:
         """Seconds on a clock that never steps back and counts a suspended machine's sleep; only differences mean something."""
@@ -30,6 +35,13 @@ class SystemClock:
 
 
 SYSTEM_CLOCK: Clock = SystemClock()
+SYSTEM_RANDOM = random.Random()
+"""For choices that only have to be spread."""
+
+
+def sleep(seconds: float) -> None:
+    """Block this thread."""
+    time.sleep(seconds)
 
 
 class ManualClock:

@@ -8,7 +8,7 @@ counted and logged. `status()` and `failing()` feed `/healthz`, `/readyz` and th
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -106,9 +106,9 @@ class Supervisor:
         self._on_failure = on_failure
         self._sleep = sleep
         self._jobs: dict[str, _Job] = {}
-        self._periodic: set[asyncio.Task[Any]] = set()
+        self._periodic: dict[asyncio.Task[Any], None] = {}
         """Those that `stop` cancels."""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._cancelled_by_owner: set[asyncio.Task[Any]] = set()
         self._is_stopping = False
 
@@ -139,7 +139,7 @@ class Supervisor:
         record = self._new(name, JobKind.PERIODIC, seconds, is_vital)
         pauses = (seconds, seconds if retry_seconds is None else retry_seconds)
         task = asyncio.get_running_loop().create_task(self._repeat(record, pauses, job), name=name)
-        (self._tasks if until_close else self._periodic).add(task)
+        (self._tasks if until_close else self._periodic)[task] = None
         task.add_done_callback(lambda ended: self._lasting_ended(record, ended))
         return task
 
@@ -154,7 +154,7 @@ class Supervisor:
         """Run a task that the process can't do without: its failure, or its end before `stop`, calls `on_failure`."""
         record = self._new(name, JobKind.CRITICAL, None, True)
         task = asyncio.get_running_loop().create_task(self._invoke(record, work), name=name)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(lambda ended: self._lasting_ended(record, ended))
         task.add_done_callback(lambda _: work.close())
         return task
@@ -166,7 +166,7 @@ class Supervisor:
         """
         record = self._one_shot(name)
         task = asyncio.get_running_loop().create_task(self._invoke(record, work), name=name)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(lambda ended: self._background_ended(record, ended))
         task.add_done_callback(lambda _: work.close())
         return task
@@ -223,7 +223,7 @@ class Supervisor:
         """End one job before the supervisor stops, and wait for its end. A lasting job leaves the registry."""
         if not task.done():
             self._cancelled_by_owner.add(task)
-            await _cancel({task})
+            await _cancel([task])
 
     async def stop(self) -> None:
         """Cancel periodic jobs, except those `until_close`, and wait for their end. Critical tasks may end from now on.
@@ -329,8 +329,8 @@ class Supervisor:
             work.close()
 
     def _lasting_ended(self, record: _Job, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        self._periodic.discard(task)
+        self._tasks.pop(task, None)
+        self._periodic.pop(task, None)
         error = None if task.cancelled() else task.exception()
         if error is None and task in self._cancelled_by_owner:
             self._cancelled_by_owner.discard(task)
@@ -349,7 +349,7 @@ class Supervisor:
         self._on_failure(record.name, failure)
 
     def _background_ended(self, record: _Job, task: "asyncio.Task[Any]") -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         self._cancelled_by_owner.discard(task)
         if task.cancelled():
             return
@@ -401,7 +401,7 @@ def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-async def _cancel(tasks: "set[asyncio.Task[Any]]") -> None:
+async def _cancel(tasks: "Iterable[asyncio.Task[Any]]") -> None:
     current = asyncio.current_task()
     others = [task for task in tasks if task is not current]
     for task in others:

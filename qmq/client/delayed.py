@@ -3,7 +3,6 @@
 import asyncio
 import heapq
 import json
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from qmq.client.config import DEFAULT_TIMEOUTS, Timeouts
 from qmq.client.message import Receipt
 from qmq.client.pool import Pool
+from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import LocalProtocolError, ProtocolError, QmqError
 from qmq.net.discovery import STATUS_NOT_FOUND, http_get, meta_url, pages_missing
 from qmq.protocol.codes import Command, ResponseCode
@@ -47,8 +47,8 @@ DUE_MS_MAX = 1 << 48
 ASK_SECONDS = 30.0
 
 
-def due_ms_of(delay: timedelta | None, due: datetime | None) -> int:
-    """A due time from how a user gives it: milliseconds since the epoch.
+def due_ms_of(delay: timedelta | None, due: datetime | None, clock: Clock = SYSTEM_CLOCK) -> int:
+    """A due time from how a user gives it: milliseconds since the epoch. A delay counts from now.
 
     Raises:
         LocalProtocolError: neither or both were given, the delay is negative, or the time has no zone.
@@ -60,7 +60,7 @@ def due_ms_of(delay: timedelta | None, due: datetime | None) -> int:
             raise LocalProtocolError(f"delay={delay!r}: a timedelta is needed, such as timedelta(minutes=5)")
         if delay < timedelta(0):
             raise LocalProtocolError(f"delay={delay}: a delay can't be negative")
-        due_ms = time.time_ns() // 1_000_000 + delay // timedelta(milliseconds=1)
+        due_ms = clock.wall_ms() + delay // timedelta(milliseconds=1)
     else:
         if not isinstance(due, datetime) or due.tzinfo is None or due.utcoffset() is None:
             raise LocalProtocolError(
@@ -139,8 +139,16 @@ class DelayedMessages:
         url: the metaserver: `host:port`, or the whole URL of its address page.
     """
 
-    def __init__(self, url: str, *, timeouts: Timeouts = DEFAULT_TIMEOUTS, pool: Pool | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
+        pool: Pool | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
         self._meta_url = meta_url(url)
+        self._clock = clock
         self._own_pool = pool is None
         self._pool = pool or Pool(timeouts.connect)
         self._groups: dict[str, str] = {}
@@ -254,7 +262,7 @@ class DelayedMessages:
         delay_group: str = "",
     ) -> DelayedChange:
         """Give a message another due time: `to`, or `delay` from now. `due` is the one it has, if known."""
-        to_ms = due_ms_of(delay, to)
+        to_ms = due_ms_of(delay, to, self._clock)
         return await self._change(Operation.RESCHEDULE, to_ms, _target(message_id, subject, due), delay_group)
 
     async def deliver(
@@ -431,7 +439,7 @@ class DelayedReceipt(Receipt):
 
     async def reschedule(self, *, delay: timedelta | None = None, due: datetime | None = None) -> DelayedChange:
         """Give it another due time."""
-        to_ms = due_ms_of(delay, due)
+        to_ms = due_ms_of(delay, due, self._messages._clock)
         return await self._messages._change(Operation.RESCHEDULE, to_ms, self._known, self.broker_group)
 
     async def deliver(self) -> DelayedChange:

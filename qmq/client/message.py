@@ -1,9 +1,5 @@
 """What users hold in their hands: a receipt for what they sent, a delivery of what they got."""
 
-import itertools
-import os
-import socket
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -35,27 +31,6 @@ CAUSE_CHARS_MAX = 120
 EXPIRE_AFTER_MS = 15 * 60 * 1000
 """What the official client writes; nobody acts on it."""
 
-_counter = itertools.count()
-
-
-def new_message_id() -> str:
-    """An id like the official client's: time, host address, process, counter. Unique enough to trace by, not to count on."""
-    stamp = time.strftime("%y%m%d.%H%M%S", time.gmtime())
-    return f"{stamp}.{_host()}.{os.getpid()}.{next(_counter)}"
-
-
-_host_cache: list[str] = []
-
-
-def _host() -> str:
-    if not _host_cache:
-        try:
-            _host_cache.append(socket.gethostbyname(socket.gethostname()))
-        except OSError:
-            _host_cache.append("0.0.0.0")
-    return _host_cache[0]
-
-
 def properties_of(body: Body) -> dict[str, str]:
     """A body as the wire's properties.
 
@@ -80,7 +55,7 @@ def properties_of(body: Body) -> dict[str, str]:
 
 
 def build_message(
-    subject: str, body: Body, tags: tuple[str, ...], message_id: str | None, app: str, now_ms: int
+    subject: str, body: Body, tags: tuple[str, ...], message_id: str, app: str, now_ms: int
 ) -> Message:
     """A new message with what the protocol wants in it."""
     properties = {
@@ -89,7 +64,7 @@ def build_message(
         KEY_APP: app,
         **properties_of(body),
     }
-    return Message(subject, message_id or new_message_id(), properties, tags, 0, now_ms, now_ms)
+    return Message(subject, message_id, properties, tags, 0, now_ms, now_ms)
 
 
 def delayed_message(message: Message, due_ms: int) -> Message:

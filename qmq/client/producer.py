@@ -19,6 +19,7 @@ from qmq.client.config import (
 from qmq.client.delayed import DelayedMessages, DelayedReceipt, due_ms_of
 from qmq.client.identity import default_client_id
 from qmq.client.message import Body, Receipt, build_message, delayed_message
+from qmq.client.message_ids import MakeId, new_message_id
 from qmq.client.pool import Pool
 from qmq.client.reach import reach
 from qmq.client.routing import WRITABLE
@@ -55,6 +56,7 @@ class Producer:
         url: the metaserver: `host:port`, or the whole URL of its address page.
         app: the application's name; shown to operators.
         linger: seconds a message waits for others to share its batch.
+        make_id: makes the ids of messages that `send` gets none for.
     """
 
     def __init__(
@@ -67,9 +69,11 @@ class Producer:
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         backoff: Backoff = DEFAULT_BACKOFF,
         clock: Clock = SYSTEM_CLOCK,
+        make_id: MakeId = new_message_id,
     ) -> None:
         self._app = app
         self._clock = clock
+        self._make_id = make_id
         self._limits = limits
         self._timeouts = timeouts
         self._backoff = backoff
@@ -78,7 +82,7 @@ class Producer:
             meta_url(url), app=app, client_id=default_client_id(app), timeouts=timeouts, backoff=backoff
         )
         self._pool = Pool(timeouts.connect)
-        self._delayed = DelayedMessages(url, timeouts=timeouts, pool=self._pool)
+        self._delayed = DelayedMessages(url, timeouts=timeouts, pool=self._pool, clock=clock)
         self._sender = Sender(
             self._accumulator,
             self._session,
@@ -188,7 +192,7 @@ class Producer:
             ClientClosed: the producer is closed.
         """
         message = self._build(subject, body, tags, message_id)
-        due_ms = None if delay is None and due is None else due_ms_of(delay, due)
+        due_ms = None if delay is None and due is None else due_ms_of(delay, due, self._clock)
         if due_ms is not None:
             message = delayed_message(message, due_ms)
         entry = encode_entry(message)
@@ -221,7 +225,9 @@ class Producer:
         if not self._is_open:
             raise ClientClosed("the producer is not started, or closed")
         check_subject(subject)
-        return build_message(subject, body, tuple(tags), message_id, self._app, self._clock.wall_ms())
+        return build_message(
+            subject, body, tuple(tags), message_id or self._make_id(), self._app, self._clock.wall_ms()
+        )
 
     def _queue(self, message: Message, entry: bytes) -> "asyncio.Future[Receipt]":
         item = self._item(message, entry, is_delayed=False)

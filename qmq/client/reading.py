@@ -5,9 +5,7 @@ nothing, so whatever was lost on the way is asked for again, from where the last
 """
 
 import http.client
-import random
 import socket
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,6 +13,7 @@ from types import TracebackType
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from qmq.clock import SYSTEM_CLOCK, SYSTEM_RANDOM, sleep
 from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, QmqError, ReadRefused
 from qmq.net.discovery import meta_url
 from qmq.protocol.codes import Command, ResponseCode
@@ -98,7 +97,7 @@ class _Connection:
             ConnectionLost: the connection ended first.
             ProtocolError: what came is not QMQ's protocol.
         """
-        deadline = time.monotonic() + seconds
+        deadline = SYSTEM_CLOCK.monotonic() + seconds
         for _ in range(STRAY_ANSWERS_MAX):
             while not self._ready:
                 self._fill(deadline, seconds)
@@ -109,7 +108,7 @@ class _Connection:
         raise ProtocolError(f"{self.address} answers what was not asked")
 
     def _fill(self, deadline: float, seconds: float) -> None:
-        left = deadline - time.monotonic()
+        left = deadline - SYSTEM_CLOCK.monotonic()
         if left <= 0:
             raise CallTimeout(f"{self.address} did not answer in {seconds:g} s")
         self._socket.settimeout(left)
@@ -148,7 +147,7 @@ class NodeReader:
         answer_seconds: float = ANSWER_SECONDS,
         bytes_max: int = READ_BYTES_MAX,
         attempts_max: int = ATTEMPTS_MAX,
-        wait: Callable[[float], None] = time.sleep,
+        wait: Callable[[float], None] = sleep,
     ) -> None:
         self.address = address
         self._host, self._port = _host_and_port(address)
@@ -359,7 +358,7 @@ class NodeReader:
                     raise
             # Spread, so that the executors a node sent away do not come back together.
             longest = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_FIRST * 2 ** min(failures + busy, 10))
-            self._wait(longest * random.uniform(0.5, 1.0))
+            self._wait(longest * SYSTEM_RANDOM.uniform(0.5, 1.0))
 
     def _checked(self, command: Command, frame: Frame) -> Frame:
         if frame.code == ResponseCode.SUCCESS:

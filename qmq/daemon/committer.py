@@ -6,12 +6,12 @@ a sync grows with the load by itself. Cost per commit: one hand-over to the thre
 
 import asyncio
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
+from functools import partial
 
 from qmq.clock import Clock
+from qmq.daemon.job_thread import JobThread, OsThread, StartThread
 from qmq.errors import CommitNotApplied
 from qmq.log.commit import FlushPolicy, SealedCommit
 from qmq.log.log import SegmentedLog
@@ -39,6 +39,7 @@ class Committer:
         on_failed: called once on the event loop with the failure: OSError or LogError of a write or sync (whether the
             commit is on disk is unknown), or CommitNotApplied.
         interval_seconds: for `FlushPolicy.INTERVAL`, how often the log is synced.
+        start_thread: starts what writes and syncs.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Committer:
         supervisor: Supervisor,
         policy: FlushPolicy = FlushPolicy.ALWAYS,
         interval_seconds: float = 0.5,
+        start_thread: StartThread = OsThread,
     ) -> None:
         self._log = log
         self._clock = clock
@@ -60,8 +62,8 @@ class Committer:
         self._policy = policy
         self._interval = interval_seconds
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
-        self._jobs: SimpleQueue[SealedCommit | Callable[[], object] | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._start_thread = start_thread
+        self._thread: JobThread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._in_flight = False
         self._scheduled = False
@@ -80,8 +82,7 @@ class Committer:
     def start(self) -> None:
         """Start the writing thread and the periodic jobs; on the event loop."""
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.Thread(target=self._write_loop, name="committer", daemon=True)
-        self._thread.start()
+        self._thread = self._start_thread("committer", self._fail)
         self._supervisor.every(PREPARE_SECONDS, "segment_preparation", self._prepare, until_close=True)
         if self._policy is FlushPolicy.INTERVAL:
             self._supervisor.every(self._interval, "interval_sync", self._sync_by_interval, until_close=True)
@@ -107,8 +108,9 @@ class Committer:
 
     def kick(self) -> None:
         """Something was appended: begin a commit at the end of this turn of the event loop, unless one is on its way."""
-        if self._in_flight or self._scheduled or self.failed is not None or self._loop is None:
+        if self._in_flight or self._scheduled or self.failed is not None or self._thread is None:
             return
+        assert self._loop is not None
         self._scheduled = True
         self._idle.clear()
         self._loop.call_soon(self._begin)
@@ -124,15 +126,13 @@ class Committer:
             await self.drain()
         if self._seal_timer is not None:
             self._seal_timer.cancel()
-        thread = self._thread
+        thread, self._thread = self._thread, None
         if thread is not None:
-            self._jobs.put(None)
-            await asyncio.get_running_loop().run_in_executor(None, thread.join)
-            self._thread = None
+            await thread.stop()
 
     def _begin(self) -> None:
         self._scheduled = False
-        if self._in_flight or self.failed is not None:
+        if self._in_flight or self.failed is not None or self._thread is None:
             return
         try:
             commit = self._log.take()
@@ -150,20 +150,9 @@ class Committer:
         self._in_flight = True
         self._idle.clear()
         self._started_at = self._clock.monotonic()
-        self._jobs.put(commit)
-
-    def _write_loop(self) -> None:
-        assert self._loop is not None
-        while (job := self._jobs.get()) is not None:
-            try:
-                if isinstance(job, SealedCommit):
-                    self._log.write(job, sync=self._policy is FlushPolicy.ALWAYS and not job.is_seal)
-                    self._loop.call_soon_threadsafe(self._done, job)
-                else:
-                    job()
-            except BaseException as error:  # noqa: BLE001 - the event loop ends the process with it
-                self._loop.call_soon_threadsafe(self._fail, error)
-                return
+        assert self._thread is not None
+        is_synced = self._policy is FlushPolicy.ALWAYS and not commit.is_seal
+        self._thread.put(partial(self._log.write, commit, sync=is_synced), partial(self._done, commit))
 
     def _done(self, commit: SealedCommit) -> None:
         try:
@@ -223,8 +212,8 @@ class Committer:
             self._submit(commit)
 
     def _sync_by_interval(self) -> None:
-        if self.failed is None:
-            self._jobs.put(self._log.sync)
+        if self.failed is None and self._thread is not None:
+            self._thread.put(self._log.sync)
 
     def prepare(self) -> None:
         """Have the next segment made in time, in another thread, so that a roll costs nothing. Called after each commit.

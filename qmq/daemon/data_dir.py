@@ -1,26 +1,19 @@
 """A node's folder: one process at a time, and never another node's."""
 
-import fcntl
 import json
-import os
-import secrets
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from qmq.errors import SettingError
 from qmq.log.atomic_file import replace_file
-from qmq.log.disk import Disk
-from qmq.private_files import make_private_dir
+from qmq.log.disk import DirLock, Disk
+
+if TYPE_CHECKING:
+    from random import Random
 
 FORMAT = 1
-_LOCK = "lock"
 _META = "node.json"
 _INCARNATION = "incarnation"
-
-
-def random_incarnation() -> str:
-    """64 random bits as 16 hex digits."""
-    return secrets.token_hex(8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,37 +29,33 @@ class DataDirOwner:
 class DataDir:
     """The folder, locked for as long as this object lives."""
 
-    def __init__(self, path: str, lock_fd: int, incarnation: str) -> None:
+    def __init__(self, path: str, lock: DirLock, incarnation: str) -> None:
         self.path = path
         self.incarnation = incarnation
         """Identifies this folder: written once, when a node first opens it, so that an emptied folder has another one."""
-        self._lock_fd = lock_fd
+        self._lock = lock
 
     @classmethod
-    def open(
-        cls, path: str, owner: DataDirOwner, disk: Disk, new_incarnation: Callable[[], str] = random_incarnation
-    ) -> "DataDir":
-        """Lock the folder and make sure that it is this node's; `new_incarnation` names a folder without a name.
+    def open(cls, path: str, owner: DataDirOwner, disk: Disk, rng: "Random") -> "DataDir":
+        """Lock the folder and make sure that it is this node's; a new folder gets a random incarnation of 64 bits.
 
         Raises:
             SettingError: another process uses it, it belongs to another user or node, or another version wrote it.
             OSError: it can't be made or read.
         """
         disk.make_dir(path)
-        make_private_dir(path)
-        fd = os.open(f"{path}/{_LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        disk.make_private_dir(path)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock = disk.lock_dir(path)
         except BlockingIOError as error:
-            os.close(fd)
             raise SettingError(f"--data-dir {path} is in use by another process; give each node its own") from error
         try:
             cls._check_owner(path, owner, disk)
-            incarnation = cls._incarnation(path, disk, new_incarnation)
+            incarnation = cls._incarnation(path, disk, rng)
         except BaseException:
-            os.close(fd)
+            lock.close()
             raise
-        return cls(path, fd, incarnation)
+        return cls(path, lock, incarnation)
 
     @staticmethod
     def _check_owner(path: str, owner: DataDirOwner, disk: Disk) -> None:
@@ -89,16 +78,14 @@ class DataDir:
         replace_file(disk, f"{path}/{_META}", [json.dumps(asdict(owner)).encode()])
 
     @staticmethod
-    def _incarnation(path: str, disk: Disk, new_incarnation: Callable[[], str]) -> str:
+    def _incarnation(path: str, disk: Disk, rng: "Random") -> str:
         if _INCARNATION not in disk.list_dir(path):
-            replace_file(disk, f"{path}/{_INCARNATION}", [new_incarnation().encode()])
+            replace_file(disk, f"{path}/{_INCARNATION}", [rng.randbytes(8).hex().encode()])
         return _read(path, _INCARNATION, disk).decode("ascii", "replace")
 
     def close(self) -> None:
         """Let the next process in."""
-        if self._lock_fd >= 0:
-            os.close(self._lock_fd)
-            self._lock_fd = -1
+        self._lock.close()
 
 
 def _read(path: str, name: str, disk: Disk) -> bytes:

@@ -3,8 +3,9 @@
 import logging
 import os
 import threading
-import time
 from collections import deque
+
+from qmq.clock import SYSTEM_CLOCK
 
 LINES_MAX = 10_000
 """Most lines waiting to be written; further ones are dropped and counted."""
@@ -53,9 +54,9 @@ class LogWriter(logging.Handler):
 
     def flush(self, seconds: float = FLUSH_SECONDS) -> None:
         """Wait until all lines are written, at most so long."""
-        end = time.monotonic() + seconds
+        end = SYSTEM_CLOCK.monotonic() + seconds
         with self._changed:
-            while (self._lines or self._writing) and (left := end - time.monotonic()) > 0:
+            while (self._lines or self._writing) and (left := end - SYSTEM_CLOCK.monotonic()) > 0:
                 self._changed.wait(left)
 
     def _run(self) -> None:

@@ -6,12 +6,11 @@ servers, the registration and the end are the same.
 
 import asyncio
 import logging
-import time
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from qmq import __version__
-from qmq.clock import Clock, SystemClock
+from qmq.clock import Clock
 from qmq.daemon.admin_auth import AdminAccess
 from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.checkpointing import Checkpointing
@@ -20,6 +19,7 @@ from qmq.daemon.data_dir import DataDir, DataDirOwner
 from qmq.daemon.file_budget import FileBudget, file_budget
 from qmq.daemon.first_failure import FirstFailure
 from qmq.daemon.host_check import names_of, warn_if_exposed
+from qmq.daemon.machine import Machine
 from qmq.daemon.membership import Membership
 from qmq.daemon.node_metrics import NodeMetrics
 from qmq.daemon.node_options import NodeOptions
@@ -28,7 +28,7 @@ from qmq.daemon.read_gate import ReadGate
 from qmq.daemon.send_gate import SendGate
 from qmq.errors import CommitNotApplied, ProtocolError
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX, FlushPolicy
-from qmq.log.disk import Disk, SystemDisk
+from qmq.log.disk import Disk
 from qmq.log.log import SegmentedLog
 from qmq.net.connection_auth import ConnectionAuth
 from qmq.net.node_secret import NodeSecret
@@ -55,10 +55,11 @@ class Node(ABC):
     metrics: NodeMetrics
     checkpoints: Checkpointing[Any]
 
-    def __init__(self, options: NodeOptions, clock: Clock | None = None, disk: Disk | None = None) -> None:
+    def __init__(self, options: NodeOptions, machine: Machine | None = None) -> None:
         self.options = options
-        self.clock: Clock = clock or SystemClock()
-        self.disk: Disk = disk or SystemDisk()
+        self.machine = machine or Machine()
+        self.clock: Clock = self.machine.clock
+        self.disk: Disk = self.machine.disk
         self.logger = logging.getLogger(f"qmq.{self.kind}")
         self.node_id = options.node_id or f"{options.group}-a"
         self.disk_free_bytes = 0
@@ -154,12 +155,12 @@ class Node(ABC):
         self._is_starting = True
         budget = file_budget(options.connections_max)
         owner = DataDirOwner(self.kind, options.group, self.node_id)
-        self._data_dir = DataDir.open(options.data_dir, owner, self.disk)
+        self._data_dir = DataDir.open(options.data_dir, owner, self.disk, self.machine.rng)
         self.incarnation = self._data_dir.incarnation
-        began = time.perf_counter()
+        began = self.clock.monotonic()
         self._load_policy()
         self.log = self.open_store(budget)
-        self._say_log_state(time.perf_counter() - began)
+        self._say_log_state(self.clock.monotonic() - began)
         self.committer = Committer(
             self.log,
             clock=self.clock,
@@ -168,6 +169,7 @@ class Node(ABC):
             supervisor=self.supervisor,
             policy=FlushPolicy(options.flush),
             interval_seconds=options.flush_interval_seconds,
+            start_thread=self.machine.start_thread,
         )
         self.committer.observe_commit = self._observe_commit
         self.admin = self.build()
@@ -186,6 +188,7 @@ class Node(ABC):
             ),
             logger=logging.getLogger(f"qmq.{self.kind}.net"),
             supervisor=self.supervisor,
+            listen=self.machine.listen,
         )
         self._measure_disk()
         self.checkpoints.start()

@@ -70,7 +70,7 @@ class ReadGate:
         self._pause = pause
         self._free_at = 0.0
         self._turn = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bulk-read")
         self._is_closed = False
         self._room = reading.READ_BYTES_MAX
@@ -98,10 +98,10 @@ class ReadGate:
             return
         self.counters.reads[Command(frame.code).name.lower()] += 1
         task = self._supervisor.background("bulk_read", self._answer(connection, frame, work))
-        self._tasks.add(task)
+        self._tasks[task] = None
 
         def ended(done: "asyncio.Task[None]") -> None:
-            self._tasks.discard(done)
+            self._tasks.pop(done, None)
             if done.cancelled():
                 self._refuse(connection, frame, ReadRefused("the node stops", code=reading.BUSY))
             elif done.exception() is not None:

@@ -3,14 +3,19 @@
 import contextlib
 import ctypes
 import errno
+import fcntl
 import os
 from collections.abc import Sequence
 from typing import Protocol
+
+from qmq.private_files import make_private_dir
 
 Buffer = bytes | bytearray | memoryview
 
 _IOV_MAX = 1024
 """Buffers of one pwritev call (Linux takes 1024)."""
+LOCK_FILE = "lock"
+"""The file in a folder whose lock is the folder's."""
 
 
 class File(Protocol):
@@ -47,6 +52,14 @@ class File(Protocol):
     def close(self) -> None: ...
 
 
+class DirLock(Protocol):
+    """A locked folder."""
+
+    def close(self) -> None:
+        """Unlock it. The end of the process does so as well."""
+        ...
+
+
 class Disk(Protocol):
     """The file system as the engine uses it. A new, renamed or removed name is durable after `sync_dir` of its folder."""
 
@@ -56,6 +69,14 @@ class Disk(Protocol):
 
     def add_dir(self, path: str) -> None:
         """Make a folder and its parents without waiting for the disk: they last when each folder above is synced."""
+        ...
+
+    def make_private_dir(self, path: str) -> None:
+        """Make a folder that only this user can enter, as `qmq.private_files.make_private_dir`."""
+        ...
+
+    def lock_dir(self, path: str) -> DirLock:
+        """Lock a folder for this process alone. Raises BlockingIOError when another process has it locked."""
         ...
 
     def list_dir(self, path: str) -> list[str]:
@@ -166,6 +187,23 @@ class SystemFile:
         self.close()
 
 
+class _FileLock:
+    """A lock on a file, held by its descriptor."""
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
 class SystemDisk:
     """The operating system's file system."""
 
@@ -181,6 +219,12 @@ class SystemDisk:
 
     def add_dir(self, path: str) -> None:
         os.makedirs(path, mode=0o700, exist_ok=True)
+
+    def make_private_dir(self, path: str) -> None:
+        make_private_dir(path)
+
+    def lock_dir(self, path: str) -> DirLock:
+        return _FileLock(f"{path}/{LOCK_FILE}")
 
     def list_dir(self, path: str) -> list[str]:
         try:

@@ -385,7 +385,7 @@ class DenseIndex:
 
     def unsynced_files(self) -> list[str]:
         """Paths written since they were last asked for; the caller syncs them, and their folder, in its own time."""
-        paths = list(self._unsynced)
+        paths = sorted(self._unsynced)
         self._unsynced.clear()
         return paths
 

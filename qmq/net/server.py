@@ -5,17 +5,15 @@ the frame and answers later. Nothing is awaited and no task is made per frame.
 """
 
 import asyncio
-import errno
 import logging
-import socket
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import cast
 
 from qmq.clock import Clock
 from qmq.errors import ProtocolError, SettingError
+from qmq.net.listener import Listener, MakeListener, SocketListener
 from qmq.net.log_limiter import LogLimiter
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.frames import (
@@ -29,14 +27,6 @@ from qmq.protocol.frames import (
 )
 from qmq.supervisor import Supervisor
 
-BACKLOG = 1024
-"""Connections that the kernel keeps until they are accepted."""
-ACCEPTS_IN_A_ROW = 32
-"""New connections of one turn of the loop."""
-KEEPALIVE_SECONDS = (30, 10, 3)
-"""A connection that is silent for 30 s is probed each 10 s, and closed after 3 probes without an answer: a peer whose host or
-network is gone would otherwise be taken for alive until its lease ends."""
-OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 CHECK_SECONDS = 1.0
 """How often deadlines of connections are checked, and accepting resumes after a lack of file descriptors or memory."""
 WRITE_BYTES = 256 << 10
@@ -539,6 +529,7 @@ class FrameServer:
     """Listens and keeps the connections.
 
     Args:
+        listen: makes what connections come from.
         supervisor: runs the server's own tasks; None: one of the server's own.
     """
 
@@ -552,9 +543,8 @@ class FrameServer:
         limits: ServerLimits | None = None,
         logger: logging.Logger | None = None,
         supervisor: Supervisor | None = None,
+        listen: MakeListener = SocketListener,
     ) -> None:
-        self._host = host
-        self._port = port
         self.handler = handler
         self.clock = clock
         self.limits = limits or ServerLimits()
@@ -574,11 +564,10 @@ class FrameServer:
         self._waiting: dict[Connection, None] = {}
         self.logger = logger or logging.getLogger("qmq.net")
         self.supervisor = supervisor or Supervisor(clock, logger=self.logger, on_failure=lambda name, error: None)
-        self.connections: set[Connection] = set()
-        self._listener: socket.socket | None = None
-        self._joining: set[asyncio.Task[None]] = set()
+        self.connections: dict[Connection, None] = {}
+        """In the order of their acceptance."""
+        self._listener: Listener = listen(host, port, self, self.supervisor)
         self._checker: asyncio.Task[None] | None = None
-        self._is_accepting = False
         self.is_closing = False
         self._watch_answers: asyncio.Event | None = None
         self._log_limiter = LogLimiter()
@@ -586,65 +575,29 @@ class FrameServer:
     async def start(self) -> None:
         """Bind and listen. Raises OSError when the address is taken."""
         self.loop = asyncio.get_running_loop()
-        addresses = await self.loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-        family, kind, protocol, _, address = addresses[0]
-        sock = socket.socket(family, kind, protocol)
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind(address)
-        except OSError as error:
-            sock.close()
-            raise OSError(error.errno, f"{self._host}:{self._port}: {error.strerror}") from error
-        sock.setblocking(False)
-        sock.listen(BACKLOG)
-        self._listener = sock
-        self._listen()
+        await self._listener.start()
         self._checker = self.supervisor.every(CHECK_SECONDS, "connection_deadlines", self._check, until_close=True)
 
     @property
     def address(self) -> tuple[str, int]:
         """Where it listens; the real port after port 0."""
-        assert self._listener is not None
-        host, port = self._listener.getsockname()[:2]
-        return str(host), int(port)
+        return self._listener.address
 
-    def _listen(self) -> None:
-        if self._listener is not None and not self.is_closing:
-            self.loop.add_reader(self._listener.fileno(), self._accept)
-            self._is_accepting = True
+    def admit(self, peer: str) -> Connection | None:
+        """The protocol of a new connection; None: it has to be closed at once."""
+        if len(self.connections) >= self.limits.connections_max:
+            self._refused(peer)
+            return None
+        connection = Connection(self)
+        self.connections[connection] = None
+        self.metrics.connections_total += 1
+        self.metrics.connections = len(self.connections)
+        return connection
 
-    def _accept(self) -> None:
-        """Take who knocks, and close at once whom there is no room for.
-
-        asyncio's own server would hold each of those open for four turns of the loop: a burst of them would use up
-        the file descriptors that log and indexes count on.
-        """
-        assert self._listener is not None
-        for _ in range(ACCEPTS_IN_A_ROW):
-            try:
-                sock, address = self._listener.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                self.loop.call_exception_handler({"message": "a connection can't be accepted", "exception": error})
-                if error.errno in OUT_OF_RESOURCES:
-                    # The socket stays readable: without a pause this would spin. The next check resumes.
-                    self.loop.remove_reader(self._listener.fileno())
-                    self._is_accepting = False
-                return
-            if len(self.connections) >= self.limits.connections_max:
-                sock.close()
-                self._refused(f"{address[0]}:{address[1]}")
-                continue
-            sock.setblocking(False)
-            _keep_alive(sock)
-            connection = Connection(self)
-            self.connections.add(connection)
-            self.metrics.connections_total += 1
-            self.metrics.connections = len(self.connections)
-            task = self.supervisor.background("connection_setup", self._join(connection, sock))
-            self._joining.add(task)
-            task.add_done_callback(partial(self._joined, connection, sock))
+    def not_connected(self, protocol: asyncio.BufferedProtocol) -> None:
+        """An admitted connection ended before it was set up."""
+        assert isinstance(protocol, Connection)
+        self.release(protocol)
 
     def warning(self, peer: str, reason: str, what: str) -> None:
         """Log what a peer did wrong, with a back-off for each reason and host."""
@@ -657,23 +610,9 @@ class FrameServer:
                 "%s: refused, %d connections are the limit (connections_max)", peer, len(self.connections)
             )
 
-    async def _join(self, connection: Connection, sock: socket.socket) -> None:
-        try:
-            await self.loop.connect_accepted_socket(lambda: connection, sock)
-        except OSError as error:
-            sock.close()
-            self.release(connection)
-            self.logger.warning("a new connection failed: %s", error)
-
-    def _joined(self, connection: Connection, sock: socket.socket, task: "asyncio.Task[None]") -> None:
-        self._joining.discard(task)
-        if task.cancelled() or task.exception() is not None:
-            sock.close()
-            self.release(connection)
-
     def release(self, connection: Connection) -> None:
         """A connection is gone."""
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self.metrics.connections = len(self.connections)
         self._waiting.pop(connection, None)
         self.large_frames.release(connection)
@@ -699,8 +638,8 @@ class FrameServer:
             connection.total_is_under()
 
     def _check(self) -> None:
-        if not self._is_accepting:
-            self._listen()
+        if not self.is_closing:
+            self._listener.check()
         now = self.clock.monotonic()
         for connection in list(self.connections):
             connection.check(now)
@@ -713,9 +652,7 @@ class FrameServer:
     def stop_listening(self) -> None:
         """Take no new connections."""
         self.is_closing = True
-        if self._listener is not None and self._listener.fileno() >= 0:
-            self.loop.remove_reader(self._listener.fileno())
-            self._listener.close()
+        self._listener.stop()
 
     async def close(self, grace_seconds: float) -> int:
         """Take nothing new, wait for the answers under way, then close; how many connections had to be cut off."""
@@ -727,8 +664,7 @@ class FrameServer:
                 await self._watch_answers.wait()
         except TimeoutError:
             pass
-        for task in self._joining:
-            task.cancel()
+        self._listener.cancel()
         cut = 0
         for connection in list(self.connections):
             if connection.unanswered:
@@ -741,11 +677,3 @@ class FrameServer:
             self._checker = None
         await asyncio.sleep(0)
         return cut
-
-
-def _keep_alive(sock: socket.socket) -> None:
-    idle, interval, probes = KEEPALIVE_SECONDS
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, probes)

@@ -17,8 +17,9 @@ from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
 from qmq.clock import Clock, SystemClock
+from qmq.daemon.machine import Machine
 from qmq.daemon.node import Node
-from qmq.log.disk import Disk
+from qmq.log.disk import Disk, SystemDisk
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import AckRequest, Filter, PullRequest, PullResponse, SendFailure, decode_send_response
@@ -172,8 +173,7 @@ async def running_broker(
     """A broker on free ports, without a metaserver."""
     defaults: dict[str, Any] = {"segment_bytes": 4 << 20, "retry_delay_seconds": 0.0, "meta": ""}
     options = BrokerOptions(data_dir=str(folder / "broker"), port=0, admin_port=0, **{**defaults, **settings})
-    (folder / "broker").mkdir(exist_ok=True)  # the lock file is real whatever the disk is
-    broker = Broker(options, clock=clock, disk=disk)
+    broker = Broker(options, Machine(clock=clock or SystemClock(), disk=disk or SystemDisk()))
     try:
         await broker.start()
         yield broker
@@ -224,7 +224,7 @@ class SmallSystem:
             data_dir=str(self.folder / "d1"), port=0, admin_port=0, meta=self.meta_url,
             **{**defaults, **self.settings, **settings},
         )  # fmt: skip
-        self.delay = DelayNode(options, clock=self.clock)
+        self.delay = DelayNode(options, Machine(clock=self.clock or SystemClock()))
         await self.delay.start()
         return self.delay
 

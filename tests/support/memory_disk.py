@@ -20,8 +20,16 @@ class Inode:
     """A file's bytes: as the process sees them, as the disk holds them for sure, and what lies between."""
 
     content: bytearray = field(default_factory=bytearray)
-    synced: bytes = b""
+    synced: bytearray = field(default_factory=bytearray)
     pending: list[tuple[int, bytes]] = field(default_factory=list)
+
+    def sync(self) -> None:
+        """Make the disk hold what the process sees. Costs what was written since the last call."""
+        if len(self.synced) < len(self.content):
+            self.synced.extend(bytes(len(self.content) - len(self.synced)))
+        for offset, data in self.pending:
+            self.synced[offset : offset + len(data)] = data
+        self.pending.clear()
 
 
 class MemoryFile:
@@ -67,8 +75,7 @@ class MemoryFile:
     def datasync(self) -> None:
         self._disk.step("sync", self._path)
         if not self._disk.lies_about_sync:
-            self._inode.synced = bytes(self._inode.content)
-            self._inode.pending.clear()
+            self._inode.sync()
 
     def truncate(self, size: int) -> None:
         if size % PAGE_BYTES and size < len(self._inode.content):
@@ -78,7 +85,7 @@ class MemoryFile:
         del content[size:]
         content.extend(bytes(size - len(content)))
         # Kept simple: a shortening is taken as durable at once, which every caller's next sync would make it anyway.
-        self._inode.synced = self._inode.synced[:size]
+        del self._inode.synced[size:]
         self._inode.pending = [(o, d[: max(0, size - o)]) for o, d in self._inode.pending if o < size]
 
     def drop_cached(self, offset: int, size: int) -> None:
@@ -89,6 +96,17 @@ class MemoryFile:
 
     def close(self) -> None:
         pass
+
+
+class MemoryLock:
+    """A locked folder of a MemoryDisk."""
+
+    def __init__(self, disk: "MemoryDisk", path: str) -> None:
+        self._locked, self._path = disk.locked, path
+        self._locked.add(path)
+
+    def close(self) -> None:
+        self._locked.discard(self._path)
 
 
 class MemoryDisk:
@@ -122,6 +140,8 @@ class MemoryDisk:
         self._cached: set[tuple[str, int]] = set()
         self.lies_about_sync = False
         self.capacity_bytes: int | None = None
+        self.locked: set[str] = set()
+        """Folders; a kill or power cut unlocks them."""
 
     def step(self, what: str, path: str, half: Callable[[], None] | None = None) -> None:
         """One mutation is about to happen."""
@@ -198,6 +218,14 @@ class MemoryDisk:
 
     # --- Disk ------------------------------------------------------------------------------------------------------
 
+    def make_private_dir(self, path: str) -> None:
+        self.make_dir(path)
+
+    def lock_dir(self, path: str) -> "MemoryLock":
+        if path in self.locked:
+            raise BlockingIOError(errno.EWOULDBLOCK, "locked", path)
+        return MemoryLock(self, path)
+
     def make_dir(self, path: str) -> None:
         while path and path not in self.durable_folders:
             self.folders.add(path)
@@ -262,8 +290,7 @@ class MemoryDisk:
         self.step("sync", path)
         if not self.lies_about_sync:
             for inode in self.names.values():
-                inode.synced = bytes(inode.content)
-                inode.pending.clear()
+                inode.sync()
             self.durable_names = dict(self.names)
             self.durable_folders = set(self.folders)
             self._name_ops.clear()
@@ -312,7 +339,7 @@ class MemoryDisk:
             yield self.after_power_cut(rng)
 
     def _with(self, contents: dict[str, bytes], folders: set[str]) -> "MemoryDisk":
-        disk = MemoryDisk()
+        disk = self._empty()
         # A folder in a lost one is lost with it.
         lost = tuple(folder + "/" for folder in self.folders - folders)
         disk.folders = {folder for folder in folders if not folder.startswith(lost)}
@@ -320,9 +347,13 @@ class MemoryDisk:
         disk.capacity_bytes = self.capacity_bytes
         disk.unreadable_pages = set(self.unreadable_pages)
         for path, content in contents.items():
-            inode = Inode(bytearray(content), content)
+            inode = Inode(bytearray(content), bytearray(content))
             disk.names[path] = disk.durable_names[path] = inode
         return disk
+
+    def _empty(self) -> "MemoryDisk":
+        """A disk of the same kind, for what a crash leaves."""
+        return MemoryDisk()
 
 
 def _pages(path: str, offset: int, size: int) -> set[tuple[str, int]]:

@@ -12,7 +12,7 @@ from console import delayed, jump
 from console.accounts.roles import Role
 from console.models import DeadLetterDecision
 from metaserver.services import groups, subjects, teams
-from qmq.client.message import new_message_id
+from qmq.client.message_ids import new_message_id
 from qmq.errors import CallTimeout
 from tests.support.large import fill
 from tests.support.metadata import ACTOR, broker_group

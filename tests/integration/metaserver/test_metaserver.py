@@ -17,6 +17,7 @@ from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
 from metaserver.snapshot import BrokerGroup, Metadata, Node, Route
 from qmq.clock import ManualClock
+from qmq.daemon.machine import Machine
 from qmq.net.caller import Caller
 from qmq.net.discovery import find_metaserver
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
@@ -49,7 +50,7 @@ async def running(
     folder: Path, clock: ManualClock, repository: MemoryRepository | None = None, **settings: Any
 ) -> AsyncIterator[Metaserver]:
     options = MetaOptions(http_port=0, tcp_port=0, data_dir=str(folder), **{"new_groups": "allow", **settings})
-    metaserver = Metaserver(options, repository or MemoryRepository(), clock=clock, rng=random.Random(1))
+    metaserver = Metaserver(options, repository or MemoryRepository(), Machine(clock=clock, rng=random.Random(1)))
     await metaserver.start()
     try:
         yield metaserver

@@ -18,6 +18,7 @@ from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
 from metaserver.orm_repository import OrmRepository
 from qmq.clock import ManualClock
+from qmq.daemon.machine import Machine
 from qmq.protocol.codes import BrokerRequestType, ClientType
 from tests.integration.metaserver.test_metaserver import Peer, peer
 from tests.support.waiting import eventually_async
@@ -59,7 +60,7 @@ class Pair:
         self.a, self.b = (
             Metaserver(
                 MetaOptions(http_port=0, tcp_port=0, data_dir=str(folder / name), new_groups=new_groups),
-                repository, clock=clock, rng=random.Random(1),
+                repository, Machine(clock=clock, rng=random.Random(1)),
             )
             for name, clock, repository in zip("ab", self.clocks, self.repositories, strict=True)
         )  # fmt: skip

@@ -509,9 +509,9 @@ OUTSIDE = {
 }  # fmt: skip
 """Ways to run something that the supervisor does not see."""
 ALLOWED = {
-    ("qmq/daemon/committer.py", "Thread"): "its loop catches everything and fails the committer",
+    ("qmq/daemon/job_thread.py", "Thread"): "its loop catches everything and reports it to the owner",
+    ("qmq/daemon/job_thread.py", "call_soon_threadsafe"): "the owner's `done` and `on_failure`: see committer.py",
     ("qmq/daemon/committer.py", "call_soon"): "_begin catches what can raise and fails the committer",
-    ("qmq/daemon/committer.py", "call_soon_threadsafe"): "_done catches everything and fails the committer",
     ("qmq/daemon/first_failure.py", "ensure_future"): "waits for two events",
     (
         "qmq/daemon/log_writer.py",
@@ -528,7 +528,7 @@ ALLOWED = {
     ("broker_node/handlers.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/handlers.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/delivery.py", "add_done_callback"): "after the supervisor's own; ends delivery",
-    ("qmq/net/server.py", "add_done_callback"): "after the supervisor's own; forgets the task",
+    ("qmq/net/listener.py", "add_done_callback"): "after the supervisor's own; forgets the task",
     (
         "qmq/net/server.py",
         "call_soon",

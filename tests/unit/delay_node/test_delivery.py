@@ -113,7 +113,7 @@ async def deliver_all(
     supervisor = Supervisor(ticks, logger=logging.getLogger("qmq.delay"), on_failure=lambda name, error: None)
     delivery = Delivery(
         store, committer, clock, brokers, brokers, supervisor,  # type: ignore[arg-type]
-        observe=lambda seconds: None, rng=rng,
+        observe=lambda seconds: None, rng=rng or Random(1),
     )  # fmt: skip
     known, brokers.routes_known = brokers.routes_known, () if after_outage else brokers.routes_known
     running = asyncio.create_task(delivery.run())

@@ -1,6 +1,7 @@
 """Settings: precedence, limits, one clear line."""
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -81,21 +82,21 @@ def test_an_unknown_key_in_the_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_belongs_to_one_node_and_one_process(tmp_path: Path) -> None:
     owner = DataDirOwner("broker", "g1", "g1-a")
-    first = DataDir.open(str(tmp_path), owner, SystemDisk())
+    first = DataDir.open(str(tmp_path), owner, SystemDisk(), Random())
     with pytest.raises(SettingError, match="in use by another process"):
-        DataDir.open(str(tmp_path), owner, SystemDisk())
+        DataDir.open(str(tmp_path), owner, SystemDisk(), Random())
     first.close()
     # An emptied folder has another incarnation; one that is kept has the same.
     assert len(first.incarnation) == 16
-    reopened = DataDir.open(str(tmp_path), owner, SystemDisk(), lambda: "another")
+    reopened = DataDir.open(str(tmp_path), owner, SystemDisk(), Random())
     assert reopened.incarnation == first.incarnation
     reopened.close()
-    DataDir.open(str(tmp_path), owner, SystemDisk()).close()
+    DataDir.open(str(tmp_path), owner, SystemDisk(), Random()).close()
     with pytest.raises(SettingError, match="belongs to broker g1-a of group g1"):
-        DataDir.open(str(tmp_path), DataDirOwner("broker", "g2", "g2-a"), SystemDisk())
+        DataDir.open(str(tmp_path), DataDirOwner("broker", "g2", "g2-a"), SystemDisk(), Random())
     (tmp_path / "node.json").write_text("{")
     with pytest.raises(SettingError, match="can't be read"):
-        DataDir.open(str(tmp_path), owner, SystemDisk())
+        DataDir.open(str(tmp_path), owner, SystemDisk(), Random())
 
 
 @pytest.mark.parametrize(

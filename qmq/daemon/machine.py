@@ -1,0 +1,21 @@
+"""What a node or metaserver uses of the machine it runs on. A simulation hands in another one."""
+
+from dataclasses import dataclass, field
+from random import Random
+
+from qmq.clock import Clock, SystemClock
+from qmq.daemon.job_thread import OsThread, StartThread
+from qmq.log.disk import Disk, SystemDisk
+from qmq.net.listener import MakeListener, SocketListener
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Clock, disk, listening sockets, threads and randomness of one process."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    disk: Disk = field(default_factory=SystemDisk)
+    listen: MakeListener = SocketListener
+    start_thread: StartThread = OsThread
+    rng: Random = field(default_factory=Random)
+    """For choices that only have to be spread; secrets come from `secrets`."""

@@ -1,0 +1,219 @@
+"""A whole system on simulated hosts: metaserver, broker nodes, delay node. Each host can be killed, cut off and paused."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from broker_node.broker import Broker
+from broker_node.options import BrokerOptions
+from delay_node.delay_node import DelayNode
+from delay_node.options import DelayOptions
+from metaserver.metaserver import Metaserver
+from metaserver.options import MetaOptions
+from qmq.daemon.machine import Machine
+from qmq.daemon.node import Node
+from qmq.errors import QmqError
+from tests.sim.disk import DiskWeather, SimulatedDisk
+from tests.sim.loop import Process, SimulatedClock, SimulatedLoop, SimulatedThread
+from tests.sim.network import Network, SimulatedListener
+from tests.sim.rows import Database, RowRepository
+
+RESTART_SECONDS = 1.0
+"""The launcher starts a process that has ended again after so long."""
+META_PORTS, FIRST_NODE_PORT = (20_880, 8_080), 20_900
+LOG_LINES = 400
+"""Newest log lines of a run that a failure prints."""
+
+SMALL: dict[str, Any] = {
+    "segment_bytes": 256 << 10,
+    "disk_reserve_bytes": 64 << 10,
+    "checkpoint_seconds": 5.0,
+    "stop_seconds": 1.0,
+}
+"""Settings of nodes that reach the limits of segments and checkpoints within a run."""
+
+
+class LogLines(logging.Handler):
+    """Keeps the newest log lines with virtual time."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        super().__init__(logging.INFO)
+        self._loop = loop
+        self.lines: deque[str] = deque(maxlen=LOG_LINES)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"{self._loop.now:10.4f} {record.levelname:7} {record.name}: {record.getMessage()}")
+
+
+class Host:
+    """A machine that runs one server, again and again."""
+
+    def __init__(self, cluster: "Cluster", name: str, make: Callable[["Host", Machine], Node | Metaserver]) -> None:
+        self._cluster = cluster
+        self._loop = cluster.loop
+        self.name = name
+        self._make = make
+        self.weather = DiskWeather()
+        self._rng = cluster.loop.rng(f"disk of {name}")
+        self.disk = SimulatedDisk(cluster.loop, name, self._rng, self.weather)
+        self.clock = SimulatedClock(cluster.loop)
+        self.process: Process | None = None
+        self.server: Node | Metaserver | None = None
+        self.starts = 0
+        self.exits: list[BaseException | None] = []
+        """How the server's processes ended by themselves: with an error, or without."""
+        self.is_wanted = False
+        self._stop: asyncio.Event | None = None
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether its server runs and has started."""
+        return self.server is not None
+
+    def start(self) -> None:
+        """Start the server; it is started again whenever it ends by itself."""
+        assert self.process is None
+        self.is_wanted = True
+        self.starts += 1
+        machine = Machine(
+            clock=self.clock,
+            disk=self.disk,
+            listen=SimulatedListener,
+            start_thread=SimulatedThread,
+            rng=self._loop.rng(f"{self.name} {self.starts}"),
+        )
+        self.process = Process(self._loop, self.name)
+        self._stop = asyncio.Event()
+        self.process.start(self._run(self.process, self._stop, machine))
+
+    async def _run(self, process: Process, stop: asyncio.Event, machine: Machine) -> None:
+        error: BaseException | None = None
+        try:
+            server = self._make(self, machine)
+            try:
+                await server.start()
+                self.server = server
+                await server.serve(stop)
+            finally:
+                await server.close()
+            server.failure.check()
+        except (QmqError, OSError) as raised:
+            error = raised
+        finally:
+            self._loop.call_soon(self._ended, process, error, context=self._cluster.network.context)
+
+    def _ended(self, process: Process, error: BaseException | None) -> None:
+        if self.process is not process:
+            return
+        self.exits.append(error)
+        self._end_process()
+        if self.is_wanted:
+            self._loop.call_later(RESTART_SECONDS, self._start_again, context=self._cluster.network.context)
+
+    def _start_again(self) -> None:
+        if self.is_wanted and self.process is None:
+            self.start()
+
+    def _end_process(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self._cluster.network.process_killed(self.process)
+        self.process = self.server = None
+        self.disk = self.disk.after_kill()  # type: ignore[assignment]
+
+    def kill(self) -> None:
+        """End the server as by kill -9. `start` starts it again."""
+        self.is_wanted = False
+        if self.process is not None:
+            self._end_process()
+
+    def cut_power(self) -> None:
+        """Power off: what was not synced may be gone. `start` after `power_on` of the network."""
+        self.is_wanted = False
+        if self.process is not None:
+            self.process.kill()
+            self.process = self.server = None
+        self._cluster.network.power_off(self.name)
+        self.disk = self.disk.after_power_cut(self._rng)  # type: ignore[assignment]
+
+    async def stop(self) -> None:
+        """End the server gracefully, and wait for it."""
+        self.is_wanted = False
+        if self._stop is not None and self.process is not None:
+            self._stop.set()
+        while self.process is not None:
+            await asyncio.sleep(0.1)
+
+
+class Cluster:
+    """The servers of one run."""
+
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        *,
+        brokers: int = 2,
+        delays: int = 1,
+        broker_settings: dict[str, Any] | None = None,
+        delay_settings: dict[str, Any] | None = None,
+    ) -> None:
+        self.loop = loop
+        self.network = Network(loop)
+        self.database = Database(loop)
+        self.log = LogLines(loop)
+        self._ports = FIRST_NODE_PORT
+        self.meta_url = f"http://127.0.0.1:{META_PORTS[1]}/meta/address"
+        self.meta = Host(self, "meta", self._make_meta)
+        self.brokers = {
+            f"g{number}": self._node(f"g{number}", Broker, BrokerOptions, {**SMALL, **(broker_settings or {})})
+            for number in range(1, brokers + 1)
+        }
+        self.delays = {
+            f"d{number}": self._node(f"d{number}", DelayNode, DelayOptions, {**SMALL, **(delay_settings or {})})
+            for number in range(1, delays + 1)
+        }
+
+    @property
+    def nodes(self) -> dict[str, Host]:
+        """Brokers and delay nodes by broker group."""
+        return {**self.brokers, **self.delays}
+
+    @property
+    def hosts(self) -> dict[str, Host]:
+        """All servers."""
+        return {"meta": self.meta, **self.nodes}
+
+    def _make_meta(self, host: Host, machine: Machine) -> Metaserver:
+        tcp_port, http_port = META_PORTS
+        options = MetaOptions(data_dir="/meta", tcp_port=tcp_port, http_port=http_port, new_groups="allow")
+        return Metaserver(options, RowRepository(self.database, host.clock), machine)
+
+    def _node(self, name: str, kind: Any, options: Any, settings: dict[str, Any]) -> Host:
+        port, admin_port = self._ports, self._ports + 1
+        self._ports += 2
+
+        def make(host: Host, machine: Machine) -> Node:
+            node: Node = kind(
+                options(
+                    group=name, data_dir=f"/{name}", port=port, admin_port=admin_port, meta=self.meta_url, **settings
+                ),
+                machine,
+            )
+            return node
+
+        return Host(self, name, make)
+
+    async def start(self) -> None:
+        """Start all servers, and wait until they serve."""
+        for host in self.hosts.values():
+            host.start()
+        while not all(host.is_serving for host in self.hosts.values()):
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(2.0)  # nodes have registered
+
+    async def stop(self) -> None:
+        """End all servers gracefully."""
+        for host in reversed(self.hosts.values()):
+            await host.stop()

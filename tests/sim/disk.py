@@ -1,0 +1,61 @@
+"""A host's disk: a MemoryDisk whose operations take virtual time and are recorded."""
+
+import errno
+from dataclasses import dataclass
+from random import Random
+
+from tests.sim.loop import SimulatedLoop
+from tests.support.memory_disk import MemoryDisk
+
+SYNC_SECONDS = (0.0001, 0.002)
+"""A sync's shortest and longest time."""
+READ_SECONDS = (0.0001, 0.001)
+"""The same of a read that is not in the page cache."""
+
+
+@dataclass(slots=True)
+class DiskWeather:
+    """What a host's disk does now. It outlives a crash, unlike what the process made of the disk."""
+
+    slowness: float = 1.0
+    """Factor of every sync and read that waits."""
+    failing_syncs: int = 0
+    """So many of the next syncs fail with EIO. What they were to write is in the page cache only, and no later sync writes it."""
+
+
+class SimulatedDisk(MemoryDisk):
+    """The disk of one host."""
+
+    def __init__(self, loop: SimulatedLoop, host: str, rng: Random, weather: DiskWeather) -> None:
+        super().__init__()
+        self._loop = loop
+        self._host = host
+        self._rng = rng
+        self.weather = weather
+        self.fail = self._fail
+
+    def _empty(self) -> "SimulatedDisk":
+        return SimulatedDisk(self._loop, self._host, self._rng, self.weather)
+
+    def step(self, what: str, path: str, half: object = None) -> None:
+        if what in ("sync", "sync_dir"):
+            self._loop.record(self._host, what, path)
+            self._wait(SYNC_SECONDS)
+        super().step(what, path, half)  # type: ignore[arg-type]
+
+    def read(self, path: str, offset: int, size: int, *, waits: bool = True) -> None:
+        if waits and not self.is_cached(path, offset, size):
+            self._wait(READ_SECONDS)
+        super().read(path, offset, size, waits=waits)
+
+    def _wait(self, seconds: tuple[float, float]) -> None:
+        self._loop.block(self._rng.uniform(*seconds) * self.weather.slowness)
+
+    def _fail(self, what: str, path: str) -> OSError | None:
+        if what != "sync" or not self.weather.failing_syncs:
+            return None
+        self.weather.failing_syncs -= 1
+        inode = self.names.get(path)
+        if inode is not None:
+            inode.pending.clear()
+        return OSError(errno.EIO, "Input/output error", path)

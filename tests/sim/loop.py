@@ -1,0 +1,400 @@
+"""An event loop on virtual time, and the processes that run on it.
+
+When nothing is ready to run, the clock moves to the next timer at once. Work for threads is done on the loop, after a delay drawn
+from the seed. The same seed gives the same run: no clock, socket or thread of the machine is used.
+"""
+
+import asyncio
+import collections
+import contextvars
+import gc
+import hashlib
+import heapq
+import socket
+import sys
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from tests.sim.network import Network
+
+T = TypeVar("T")
+
+START_SECONDS = 1_000.0
+"""Monotonic time at the start of each run."""
+START_WALL_MS = 1_700_000_000_000
+"""Wall time at the start of each run: 2023-11-14T22:13:20Z."""
+THREAD_SECONDS = 0.0005
+"""Longest delay until a thread takes up a job."""
+
+
+class Stuck(Exception):
+    """Nothing is ready to run and no timer is set: whatever is awaited can't happen any more."""
+
+
+class Process:
+    """Code that is killed or paused as one: what it schedules runs only while it lives and is not paused.
+
+    Args:
+        host: the machine it runs on, as the network knows it.
+    """
+
+    def __init__(self, loop: "SimulatedLoop", host: str) -> None:
+        self._loop = loop
+        self.host = host
+        self.is_dead = False
+        self.is_paused = False
+        self._held: list[asyncio.Handle] = []
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        """Kept after a kill: a task that is collected would run its `finally` blocks."""
+        self.context = contextvars.copy_context()
+        self.context.run(_PROCESS.set, self)
+
+    def start(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Run a task as a part of this process."""
+        return self.context.copy().run(self._loop.create_task, work)
+
+    @property
+    def tasks(self) -> int:
+        """Tasks that have not ended."""
+        return sum(not task.done() for task in self._tasks)
+
+    def add(self, task: "asyncio.Task[Any]") -> None:
+        """A task of this process was made."""
+        self._tasks[task] = None
+        task.add_done_callback(self._forget, context=_NO_PROCESS)
+
+    def _forget(self, task: "asyncio.Task[Any]") -> None:
+        if not self.is_dead:
+            self._tasks.pop(task, None)
+
+    def kill(self) -> None:
+        """No line of its code runs any more."""
+        self.is_dead = True
+        self._held.clear()
+        for task in self._tasks:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+        self._loop.killed.append(self)
+
+    def bury(self) -> None:
+        """Let go of what a kill left."""
+        self._tasks.clear()
+
+    def pause(self) -> None:
+        """Stand still, as after SIGSTOP: what would run is kept for `resume`."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """Go on; timers that are overdue fire at once."""
+        self.is_paused = False
+        held, self._held = self._held, []
+        self._loop.requeue(held)
+
+    def stall(self, seconds: float) -> None:
+        """Stand still for so long, as a loop does that waits for a disk."""
+        if not self.is_paused:
+            self.pause()
+            self._loop.call_later(seconds, self.resume, context=_NO_PROCESS)
+
+    def may_run(self, handle: asyncio.Handle) -> bool:
+        """Whether a handle is to run now; if the process is paused, it is kept."""
+        if self.is_dead:
+            return False
+        if self.is_paused:
+            self._held.append(handle)
+            return False
+        return True
+
+
+_PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
+_NO_PROCESS = contextvars.Context()
+"""For what the world does by itself."""
+
+
+def current_process() -> Process | None:
+    """The process whose code runs; None for the code of the test."""
+    return _PROCESS.get()
+
+
+class _Handle(asyncio.Handle):
+    __slots__ = ("process",)
+
+    process: Process | None
+
+    def _run(self) -> None:
+        if self.process is None or self.process.may_run(self):
+            super()._run()
+
+
+class _TimerHandle(asyncio.TimerHandle):
+    __slots__ = ("process",)
+
+    process: Process | None
+
+    def _run(self) -> None:
+        if self.process is None or self.process.may_run(self):
+            super()._run()
+
+
+class _Time:
+    """In the place of a selector: waiting moves the clock."""
+
+    def __init__(self, loop: "SimulatedLoop") -> None:
+        self._loop = loop
+
+    def select(self, timeout: float | None) -> list[Any]:
+        if timeout is None:
+            raise Stuck(f"nothing can happen any more at {self._loop.time():.3f} s")
+        if timeout > 0:
+            self._loop.now = max(self._loop.now, self._loop.next_timer)
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+class Lane:
+    """A thread's work: one job after the other."""
+
+    def __init__(self) -> None:
+        self.free_at = 0.0
+
+
+class SimulatedLoop(asyncio.base_events.BaseEventLoop):
+    """The event loop of one run.
+
+    Args:
+        seed: decides every choice that is drawn.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.seed = seed
+        self.now = START_SECONDS
+        self._selector = _Time(self)
+        self._clock_resolution = 1e-9
+        self._rng = self.rng("threads")
+        self._lanes: dict[Executor | None, Lane] = {}
+        self._thread_seconds: float | None = None
+        """What the job that runs now has waited for; None: no thread's job runs."""
+        self._digest = hashlib.blake2b(digest_size=8)
+        self.events = 0
+        """Recorded events."""
+        self.observe: Callable[[str], None] | None = None
+        """Called with each recorded event, to find where two runs part."""
+        self.killed: list[Process] = []
+        self.errors: list[dict[str, Any]] = []
+        """What reached the loop's exception handler."""
+        self.set_exception_handler(lambda _, context: self.errors.append(context))
+        self.set_task_factory(_make_task)
+
+    def rng(self, purpose: str) -> Random:
+        """A generator of its own for one purpose, so that a draw more in one does not change all others."""
+        return Random(f"{self.seed} {purpose}")
+
+    def record(self, *what: object) -> None:
+        """Add an event to the digest of the run."""
+        self.events += 1
+        line = f"{self.now:.7f} {what}"
+        self._digest.update(line.encode())
+        if self.observe is not None:
+            self.observe(line)
+
+    @property
+    def digest(self) -> str:
+        """Equal for two runs with the same events."""
+        return self._digest.hexdigest()
+
+    # --- time ------------------------------------------------------------------------------------------------------
+
+    def time(self) -> float:
+        return self.now
+
+    @property
+    def next_timer(self) -> float:
+        """When the next timer fires."""
+        when: float = self._scheduled[0]._when  # type: ignore[attr-defined]
+        return when
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass
+
+    def _call_soon(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context | None
+    ) -> asyncio.Handle:
+        if context is None:
+            context = contextvars.copy_context()
+        handle = _Handle(callback, args, self, context)
+        handle.process = context.get(_PROCESS)
+        self._ready.append(handle)  # type: ignore[attr-defined]
+        return handle
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        self._check_closed()  # type: ignore[attr-defined]
+        if context is None:
+            context = contextvars.copy_context()
+        timer = _TimerHandle(when, callback, args, self, context)
+        timer.process = context.get(_PROCESS)
+        heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]
+        timer._scheduled = True  # type: ignore[attr-defined]
+        return timer
+
+    def requeue(self, handles: list[asyncio.Handle]) -> None:
+        """Run these soon, in this order."""
+        self._ready.extend(handles)  # type: ignore[attr-defined]
+
+    # --- threads ---------------------------------------------------------------------------------------------------
+
+    def block(self, seconds: float) -> None:
+        """The code that runs waits for so long: a job's thread for itself, any other code with the whole process."""
+        if self._thread_seconds is not None:
+            self._thread_seconds += seconds
+        elif (process := current_process()) is not None:
+            process.stall(seconds)
+
+    def run_in_lane(self, lane: Lane, job: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> None:
+        """Do a job when the lane is free, then call `done` with its result or error; both as the current process."""
+        begin = max(self.now, lane.free_at) + self._rng.random() * THREAD_SECONDS
+        lane.free_at = begin
+        self.call_at(begin, self._do, lane, job, done)
+
+    def _do(self, lane: Lane, job: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> None:
+        result: T | None = None
+        error: BaseException | None = None
+        self._thread_seconds = 0.0
+        try:
+            result = job()
+        except BaseException as raised:  # noqa: BLE001 - handed to the one that waits
+            error = raised
+        finally:
+            seconds, self._thread_seconds = self._thread_seconds, None
+        lane.free_at = max(lane.free_at, self.now + seconds)
+        self.call_later(seconds, done, result, error)
+
+    def run_in_executor(self, executor: Executor | None, func: Callable[..., T], *args: Any) -> "asyncio.Future[T]":  # type: ignore[override]
+        future: asyncio.Future[T] = self.create_future()
+        # Executors with more than one thread, and the default one: as many threads as there are jobs.
+        is_alone = getattr(executor, "_max_workers", 0) == 1
+        lane = self._lanes.setdefault(executor, Lane()) if is_alone else Lane()
+
+        def job() -> T | None:
+            return None if future.cancelled() else func(*args)
+
+        def done(result: T | None, error: BaseException | None) -> None:
+            if future.done():
+                return
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(result)  # type: ignore[arg-type]
+
+        self.run_in_lane(lane, job, done)
+        return future
+
+    # --- end -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close, and drop what killed processes left behind without a word: their `finally` blocks mean nothing any more."""
+        super().close()
+        hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+        try:
+            for process in self.killed:
+                process.bury()
+            self.killed.clear()
+            gc.collect()
+        finally:
+            sys.unraisablehook = hook
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        pass
+
+    # --- network ---------------------------------------------------------------------------------------------------
+
+    network: "Network"
+    """Set by the network."""
+
+    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
+        return self.network.serve(str(host), int(port or 0), lambda peer: protocol_factory())
+
+    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
+        return await self.network.connect(protocol_factory, str(host), int(port))
+
+    async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> list[Any]:  # type: ignore[override]
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port))]
+
+
+def _make_task(
+    loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], **options: Any
+) -> "asyncio.Task[T]":
+    task = asyncio.Task(work, loop=loop, **options)
+    context = options.get("context")
+    process = context.get(_PROCESS) if context is not None else _PROCESS.get()
+    if process is not None:
+        process.add(task)
+    return task
+
+
+class SimulatedThread:
+    """In the place of `qmq.daemon.job_thread.OsThread`."""
+
+    def __init__(self, name: str, on_failure: Callable[[BaseException], None]) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimulatedLoop)
+        self._loop = loop
+        self._on_failure = on_failure
+        self._lane = Lane()
+        self._jobs: collections.deque[tuple[Callable[[], object], Callable[[], object] | None]] = collections.deque()
+        self._is_busy = False
+        self._has_failed = False
+        self._idle: asyncio.Future[None] | None = None
+
+    def put(self, job: Callable[[], object], done: Callable[[], object] | None = None) -> None:
+        self._jobs.append((job, done))
+        self._next()
+
+    def _next(self) -> None:
+        if self._is_busy or self._has_failed:
+            return
+        if not self._jobs:
+            if self._idle is not None and not self._idle.done():
+                self._idle.set_result(None)
+            return
+        self._is_busy = True
+        job, done = self._jobs.popleft()
+
+        def ended(_: object, error: BaseException | None) -> None:
+            self._is_busy = False
+            if error is not None:
+                self._has_failed = True
+                self._on_failure(error)
+            elif done is not None:
+                done()
+            self._next()
+
+        self._loop.run_in_lane(self._lane, job, ended)
+
+    async def stop(self) -> None:
+        if (self._is_busy or self._jobs) and not self._has_failed:
+            self._idle = self._loop.create_future()
+            await self._idle
+
+
+class SimulatedClock:
+    """A process's clocks: virtual time, the wall clock set wrong by `offset_ms`."""
+
+    def __init__(self, loop: SimulatedLoop, offset_ms: int = 0) -> None:
+        self._loop = loop
+        self.offset_ms = offset_ms
+
+    def monotonic(self) -> float:
+        return self._loop.now
+
+    def wall_ms(self) -> int:
+        return START_WALL_MS + round((self._loop.now - START_SECONDS) * 1000) + self.offset_ms

@@ -1,0 +1,211 @@
+"""The metaservers' database: rows in memory with the rules of `metaserver.services`, and its faults."""
+
+import copy
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from metaserver.choices import OperatorState
+from metaserver.snapshot import (
+    BrokerGroup,
+    ClientSeen,
+    Leases,
+    Metadata,
+    MetadataChanges,
+    Node,
+    Route,
+    StoredLease,
+    SubjectRule,
+)
+from qmq.clock import Clock
+from tests.sim.loop import SimulatedLoop
+
+ANSWER_SECONDS = (0.0005, 0.005)
+"""A query's shortest and longest time."""
+AWAY_SECONDS = 2.0
+"""How long a query to an unreachable database takes to fail."""
+
+
+@dataclass
+class Rows:
+    """What is stored."""
+
+    groups: dict[str, BrokerGroup] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    routes: dict[str, Route] = field(default_factory=dict)
+    rules: dict[str, SubjectRule] = field(default_factory=dict)
+    paused: frozenset[tuple[str, str, str]] = frozenset()
+    clients: dict[ClientSeen, None] = field(default_factory=dict)
+    leases: dict[str, int] = field(default_factory=dict)
+    """By node id, when its last heartbeat was stored, in microseconds of the wall clock of the metaserver that stored it."""
+    beats: dict[str, int] = field(default_factory=dict)
+    changes: list[tuple[str, str]] = field(default_factory=list)
+    """(subject, broker group) of each change of metadata."""
+
+
+class Database:
+    """One database of one or more metaservers."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self.loop = loop
+        self.rows = Rows()
+        self._rng: Random = loop.rng("database")
+        self.is_away = False
+        self.slowness = 1.0
+        self.lost_replies = 0
+        """So many of the next writes are stored, and their reply is lost."""
+        self._backup: Rows | None = None
+
+    def back_up(self) -> None:
+        """Keep a copy for `restore`."""
+        self._backup = copy.deepcopy(self.rows)
+
+    def restore(self) -> None:
+        """Go back to the last copy, if there is one."""
+        if self._backup is not None:
+            self.rows = copy.deepcopy(self._backup)
+
+    def query(self) -> None:
+        """One round trip; raises when the database is away."""
+        if self.is_away:
+            self.loop.block(AWAY_SECONDS)
+            raise ConnectionError("the database is away")
+        self.loop.block(self._rng.uniform(*ANSWER_SECONDS) * self.slowness)
+
+    def reply(self) -> None:
+        """The answer to a write, after it is stored."""
+        if self.lost_replies:
+            self.lost_replies -= 1
+            raise ConnectionError("the connection ended before the reply")
+
+    def changed(self, subject: str = "", group: str = "") -> None:
+        """Count a change of metadata."""
+        self.rows.changes.append((subject, group))
+
+    # --- operators -------------------------------------------------------------------------------------------------
+
+    def set_rule(self, subject: str, rule: SubjectRule | None) -> None:
+        """Change a subject's rule, as the console does."""
+        self.rows.rules.pop(subject, None)
+        if rule is not None:
+            self.rows.rules[subject] = rule
+        self.changed(subject)
+
+    def set_paused(self, subject: str, group: str, *, is_paused: bool) -> None:
+        """Pause or resume a consumer group, as the console does."""
+        item = {(subject, group, "")}
+        self.rows.paused = self.rows.paused | item if is_paused else self.rows.paused - item
+        self.changed(subject)
+
+    def set_operator_state(self, group: str, state: OperatorState) -> None:
+        """Make a broker group read only or normal, as the console does."""
+        self.rows.groups[group] = replace(self.rows.groups[group], operator_state=state)
+        self.changed(group=group)
+
+    def set_route(self, route: Route) -> bool:
+        """Replace a subject's route if the version follows the stored one's, as the rebalance does."""
+        there = self.rows.routes.get(route.subject)
+        if there is None or there.version != route.version - 1:
+            return False
+        self.rows.routes[route.subject] = route
+        self.changed(route.subject)
+        return True
+
+
+class RowRepository:
+    """A metaserver's connection to the database: `metaserver.repository.Repository`."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._own_leases: dict[str, int] = {}
+        self._own_beat: int | None = None
+
+    @property
+    def _rows(self) -> Rows:
+        return self._database.rows
+
+    def load(self) -> Metadata:
+        self._database.query()
+        rows = self._rows
+        return Metadata(
+            tuple(rows.groups.values()),
+            tuple(rows.nodes.values()),
+            tuple(rows.routes.values()),
+            dict(rows.rules),
+            rows.paused,
+        )
+
+    def changes(self) -> int:
+        self._database.query()
+        return len(self._rows.changes)
+
+    def changed(self, after: int, until: int) -> MetadataChanges | None:
+        self._database.query()
+        rows = self._rows
+        if not 0 <= after <= until <= len(rows.changes):
+            return None
+        found = rows.changes[after:until]
+        subjects = frozenset(subject for subject, _ in found if subject)
+        names = frozenset(group for _, group in found if group)
+        stored = Metadata(
+            tuple(row for name, row in rows.groups.items() if name in names),
+            tuple(row for row in rows.nodes.values() if row.broker_group in names),
+            tuple(row for name, row in rows.routes.items() if name in subjects),
+            {name: rule for name, rule in rows.rules.items() if name in subjects},
+            frozenset(pause for pause in rows.paused if pause[0] in subjects),
+        )
+        return MetadataChanges(subjects, subjects - rows.routes.keys() - rows.rules.keys(), names, stored)
+
+    def leases(self) -> Leases:
+        self._database.query()
+        rows = self._rows
+        found = []
+        for node_id, at in rows.leases.items():
+            node = rows.nodes.get(node_id)
+            group = rows.groups.get(node.broker_group) if node is not None else None
+            if node is not None and group is not None and group.master == node_id:
+                found.append(StoredLease(group, node, at, self._own_leases.get(node_id) == at))
+        self._own_leases = {lease.node.node_id: lease.stored_at_us for lease in found if lease.is_own}
+        peers = {name: at for name, at in rows.beats.items() if at != self._own_beat}
+        return Leases(tuple(found), peers)
+
+    def save_route(self, route: Route) -> Route:
+        self._database.query()
+        there = self._rows.routes.get(route.subject)
+        if there is not None and there.version != route.version - 1:
+            return there
+        self._rows.routes[route.subject] = route
+        self._database.changed(route.subject)
+        self._database.reply()
+        return route
+
+    def save_group(self, group: BrokerGroup, reason: str) -> None:
+        self._database.query()
+        there = self._rows.groups.get(group.name)
+        if there is not None:
+            if there.epoch > group.epoch:
+                return
+            group = replace(group, operator_state=there.operator_state)
+            if there == group:
+                return
+        self._rows.groups[group.name] = group
+        self._database.changed(group=group.name)
+        self._database.reply()
+
+    def save_node(self, node: Node) -> None:
+        self._database.query()
+        there = self._rows.nodes.get(node.node_id)
+        self._rows.nodes[node.node_id] = node if there is None else node.with_newest_log_end(there)
+        at = self._rows.leases[node.node_id] = self._clock.wall_ms() * 1000 + len(self._rows.leases)
+        self._own_leases[node.node_id] = at
+        self._database.reply()
+
+    def beat(self, name: str, steady_seconds: float, at_ms: int) -> None:
+        self._database.query()
+        self._rows.beats[name] = self._own_beat = at_ms * 1000
+        self._database.reply()
+
+    def save_clients(self, clients: list[ClientSeen]) -> None:
+        self._database.query()
+        self._rows.clients.update(dict.fromkeys(clients))
+        self._database.reply()
