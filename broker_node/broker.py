@@ -24,14 +24,13 @@ from broker_node.store import LimitReached, StoreLimits
 from broker_node.subject import Group, Subject
 from broker_node.subject_removal import SubjectRemoval
 from broker_node.subject_retention import SubjectRetention
-from qmq.clock import Clock
 from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
+from qmq.daemon.machine import Machine
 from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.daemon.segment_removal import SegmentRemoval
 from qmq.errors import LogError, NoSpace
-from qmq.log.disk import Disk
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.retention import keep_from
@@ -57,8 +56,8 @@ class Broker(Node):
     options: BrokerOptions
     metrics: BrokerMetrics
 
-    def __init__(self, options: BrokerOptions, clock: Clock | None = None, disk: Disk | None = None) -> None:
-        super().__init__(options, clock, disk)
+    def __init__(self, options: BrokerOptions, machine: Machine | None = None) -> None:
+        super().__init__(options, machine)
         self.rates = RateTable()
         self._to_sweep: list[str] = []
 

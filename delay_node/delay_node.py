@@ -17,14 +17,13 @@ from delay_node.trusted_clock import ClockAlarm, TrustedClock
 from qmq.client.config import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
 from qmq.client.pool import Pool
 from qmq.client.session import MetaSession
-from qmq.clock import Clock
 from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
+from qmq.daemon.machine import Machine
 from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.daemon.policy import sends_policy
 from qmq.daemon.segment_removal import SegmentRemoval
-from qmq.log.disk import Disk
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.net.server import Connection
@@ -51,8 +50,8 @@ class DelayNode(Node):
     options: DelayOptions
     metrics: DelayMetrics
 
-    def __init__(self, options: DelayOptions, clock: Clock | None = None, disk: Disk | None = None) -> None:
-        super().__init__(options, clock, disk)
+    def __init__(self, options: DelayOptions, machine: Machine | None = None) -> None:
+        super().__init__(options, machine)
         self.trusted = TrustedClock(self.clock)
         self._delivering: asyncio.Task[None] | None = None
         self._has_logged_alarm = False

@@ -540,7 +540,7 @@ def sync_files(disk: Disk, paths: Sequence[str], changed_folders: Sequence[str] 
     """
     if len(paths) > SYNC_ONE_BY_ONE_MAX and disk.sync_file_system(paths[0].rsplit("/", 1)[0]):
         return
-    folders = set(changed_folders)
+    folders = dict.fromkeys(changed_folders)
     for path in paths:
         try:
             file = disk.open(path, writable=True)
@@ -550,6 +550,6 @@ def sync_files(disk: Disk, paths: Sequence[str], changed_folders: Sequence[str] 
             file.datasync()
         finally:
             file.close()
-        folders.add(path.rsplit("/", 1)[0])
+        folders[path.rsplit("/", 1)[0]] = None
     for folder in folders:
         disk.sync_dir(folder)

@@ -99,8 +99,10 @@ class Host:
             finally:
                 await server.close()
             server.failure.check()
-        except (QmqError, OSError) as raised:
+        except Exception as raised:  # noqa: BLE001 - the process ends, as in `qmq.daemon.runner`
             error = raised
+            if not isinstance(raised, QmqError | OSError):
+                self._loop.call_exception_handler({"message": f"{self.name} failed", "exception": raised})
         finally:
             self._loop.call_soon(self._ended, process, error, context=self._cluster.network.context)
 
