@@ -22,7 +22,7 @@ from console.proxies import behind_proxies  # noqa: E402
 
 for database in connections.settings.values():
     # Each request has a thread of its own, so no later request uses its connection again: kept open, it would count at the
-    # server until it is garbage.
+    # server until it is garbage-collected.
     database["CONN_MAX_AGE"] = 0
 connections_max()  # raises the limit of open files, and logs a low one at the start
 application = Admission.over_redis(ProtocolTypeRouter({"http": _http, "websocket": LiveApp()}))

@@ -132,7 +132,7 @@ async def bodies(plan: Plan) -> None:
                 writer.write(b"%x\r\n%b\r\n" % (len(piece), piece) if is_chunked else piece)
                 await writer.drain()
                 sent += len(piece)
-                plan.done["body_bytes_most"] = max(plan.done["body_bytes_most"], sent)
+                plan.done["body_bytes"] += len(piece)
             plan.done["bodies_taken_whole"] += 1
             await reader.read()
         finally:

@@ -64,7 +64,7 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
         if str(case.body.get("url")).startswith("http"):
             case.body["url"] = "http://127.0.0.1:9/"
         if isinstance(case.body.get("addresses"), list):
-            case.body["addresses"] = ["nobody@example.invalid" if "@" in str(a) else a for a in case.body["addresses"]]
+            case.body["addresses"] = ["alerts@example.invalid" if "@" in str(a) else a for a in case.body["addresses"]]
 
 
 @schemathesis.hook

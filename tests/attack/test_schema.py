@@ -125,7 +125,7 @@ def furnish(up: Up) -> World:
     _send(f"http://{up.meta}/meta/address")
     first.ask("PATCH", f"{API}/subjects/orders/", {"owner": TEAM})
     first.ask("POST", f"{API}/subjects/archived/archive/", {})
-    channel = {"name": "post", "kind": "email", "addresses": ["nobody@example.invalid"]}
+    channel = {"name": "post", "kind": "email", "addresses": ["alerts@example.invalid"]}
     first.ask("POST", f"{API}/alert-channels/", channel)
     rule = {"name": "behind", "kind": "lag", "threshold": 0, "severity": "warning", "channels": ["post"]}
     first.ask("POST", f"{API}/alert-rules/", rule)
