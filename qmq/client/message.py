@@ -31,6 +31,7 @@ CAUSE_CHARS_MAX = 120
 EXPIRE_AFTER_MS = 15 * 60 * 1000
 """What the official client writes; nobody acts on it."""
 
+
 def properties_of(body: Body) -> dict[str, str]:
     """A body as the wire's properties.
 
@@ -54,9 +55,7 @@ def properties_of(body: Body) -> dict[str, str]:
     return properties
 
 
-def build_message(
-    subject: str, body: Body, tags: tuple[str, ...], message_id: str, app: str, now_ms: int
-) -> Message:
+def build_message(subject: str, body: Body, tags: tuple[str, ...], message_id: str, app: str, now_ms: int) -> Message:
     """A new message with what the protocol wants in it."""
     properties = {
         KEY_CREATED: str(now_ms),

@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import errno
-import fcntl
 import os
 from collections.abc import Sequence
 from typing import Protocol
@@ -191,6 +190,8 @@ class _FileLock:
     """A lock on a file, held by its descriptor."""
 
     def __init__(self, path: str) -> None:
+        import fcntl  # the client is imported on systems without it too
+
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -151,9 +151,7 @@ class SocketListener:
             self._acceptor.not_connected(connection)
             logger.warning("a new connection failed: %s", error)
 
-    def _joined(
-        self, connection: asyncio.BufferedProtocol, sock: socket.socket, task: "asyncio.Task[None]"
-    ) -> None:
+    def _joined(self, connection: asyncio.BufferedProtocol, sock: socket.socket, task: "asyncio.Task[None]") -> None:
         self._joining.pop(task, None)
         if task.cancelled() or task.exception() is not None:
             sock.close()

@@ -65,6 +65,7 @@ class Host:
         self.exits: list[BaseException | None] = []
         """How the server's processes ended by themselves: with an error, or without."""
         self.is_wanted = False
+        self.has_started, self.has_ended = asyncio.Event(), asyncio.Event()
         self._stop: asyncio.Event | None = None
 
     @property
@@ -85,6 +86,7 @@ class Host:
             rng=self._loop.rng(f"{self.name} {self.starts}"),
         )
         self.process = Process(self._loop, self.name)
+        self.has_ended.clear()
         self._stop = asyncio.Event()
         self.process.start(self._run(self.process, self._stop, machine))
 
@@ -95,6 +97,7 @@ class Host:
             try:
                 await server.start()
                 self.server = server
+                self.has_started.set()
                 await server.serve(stop)
             finally:
                 await server.close()
@@ -122,8 +125,13 @@ class Host:
         assert self.process is not None
         self.process.kill()
         self._cluster.network.process_killed(self.process)
-        self.process = self.server = None
+        self._forget()
         self.disk = self.disk.after_kill()  # type: ignore[assignment]
+
+    def _forget(self) -> None:
+        self.process = self.server = None
+        self.has_started.clear()
+        self.has_ended.set()
 
     def kill(self) -> None:
         """End the server as by kill -9. `start` starts it again."""
@@ -136,7 +144,7 @@ class Host:
         self.is_wanted = False
         if self.process is not None:
             self.process.kill()
-            self.process = self.server = None
+            self._forget()
         self._cluster.network.power_off(self.name)
         self.disk = self.disk.after_power_cut(self._rng)  # type: ignore[assignment]
 
@@ -145,8 +153,7 @@ class Host:
         self.is_wanted = False
         if self._stop is not None and self.process is not None:
             self._stop.set()
-        while self.process is not None:
-            await asyncio.sleep(0.1)
+            await self.has_ended.wait()
 
 
 class Cluster:
@@ -211,8 +218,8 @@ class Cluster:
         """Start all servers, and wait until they serve."""
         for host in self.hosts.values():
             host.start()
-        while not all(host.is_serving for host in self.hosts.values()):
-            await asyncio.sleep(0.05)
+        for host in self.hosts.values():
+            await host.has_started.wait()
         await asyncio.sleep(2.0)  # nodes have registered
 
     async def stop(self) -> None:

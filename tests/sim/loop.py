@@ -259,7 +259,9 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
         elif (process := current_process()) is not None:
             process.stall(seconds)
 
-    def run_in_lane(self, lane: Lane, job: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> None:
+    def run_in_lane(
+        self, lane: Lane, job: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
+    ) -> None:
         """Do a job when the lane is free, then call `done` with its result or error; both as the current process."""
         begin = max(self.now, lane.free_at) + self._rng.random() * THREAD_SECONDS
         lane.free_at = begin
@@ -330,9 +332,7 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
         return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port))]
 
 
-def _make_task(
-    loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], **options: Any
-) -> "asyncio.Task[T]":
+def _make_task(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], **options: Any) -> "asyncio.Task[T]":
     task = asyncio.Task(work, loop=loop, **options)
     context = options.get("context")
     process = context.get(_PROCESS) if context is not None else _PROCESS.get()

@@ -97,7 +97,9 @@ class Direction:
 class End(asyncio.Transport):
     """One end of a connection: the transport of its process's protocol."""
 
-    def __init__(self, network: "Network", host: str, context: Context, name: tuple[str, int], peer: tuple[str, int]) -> None:
+    def __init__(
+        self, network: "Network", host: str, context: Context, name: tuple[str, int], peer: tuple[str, int]
+    ) -> None:
         super().__init__()
         self._network = network
         self._loop = network.loop
@@ -226,7 +228,12 @@ class End(asyncio.Transport):
             self._loop.call_soon(self._resume_writing, context=self._context)
 
     def _resume_writing(self) -> None:
-        if self._is_writing_paused and self._buffer_bytes <= self._low and not self._is_lost and self._protocol is not None:
+        if (
+            self._is_writing_paused
+            and self._buffer_bytes <= self._low
+            and not self._is_lost
+            and self._protocol is not None
+        ):
             self._is_writing_paused = False
             self._protocol.resume_writing()
 
@@ -489,9 +496,7 @@ class Network:
         self._port += 1
         return self._port
 
-    async def connect(
-        self, make: MakeProtocol, host: str, port: int
-    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+    async def connect(self, make: MakeProtocol, host: str, port: int) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         """Connect to a listening port. Raises OSError."""
         source, target = _host(), self._host_of(port)
         while True:

@@ -12,7 +12,8 @@ import uvloop
 from qmq.clock import ManualClock
 from qmq.errors import CallTimeout, ConnectionLost, SettingError
 from qmq.net.caller import ANSWER_TOO_LARGE, Caller
-from qmq.net.server import KEEPALIVE_SECONDS, Connection, FrameServer, ServerLimits
+from qmq.net.listener import KEEPALIVE_SECONDS
+from qmq.net.server import Connection, FrameServer, ServerLimits
 from qmq.protocol.frames import FLAG_ONE_WAY, FLAG_RESPONSE, Frame, encode_request
 from tests.support.peers import Peers
 from tests.support.waiting import eventually_async
