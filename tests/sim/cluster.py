@@ -17,7 +17,7 @@ from qmq.daemon.node import Node
 from qmq.errors import QmqError
 from tests.sim.disk import DiskWeather, SimulatedDisk
 from tests.sim.loop import Process, SimulatedClock, SimulatedLoop, SimulatedThread
-from tests.sim.network import Network, SimulatedListener
+from tests.sim.network import SimulatedListener
 from tests.sim.rows import Database, RowRepository
 
 RESTART_SECONDS = 1.0
@@ -169,7 +169,7 @@ class Cluster:
         delay_settings: dict[str, Any] | None = None,
     ) -> None:
         self.loop = loop
-        self.network = Network(loop)
+        self.network = loop.network
         self.database = Database(loop)
         self.log = LogLines(loop)
         self._ports = FIRST_NODE_PORT

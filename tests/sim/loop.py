@@ -345,9 +345,7 @@ class SimulatedThread:
     """In the place of `qmq.daemon.job_thread.OsThread`."""
 
     def __init__(self, name: str, on_failure: Callable[[BaseException], None]) -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, SimulatedLoop)
-        self._loop = loop
+        self._loop = running_loop()
         self._on_failure = on_failure
         self._lane = Lane()
         self._jobs: collections.deque[tuple[Callable[[], object], Callable[[], object] | None]] = collections.deque()
@@ -384,6 +382,13 @@ class SimulatedThread:
         if (self._is_busy or self._jobs) and not self._has_failed:
             self._idle = self._loop.create_future()
             await self._idle
+
+
+def running_loop() -> SimulatedLoop:
+    """The simulated loop whose code runs."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SimulatedLoop), "this runs in virtual time only: move the test below tests/sim"
+    return loop
 
 
 class SimulatedClock:

@@ -14,7 +14,7 @@ from typing import Any
 
 from qmq.net.listener import Acceptor
 from qmq.supervisor import Supervisor
-from tests.sim.loop import Process, SimulatedLoop, current_process
+from tests.sim.loop import Process, SimulatedLoop, current_process, running_loop
 
 LATENCY_SECONDS = (0.00005, 0.0005)
 """A packet's shortest and longest way."""
@@ -555,9 +555,7 @@ class SimulatedListener:
         self._server: Server | None = None
 
     async def start(self) -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, SimulatedLoop)
-        self._server = loop.network.serve(self._host, self._port, self._acceptor.admit)
+        self._server = running_loop().network.serve(self._host, self._port, self._acceptor.admit)
 
     @property
     def address(self) -> tuple[str, int]:

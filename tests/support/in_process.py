@@ -1,6 +1,6 @@
 """Nodes inside the test's own process and loop, and a raw client for them."""
 
-import time
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -41,6 +41,7 @@ from qmq.protocol.extensions import EnsureGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message, decode_raws, encode_entry
 from qmq.supervisor import JobKind
+from tests.sim.world import World
 from tests.support.waiting import eventually_async
 
 CREATED = {"qmq_createTime": "1700000000000"}
@@ -166,6 +167,14 @@ class Client:
         return await self.caller.call(code, body, timeout_s=30, version=version)
 
 
+def machine(clock: Clock | None = None, disk: Disk | None = None) -> Machine:
+    """What a node runs on: simulated below tests/sim, real elsewhere."""
+    loop = asyncio.get_running_loop()
+    if isinstance(loop, World):
+        return loop.machine(clock, disk)
+    return Machine(clock=clock or SystemClock(), disk=disk or SystemDisk())
+
+
 @asynccontextmanager
 async def running_broker(
     folder: Path, *, clock: Clock | None = None, disk: Disk | None = None, **settings: Any
@@ -173,7 +182,7 @@ async def running_broker(
     """A broker on free ports, without a metaserver."""
     defaults: dict[str, Any] = {"segment_bytes": 4 << 20, "retry_delay_seconds": 0.0, "meta": ""}
     options = BrokerOptions(data_dir=str(folder / "broker"), port=0, admin_port=0, **{**defaults, **settings})
-    broker = Broker(options, Machine(clock=clock or SystemClock(), disk=disk or SystemDisk()))
+    broker = Broker(options, machine(clock, disk))
     try:
         await broker.start()
         yield broker
@@ -213,7 +222,7 @@ class SmallSystem:
             group=group, data_dir=str(self.folder / group), port=port, admin_port=0, meta=self.meta_url,
             segment_bytes=16 << 20, retry_delay_seconds=0.0,
         )  # fmt: skip
-        broker = self.brokers[group] = Broker(options)
+        broker = self.brokers[group] = Broker(options, machine())
         await broker.start()
         return broker
 
@@ -224,7 +233,7 @@ class SmallSystem:
             data_dir=str(self.folder / "d1"), port=0, admin_port=0, meta=self.meta_url,
             **{**defaults, **self.settings, **settings},
         )  # fmt: skip
-        self.delay = DelayNode(options, Machine(clock=self.clock or SystemClock()))
+        self.delay = DelayNode(options, machine(self.clock))
         await self.delay.start()
         return self.delay
 
@@ -251,7 +260,9 @@ async def small_system(
 ) -> AsyncIterator[SmallSystem]:
     """A whole system; `settings` are the delay node's."""
     meta = Metaserver(
-        MetaOptions(data_dir=str(folder / "meta"), http_port=0, tcp_port=0, new_groups="allow"), MemoryRepository()
+        MetaOptions(data_dir=str(folder / "meta"), http_port=0, tcp_port=0, new_groups="allow"),
+        MemoryRepository(),
+        machine(),
     )
     await meta.start()
     system = SmallSystem(folder, meta, settings=settings, clock=clock)
@@ -300,7 +311,7 @@ class ShiftedClock:
 
 def now_ms() -> int:
     """The wall clock."""
-    return time.time_ns() // 1_000_000
+    return SystemClock().wall_ms()
 
 
 async def run_jobs(node: Node | Metaserver) -> None:

@@ -47,12 +47,13 @@ def eventually(
 
 async def eventually_async(condition: Callable[[], T], within_s: float = 10.0, what: str = "") -> T:
     """As `eventually`, letting the event loop go on."""
-    deadline = time.monotonic() + within_s * PATIENCE
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within_s * PATIENCE
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() > deadline:
+        if loop.time() > deadline:
             raise AssertionError(f"not within {within_s * PATIENCE:g} s: {what or condition}")
         await asyncio.sleep(LOOK_SECONDS)
 

@@ -1,0 +1,30 @@
+"""Tests in this folder run in virtual time: coroutines on a simulated loop, with its network, disks and threads.
+
+Clocks of the product that are not handed in read virtual time too.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from qmq.clock import SystemClock
+from tests.sim.loop import SimulatedClock, SimulatedLoop, running_loop
+from tests.sim.world import World
+
+SEED = int(os.environ.get("QMQ_SIM_SEED", "1"))
+"""Decides every delay and order of a test that names no seed of its own."""
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], SimulatedLoop]]:
+    """Run each coroutine on a simulated loop."""
+    return {"virtual": lambda: World(SEED)}
+
+
+@pytest.fixture(autouse=True)
+def virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `SystemClock` read the clock of the simulated loop."""
+    monkeypatch.setattr(SystemClock, "monotonic", lambda _: SimulatedClock(running_loop()).monotonic())
+    monkeypatch.setattr(SystemClock, "wall_ms", lambda _: SimulatedClock(running_loop()).wall_ms())
