@@ -95,17 +95,18 @@ def move_to_retry(
                     raise
                 budget.messages = 0
                 break
-            if entries and raws and raws[0] is not None and len(raws[0]) > budget.bytes:
-                # One message is read whatever its size; it begins the next slice.
-                budget.messages = 0
-                break
-            for raw in raws:
+            for raw in raws or [None]:
+                size = CRC_BYTES + len(raw) if raw is not None else 0
+                if entries and size > budget.bytes:
+                    # It begins the next slice; one message is moved whatever its size.
+                    budget.messages = 0
+                    break
                 if raw is not None:
                     entries.append(crc32(raw).to_bytes(CRC_BYTES, "big") + bytes(raw))
-                    budget.bytes -= len(raw)
-            budget.messages -= max(1, len(raws))
-            at += max(1, len(raws))
-            moved.sequences += max(1, len(raws))
+                budget.bytes -= size
+                budget.messages -= 1
+                at += 1
+                moved.sequences += 1
         if at < end:
             moved.part = at - run.begin
             break

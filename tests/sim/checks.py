@@ -315,7 +315,12 @@ def broker_state(store: MessageStore) -> dict[str, Any]:
                 for consumer in progress.consumers.values()
                 if consumer.log.pulled
             }
-            found[f"{subject.name}, group {name}"] = (progress.next_sequence, progress.broadcast, consumers)
+            found[f"{subject.name}, group {name}"] = (
+                progress.next_sequence,
+                progress.broadcast,
+                consumers,
+                progress.orphans,
+            )
     return found
 
 

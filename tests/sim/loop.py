@@ -12,6 +12,7 @@ import hashlib
 import heapq
 import socket
 import sys
+import warnings
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from random import Random
@@ -307,10 +308,12 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
         super().close()
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
         try:
-            for process in self.killed:
-                process.bury()
-            self.killed.clear()
-            gc.collect()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # coroutines that were never awaited
+                for process in self.killed:
+                    process.bury()
+                self.killed.clear()
+                gc.collect()
         finally:
             sys.unraisablehook = hook
 

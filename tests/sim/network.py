@@ -427,9 +427,6 @@ class Network:
         """The host answers nothing, and its connections are unknown to it when it is back."""
         self._dark[host] = None
         self._vanish(host, None)
-        for end in list(self._ends):
-            if end.peer.host == host:
-                self._keep_alive(end)
 
     def power_on(self, host: str) -> None:
         """The host answers again."""
@@ -548,8 +545,10 @@ class Network:
             self.loop.call_later(delay, peer.reset, error, context=self.context)
 
     def forget(self, end: End) -> None:
-        """The kernel dropped this end."""
+        """The kernel dropped this end. The other one may not learn of it before it probes."""
         self._ends.pop(end, None)
+        if not end.peer.is_gone:
+            self._keep_alive(end.peer)
 
 
 class SimulatedListener:

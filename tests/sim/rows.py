@@ -105,6 +105,18 @@ class Database:
         self.rows.groups[group] = replace(self.rows.groups[group], operator_state=state)
         self.changed(group=group)
 
+    def lift_restrictions(self) -> None:
+        """End all that operators restricted, also what a backup brought back."""
+        rows = self.rows
+        for name in rows.groups:
+            self.set_operator_state(name, OperatorState.NORMAL)
+        for subject in list(rows.rules):
+            self.set_rule(subject, None)
+        for subject, group, _ in rows.paused:
+            self.set_paused(subject, group, is_paused=False)
+        for route in list(rows.routes.values()):
+            self.set_route(replace(route, version=route.version + 1, phases={}))
+
     def set_route(self, route: Route) -> bool:
         """Replace a subject's route if the version follows the stored one's, as the rebalance does."""
         there = self.rows.routes.get(route.subject)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 import qmq.clock
+from delay_node.delay_node import DelayNode
 from qmq.errors import QmqError
 from qmq.net.discovery import http_post_json
 from tests.sim import checks
@@ -32,10 +33,12 @@ STORM_SECONDS = (10.0, 25.0)
 DRAIN_SECONDS = 90.0
 """After the last fault everything is delivered within this."""
 IDLE_SECONDS = 80.0
-"""After the last client has left, each server is as idle as after its start; connections to processes that died are found in a minute."""
+"""After the last client has left, each server is idle again by then. Half-open connections are found in a minute."""
 LOOK_SECONDS = 2.0
 DRAIN_LOOK_SECONDS = 1.0
 EVENTS_SHOWN = 60
+GOT_MAX = 50_000
+"""A run with more deliveries delivers without end."""
 VIRTUAL_SECONDS_MAX = 600.0
 """A run that is not over by then hangs."""
 
@@ -56,6 +59,8 @@ class Mix:
     gives_back: float
     has_operator: bool
     storm_seconds: float
+    slowness: float = 1.0
+    """Of all disks from the start, as a factor."""
 
     @classmethod
     def draw(cls, rng: Random) -> "Mix":
@@ -74,6 +79,7 @@ class Mix:
             gives_back=rng.choice((0.0, 0.1)),
             has_operator=rng.random() < 0.4,
             storm_seconds=rng.uniform(*STORM_SECONDS),
+            slowness=rng.choice((1.0, 1.0, 1.0, 30.0)),
         )
 
 
@@ -150,6 +156,7 @@ class Storm:
         cluster.network.heal()
         database = cluster.database
         database.is_away, database.slowness, database.lost_replies = False, 1.0, 0
+        database.lift_restrictions()
         for name, host in cluster.hosts.items():
             cluster.network.power_on(name)
             host.weather.slowness, host.weather.failing_syncs = 1.0, 0
@@ -222,7 +229,8 @@ class Storm:
             return
         self.note(f"kill {actor.name}")
         actor.kill()
-        await asyncio.sleep(self._rng.uniform(0.1, 5))
+        # Sometimes for longer than a lease.
+        await asyncio.sleep(self._rng.choice((0.1, 1.0, 4.0, LEASE_SECONDS + 3)))
         actor.start()
 
     async def cut(self) -> None:
@@ -259,7 +267,7 @@ class Storm:
         host.weather.slowness = self._rng.choice((20.0, 100.0, 1000.0))
         self.note(f"the disk of {host.name} is {host.weather.slowness} times slower")
         await asyncio.sleep(self._rng.uniform(0.5, 5))
-        host.weather.slowness = 1.0
+        host.weather.slowness = self._mix.slowness
 
     def failing_sync(self) -> None:
         """The next sync of a node fails."""
@@ -413,6 +421,8 @@ class Run:
         await cluster.start()
         await self._warm_up()
         before = await checks.resources(cluster, max)
+        for host in cluster.hosts.values():
+            host.weather.slowness = self.mix.slowness
         for actor in [*self.consumers, *self.senders]:
             actor.start()
         if self.operator is not None:
@@ -472,6 +482,9 @@ class Run:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             self.history.broken += self.watch.look(self.cluster)
+            if len(self.history.got) > GOT_MAX:
+                self.history.broken.append(Broken("progress", f"more than {GOT_MAX} deliveries"))
+                self.cluster.loop.stop()
 
     async def _within(self, what: str, work: "object") -> bool:
         try:
@@ -500,12 +513,17 @@ class Run:
         await asyncio.gather(*(actor.stop() for actor in actors))
 
     async def _drained(self) -> None:
-        while any(True for _ in self._undelivered()):
+        while True:
+            if next(self._undelivered(), None) is None:
+                return
             await asyncio.sleep(DRAIN_LOOK_SECONDS)
 
     def _undelivered(self) -> Iterator[str]:
         """What consumers still have to get: each acknowledged message, delivered and acked or given up."""
         history = self.history
+        for name, host in self.cluster.delays.items():
+            if not isinstance(host.server, DelayNode) or host.server.store.pending:
+                yield f"messages of delay node {name}"
         for plan in self.plans:
             if plan.is_at_most_once:
                 continue
@@ -538,7 +556,7 @@ def run_seed(seed: int, mix: Mix | None = None, observe: Callable[[str], None] |
             root.setLevel(logging.INFO)
             try:
                 world.run_until_complete(asyncio.wait_for(run.run(), VIRTUAL_SECONDS_MAX))
-            except (TimeoutError, Stuck, QmqError, AssertionError, OSError) as error:
+            except (TimeoutError, Stuck, RuntimeError, QmqError, AssertionError, OSError) as error:
                 run.history.broken.append(Broken("progress", f"the run did not come to its end: {error!r}"))
             history = run.history
             return Report(

@@ -1,4 +1,4 @@
-"""What the outside world does in one run: producers, consumers and an operator, each with choices of its own drawn from the seed."""
+"""What the outside world does in one run: producers, consumers and an operator, each with choices drawn from the seed."""
 
 import asyncio
 from collections import defaultdict
@@ -144,8 +144,7 @@ class Sender(Actor):
                     if self._at_once < SENDS_AT_ONCE:
                         self._begin(producer)
                 await self.nap(self.rng.expovariate(1 / self._pause))
-            while self._at_once:
-                await asyncio.sleep(0.1)
+            await producer.flush()
 
     def _begin(self, producer: Producer) -> None:
         self._count += 1
@@ -240,11 +239,14 @@ class Member(Actor):
         self._options = options
 
     async def run(self) -> None:
+        # As a container that is replaced: it has its old id, or another one.
+        is_same = "broadcast" in self._options or self.rng.random() < 0.5
+        consumer_id = self.name if is_same else f"{self.name}-{self.starts}"
         async with Consumer(
             self.cluster.meta_url,
             self.subject,
             "" if self._options.get("broadcast") else self.group,
-            consumer_id=self.name,
+            consumer_id=consumer_id,
             start="earliest",
             attempts_max=ATTEMPTS_MAX,
             timeouts=TIMEOUTS,

@@ -1,0 +1,428 @@
+"""Deliberate breakages of the product: each changes one place, and one check of the simulation must notice it.
+
+A check without a breakage that it catches proves nothing. Where `is_alone` is set, no other check notices the breakage.
+"""
+
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from types import ModuleType
+
+from tests.sim.swarm import Mix, Report, run_seed
+
+CALM = Mix(
+    brokers=2,
+    subjects=1,
+    faults=(),
+    fault_seconds=2.0,
+    groups=("raw",),
+    delayed=0.0,
+    batches=0.0,
+    poison=0.0,
+    gives_back=0.0,
+    has_operator=False,
+    storm_seconds=8.0,
+)
+"""A small run without faults."""
+POWER = replace(CALM, faults=("power_cut",), fault_seconds=0.7, storm_seconds=14.0, slowness=60.0, batches=0.5)
+KILLS = replace(CALM, faults=("kill",), fault_seconds=0.7, storm_seconds=12.0)
+DELAYED = replace(CALM, delayed=0.7)
+REAL = replace(CALM, groups=("real",))
+SEEDS = (1, 2, 3)
+"""Each breakage is caught in one of these runs."""
+
+
+class NotApplicable(Exception):
+    """The place that a breakage changes is not as it was: adapt the breakage."""
+
+
+@dataclass(frozen=True)
+class Breakage:
+    """One change of one function."""
+
+    name: str
+    where: str
+    """`module:function` or `module:Class.method`."""
+    old: str
+    """Text of its source that occurs there once."""
+    new: str
+    caught_by: str
+    """The name of the check."""
+    mix: Mix = CALM
+    seeds: tuple[int, ...] = SEEDS
+    is_alone: bool = False
+    """No other check finds anything in that run."""
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """The product with this breakage."""
+        module_name, _, path = self.where.partition(":")
+        module = import_module(module_name)
+        owner: object = module
+        *outer, name = path.split(".")
+        for part in outer:
+            owner = getattr(owner, part)
+        original = inspect.getattr_static(owner, name)
+        broken = self._compiled(module, original, name)
+        places = [owner] if owner is not module else _importers(name, original)
+        for place in places:
+            setattr(place, name, broken)
+        try:
+            yield
+        finally:
+            for place in places:
+                setattr(place, name, original)
+
+    def _compiled(self, module: ModuleType, original: object, name: str) -> object:
+        plain = original.fget if isinstance(original, property) else inspect.unwrap(original)  # type: ignore[arg-type]
+        source = textwrap.dedent(inspect.getsource(plain))  # type: ignore[arg-type]
+        if source.count(self.old) != 1:
+            raise NotApplicable(f"{self.name}: {self.old!r} is {source.count(self.old)} times in {self.where}")
+        scope: dict[str, object] = {}
+        exec(compile(source.replace(self.old, self.new), f"<{self.name}>", "exec"), vars(module), scope)
+        return scope[name]
+
+    def run(self) -> Report:
+        """The first run that the check fails, or the last one."""
+        for seed in self.seeds:
+            with self.applied():
+                report = run_seed(seed, self.mix)
+            if self.caught_by in {broken.check for broken in report.broken}:
+                break
+        return report
+
+
+def _importers(name: str, original: object) -> list[object]:
+    """The modules that have a function under its name."""
+    modules = [module for module in list(sys.modules.values()) if isinstance(module, ModuleType)]
+    return [module for module in modules if vars(module).get(name) is original]
+
+
+BREAKAGES = (
+    # --- durability of brokers
+    Breakage(
+        "a send is answered before its sync",
+        "broker_node.handlers:Handlers._send",
+        "self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))",
+        "self._committer.kick(); connection.reply(frame, ResponseCode.SUCCESS, body)",
+        "lost",
+        replace(POWER, groups=("once",)),
+        is_alone=True,
+    ),
+    Breakage(
+        "a commit is not synced",
+        "qmq.log.log:SegmentedLog.write",
+        "file.datasync()",
+        "pass",
+        "lost",
+        POWER,
+    ),
+    Breakage(
+        "a failed sync is passed over",
+        "qmq.log.log:SegmentedLog.write",
+        "file.datasync()",
+        "exec('try:\\n file.datasync()\\nexcept OSError: pass')",
+        "lost",
+        replace(POWER, faults=("failing_sync", "power_cut"), fault_seconds=0.5),
+    ),
+    Breakage(
+        "messages are visible before their sync",
+        "broker_node.store:MessageStore.append_run",
+        "self._unsynced.append(_Unsynced(record, subject, part, entries, stored_at_ms))",
+        "self.index_run(subject, part, entries, stored_at_ms)",
+        "order",
+        POWER,
+        is_alone=True,
+    ),
+    Breakage(
+        "a refusal of a batch is not reported",
+        "broker_node.handlers:Handlers._refuse_runs",
+        "encode_send_response(failures)",
+        "encode_send_response([])",
+        "lost",
+        replace(CALM, faults=("full_disk",), fault_seconds=0.5, batches=0.9, storm_seconds=25.0),
+    ),
+    # --- delivery
+    Breakage(
+        "an assignment is answered before its sync",
+        "broker_node.handlers:Handlers._answer",
+        "self._committer.when_synced(answer.wait_for, synced)",
+        "self._committer.kick(); synced()",
+        "sequence",
+        POWER,
+    ),
+    Breakage(
+        "pull sequences follow what the consumer names",
+        "broker_node.delivery:Delivery._deliver_new",
+        "pull_begin = max(consumer.log.pulled, request.pull_last + 1)",
+        "pull_begin = request.pull_last + 1",
+        "sequence",
+        replace(CALM, faults=("reset",), fault_seconds=0.3),
+        is_alone=True,
+    ),
+    Breakage(
+        "an ack is answered and not stored",
+        "broker_node.delivery:Delivery._act_ack",
+        "self._store.act(subject, group, action)",
+        "consumer.log.ack(begin, end)",
+        "duplicate",
+        KILLS,
+    ),
+    Breakage(
+        "an ack is answered before its sync",
+        "broker_node.handlers:Handlers._ack",
+        "self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))",
+        "self._committer.kick(); connection.reply(frame, ResponseCode.SUCCESS)",
+        "duplicate",
+        POWER,
+        is_alone=True,
+    ),
+    Breakage(
+        "a message is assigned to two consumers",
+        "broker_node.progress:GroupProgress._apply_pull",
+        "self.next_sequence = pull.next_sequence",
+        "self.next_sequence = pull.next_sequence - (7 <= pull.pull_begin < 12)",
+        "duplicate",
+        is_alone=True,
+    ),
+    Breakage(
+        "an ack covers one message more",
+        "broker_node.pull_log:PullLog.ack",
+        "end = min(end, self.pulled)",
+        "end = min(end + 20, self.pulled)",
+        "undelivered",
+        replace(REAL, faults=("kill_client",), fault_seconds=0.5, batches=0.9),
+    ),
+    Breakage(
+        "what a silent consumer holds is never retried",
+        "broker_node.delivery:Delivery.settle",
+        "return self._settlement(subject, group, consumer, everything)",
+        "return None",
+        "progress",
+        replace(REAL, faults=("kill_client",), fault_seconds=0.5, batches=0.9),
+    ),
+    Breakage(
+        "what a leaving consumer holds is dropped",
+        "broker_node.settlement:Settlement.step",
+        "moved = move_to_retry(self._store, subject, group, runs, budget, cached_only=cached_only)",
+        "from broker_node.retry import Moved; moved = Moved(runs_done=len(runs))",
+        "progress",
+        replace(REAL, faults=("kill_client",), fault_seconds=0.5),
+        is_alone=True,
+    ),
+    Breakage(
+        "a retried message loses its tags and body",
+        "qmq.client.consumer:Consumer._send_back",
+        "**old.properties,",
+        "'retried': '1',",
+        "content",
+        replace(REAL, gives_back=0.3),
+        is_alone=True,
+    ),
+    Breakage(
+        "tags are matched by their beginning",
+        "qmq.client.consumer:Consumer.__init__",
+        "tuple(tags)),) if tags else ()",
+        "tuple(tags[:1])),) if tags else ()",
+        "progress",
+        replace(CALM, groups=("tags",)),
+    ),
+    Breakage(
+        "messages are given up without a dead letter",
+        "qmq.client.consumer:Consumer._send_back",
+        "subject = target(self.subject, self.group)",
+        "subject = retry_subject(self.subject, self.group)",
+        "undelivered",
+        replace(REAL, poison=0.2),
+        is_alone=True,
+    ),
+    Breakage(
+        "held pulls of a closed connection are kept",
+        "broker_node.long_poll:LongPolls.done",
+        "del self._by_ticket[pull.ticket]",
+        "pass",
+        "resources",
+        is_alone=True,
+    ),
+    # --- connections
+    Breakage(
+        "a closed connection is not forgotten",
+        "qmq.net.server:FrameServer.release",
+        "self.connections.pop(connection, None)",
+        "pass",
+        "resources",
+        is_alone=True,
+    ),
+    Breakage(
+        "answers go to the wrong request",
+        "qmq.net.caller:Caller.call_soon",
+        "self._pending[opaque] = future",
+        "self._pending[opaque - opaque % 50 if opaque % 50 == 1 else opaque] = future",
+        "progress",
+    ),
+    # --- the client
+    Breakage(
+        "a send that timed out counts as stored",
+        "qmq.client.sender:Sender._send_to",
+        "item.may_be_stored = True",
+        "self._settle(item, receipt=Receipt(item.message_id, item.subject, route.name, 2))",
+        "lost",
+        replace(KILLS, faults=("kill", "cut")),
+    ),
+    Breakage(
+        "a refused message is reported as stored",
+        "qmq.client.sender:Sender._sort_out",
+        "if failure is None or failure.result == SendResult.MESSAGE_DUPLICATE:",
+        "if True:",
+        "lost",
+        replace(CALM, has_operator=True, storm_seconds=20.0),
+    ),
+    Breakage(
+        "a message without an answer is reported as not stored",
+        "qmq.client.sender:Sender._send_to",
+        "self._again(batch, str(error), route.name)",
+        "[self._settle(item, error=SendFailed('it is not stored')) for item in batch]",
+        "phantom",
+        replace(KILLS, slowness=60.0, batches=0.5),
+        is_alone=True,
+    ),
+    Breakage(
+        "each message is sent twice",
+        "qmq.client.sender:Sender._send_to",
+        'body = b"".join([item.entry for item in batch])',
+        'body = b"".join([item.entry for item in batch]) * 2',
+        "stored_twice",
+        is_alone=True,
+    ),
+    Breakage(
+        "a consumer acks before its handler has run",
+        "qmq.client.consumer:Consumer._deliver",
+        "self._hold(1)",
+        "self._hold(1); fetcher.done(fetched.pull_sequence)",
+        "undelivered",
+        replace(REAL, faults=("kill_client",), fault_seconds=0.5),
+    ),
+    Breakage(
+        "at most once delivers before the ack is confirmed",
+        "qmq.client.fetcher:Fetcher._pull",
+        "await self._ack_batch(batch, last, began)",
+        "pass",
+        "once",
+        replace(CALM, groups=("once",), faults=("kill_client",), fault_seconds=0.4),
+        is_alone=True,
+    ),
+    # --- the delay node
+    Breakage(
+        "a delayed send is answered before its sync",
+        "delay_node.handlers:Handlers._send",
+        "self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))",
+        "self._committer.kick(); connection.reply(frame, ResponseCode.SUCCESS, body)",
+        "lost",
+        replace(POWER, delayed=0.9, brokers=1),
+    ),
+    Breakage(
+        "messages are delivered a second early",
+        "delay_node.delivery:Delivery._fetch",
+        "now_ms = self._clock.now_ms()",
+        "now_ms = self._clock.now_ms() + 1000",
+        "early",
+        DELAYED,
+        is_alone=True,
+    ),
+    Breakage(
+        "each step of the clock is believed",
+        "delay_node.trusted_clock:TrustedClock.now_ms",
+        "if ahead_ms > self._allowance_ms:",
+        "if False:",
+        "early",
+        replace(DELAYED, faults=("clock_step",), fault_seconds=0.4),
+        is_alone=True,
+    ),
+    Breakage(
+        "a cancel is confirmed and not made",
+        "delay_node.pending:PendingMessages._decide",
+        "self._store.act(RecordKind.CANCELLED, [entry.ref], now_ms)",
+        "pass",
+        "cancelled",
+        DELAYED,
+        is_alone=True,
+    ),
+    Breakage(
+        "a cancel of a message on its way is confirmed",
+        "delay_node.pending:PendingMessages._decide",
+        "answer(Outcome.UNCHANGED if done_already else Outcome.TOO_LATE, state)",
+        "answer(Outcome.DONE, state)",
+        "cancelled",
+        DELAYED,
+    ),
+    Breakage(
+        "a rescheduled message stays at its old time as well",
+        "delay_node.store:DelayStore.move",
+        "old.states[number_of(ref)] = State.MOVED",
+        "pass",
+        "early",
+        DELAYED,
+    ),
+    Breakage(
+        "a message counts as delivered before a broker has it",
+        "delay_node.delivery:Delivery._claim",
+        "return set(fresh)",
+        "return self._store.act(RecordKind.DELIVERED, fresh, self._clock.now_ms()) and set(fresh)",
+        "progress",
+        replace(DELAYED, faults=("kill",), fault_seconds=0.5),
+    ),
+    Breakage(
+        "an answer without a result counts as delivered",
+        "delay_node.delivery:Delivery._send",
+        "        self.counters.unknown += len(items)\n        self._failed(items, route, str(error))\n        return\n",
+        "        failures = {}\n",
+        "lost",
+        replace(DELAYED, faults=("kill",), fault_seconds=0.4, batches=0.9, slowness=60.0, brokers=1),
+    ),
+    Breakage(
+        "hours are not loaded after a restart",
+        "delay_node.store:DelayStore.load",
+        "    for second, keys in opened.seconds:\n        self.wheel.add_second(second, keys)",
+        "    pass",
+        "progress",
+        replace(DELAYED, faults=("kill",), fault_seconds=0.5),
+    ),
+    Breakage(
+        "the count of pending messages is not reduced by a cancel",
+        "delay_node.store:DelayStore._note",
+        "self.pending -= count - was_refused",
+        "self.pending -= (count - was_refused) * (kind != RecordKind.CANCELLED)",
+        "progress",
+        DELAYED,
+    ),
+    # --- derived state, processes, metadata
+    Breakage(
+        "an ack is not replayed",
+        "broker_node.recovery:Replay._action",
+        "store.apply(subject, group, action, offset, self._seen_at)",
+        "type(action).__name__ == 'Ack' or store.apply(subject, group, action, offset, self._seen_at)",
+        "derived",
+        is_alone=True,
+    ),
+    Breakage(
+        "a commit can't be applied",
+        "broker_node.store:MessageStore.completed",
+        "unsynced = self._unsynced",
+        "unsynced = self._unsynced; 1 // (not 1095 < self.clock.monotonic() < 1096)",
+        "failure",
+        is_alone=True,
+    ),
+    Breakage(
+        "a lost connection ends a consumer",
+        "qmq.client.fetcher:Fetcher._ack_loop",
+        "except QmqError as error:",
+        "except ZeroDivisionError as error:",
+        "client",
+        replace(REAL, faults=("kill", "reset"), fault_seconds=0.5),
+        is_alone=True,
+    ),
+)

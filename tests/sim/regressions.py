@@ -1,0 +1,7 @@
+"""Seeds of runs that found a fault of the product. Each is run by every `make test`."""
+
+REGRESSIONS: dict[int, str] = {
+    8: "a broker never moved messages to a retry subject whose record left less than the reserve in an empty segment",
+    36: "the messages moved in one record were counted without their checksums, so that it did not fit a segment",
+}
+"""Seed -> the fault. A seed's run changes with the simulation; the fault has a test of its own as well."""
