@@ -33,6 +33,7 @@ TEST_HOST = "test"
 """The host of code that belongs to no process."""
 EOF_MARK = b""
 
+Piece = bytes | memoryview
 MakeProtocol = Callable[[], asyncio.BaseProtocol]
 Accept = Callable[[str], asyncio.BaseProtocol | None]
 
@@ -49,13 +50,13 @@ class Direction:
         self._network = network
         self._number = number
         self.source, self.target = source, target
-        self._queue: deque[tuple[float, bytes]] = deque()
+        self._queue: deque[tuple[float, Piece]] = deque()
         self._is_scheduled = False
         self._not_before = 0.0
         self.in_flight = 0
         """Bytes sent and not read by the target's process."""
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: Piece) -> None:
         """Bytes, or EOF_MARK, leave the source."""
         network = self._network
         at = max(self._not_before, network.loop.now + network.latency(self.source.host, self.target.host))
@@ -109,10 +110,10 @@ class End(asyncio.Transport):
         self.out: Direction
         self.incoming: Direction
         self._protocol: asyncio.BaseProtocol | None = None
-        self._inbox: deque[bytes] = deque()
+        self._inbox: deque[Piece] = deque()
         self._is_reading = True
         self._read_scheduled = False
-        self._buffer: deque[bytes] = deque()
+        self._buffer: deque[memoryview] = deque()
         """Written, and not taken by the kernel."""
         self._buffer_bytes = 0
         self._high, self._low = 64 << 10, 16 << 10
@@ -138,7 +139,7 @@ class End(asyncio.Transport):
         protocol.connection_made(self)
         self._read_soon()
 
-    def received(self, data: bytes) -> None:
+    def received(self, data: Piece) -> None:
         """A piece has arrived."""
         if self.is_gone:
             # The kernel answers with RST to what it does not know.
@@ -195,7 +196,7 @@ class End(asyncio.Transport):
 
     def _take(self, room: int) -> bytes:
         """Up to `room` bytes, of several pieces if need be, as a read takes them."""
-        parts: list[bytes] = []
+        parts: list[Piece] = []
         while room and self._inbox and self._inbox[0]:
             piece = self._inbox.popleft()
             if len(piece) > room:
@@ -213,9 +214,12 @@ class End(asyncio.Transport):
 
     def _flush(self) -> None:
         """Give the kernel what it takes."""
-        while self._buffer and self.out.in_flight < KERNEL_BYTES and not self.is_gone:
-            piece = self._buffer.popleft()
+        while self._buffer and not self.is_gone:
             room = KERNEL_BYTES - self.out.in_flight
+            # As TCP avoids silly windows: else each small read of the peer would make a small packet.
+            if room < min(self._buffer_bytes, KERNEL_BYTES // 2):
+                break
+            piece = self._buffer.popleft()
             if len(piece) > room:
                 self._buffer.appendleft(piece[room:])
                 piece = piece[:room]
@@ -299,7 +303,8 @@ class End(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._is_closing or self._is_lost or self._eof_sent or not data:
             return
-        self._buffer.append(bytes(data))
+        # A view: what the kernel does not take yet is not copied again with each piece that it takes.
+        self._buffer.append(memoryview(bytes(data)))
         self._buffer_bytes += len(data)
         self._flush()
         if not self._is_writing_paused and self._buffer_bytes > self._high and self._protocol is not None:
@@ -387,7 +392,7 @@ class Network:
         low, high = LATENCY_SECONDS
         return low + self._rng.random() * (high - low) + self._slow.get((source, target), 0.0)
 
-    def segments(self, data: bytes) -> list[bytes]:
+    def segments(self, data: memoryview) -> list[memoryview]:
         """The pieces in which bytes arrive: sometimes the receiver reads a part first."""
         if len(data) > 1 and self._rng.random() < 0.05:
             at = self._rng.randrange(1, len(data))
