@@ -28,6 +28,8 @@ SYN_SECONDS = 1.0
 """How often an unanswered attempt to connect is repeated."""
 KEEPALIVE_SECONDS = 60.0
 """An accepted connection whose peer answers nothing for so long is closed (`qmq.net.listener.KEEPALIVE_SECONDS`)."""
+SPLIT_CHANCE = 0.05
+"""How often the receiver reads a part of a piece first."""
 FIRST_PORT = 30_000
 TEST_HOST = "test"
 """The host of code that belongs to no process."""
@@ -374,6 +376,7 @@ class Network:
         """What the network does by itself belongs to no process."""
         self._rng = loop.rng("network")
         self.servers: dict[int, Server] = {}
+        self.split_chance = SPLIT_CHANCE
         self._port = FIRST_PORT
         self._numbers = 0
         self._ends: dict[End, None] = {}
@@ -394,7 +397,7 @@ class Network:
 
     def segments(self, data: memoryview) -> list[memoryview]:
         """The pieces in which bytes arrive: sometimes the receiver reads a part first."""
-        if len(data) > 1 and self._rng.random() < 0.05:
+        if len(data) > 1 and self._rng.random() < self.split_chance:
             at = self._rng.randrange(1, len(data))
             return [data[:at], data[at:]]
         return [data]
