@@ -54,15 +54,15 @@ class Direction:
         self.source, self.target = source, target
         self._queue: deque[tuple[float, Piece]] = deque()
         self._is_scheduled = False
-        self._not_before = 0.0
+        self.not_before = 0.0
         self.in_flight = 0
         """Bytes sent and not read by the target's process."""
 
     def send(self, data: Piece) -> None:
         """Bytes, or EOF_MARK, leave the source."""
         network = self._network
-        at = max(self._not_before, network.loop.now + network.latency(self.source.host, self.target.host))
-        self._not_before = at
+        at = max(self.not_before, network.loop.now + network.latency(self.source.host, self.target.host))
+        self.not_before = at
         self.in_flight += len(data)
         self._queue.append((at, data))
         self._schedule()
@@ -76,7 +76,7 @@ class Direction:
     def retry(self, delay: float) -> None:
         """A cut has ended: what waits arrives after a delay."""
         if self._queue:
-            self._not_before = max(self._not_before, self._network.loop.now + delay)
+            self.not_before = max(self.not_before, self._network.loop.now + delay)
             self._queue = deque((max(at, self._network.loop.now + delay), data) for at, data in self._queue)
             self._schedule()
 
@@ -121,7 +121,7 @@ class End(asyncio.Transport):
         self._high, self._low = 64 << 10, 16 << 10
         self._is_writing_paused = False
         self._is_closing = False
-        self._eof_sent = False
+        self._wants_eof = self._eof_sent = False
         self._was_made = False
         self.is_gone = False
         """The kernel knows nothing of it any more."""
@@ -230,6 +230,8 @@ class End(asyncio.Transport):
                 self.out.send(part)
         if not self._buffer and self._is_closing:
             self._end_soon()
+        elif not self._buffer and self._wants_eof:
+            self._send_eof()
         if self._is_writing_paused and self._buffer_bytes <= self._low:
             self._loop.call_soon(self._resume_writing, context=self._context)
 
@@ -245,7 +247,8 @@ class End(asyncio.Transport):
 
     def _end_soon(self) -> None:
         """Closed, and everything written is with the kernel."""
-        self._send_eof()
+        if not self.has_unread:
+            self._send_eof()
         self._loop.call_soon(self._lose, None, context=self._context)
 
     def _send_eof(self) -> None:
@@ -303,7 +306,7 @@ class End(asyncio.Transport):
         return self._buffer_bytes
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._is_closing or self._is_lost or self._eof_sent or not data:
+        if self._is_closing or self._is_lost or self._wants_eof or not data:
             return
         # A view: what the kernel does not take yet is not copied again with each piece that it takes.
         self._buffer.append(memoryview(bytes(data)))
@@ -317,7 +320,8 @@ class End(asyncio.Transport):
         return True
 
     def write_eof(self) -> None:
-        self._send_eof()
+        self._wants_eof = True
+        self._flush()
 
     def close(self) -> None:
         if not self._is_closing:
@@ -546,8 +550,9 @@ class Network:
         peer = end.peer
         if not peer.is_gone and not self.is_cut(end.host, peer.host):
             error = ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
-            delay = self.latency(end.host, peer.host)
-            self.loop.call_later(delay, peer.reset, error, context=self.context)
+            # Not before what was sent earlier.
+            at = max(self.loop.now + self.latency(end.host, peer.host), end.out.not_before)
+            self.loop.call_at(at, peer.reset, error, context=self.context)
 
     def forget(self, end: End) -> None:
         """The kernel dropped this end."""
