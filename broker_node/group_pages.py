@@ -91,7 +91,7 @@ class GroupPages:
             reasons["address"] = "it has no open connection that it pulled on"
         seen: float | None = None
         silent = broker.clock.monotonic() - consumer.seen_at
-        if consumer.seen_at < self._built_at:
+        if consumer.seen_at <= self._built_at:
             reasons["last_seen_seconds"] = "not heard of since this node started"
         else:
             seen = round(silent, 3)

@@ -12,6 +12,7 @@ import hashlib
 import heapq
 import socket
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from tests.sim.network import Network
 
 T = TypeVar("T")
+Job = Callable[[], object]
+Done = Callable[[Any, BaseException | None], None]
 
 START_SECONDS = 1_000.0
 """Monotonic time at the start of each run."""
@@ -77,6 +80,8 @@ class Process:
         self._held.clear()
         for task in self._tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
+            # They never end: the end of the loop must not wait for them.
+            asyncio.tasks._unregister_task(task)
         self._loop.killed.append(self)
 
     def bury(self) -> None:
@@ -160,7 +165,8 @@ class Lane:
     """A thread's work: one job after the other."""
 
     def __init__(self) -> None:
-        self.free_at = 0.0
+        self.jobs: collections.deque[tuple[Job, Done, contextvars.Context]] = collections.deque()
+        self.is_busy = False
 
 
 class SimulatedLoop(asyncio.base_events.BaseEventLoop):
@@ -174,6 +180,7 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
         super().__init__()
         self.seed = seed
         self.now = START_SECONDS
+        self._ident = threading.get_ident()
         self._selector = _Time(self)
         self._clock_resolution = 1e-9
         self._rng = self.rng("threads")
@@ -253,6 +260,11 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
 
     # --- threads ---------------------------------------------------------------------------------------------------
 
+    @property
+    def is_in_thread(self) -> bool:
+        """Whether the code that runs is a thread's job, which may wait for a disk."""
+        return self._thread_seconds is not None or threading.get_ident() != self._ident
+
     def block(self, seconds: float) -> None:
         """The code that runs waits for so long: a job's thread for itself, any other code with the whole process."""
         if self._thread_seconds is not None:
@@ -260,16 +272,19 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
         elif (process := current_process()) is not None:
             process.stall(seconds)
 
-    def run_in_lane(
-        self, lane: Lane, job: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
-    ) -> None:
+    def run_in_lane(self, lane: Lane, job: Job, done: Done) -> None:
         """Do a job when the lane is free, then call `done` with its result or error; both as the current process."""
-        begin = max(self.now, lane.free_at) + self._rng.random() * THREAD_SECONDS
-        lane.free_at = begin
-        self.call_at(begin, self._do, lane, job, done)
+        lane.jobs.append((job, done, contextvars.copy_context()))
+        if not lane.is_busy:
+            self._begin_job(lane)
 
-    def _do(self, lane: Lane, job: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> None:
-        result: T | None = None
+    def _begin_job(self, lane: Lane) -> None:
+        job, done, context = lane.jobs.popleft()
+        lane.is_busy = True
+        self.call_later(self._rng.random() * THREAD_SECONDS, self._do, lane, job, done, context=context)
+
+    def _do(self, lane: Lane, job: Job, done: Done) -> None:
+        result: object = None
         error: BaseException | None = None
         self._thread_seconds = 0.0
         try:
@@ -278,8 +293,13 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
             error = raised
         finally:
             seconds, self._thread_seconds = self._thread_seconds, None
-        lane.free_at = max(lane.free_at, self.now + seconds)
-        self.call_later(seconds, done, result, error)
+        self.call_later(seconds, self._end_job, lane, done, result, error)
+
+    def _end_job(self, lane: Lane, done: Done, result: object, error: BaseException | None) -> None:
+        lane.is_busy = False
+        if lane.jobs:
+            self._begin_job(lane)
+        done(result, error)
 
     def run_in_executor(self, executor: Executor | None, func: Callable[..., T], *args: Any) -> "asyncio.Future[T]":  # type: ignore[override]
         future: asyncio.Future[T] = self.create_future()
@@ -290,13 +310,13 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
         def job() -> T | None:
             return None if future.cancelled() else func(*args)
 
-        def done(result: T | None, error: BaseException | None) -> None:
+        def done(result: Any, error: BaseException | None) -> None:
             if future.done():
                 return
             if error is not None:
                 future.set_exception(error)
             else:
-                future.set_result(result)  # type: ignore[arg-type]
+                future.set_result(result)
 
         self.run_in_lane(lane, job, done)
         return future

@@ -28,11 +28,14 @@ SYN_SECONDS = 1.0
 """How often an unanswered attempt to connect is repeated."""
 KEEPALIVE_SECONDS = 60.0
 """An accepted connection whose peer answers nothing for so long is closed (`qmq.net.listener.KEEPALIVE_SECONDS`)."""
+SPLIT_CHANCE = 0.05
+"""How often the receiver reads a part of a piece first."""
 FIRST_PORT = 30_000
 TEST_HOST = "test"
 """The host of code that belongs to no process."""
 EOF_MARK = b""
 
+Piece = bytes | memoryview
 MakeProtocol = Callable[[], asyncio.BaseProtocol]
 Accept = Callable[[str], asyncio.BaseProtocol | None]
 
@@ -49,17 +52,17 @@ class Direction:
         self._network = network
         self._number = number
         self.source, self.target = source, target
-        self._queue: deque[tuple[float, bytes]] = deque()
+        self._queue: deque[tuple[float, Piece]] = deque()
         self._is_scheduled = False
-        self._not_before = 0.0
+        self.not_before = 0.0
         self.in_flight = 0
         """Bytes sent and not read by the target's process."""
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: Piece) -> None:
         """Bytes, or EOF_MARK, leave the source."""
         network = self._network
-        at = max(self._not_before, network.loop.now + network.latency(self.source.host, self.target.host))
-        self._not_before = at
+        at = max(self.not_before, network.loop.now + network.latency(self.source.host, self.target.host))
+        self.not_before = at
         self.in_flight += len(data)
         self._queue.append((at, data))
         self._schedule()
@@ -73,7 +76,7 @@ class Direction:
     def retry(self, delay: float) -> None:
         """A cut has ended: what waits arrives after a delay."""
         if self._queue:
-            self._not_before = max(self._not_before, self._network.loop.now + delay)
+            self.not_before = max(self.not_before, self._network.loop.now + delay)
             self._queue = deque((max(at, self._network.loop.now + delay), data) for at, data in self._queue)
             self._schedule()
 
@@ -109,16 +112,16 @@ class End(asyncio.Transport):
         self.out: Direction
         self.incoming: Direction
         self._protocol: asyncio.BaseProtocol | None = None
-        self._inbox: deque[bytes] = deque()
+        self._inbox: deque[Piece] = deque()
         self._is_reading = True
         self._read_scheduled = False
-        self._buffer: deque[bytes] = deque()
+        self._buffer: deque[memoryview] = deque()
         """Written, and not taken by the kernel."""
         self._buffer_bytes = 0
         self._high, self._low = 64 << 10, 16 << 10
         self._is_writing_paused = False
         self._is_closing = False
-        self._eof_sent = False
+        self._wants_eof = self._eof_sent = False
         self._was_made = False
         self.is_gone = False
         """The kernel knows nothing of it any more."""
@@ -138,7 +141,7 @@ class End(asyncio.Transport):
         protocol.connection_made(self)
         self._read_soon()
 
-    def received(self, data: bytes) -> None:
+    def received(self, data: Piece) -> None:
         """A piece has arrived."""
         if self.is_gone:
             # The kernel answers with RST to what it does not know.
@@ -195,7 +198,7 @@ class End(asyncio.Transport):
 
     def _take(self, room: int) -> bytes:
         """Up to `room` bytes, of several pieces if need be, as a read takes them."""
-        parts: list[bytes] = []
+        parts: list[Piece] = []
         while room and self._inbox and self._inbox[0]:
             piece = self._inbox.popleft()
             if len(piece) > room:
@@ -213,9 +216,12 @@ class End(asyncio.Transport):
 
     def _flush(self) -> None:
         """Give the kernel what it takes."""
-        while self._buffer and self.out.in_flight < KERNEL_BYTES and not self.is_gone:
-            piece = self._buffer.popleft()
+        while self._buffer and not self.is_gone:
             room = KERNEL_BYTES - self.out.in_flight
+            # As TCP avoids silly windows: else each small read of the peer would make a small packet.
+            if room < min(self._buffer_bytes, KERNEL_BYTES // 2):
+                break
+            piece = self._buffer.popleft()
             if len(piece) > room:
                 self._buffer.appendleft(piece[room:])
                 piece = piece[:room]
@@ -224,6 +230,8 @@ class End(asyncio.Transport):
                 self.out.send(part)
         if not self._buffer and self._is_closing:
             self._end_soon()
+        elif not self._buffer and self._wants_eof:
+            self._send_eof()
         if self._is_writing_paused and self._buffer_bytes <= self._low:
             self._loop.call_soon(self._resume_writing, context=self._context)
 
@@ -239,7 +247,8 @@ class End(asyncio.Transport):
 
     def _end_soon(self) -> None:
         """Closed, and everything written is with the kernel."""
-        self._send_eof()
+        if not self.has_unread:
+            self._send_eof()
         self._loop.call_soon(self._lose, None, context=self._context)
 
     def _send_eof(self) -> None:
@@ -297,9 +306,10 @@ class End(asyncio.Transport):
         return self._buffer_bytes
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._is_closing or self._is_lost or self._eof_sent or not data:
+        if self._is_closing or self._is_lost or self._wants_eof or not data:
             return
-        self._buffer.append(bytes(data))
+        # A view: what the kernel does not take yet is not copied again with each piece that it takes.
+        self._buffer.append(memoryview(bytes(data)))
         self._buffer_bytes += len(data)
         self._flush()
         if not self._is_writing_paused and self._buffer_bytes > self._high and self._protocol is not None:
@@ -310,7 +320,8 @@ class End(asyncio.Transport):
         return True
 
     def write_eof(self) -> None:
-        self._send_eof()
+        self._wants_eof = True
+        self._flush()
 
     def close(self) -> None:
         if not self._is_closing:
@@ -369,6 +380,7 @@ class Network:
         """What the network does by itself belongs to no process."""
         self._rng = loop.rng("network")
         self.servers: dict[int, Server] = {}
+        self.split_chance = SPLIT_CHANCE
         self._port = FIRST_PORT
         self._numbers = 0
         self._ends: dict[End, None] = {}
@@ -387,9 +399,9 @@ class Network:
         low, high = LATENCY_SECONDS
         return low + self._rng.random() * (high - low) + self._slow.get((source, target), 0.0)
 
-    def segments(self, data: bytes) -> list[bytes]:
+    def segments(self, data: memoryview) -> list[memoryview]:
         """The pieces in which bytes arrive: sometimes the receiver reads a part first."""
-        if len(data) > 1 and self._rng.random() < 0.05:
+        if len(data) > 1 and self._rng.random() < self.split_chance:
             at = self._rng.randrange(1, len(data))
             return [data[:at], data[at:]]
         return [data]
@@ -541,8 +553,9 @@ class Network:
         peer = end.peer
         if not peer.is_gone and not self.is_cut(end.host, peer.host):
             error = ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
-            delay = self.latency(end.host, peer.host)
-            self.loop.call_later(delay, peer.reset, error, context=self.context)
+            # Not before what was sent earlier.
+            at = max(self.loop.now + self.latency(end.host, peer.host), end.out.not_before)
+            self.loop.call_at(at, peer.reset, error, context=self.context)
 
     def forget(self, end: End) -> None:
         """The kernel dropped this end. The other one may not learn of it before it probes."""

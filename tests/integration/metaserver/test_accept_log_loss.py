@@ -12,8 +12,8 @@ from metaserver.choices import GroupState
 from metaserver.models import Node
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterResponse
-from tests.integration.metaserver.test_metaserver import Peer, peer
 from tests.integration.metaserver.test_two_metaservers import Pair, SharedRepository, pair
+from tests.support.metaserver_peers import Peer, peer
 from tests.support.people import browser, person
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -20,7 +20,7 @@ from metaserver.orm_repository import OrmRepository
 from qmq.clock import ManualClock
 from qmq.daemon.machine import Machine
 from qmq.protocol.codes import BrokerRequestType, ClientType
-from tests.integration.metaserver.test_metaserver import Peer, peer
+from tests.support.metaserver_peers import Peer, peer
 from tests.support.waiting import eventually_async
 
 pytestmark = pytest.mark.django_db(transaction=True)

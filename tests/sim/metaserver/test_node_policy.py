@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
 from broker_node.broker import Broker
@@ -22,7 +21,17 @@ from qmq.protocol.extensions import (
     NodeRegisterResponse,
     encode_fields,
 )
-from tests.support.in_process import SmallSystem, connected, delayed, message, now_ms, small_system
+from tests.support.in_process import (
+    SmallSystem,
+    connected,
+    delayed,
+    get_json,
+    get_page,
+    machine,
+    message,
+    now_ms,
+    small_system,
+)
 from tests.support.waiting import eventually_async
 
 SHUT = NodePolicy.of({"orders": SubjectPolicy(closed=True)})
@@ -83,7 +92,7 @@ async def test_with_the_metaserver_away_a_node_goes_on_with_its_policy_also_over
             async with connected(broker) as client:
                 assert list(await client.send(message(0), message(1, "open"))) == ["m0"]
             await broker.close()
-            broker = system.brokers["g1"] = Broker(broker.options)
+            broker = system.brokers["g1"] = Broker(broker.options, machine())
             await broker.start()
             assert broker.policy == SHUT
 
@@ -95,7 +104,9 @@ async def test_a_metaserver_that_starts_anew_and_knows_no_policies_lifts_none(tm
         await in_force(broker, SHUT.version)
         http, tcp = system.meta.http.address[1], system.meta.tcp.address[1]
         await system.meta.close()
-        again = Metaserver(MetaOptions(data_dir=str(tmp_path / "meta"), http_port=http, tcp_port=tcp), AwayRepository())
+        again = Metaserver(
+            MetaOptions(data_dir=str(tmp_path / "meta"), http_port=http, tcp_port=tcp), AwayRepository(), machine()
+        )
         await again.start()
         try:
             directory = again.directory
@@ -160,9 +171,7 @@ async def test_a_metaserver_that_names_one_version_and_sends_another_is_not_aske
 
 
 async def stats(node: Node) -> Any:
-    url = "http://{}:{}/stats".format(*node.admin.address)
-    async with aiohttp.ClientSession() as session, session.get(url) as answer:
-        return await answer.json()
+    return (await get_json(node, "/stats"))[1]
 
 
 # --- peers that know of no policies -----------------------------------------------------------------------------------
@@ -256,9 +265,7 @@ async def test_a_delay_node_refuses_closed_subjects_and_what_is_over_a_quota(tmp
             "orders": True,
             "limited": False,
         }
-        url = "http://{}:{}/metrics".format(*system.delay.admin.address)
-        async with aiohttp.ClientSession() as session, session.get(url) as answer:
-            text = await answer.text()
+        text = (await get_page(system.delay, "/metrics"))[1].decode()
         assert 'qmq_delay_policy_refused_messages_total{broker_group="d1",reason="quota"} 2.0' in text
 
 

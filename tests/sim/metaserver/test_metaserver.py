@@ -1,36 +1,29 @@
-"""The metaserver over real sockets: routing, leases, pushes, and going on without its database."""
+"""The metaserver: routing, leases, pushes, and going on without its database."""
 
 import asyncio
 import random
-import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
 from metaserver.choices import GroupKind, GroupState
-from metaserver.metaserver import Metaserver
-from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
 from metaserver.snapshot import BrokerGroup, Metadata, Node, Route
 from qmq.clock import ManualClock
-from qmq.daemon.machine import Machine
-from qmq.net.caller import Caller
 from qmq.net.discovery import find_metaserver
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
 from qmq.protocol.commands import (
     BrokerAcquireMetaRequest,
     BrokerAcquireMetaResponse,
     BrokerRegisterRequest,
-    ClientRegisterRequest,
     ClientRegisterResponse,
 )
-from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
-from qmq.protocol.frames import Frame, encode_request
+from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.primitives import Writer
+from tests.sim.loop import running_loop
+from tests.support.in_process import get_json, get_page, write_file
+from tests.support.metaserver_peers import peer, running
 from tests.support.waiting import eventually_async
 
 
@@ -43,58 +36,6 @@ class AwayRepository(MemoryRepository):
         if name in ("load", "save_route", "save_group", "save_node", "save_clients") and type(self).is_away:
             raise ConnectionError("the database is away")
         return super().__getattribute__(name)
-
-
-@asynccontextmanager
-async def running(
-    folder: Path, clock: ManualClock, repository: MemoryRepository | None = None, **settings: Any
-) -> AsyncIterator[Metaserver]:
-    options = MetaOptions(http_port=0, tcp_port=0, data_dir=str(folder), **{"new_groups": "allow", **settings})
-    metaserver = Metaserver(options, repository or MemoryRepository(), Machine(clock=clock, rng=random.Random(1)))
-    await metaserver.start()
-    try:
-        yield metaserver
-    finally:
-        await metaserver.close()
-
-
-class Peer:
-    """A client or node of the metaserver."""
-
-    def __init__(self, caller: Caller, pushed: list[Frame]) -> None:
-        self.caller = caller
-        self.pushed = pushed
-
-    def ask(self, subject: str, client_type: ClientType, group: str = "") -> None:
-        """CLIENT_REGISTER as the official client sends it: opaque 0, answers matched by content."""
-        request = ClientRegisterRequest(subject, client_type, "app", "client@@1", group, 1)
-        self.caller.tell(encode_request(Command.CLIENT_REGISTER, 0, request.encode(9)))
-
-    def answers(self) -> list[ClientRegisterResponse]:
-        assert all(frame.code == ResponseCode.SUCCESS for frame in self.pushed)
-        return [ClientRegisterResponse.decode(frame.body, 9) for frame in self.pushed]
-
-    async def register(
-        self, group: str, node_id: str = "", *, port: int = 1, log_end: int = 0, kind: str = "broker",
-        request_type: int = BrokerRequestType.ONLINE, state: int = 1,
-    ) -> NodeRegisterResponse:  # fmt: skip
-        request = NodeRegisterRequest(
-            request_type, group, node_id or f"{group}-a", kind, 0, f"10.0.0.1:{port}", "", state, 1, log_end, 0, "1"
-        )
-        frame = await self.caller.call(Command.NODE_REGISTER, request.encode(9), timeout_s=20)
-        assert frame.code == ResponseCode.SUCCESS
-        return NodeRegisterResponse.decode(frame.body, 9)
-
-
-@asynccontextmanager
-async def peer(metaserver: Metaserver) -> AsyncIterator[Peer]:
-    pushed: list[Frame] = []
-    caller = Caller(*metaserver.tcp.address, on_push=pushed.append)
-    await caller.connect()
-    try:
-        yield Peer(caller, pushed)
-    finally:
-        await caller.close()
 
 
 async def test_the_address_page_says_where_the_metaserver_listens(tmp_path: Path) -> None:
@@ -268,46 +209,42 @@ async def test_f32_a_metaserver_started_without_its_database_goes_on_from_its_ro
 async def test_an_unreadable_route_file_is_logged_as_an_error_and_shown(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "routes.json").write_text('{"broker_groups": [')
+    write_file(tmp_path / "routes.json", b'{"broker_groups": [')
     monkeypatch.setattr(AwayRepository, "is_away", True)
     async with running(tmp_path, ManualClock(), AwayRepository()) as metaserver:
         errors = [record.message for record in caplog.records if record.levelname == "ERROR"]
         assert len(errors) == 1
         assert "routes.json is unreadable" in errors[0]
-        pages = "http://{}:{}".format(*metaserver.http.address)
-        async with aiohttp.ClientSession() as session:
-            async with session.get(f"{pages}/meta/cluster") as answer:
-                assert "unreadable at the start" in (await answer.json())["metaserver"]["route_file"]
-            async with session.get(f"{pages}/metrics") as answer:
-                assert "qmq_meta_route_file_failures_total 1.0" in await answer.text()
+        _, cluster = await get_json(metaserver, "/meta/cluster")
+        assert "unreadable at the start" in cluster["metaserver"]["route_file"]
+        assert b"qmq_meta_route_file_failures_total 1.0" in (await get_page(metaserver, "/metrics"))[1]
 
 
 class SlowRepository(MemoryRepository):
-    """Answers whether anything changed when it is allowed to."""
+    """Takes `seconds` to report whether anything changed."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.is_asked, self.may_answer = threading.Event(), threading.Event()
-        self.may_answer.set()
+        self.seconds = 0.0
+        self.asked = 0
 
     def changes(self) -> int:
-        self.is_asked.set()
-        assert self.may_answer.wait(20)
+        self.asked += 1
+        running_loop().block(self.seconds)
         return super().changes()
 
 
 async def test_a_stop_during_a_reload_is_no_error(tmp_path: Path) -> None:
     repository = SlowRepository()
     async with running(tmp_path, ManualClock(), repository) as metaserver:
-        repository.is_asked.clear()
-        repository.may_answer.clear()
+        asked, repository.seconds = repository.asked, 3.0
         metaserver.supervisor.run_soon("reload")
-        await eventually_async(repository.is_asked.is_set)
-        closing = asyncio.ensure_future(metaserver.close())
-        await eventually_async(lambda: metaserver.tcp.is_closing)
-        repository.may_answer.set()
-        await closing
+        await eventually_async(lambda: repository.asked > asked)
+        await metaserver.close()
+        # The query ends after it.
+        await asyncio.sleep(5)
         assert metaserver.supervisor.failing() == {}
+        assert running_loop().errors == []
 
 
 async def test_a_route_that_another_metaserver_stored_first_holds(tmp_path: Path) -> None:
@@ -368,44 +305,6 @@ async def test_an_illegal_subject_is_sent_to_a_broker_that_refuses_it_and_gets_n
         # Trap T3: an answer without groups would block the client's sender thread.
         assert [group.name for group in client.answers()[0].broker_groups] == ["g1"]
         assert metaserver.directory.routes == {}
-
-
-@pytest.mark.django_db(transaction=True)
-def test_routes_groups_and_clients_are_stored_in_the_database_with_an_audit_row() -> None:
-    from metaserver.models import AuditEntry, ConsumerGroup, SubjectRoute
-    from metaserver.orm_repository import OrmRepository
-    from metaserver.snapshot import ClientSeen
-
-    repository = OrmRepository()
-    group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "g1-a", ("g1-a",))
-    repository.save_group(group, "registered")
-    repository.save_node(Node("g1-a", "g1", 0, "10.0.0.1:1", "", "1", 70))
-    repository.save_node(Node("g1-a", "g1", 0, "10.0.0.1:1", "", "1", 50))
-    route = Route("orders", ("g1",), 1, 5)
-    assert repository.save_route(route) == route
-    assert repository.save_route(Route("orders", ("g9",), 1, 5)) == route
-    longer = Route("orders", ("g1", "g2"), 2, 5)
-    assert repository.save_route(longer) == longer
-    seen = ClientSeen("orders", int(ClientType.CONSUMER), "billing", "c@@1", "app")
-    repository.save_clients([seen])
-    repository.save_clients([seen])
-    metadata = repository.load()
-    assert metadata.routes == (longer,)
-    assert metadata.broker_groups == (group,)
-    assert [node.log_end for node in metadata.nodes] == [70]
-    assert SubjectRoute.objects.get().version == 2
-    assert ConsumerGroup.objects.get().name == "billing"
-    actions = list(AuditEntry.objects.order_by("id").values_list("action", "target"))
-    assert actions == [("broker_group.create", "g1"), ("route.set", "orders"), ("route.set", "orders")]
-
-
-@pytest.mark.django_db
-def test_no_migration_is_missing() -> None:
-    from io import StringIO
-
-    from django.core.management import call_command
-
-    call_command("makemigrations", "--check", "--dry-run", stdout=StringIO())
 
 
 def test_routes_are_drawn_from_live_groups_and_kept() -> None:

@@ -1,0 +1,45 @@
+"""What a metaserver stores in its database."""
+
+import pytest
+
+from metaserver.choices import GroupKind, GroupState
+from metaserver.snapshot import BrokerGroup, Node, Route
+from qmq.protocol.codes import ClientType
+
+
+@pytest.mark.django_db(transaction=True)
+def test_routes_groups_and_clients_are_stored_in_the_database_with_an_audit_row() -> None:
+    from metaserver.models import AuditEntry, ConsumerGroup, SubjectRoute
+    from metaserver.orm_repository import OrmRepository
+    from metaserver.snapshot import ClientSeen
+
+    repository = OrmRepository()
+    group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "g1-a", ("g1-a",))
+    repository.save_group(group, "registered")
+    repository.save_node(Node("g1-a", "g1", 0, "10.0.0.1:1", "", "1", 70))
+    repository.save_node(Node("g1-a", "g1", 0, "10.0.0.1:1", "", "1", 50))
+    route = Route("orders", ("g1",), 1, 5)
+    assert repository.save_route(route) == route
+    assert repository.save_route(Route("orders", ("g9",), 1, 5)) == route
+    longer = Route("orders", ("g1", "g2"), 2, 5)
+    assert repository.save_route(longer) == longer
+    seen = ClientSeen("orders", int(ClientType.CONSUMER), "billing", "c@@1", "app")
+    repository.save_clients([seen])
+    repository.save_clients([seen])
+    metadata = repository.load()
+    assert metadata.routes == (longer,)
+    assert metadata.broker_groups == (group,)
+    assert [node.log_end for node in metadata.nodes] == [70]
+    assert SubjectRoute.objects.get().version == 2
+    assert ConsumerGroup.objects.get().name == "billing"
+    actions = list(AuditEntry.objects.order_by("id").values_list("action", "target"))
+    assert actions == [("broker_group.create", "g1"), ("route.set", "orders"), ("route.set", "orders")]
+
+
+@pytest.mark.django_db
+def test_no_migration_is_missing() -> None:
+    from io import StringIO
+
+    from django.core.management import call_command
+
+    call_command("makemigrations", "--check", "--dry-run", stdout=StringIO())
