@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from qmq.clock import SystemClock
+from qmq.clock import SYSTEM_RANDOM, SystemClock
+from tests.sim import blocking
 from tests.sim.loop import SimulatedClock, SimulatedLoop, running_loop
 from tests.sim.world import World
 
@@ -25,6 +26,9 @@ def pytest_asyncio_loop_factories(
 
 @pytest.fixture(autouse=True)
 def virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `SystemClock` read the clock of the simulated loop."""
+    """Let `SystemClock` read the clock of the simulated loop, and blocking clients wait in virtual time."""
     monkeypatch.setattr(SystemClock, "monotonic", lambda _: SimulatedClock(running_loop()).monotonic())
     monkeypatch.setattr(SystemClock, "wall_ms", lambda _: SimulatedClock(running_loop()).wall_ms())
+    monkeypatch.setattr("qmq.clock.time", blocking.TIME)
+    monkeypatch.setattr("socket.create_connection", blocking.create_connection)
+    SYSTEM_RANDOM.seed(SEED)

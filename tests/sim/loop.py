@@ -267,6 +267,11 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
 
     # --- threads ---------------------------------------------------------------------------------------------------
 
+    @property
+    def is_in_thread(self) -> bool:
+        """Whether the code that runs is a thread's job, which may wait for a disk."""
+        return self._thread_seconds is not None
+
     def block(self, seconds: float) -> None:
         """The code that runs waits for so long: a job's thread for itself, any other code with the whole process."""
         if self._thread_seconds is not None:

@@ -1,12 +1,13 @@
 """Nodes inside the test's own process and loop, and a raw client for them."""
 
 import asyncio
+import json
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
@@ -21,6 +22,7 @@ from qmq.daemon.machine import Machine
 from qmq.daemon.node import Node
 from qmq.log.disk import Disk, SystemDisk
 from qmq.net.caller import Caller
+from qmq.net.discovery import http_get
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import AckRequest, Filter, PullRequest, PullResponse, SendFailure, decode_send_response
 from qmq.protocol.delayed import (
@@ -41,9 +43,11 @@ from qmq.protocol.extensions import EnsureGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message, decode_raws, encode_entry
 from qmq.supervisor import JobKind
+from tests.sim.blocking import run_blocking
 from tests.sim.world import World
 from tests.support.waiting import eventually_async
 
+T = TypeVar("T")
 CREATED = {"qmq_createTime": "1700000000000"}
 
 
@@ -173,6 +177,92 @@ def machine(clock: Clock | None = None, disk: Disk | None = None) -> Machine:
     if isinstance(loop, World):
         return loop.machine(clock, disk)
     return Machine(clock=clock or SystemClock(), disk=disk or SystemDisk())
+
+
+def default_disk() -> Disk:
+    """The disk of nodes that are started without one. It outlives them: a node started again in a folder finds its files."""
+    return machine().disk
+
+
+def files_in(folder: Path | str, disk: Disk | None = None) -> list[str]:
+    """The paths of all files in a folder of a node's disk and in the folders below it, sorted."""
+    disk, found = disk or default_disk(), []
+    for name in disk.list_dir(str(folder)):
+        path = f"{folder}/{name}"
+        found += files_in(path, disk) or ([path] if _is_file(path, disk) else [])
+    return found
+
+
+def _is_file(path: str, disk: Disk) -> bool:
+    try:
+        file = disk.open(path, writable=False)
+        try:
+            file.pread(1, 0)
+        finally:
+            file.close()
+    except OSError:
+        return False
+    return True
+
+
+def read_file(path: Path | str, disk: Disk | None = None) -> bytes:
+    """The content of a file on a node's disk."""
+    file = (disk or default_disk()).open(str(path), writable=False)
+    try:
+        return file.pread(file.size(), 0)
+    finally:
+        file.close()
+
+
+def write_file(path: Path | str, data: bytes, disk: Disk | None = None, *, at: int | None = None) -> None:
+    """Replace a file's content; with `at`, only the bytes from there on. Creates the file and its folder if need be."""
+    disk = disk or default_disk()
+    if not _is_file(str(path), disk):
+        disk.make_dir(str(Path(path).parent))
+        disk.create(str(path), 0).close()
+    file = disk.open(str(path), writable=True)
+    try:
+        if at is None:
+            file.truncate(len(data))
+        file.pwritev([data], at or 0)
+        file.datasync()
+    finally:
+        file.close()
+
+
+def remove_files(folder: Path | str, disk: Disk | None = None) -> None:
+    """Remove all files in a folder and below it."""
+    disk = disk or default_disk()
+    for path in files_in(folder, disk):
+        disk.remove(path)
+
+
+def copy_files(folder: Path | str, target: Path | str, disk: Disk | None = None) -> None:
+    """Copy a folder with all files below it."""
+    disk = disk or default_disk()
+    for path in files_in(folder, disk):
+        write_file(f"{target}{path.removeprefix(str(folder))}", read_file(path, disk), disk)
+
+
+async def blocking(work: Callable[[], T]) -> T:
+    """Run a function that blocks on sockets in a thread: in virtual time below tests/sim."""
+    if isinstance(asyncio.get_running_loop(), World):
+        return await run_blocking(work)
+    return await asyncio.to_thread(work)
+
+
+async def get_page(place: Node | Metaserver | str, path: str = "", timeout_s: float = 20.0) -> tuple[int, bytes]:
+    """Status and body of a page of a node's admin port, a metaserver's HTTP port or a base URL."""
+    if not isinstance(place, str):
+        host, port = place.http.address if isinstance(place, Metaserver) else place.admin.address
+        place = f"http://{host}:{port}"
+    return await http_get(place + path, timeout_s=timeout_s)
+
+
+async def get_json(place: Node | Metaserver | str, path: str = "", timeout_s: float = 20.0) -> tuple[int, Any]:
+    """Status and JSON of a page; places as `get_page`."""
+    status, body = await get_page(place, path, timeout_s)
+    return status, json.loads(body)
 
 
 @asynccontextmanager
