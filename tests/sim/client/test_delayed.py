@@ -29,7 +29,7 @@ async def test_a_delayed_message_comes_when_it_is_due(system: SmallSystem) -> No
         delay, before_ms = timedelta(milliseconds=400), now_ms()
         receipt = await producer.send("orders", {"n": 1}, delay=delay, tags=["a"])
         assert receipt.broker_group == "d1"
-        assert before_ms + 400 <= receipt.due_ms <= now_ms() + 400
+        assert receipt.due_ms == before_ms + 400
         assert receipt.due_at.timestamp() * 1000 == pytest.approx(receipt.due_ms, abs=0.5)
         late = await producer.send("orders", "text", due=now() - timedelta(days=3))
         plain = await producer.send("orders", {"n": 2})
@@ -41,7 +41,7 @@ async def test_a_delayed_message_comes_when_it_is_due(system: SmallSystem) -> No
                     await delivery.ack()
         assert set(got) == {receipt.message_id, late.message_id, plain.message_id}
         at, delivery = got[receipt.message_id]
-        assert at >= receipt.due_ms, "never early"
+        assert receipt.due_ms <= at < receipt.due_ms + 30
         assert delivery.properties == {"n": "1"}, "the protocol's own properties are not shown"
         assert delivery.tags == ("a",)
         assert got[late.message_id][1].body == "text"
