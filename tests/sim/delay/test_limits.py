@@ -166,6 +166,10 @@ async def test_what_may_have_arrived_is_sent_again_and_can_t_be_cancelled(tmp_pa
         await eventually_async(lambda: broker.got["m1"] >= 1)
         (change,) = await client.change(Operation.CANCEL, DelayedTarget("m1"))
         assert (change.outcome, change.state) == (Outcome.TOO_LATE, "delivering")
+        await eventually_async(lambda: system.delay.delivery.counters.unknown == 1)
+        assert broker.got["m1"] == 1, "this is the pause before the next try"
+        (change,) = await client.change(Operation.CANCEL, DelayedTarget("m1"))
+        assert (change.outcome, change.state) == (Outcome.TOO_LATE, "delivering")
         await eventually_async(lambda: broker.got["m1"] >= 2, 10, "it is sent again")
         (change,) = await client.change(Operation.CANCEL, DelayedTarget("m1"))
         assert change.outcome is Outcome.TOO_LATE, "still: the first try may have arrived"
