@@ -25,7 +25,6 @@ from tests.support.in_process import SmallSystem, small_system
 from tests.support.promises import judging
 from tests.support.waiting import eventually_async, within
 
-
 RETRY_SECONDS = 0.1
 """A send that failed at once is repeated within it."""
 
