@@ -9,6 +9,8 @@ import io
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -81,6 +83,19 @@ async def run_blocking(work: Callable[[], T]) -> T:
     """Run a function that may block on sockets and `sleep`."""
     result: T = await _Thread(running_loop(), work).run()
     return result
+
+
+def interleave_jobs() -> None:
+    """Let jobs of executors `sleep` in the middle from now on: each runs in a thread of its own.
+
+    Without it a job takes effect at its begin, and what it waits for delays its result only.
+    """
+    loop = running_loop()
+
+    def run_in_executor(executor: Executor | None, work: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
+        return loop.create_task(run_blocking(partial(work, *arguments)))
+
+    loop.run_in_executor = run_in_executor  # type: ignore[assignment,method-assign]
 
 
 def _thread() -> _Thread:

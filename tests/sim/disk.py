@@ -1,10 +1,11 @@
 """A host's disk: a MemoryDisk whose operations take virtual time and are recorded."""
 
 import errno
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from tests.sim.loop import SimulatedLoop
+from tests.sim.loop import SimulatedLoop, running_loop
 from tests.support.memory_disk import MemoryDisk
 
 SYNC_SECONDS = (0.0001, 0.002)
@@ -59,3 +60,14 @@ class SimulatedDisk(MemoryDisk):
         if inode is not None:
             inode.pending.clear()
         return OSError(errno.EIO, "Input/output error", path)
+
+
+def only_in_threads(path_part: str, *operations: str) -> Callable[[str, str], None]:
+    """Return an observer of a MemoryDisk that fails these operations when the event loop would wait for them."""
+    loop = running_loop()
+
+    def observe(operation: str, path: str) -> None:
+        if operation in operations and path_part in path:
+            assert loop.is_in_thread, f"{operation} of {path} on the event loop"
+
+    return observe

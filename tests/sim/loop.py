@@ -15,6 +15,7 @@ import inspect
 import logging
 import socket
 import sys
+import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from random import Random
@@ -188,6 +189,7 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
         super().__init__()
         self.seed = seed
         self.now = START_SECONDS
+        self._ident = threading.get_ident()
         self._selector = _Time(self)
         self._clock_resolution = 1e-9
         self._rng = self.rng("threads")
@@ -270,7 +272,7 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
     @property
     def is_in_thread(self) -> bool:
         """Whether the code that runs is a thread's job, which may wait for a disk."""
-        return self._thread_seconds is not None
+        return self._thread_seconds is not None or threading.get_ident() != self._ident
 
     def block(self, seconds: float) -> None:
         """The code that runs waits for so long: a job's thread for itself, any other code with the whole process."""

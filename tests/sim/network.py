@@ -20,8 +20,6 @@ LATENCY_SECONDS = (0.00005, 0.0005)
 """A packet's shortest and longest way."""
 KERNEL_BYTES = 128 << 10
 """Bytes of one direction that kernels hold between the two processes; more waits in the sender's transport."""
-SEND_BYTES_MIN = 32 << 10
-"""Less room than this is not used while more bytes wait: as a kernel does, so that a full window is not refilled byte by byte."""
 READ_BYTES = 256 << 10
 """Bytes that one read returns at most."""
 RETRY_SECONDS = (0.2, 1.0)
@@ -30,11 +28,14 @@ SYN_SECONDS = 1.0
 """How often an unanswered attempt to connect is repeated."""
 KEEPALIVE_SECONDS = 60.0
 """An accepted connection whose peer answers nothing for so long is closed (`qmq.net.listener.KEEPALIVE_SECONDS`)."""
+SPLIT_CHANCE = 0.05
+"""How often the receiver reads a part of a piece first."""
 FIRST_PORT = 30_000
 TEST_HOST = "test"
 """The host of code that belongs to no process."""
 EOF_MARK = b""
 
+Piece = bytes | memoryview
 MakeProtocol = Callable[[], asyncio.BaseProtocol]
 Accept = Callable[[str], asyncio.BaseProtocol | None]
 
@@ -51,13 +52,13 @@ class Direction:
         self._network = network
         self._number = number
         self.source, self.target = source, target
-        self._queue: deque[tuple[float, bytes]] = deque()
+        self._queue: deque[tuple[float, Piece]] = deque()
         self._is_scheduled = False
         self._not_before = 0.0
         self.in_flight = 0
         """Bytes sent and not read by the target's process."""
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: Piece) -> None:
         """Bytes, or EOF_MARK, leave the source."""
         network = self._network
         at = max(self._not_before, network.loop.now + network.latency(self.source.host, self.target.host))
@@ -111,10 +112,10 @@ class End(asyncio.Transport):
         self.out: Direction
         self.incoming: Direction
         self._protocol: asyncio.BaseProtocol | None = None
-        self._inbox: deque[bytes] = deque()
+        self._inbox: deque[Piece] = deque()
         self._is_reading = True
         self._read_scheduled = False
-        self._buffer: deque[bytes] = deque()
+        self._buffer: deque[memoryview] = deque()
         """Written, and not taken by the kernel."""
         self._buffer_bytes = 0
         self._high, self._low = 64 << 10, 16 << 10
@@ -140,7 +141,7 @@ class End(asyncio.Transport):
         protocol.connection_made(self)
         self._read_soon()
 
-    def received(self, data: bytes) -> None:
+    def received(self, data: Piece) -> None:
         """A piece has arrived."""
         if self.is_gone:
             # The kernel answers with RST to what it does not know.
@@ -197,7 +198,7 @@ class End(asyncio.Transport):
 
     def _take(self, room: int) -> bytes:
         """Up to `room` bytes, of several pieces if need be, as a read takes them."""
-        parts: list[bytes] = []
+        parts: list[Piece] = []
         while room and self._inbox and self._inbox[0]:
             piece = self._inbox.popleft()
             if len(piece) > room:
@@ -217,7 +218,8 @@ class End(asyncio.Transport):
         """Give the kernel what it takes."""
         while self._buffer and not self.is_gone:
             room = KERNEL_BYTES - self.out.in_flight
-            if room < min(SEND_BYTES_MIN, self._buffer_bytes):
+            # As TCP avoids silly windows: else each small read of the peer would make a small packet.
+            if room < min(self._buffer_bytes, KERNEL_BYTES // 2):
                 break
             piece = self._buffer.popleft()
             if len(piece) > room:
@@ -303,7 +305,8 @@ class End(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._is_closing or self._is_lost or self._eof_sent or not data:
             return
-        self._buffer.append(bytes(data))
+        # A view: what the kernel does not take yet is not copied again with each piece that it takes.
+        self._buffer.append(memoryview(bytes(data)))
         self._buffer_bytes += len(data)
         self._flush()
         if not self._is_writing_paused and self._buffer_bytes > self._high and self._protocol is not None:
@@ -373,6 +376,7 @@ class Network:
         """What the network does by itself belongs to no process."""
         self._rng = loop.rng("network")
         self.servers: dict[int, Server] = {}
+        self.split_chance = SPLIT_CHANCE
         self._port = FIRST_PORT
         self._numbers = 0
         self._ends: dict[End, None] = {}
@@ -391,9 +395,9 @@ class Network:
         low, high = LATENCY_SECONDS
         return low + self._rng.random() * (high - low) + self._slow.get((source, target), 0.0)
 
-    def segments(self, data: bytes) -> list[bytes]:
+    def segments(self, data: memoryview) -> list[memoryview]:
         """The pieces in which bytes arrive: sometimes the receiver reads a part first."""
-        if len(data) > 1 and self._rng.random() < 0.05:
+        if len(data) > 1 and self._rng.random() < self.split_chance:
             at = self._rng.randrange(1, len(data))
             return [data[:at], data[at:]]
         return [data]

@@ -15,6 +15,7 @@ class World(SimulatedLoop):
         super().__init__(seed)
         self.network = Network(self)
         self.weather = DiskWeather()
+        self._node_rng = self.rng("nodes")
         self.disk = SimulatedDisk(self, "test", self.rng("disk"), self.weather)
 
     def machine(self, clock: Clock | None = None, disk: Disk | None = None) -> Machine:
@@ -24,5 +25,5 @@ class World(SimulatedLoop):
             disk=disk or self.disk,
             listen=SimulatedListener,
             start_thread=SimulatedThread,
-            rng=self.rng("nodes"),
+            rng=self._node_rng,
         )

@@ -1,12 +1,10 @@
 """Damage of the log that a reader meets: marked, visible, kept over restarts; only the damaged commit is withheld."""
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
 from broker_node.broker import Broker
@@ -15,7 +13,9 @@ from qmq.client.reading import NodeReader
 from qmq.errors import QmqError
 from qmq.protocol.codes import Command
 from qmq.protocol.extensions import LeaveGroupRequest
-from tests.support.in_process import Client, connected, message, running_broker
+from tests.sim.blocking import interleave_jobs, sleep
+from tests.sim.loop import running_loop
+from tests.support.in_process import Client, blocking, connected, get_json, get_page, message, running_broker
 from tests.support.memory_disk import MemoryDisk
 from tests.support.waiting import eventually_async
 
@@ -41,9 +41,10 @@ async def send_all(client: Client) -> None:
 
 
 async def page(broker: Broker, path: str) -> tuple[int, Any]:
-    host, port = broker.admin.address
-    async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}{path}") as answer:
-        return answer.status, await (answer.json() if path != "/metrics" else answer.text())
+    if path == "/metrics":
+        status, body = await get_page(broker, path)
+        return status, body.decode()
+    return await get_json(broker, path)
 
 
 async def check_visible(broker: Broker, lost: int, commits: list[tuple[int, int]]) -> None:
@@ -91,7 +92,7 @@ async def bulk_read(broker: Broker, ask: Callable[[NodeReader], Any]) -> None:
         with NodeReader("{}:{}".format(*broker.server.address)) as reader:
             list(ask(reader))
 
-    await asyncio.to_thread(work)
+    await blocking(work)
 
 
 async def read_messages(broker: Broker, client: Client) -> None:
@@ -160,11 +161,14 @@ async def test_damage_is_recorded_although_the_consumer_disconnects_during_the_s
 ) -> None:
     disk = MemoryDisk()
     async with running_broker(tmp_path, disk=disk) as broker:
-        begun, may_end, walk = threading.Event(), threading.Event(), broker.log.walk
+        loop, walk = running_loop(), broker.log.walk
+        interleave_jobs()
+        begun_at: list[float] = []
 
         def slow(*args: Any, **settings: Any) -> Any:
-            begun.set()
-            assert may_end.wait(60)
+            begun_at.append(loop.time())
+            assert loop.is_in_thread
+            sleep(60)
             return walk(*args, **settings)
 
         async with connected(broker) as client:
@@ -172,12 +176,15 @@ async def test_damage_is_recorded_although_the_consumer_disconnects_during_the_s
             flip(broker, disk, FLIPPED)
             monkeypatch.setattr(broker.log, "walk", slow)
             pull = asyncio.ensure_future(client.pull(limit=SENDS * PER_SEND))
-            await eventually_async(begun.is_set)
+            await eventually_async(lambda: bool(begun_at))
         with pytest.raises(QmqError):
             await pull
         await eventually_async(lambda: not broker.server.connections)
-        may_end.set()
-        await eventually_async(lambda: broker.log.damaged != ())
+        assert broker.log.damaged == ()
+        await asyncio.sleep(begun_at[0] + 59.9 - loop.time())
+        assert broker.log.damaged == ()
+        await asyncio.sleep(0.2)
+        assert broker.log.damaged != ()
         assert broker.store.subjects["orders"].withheld_count == 1
 
 

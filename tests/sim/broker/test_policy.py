@@ -2,12 +2,10 @@
 
 import asyncio
 import logging
-import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
 import broker_node.subject_retention as retention
@@ -20,7 +18,20 @@ from qmq.daemon.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_po
 from qmq.log.index import DenseIndex
 from qmq.protocol.codes import BrokerGroupState, ResponseCode, SendResult
 from qmq.protocol.commands import SendFailure
-from tests.support.in_process import Client, connected, message, run_jobs, running_broker, small_system
+from tests.support.in_process import (
+    Client,
+    connected,
+    copy_files,
+    files_in,
+    get_json,
+    get_page,
+    message,
+    read_file,
+    run_jobs,
+    running_broker,
+    small_system,
+    write_file,
+)
 from tests.support.waiting import eventually_async, within
 
 
@@ -38,9 +49,10 @@ def paused(*pauses: tuple[str, str, str]) -> NodePolicy:
 
 
 async def page(broker: Broker, path: str) -> tuple[int, Any]:
-    url = "http://{}:{}{}".format(*broker.admin.address, path)
-    async with aiohttp.ClientSession() as session, session.get(url) as answer:
-        return answer.status, await (answer.text() if path == "/metrics" else answer.json())
+    if path == "/metrics":
+        status, body = await get_page(broker, path)
+        return status, body.decode()
+    return await get_json(broker, path)
 
 
 def results(failures: dict[str, SendFailure]) -> dict[str, int]:
@@ -379,7 +391,7 @@ async def test_index_files_go_only_when_no_checkpoint_needs_them(
     clock = ManualClock()
 
     def files(broker: Broker) -> int:
-        return len(list((Path(broker.options.data_dir) / "consume").glob("*/*/*")))
+        return len(files_in(f"{broker.options.data_dir}/consume", broker.disk))
 
     async def checkpoint(broker: Broker, client: Client, number: int) -> None:
         saved = broker.checkpoints.saved
@@ -398,8 +410,7 @@ async def test_index_files_go_only_when_no_checkpoint_needs_them(
         await run_jobs(broker)
         assert broker.store.subjects["orders"].begin == 46
         # Were it to end here, its checkpoint would still find every entry that it counts on.
-        (tmp_path / "copy").mkdir()
-        shutil.copytree(tmp_path / "broker", tmp_path / "copy" / "broker")
+        copy_files(tmp_path / "broker", tmp_path / "copy" / "broker")
         async with running_broker(tmp_path / "copy", clock=clock) as other, connected(other) as its_client:
             assert not other.recovery.rebuilt
             assert await stored(its_client, "orders", "g") == ["m46"]
@@ -458,7 +469,7 @@ async def test_a_restart_goes_on_with_the_kept_policy_and_without_a_damaged_one(
         await client.begin("other")
         assert await client.pull("other") == (-1, [])
     file = tmp_path / "broker" / "policy"
-    file.write_bytes(file.read_bytes()[:-3])
+    write_file(file, read_file(file)[:-3])
     caplog.clear()
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         assert broker.policy.version == ""

@@ -1,8 +1,6 @@
 """Consumers with many messages in flight that leave or jump: moved in slices, off the disk's back, answered when on disk."""
 
 import asyncio
-import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from broker_node.retry import TURN_MESSAGES_MAX
 from broker_node.store import MessageStore
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import LeaveGroupRequest
+from tests.sim.disk import only_in_threads
 from tests.support.in_process import Client, connected, message, running_broker
 from tests.support.memory_disk import MemoryDisk
 
@@ -104,24 +103,13 @@ async def test_acks_that_jump_are_answered_in_turn_and_each_when_its_part_is_on_
         assert await all_of(client, RETRY) == ids(0, 1200) + ids(1220, 1500)
 
 
-def not_on_this_thread(path_part: str, what: str) -> Callable[[str, str], None]:
-    """Fail disk operations of the event loop's thread."""
-    loop_thread = threading.get_ident()
-
-    def observe(operation: str, path: str) -> None:
-        if operation == what and path_part in path:
-            assert threading.get_ident() != loop_thread, f"{operation} of {path} on the event loop"
-
-    return observe
-
-
 async def test_a_settlement_reads_what_is_not_in_memory_in_a_thread(tmp_path: Path) -> None:
     disk = MemoryDisk()
     async with running_broker(tmp_path, disk=disk) as broker, connected(broker) as client:
         await hold(client, MESSAGES)
         disk.chill(f"{broker.options.data_dir}/log/")
         reads = disk.reads
-        disk.observe = not_on_this_thread("/log/", "read")
+        disk.observe = only_in_threads("/log/", "read")
         assert await client.ack(MESSAGES - 1, MESSAGES - 1) == ResponseCode.SUCCESS
         disk.observe = None
         assert disk.reads > reads

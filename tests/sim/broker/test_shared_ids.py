@@ -1,7 +1,6 @@
 """Two processes with one consumer id: each message goes to one of them, and the broker reports it."""
 
 import asyncio
-import shutil
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -13,8 +12,7 @@ from qmq.clock import ManualClock
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.extensions import LeaveGroupRequest
-from tests.support.in_process import Client, connected, message, run_jobs, running_broker
-from tests.support.processes import get_json
+from tests.support.in_process import Client, connected, get_json, message, remove_files, run_jobs, running_broker
 from tests.support.waiting import eventually_async, within
 
 RETRY = "%RETRY%orders%g"
@@ -87,7 +85,7 @@ async def test_acks_out_of_order_leave_the_same_over_a_restart_and_in_a_trace(tm
     async with running_broker(tmp_path) as broker:
         assert not broker.recovery.rebuilt
         await check(broker)
-    shutil.rmtree(tmp_path / "broker" / "checkpoint")
+    remove_files(tmp_path / "broker" / "checkpoint")
     async with running_broker(tmp_path) as broker, connected(broker) as a:
         assert broker.recovery.rebuilt
         await check(broker)
@@ -185,8 +183,8 @@ async def test_two_live_connections_of_one_id_are_reported(tmp_path: Path, caplo
     clock = ManualClock()
 
     async def page() -> list[str]:
-        url = "http://{}:{}/subjects/orders/groups/g".format(*broker.admin.address)
-        (member,) = (await asyncio.to_thread(get_json, url))["members"]
+        _, group = await get_json(broker, "/subjects/orders/groups/g")
+        (member,) = group["members"]
         return list(member["duplicate_addresses"])
 
     async def work(*clients: Client) -> None:
@@ -201,7 +199,7 @@ async def test_two_live_connections_of_one_id_are_reported(tmp_path: Path, caplo
             await work(a, b, a, b)
             assert broker.delivery.duplicates.count(clock.monotonic()) == 1
             assert len(await page()) == 2
-            stats = await asyncio.to_thread(get_json, "http://{}:{}/stats".format(*broker.admin.address))
+            _, stats = await get_json(broker, "/stats")
             (consumer,) = stats["subjects"][0]["groups"][0]["consumers"]
             assert consumer["duplicate"]
             lines = [line for line in caplog.messages if "used by several connections" in line]

@@ -1,35 +1,22 @@
 """What the event loop must not wait for: disk operations that are forbidden on its thread."""
 
 import asyncio
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import aiohttp
 import pytest
 
 from broker_node import admin, metrics
 from broker_node.consume_log import ConsumeLog
 from qmq.clock import ManualClock
 from qmq.log.log import SegmentedLog
-from tests.support.in_process import connected, message, running_broker
+from tests.sim.disk import only_in_threads
+from tests.sim.loop import running_loop
+from tests.support.in_process import connected, get_json, get_page, message, running_broker
 from tests.support.memory_disk import MemoryDisk
 from tests.support.peers import Peers
-from tests.support.processes import get_json
 from tests.support.waiting import eventually_async
-
-
-def not_on_this_thread(path_part: str, *operations: str) -> Callable[[str, str], None]:
-    """Fail disk operations of the event loop's thread."""
-    loop_thread = threading.get_ident()
-
-    def observe(operation: str, path: str) -> None:
-        if operation in operations and path_part in path:
-            assert threading.get_ident() != loop_thread, f"{operation} of {path} on the event loop"
-
-    return observe
 
 
 async def answer_of(peers: Peers, path: str) -> bytes:
@@ -65,16 +52,15 @@ async def test_a_message_is_found_by_its_id_without_reading_on_the_event_loop(
     disk = MemoryDisk()
     async with running_broker(tmp_path, disk=disk) as broker, connected(broker) as client:
         await client.send(*(message(n) for n in range(50)), message(7))
-        host, port = broker.admin.address
-        url = f"http://{host}:{port}/subjects/orders/messages?message_id=m7"
-        disk.observe = not_on_this_thread("/log/", "read")
-        found = await asyncio.to_thread(get_json, url)
+        path = "/subjects/orders/messages?message_id=m7"
+        disk.observe = only_in_threads("/log/", "read")
+        _, found = await get_json(broker, path)
         assert [m["sequence"] for m in found["messages"]] == [7, 50]
         assert found["next_sequence"] is None
         monkeypatch.setattr(admin, "SCAN_MESSAGES_MAX", 4)
-        found = await asyncio.to_thread(get_json, url)
+        _, found = await get_json(broker, path)
         assert ([m["sequence"] for m in found["messages"]], found["next_sequence"]) == ([7], 40)
-        found = await asyncio.to_thread(get_json, f"{url}&sequence=40")
+        _, found = await get_json(broker, f"{path}&sequence=40")
         assert ([m["sequence"] for m in found["messages"]], found["next_sequence"]) == ([50], None)
 
 
@@ -88,7 +74,7 @@ async def test_retention_deletes_segments_in_a_thread(tmp_path: Path) -> None:
                 await broker.checkpoints.finish()
         clock.advance(2 * 3600)
         await client.send(message(999))
-        disk.observe = not_on_this_thread("/log", "remove", "sync_dir")
+        disk.observe = only_in_threads("/log", "remove", "sync_dir")
         folder = f"{broker.options.data_dir}/log/"
         files = [path for path in disk.names if path.startswith(folder)]
         broker._retain()
@@ -102,12 +88,12 @@ async def test_retention_deletes_segments_in_a_thread(tmp_path: Path) -> None:
 async def test_a_damaged_page_of_an_index_is_made_again_by_one_walk_in_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk, walks, threads = MemoryDisk(), [], set()
+    disk, walks, in_threads = MemoryDisk(), [], []
     walk = SegmentedLog.walk
 
     def counted(self, begin, *arguments, **more):  # type: ignore[no-untyped-def]
         walks.append(begin)
-        threads.add(threading.get_ident())
+        in_threads.append(running_loop().is_in_thread)
         return walk(self, begin, *arguments, **more)
 
     monkeypatch.setattr(SegmentedLog, "walk", counted)
@@ -124,7 +110,7 @@ async def test_a_damaged_page_of_an_index_is_made_again_by_one_walk_in_a_thread(
         got = [await client.pull(limit=150, last=-1), await client.pull(limit=300, last=149)]
         assert [item for _, batch in got for item in batch] == [f"m{n}" for n in range(400)]
         assert len(walks) == 1
-        assert threading.get_ident() not in threads
+        assert in_threads == [True]
         assert index.read(0, 400) == right
         assert broker.store.counters.repaired_entries == 128
 
@@ -142,17 +128,15 @@ async def test_an_unreadable_page_of_an_index_is_synced_and_read_back_in_a_threa
         (path,) = [path for path in disk.names if path.startswith(f"{broker.options.data_dir}/consume/")]
         disk.break_pages(path, 4096, 4097)
         disk.is_worn_out = is_worn_out
-        disk.observe = not_on_this_thread("/consume/", "sync")
+        disk.observe = only_in_threads("/consume/", "sync")
         got: list[str] = []
         for _ in range(8):
             got += (await client.pull(limit=50, last=len(got) - 1))[1]
         assert got == [f"m{n}" for n in range(400) if not is_worn_out or not 128 <= n < 256]
         assert broker.handlers.counters.bad_requests == {}
         assert len(broker.store.handles.unreadable) == is_worn_out
-        host, port = broker.admin.address
-        async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}/metrics") as answer:
-            pages = f'qmq_broker_unreadable_index_pages{{broker_group="{broker.options.group}"}} {float(is_worn_out)}'
-            assert pages in await answer.text()
+        pages = f'qmq_broker_unreadable_index_pages{{broker_group="{broker.options.group}"}} {float(is_worn_out)}'
+        assert pages in (await get_page(broker, "/metrics"))[1].decode()
 
 
 async def test_messages_that_the_log_lost_are_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,8 +178,7 @@ async def test_stats_of_many_subjects_are_read_in_slices_and_only_where_there_is
         for number in range(90):
             await client.send(message(number, f"s{number:02}"), message(number, f"s{number:02}"))
             await client.begin(f"s{number:02}", start="earliest" if number < 3 else "latest")
-        host, port = broker.admin.address
-        found = await asyncio.to_thread(get_json, f"http://{host}:{port}/stats")
+        _, found = await get_json(broker, "/stats")
         assert [item["subject"] for item in found["subjects"]] == [f"s{n:02}" for n in range(90)]
         lags = [item["groups"][0]["time_lag_seconds"] for item in found["subjects"]]
         assert [lag is not None and lag >= 0 for lag in lags[:3]] == [True] * 3

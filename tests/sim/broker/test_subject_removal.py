@@ -10,9 +10,9 @@ from broker_node import subject_removal
 from broker_node.broker import Broker
 from qmq.clock import ManualClock
 from qmq.daemon.policy import NodePolicy, SubjectPolicy
-from tests.integration.broker.test_policy import enforce
-from tests.integration.broker.test_reading import ranges
-from tests.support.in_process import connected, message, run_jobs, running_broker
+from tests.sim.broker.test_policy import enforce
+from tests.sim.broker.test_reading import ranges
+from tests.support.in_process import connected, files_in, message, run_jobs, running_broker
 from tests.support.waiting import eventually_async, within
 
 RETRY = "%RETRY%orders%g"
@@ -151,7 +151,7 @@ async def test_a_subject_that_returns_keeps_its_entries_when_old_files_are_delet
         await eventually_async(lambda: broker.checkpoints.saved > saved)
 
     def files(broker: Broker) -> list[int]:
-        return sorted(int(p.name) for p in (Path(broker.options.data_dir) / "consume").glob("*/*/*"))
+        return [int(path.rpartition("/")[2]) for path in files_in(f"{broker.options.data_dir}/consume", broker.disk)]
 
     async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
         await client.send(*(message(n) for n in range(5)))

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import errno
 import logging
-import threading
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,8 @@ from qmq.protocol.codes import Command, ResponseCode, SendResult
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.frames import encode_request
 from qmq.protocol.messages import Message, encode_entry
+from tests.sim.blocking import interleave_jobs, sleep
+from tests.sim.loop import running_loop
 from tests.support.in_process import CREATED, connected, message, running_broker
 from tests.support.memory_disk import MemoryDisk
 from tests.support.waiting import eventually_async, within
@@ -198,13 +199,15 @@ async def test_f13_a_full_disk_refuses_sends_at_once_while_acks_and_pulls_go_on(
 async def test_f13_while_the_next_segment_is_being_made_sends_leave_the_reserve_to_acks(tmp_path: Path) -> None:
     """A disk may turn out to be full only when it has been written to for a while."""
     disk = MemoryDisk()
-    full, tried = threading.Event(), threading.Event()
+    loop, tried_at = running_loop(), []
+    interleave_jobs()
 
     def creates_slowly(what: str, path: str) -> OSError | None:
         if what != "create" or "/log/" not in path or not disk.capacity_bytes:
             return None
-        tried.set()
-        full.wait(30)
+        tried_at.append(loop.time())
+        if len(tried_at) == 1:
+            sleep(30)
         return OSError(errno.ENOSPC, "no space", path)
 
     disk.fail = creates_slowly
@@ -212,25 +215,26 @@ async def test_f13_while_the_next_segment_is_being_made_sends_leave_the_reserve_
         running_broker(tmp_path, disk=disk, segment_bytes=4 << 20, disk_reserve_bytes=1 << 20) as broker,
         connected(broker) as client,
     ):
-        try:
-            await client.begin()
-            assert not await client.send(message(1000))
-            await eventually_async(lambda: broker.log.prepared_bytes > 0, 5, "the second segment is there")
-            disk.capacity_bytes = 64 << 20
-            stored = 0
-            while not (failures := await client.send(message(stored, size=30_000))):
-                stored += 1
-            assert tried.is_set()
-            (failure,) = failures.values()
-            assert failure.result == SendResult.STORE_ERROR
-            assert "the next segment is not made yet: " in failure.remark
-            assert broker.log.room_bytes > 800_000
-            begin, got = await client.pull(limit=stored + 1)
-            assert len(got) == stored + 1
-            assert await client.ack(begin, begin + stored) == ResponseCode.SUCCESS
-        finally:
-            full.set()
-        await eventually_async(lambda: "no space" in broker.refuse_sends(), 5, "it is told why")
+        await client.begin()
+        assert not await client.send(message(1000))
+        await eventually_async(lambda: broker.log.prepared_bytes > 0, 5, "the second segment is there")
+        disk.capacity_bytes = 64 << 20
+        stored = 0
+        while not (failures := await client.send(message(stored, size=30_000))):
+            stored += 1
+        began_at = tried_at[0]
+        assert loop.time() < began_at + 30
+        (failure,) = failures.values()
+        assert failure.result == SendResult.STORE_ERROR
+        assert "the next segment is not made yet: " in failure.remark
+        assert broker.log.room_bytes > 800_000
+        begin, got = await client.pull(limit=stored + 1)
+        assert len(got) == stored + 1
+        assert await client.ack(begin, begin + stored) == ResponseCode.SUCCESS
+        await asyncio.sleep(began_at + 29.9 - loop.time())
+        assert "no space" not in broker.refuse_sends()
+        await asyncio.sleep(0.2)
+        assert "no space" in broker.refuse_sends(), "the reason is reported"
         disk.capacity_bytes = None
         await eventually_async(lambda: not broker.refuse_sends(), 5, "sends are taken again without a restart")
         assert not await client.send(message(5000))
