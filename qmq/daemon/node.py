@@ -29,7 +29,7 @@ from qmq.daemon.send_gate import SendGate
 from qmq.errors import CommitNotApplied, ProtocolError
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX, FlushPolicy
 from qmq.log.disk import Disk
-from qmq.log.log import SegmentedLog
+from qmq.log.log import SegmentedLog, commit_bytes_of
 from qmq.net.connection_auth import ConnectionAuth
 from qmq.net.node_secret import NodeSecret
 from qmq.net.server import Connection, FrameServer, ServerLimits
@@ -351,7 +351,8 @@ class Node(ABC):
         """Why a record of stored messages, written again, would use the space reserved for acks and pulls; "" if it does not."""
         log = self.log
         # A record larger than half a segment must fit when the next segment exists: otherwise it could never be written.
-        log_reserve = min(self._log_reserve_bytes, max(0, log.current_segment_bytes - record_bytes))
+        beside = max(0, log.current_segment_bytes - commit_bytes_of(record_bytes))
+        log_reserve = min(self._log_reserve_bytes, beside)
         return self._lacks_room(log.room_after(record_bytes), log_reserve)
 
     @property

@@ -40,6 +40,11 @@ assert HEADER_BYTES + RECORD_BYTES + RECORD_BYTES_MAX <= FIRST_SEGMENT_BYTES
 assert COMMIT_BYTES_TARGET <= COMMIT_BODY_BYTES_MAX
 
 
+def commit_bytes_of(record_bytes: int) -> int:
+    """Bytes of the log that a commit of one record of this many bytes takes."""
+    return HEADER_BYTES + RECORD_BYTES + record_bytes
+
+
 class SegmentedLog:
     """One append-only log.
 
@@ -297,7 +302,7 @@ class SegmentedLog:
 
         A record is not split: when it does not fit the current segment, the rest of that segment stays unused.
         """
-        begin, needed = self.appended_end, HEADER_BYTES + RECORD_BYTES + record_bytes
+        begin, needed = self.appended_end, commit_bytes_of(record_bytes)
         if begin + needed > self._base_end:
             begin = self._base_end
         return self._segments.end - begin - needed

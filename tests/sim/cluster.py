@@ -14,9 +14,9 @@ from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import Node
-from qmq.errors import QmqError
+from qmq.errors import LogError, QmqError
 from tests.sim.disk import DiskWeather, SimulatedDisk
-from tests.sim.loop import Process, SimulatedClock, SimulatedLoop, SimulatedThread
+from tests.sim.loop import START_SECONDS, Process, SimulatedClock, SimulatedLoop, SimulatedThread, current_process
 from tests.sim.network import SimulatedListener
 from tests.sim.rows import Database, RowRepository
 
@@ -44,16 +44,22 @@ class LogLines(logging.Handler):
         self.lines: deque[str] = deque(maxlen=LOG_LINES)
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(f"{self._loop.now:10.4f} {record.levelname:7} {record.name}: {record.getMessage()}")
+        process = current_process()
+        host = process.host if process is not None else "-"
+        seconds = self._loop.now - START_SECONDS
+        self.lines.append(f"{seconds:9.3f} {record.levelname:7} {host} {record.name}: {record.getMessage()}")
 
 
 class Host:
     """A machine that runs one server, again and again."""
 
-    def __init__(self, cluster: "Cluster", name: str, make: Callable[["Host", Machine], Node | Metaserver]) -> None:
+    def __init__(
+        self, cluster: "Cluster", name: str, port: int, make: Callable[["Host", Machine], Node | Metaserver]
+    ) -> None:
         self._cluster = cluster
         self._loop = cluster.loop
         self.name = name
+        self.port, self.admin_port = port, port + 1
         self._make = make
         self.weather = DiskWeather()
         self._rng = cluster.loop.rng(f"disk of {name}")
@@ -65,6 +71,8 @@ class Host:
         self.exits: list[BaseException | None] = []
         """How the server's processes ended by themselves: with an error, or without."""
         self.is_wanted = False
+        self.has_bad_disk = False
+        """Faults of its disk were injected: its process may end by them."""
         self.has_started, self.has_ended = asyncio.Event(), asyncio.Event()
         self._stop: asyncio.Event | None = None
 
@@ -72,6 +80,12 @@ class Host:
     def is_serving(self) -> bool:
         """Whether its server runs and has started."""
         return self.server is not None
+
+    def may_exit(self, error: BaseException | None) -> bool:
+        """Whether a fault that was injected explains that the server ended by itself."""
+        if self._cluster.database.was_faulty and isinstance(error, ConnectionError):
+            return True
+        return self.has_bad_disk and isinstance(error, LogError | OSError)
 
     def start(self) -> None:
         """Start the server; it is started again whenever it ends by itself."""
@@ -112,7 +126,8 @@ class Host:
     def _ended(self, process: Process, error: BaseException | None) -> None:
         if self.process is not process:
             return
-        self.exits.append(error)
+        if self.is_wanted:
+            self.exits.append(error)
         self._end_process()
         if self.is_wanted:
             self._loop.call_later(RESTART_SECONDS, self._start_again, context=self._cluster.network.context)
@@ -174,7 +189,7 @@ class Cluster:
         self.log = LogLines(loop)
         self._ports = FIRST_NODE_PORT
         self.meta_url = f"http://127.0.0.1:{META_PORTS[1]}/meta/address"
-        self.meta = Host(self, "meta", self._make_meta)
+        self.meta = Host(self, "meta", META_PORTS[0], self._make_meta)
         self.brokers = {
             f"g{number}": self._node(f"g{number}", Broker, BrokerOptions, {**SMALL, **(broker_settings or {})})
             for number in range(1, brokers + 1)
@@ -212,7 +227,7 @@ class Cluster:
             )
             return node
 
-        return Host(self, name, make)
+        return Host(self, name, port, make)
 
     async def start(self) -> None:
         """Start all servers, and wait until they serve."""

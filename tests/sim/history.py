@@ -1,4 +1,4 @@
-"""What the outside world did and saw in one run: the facts that the checks are about."""
+"""What the outside world did and saw in one run: the facts that the checks are about. Times are true wall milliseconds."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -7,40 +7,63 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Sent:
-    """One send. Times are true wall milliseconds, which no clock step changes."""
+    """One message that a producer tried to send."""
 
     message_id: str
     subject: str
     properties: Mapping[str, str]
     tags: tuple[str, ...]
+    at_ms: int
     due_ms: int | None = None
-    """Of a delayed message, as last confirmed."""
+    """Of a delayed message: the earliest due time that it may have."""
+    latest_due_ms: int | None = None
+    """The latest due time that it may have."""
     is_acked: bool = False
     """The send was answered with a receipt."""
+    attempts: int = 0
+    """Of an acknowledged one, how often it was sent."""
+    broker_group: str = ""
+    """That acknowledged it; of a delayed message, its delay group."""
     is_refused: bool = False
-    """The send was answered with a refusal: the message is not stored."""
+    """The send failed, and the client reported that the message is not stored."""
     cancelled_ms: int | None = None
     """When a cancel was confirmed."""
     may_be_cancelled: bool = False
-    """A cancel was asked for, and its answer is unknown."""
-    earliest_due_ms: int | None = None
-    """The earliest due time that any reschedule, answered or not, may have given it."""
+    """A cancel was tried and its outcome is unknown."""
+
+    @property
+    def is_poison(self) -> bool:
+        """Whether each handler gives it back, until it is a dead letter."""
+        return "poison" in self.properties
 
 
 @dataclass(frozen=True, slots=True)
 class Got:
-    """One delivery."""
+    """One delivery of a message to a consumer."""
 
     message_id: str
     subject: str
+    """The real one, also of messages that come by the retry subject."""
+    source: str
+    """The subject it was pulled from."""
     group: str
     consumer: str
     broker_group: str
     pull_sequence: int
-    attempt: int
     at_ms: int
     properties: Mapping[str, str]
     tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A broken promise: the name of the check that found it, and what it found."""
+
+    check: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.what}"
 
 
 @dataclass
@@ -50,19 +73,38 @@ class History:
     sent: dict[str, Sent] = field(default_factory=dict)
     """By message id."""
     got: list[Got] = field(default_factory=list)
-    settled: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
-    """(consumer group, message id) -> how often an ack of it was confirmed."""
-    got_after_settled: list[Got] = field(default_factory=list)
-    """Deliveries to a consumer group that had confirmed its ack of the message."""
-    problems: list[str] = field(default_factory=list)
+    settled: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
+    """(consumer group, message id) -> consumers whose ack of it the broker confirmed."""
+    acks_tried: set[tuple[str, str]] = field(default_factory=set)
+    """(consumer group, message id) of acks that were sent."""
+    settled_in_time: set[tuple[str, str]] = field(default_factory=set)
+    """(consumer group, message id) of acks that were confirmed while the consumer surely held the message."""
+    again: list[Got] = field(default_factory=list)
+    """Deliveries of messages that were settled in time before."""
+    acked_by_client: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(consumer group, message id) -> when a handler of a real consumer acked it, which the broker may not know yet."""
+    dead: set[tuple[str, str]] = field(default_factory=set)
+    """(consumer group, message id) of messages whose dead letter was confirmed."""
+    numbers: dict[tuple[str, str, str, str, int], str] = field(default_factory=dict)
+    """(broker group, subject, consumer group, consumer and its life, pull sequence) -> message id."""
+    forward_ms: int = 0
+    """How far ahead of true time the clock of any delay node has been."""
+    broken: list[Broken] = field(default_factory=list)
     """Broken promises that were seen at once."""
 
     def deliver(self, got: Got) -> None:
-        """A consumer got a message."""
-        if self.settled[got.group, got.message_id]:
-            self.got_after_settled.append(got)
+        """Record a delivery."""
         self.got.append(got)
+        if (got.group, got.message_id) in self.settled_in_time:
+            self.again.append(got)
 
-    def settle(self, group: str, message_id: str) -> None:
-        """The broker confirmed an ack."""
-        self.settled[group, message_id] += 1
+    def number(self, got: Got, life: int) -> None:
+        """Record which message a pull sequence stands for.
+
+        Args:
+            life: of the consumer on this broker; in a new one its sequences begin again.
+        """
+        key = (got.broker_group, got.source, got.group, f"{got.consumer}.{life}", got.pull_sequence)
+        known = self.numbers.setdefault(key, got.message_id)
+        if known != got.message_id:
+            self.broken.append(Broken("sequence", f"{key} was {known}, and is {got.message_id} now"))

@@ -421,6 +421,12 @@ class Network:
         self._slow.clear()
         self._retry_blocked()
 
+    def mend(self, one: str, other: str) -> None:
+        """End the cut between two hosts."""
+        self._cuts.pop((one, other), None)
+        self._cuts.pop((other, one), None)
+        self._retry_blocked()
+
     def slow_down(self, source: str, target: str, seconds: float) -> None:
         """Add to the latency of both directions, until `heal`."""
         self._slow[source, target] = self._slow[target, source] = seconds

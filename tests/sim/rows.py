@@ -54,6 +54,8 @@ class Database:
         self.lost_replies = 0
         """So many of the next writes are stored, and their reply is lost."""
         self._backup: Rows | None = None
+        self.was_faulty = False
+        """A query failed."""
 
     def back_up(self) -> None:
         """Keep a copy for `restore`."""
@@ -67,6 +69,7 @@ class Database:
     def query(self) -> None:
         """One round trip; raises when the database is away."""
         if self.is_away:
+            self.was_faulty = True
             self.loop.block(AWAY_SECONDS)
             raise ConnectionError("the database is away")
         self.loop.block(self._rng.uniform(*ANSWER_SECONDS) * self.slowness)
@@ -75,6 +78,7 @@ class Database:
         """The answer to a write, after it is stored."""
         if self.lost_replies:
             self.lost_replies -= 1
+            self.was_faulty = True
             raise ConnectionError("the connection ended before the reply")
 
     def changed(self, subject: str = "", group: str = "") -> None:

@@ -1,0 +1,616 @@
+"""Runs of a whole system under faults, each decided by one seed: a quiet start, a storm of faults, healing, and the checks.
+
+python -m tests.sim.swarm --seed 17          one run, with its last events if it fails
+python -m tests.sim.swarm --seeds 1000       runs 1 to 1000
+"""
+
+import argparse
+import asyncio
+import logging
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+
+import qmq.clock
+from qmq.errors import QmqError
+from qmq.net.discovery import http_post_json
+from tests.sim import checks
+from tests.sim.checks import GroupPlan, LogWatch, audit
+from tests.sim.cluster import Cluster, Host
+from tests.sim.history import Broken, History
+from tests.sim.loop import START_SECONDS, SimulatedClock, Stuck, running_loop
+from tests.sim.workload import Actor, Member, Operator, RawMember, Sender
+from tests.sim.world import World
+
+STORM_SECONDS = (10.0, 25.0)
+"""How long faults come in a run."""
+DRAIN_SECONDS = 90.0
+"""After the last fault everything is delivered within this."""
+IDLE_SECONDS = 80.0
+"""After the last client has left, each server is as idle as after its start; connections to processes that died are found in a minute."""
+LOOK_SECONDS = 2.0
+DRAIN_LOOK_SECONDS = 1.0
+EVENTS_SHOWN = 60
+VIRTUAL_SECONDS_MAX = 600.0
+"""A run that is not over by then hangs."""
+
+
+@dataclass(frozen=True)
+class Mix:
+    """What one run has: drawn from its seed, unless a breakage asks for something."""
+
+    brokers: int
+    subjects: int
+    faults: tuple[str, ...]
+    fault_seconds: float
+    """Mean time between two faults."""
+    groups: tuple[str, ...]
+    delayed: float
+    batches: float
+    poison: float
+    gives_back: float
+    has_operator: bool
+    storm_seconds: float
+
+    @classmethod
+    def draw(cls, rng: Random) -> "Mix":
+        """A mix: not every fault and kind of client in each run, so that some runs have much of a few."""
+        faults = tuple(name for name in FAULTS if rng.random() < 0.35)
+        groups = tuple(name for name in GROUPS if rng.random() < 0.5) or ("raw",)
+        return cls(
+            brokers=rng.choice((2, 2, 3)),
+            subjects=rng.randint(1, 3),
+            faults=faults,
+            fault_seconds=rng.uniform(0.7, 4.0),
+            groups=groups,
+            delayed=rng.choice((0.0, 0.2, 0.5)),
+            batches=rng.choice((0.0, 0.1, 0.3)),
+            poison=rng.choice((0.0, 0.05)),
+            gives_back=rng.choice((0.0, 0.1)),
+            has_operator=rng.random() < 0.4,
+            storm_seconds=rng.uniform(*STORM_SECONDS),
+        )
+
+
+@dataclass
+class Report:
+    """What a run came to."""
+
+    seed: int
+    mix: Mix
+    broken: list[Broken]
+    digest: str
+    events: list[str]
+    log: list[str]
+    virtual_seconds: float
+    cpu_seconds: float
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """What a failed run prints."""
+        first = "\n".join(f"  {one}"[:1500] for one in self.broken[:5])
+        more = f"\n  and {len(self.broken) - 5} more" if len(self.broken) > 5 else ""
+        return (
+            f"seed {self.seed} broke {len(self.broken)} promises: {', '.join(sorted({one.check for one in self.broken}))}\n"
+            f"{first}{more}\nlog:\n"
+            + "\n".join(self.log[-EVENTS_SHOWN:])
+            + "\nfaults:\n"
+            + "\n".join(self.events[-EVENTS_SHOWN:])
+            + f"\nmix: {self.mix}\nrepeat it with: make sim SEED={self.seed}"
+        )
+
+
+# --- faults ------------------------------------------------------------------------------------------------------------
+
+
+class Storm:
+    """Injects faults, and ends them."""
+
+    def __init__(self, cluster: Cluster, actors: list[Actor], history: History, mix: Mix) -> None:
+        self._cluster = cluster
+        self._actors = actors
+        self._history = history
+        self._mix = mix
+        self._rng = cluster.loop.rng("storm")
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self.events: list[str] = []
+
+    def note(self, what: str) -> None:
+        """Record a fault."""
+        self.events.append(f"{self._cluster.loop.now - START_SECONDS:9.3f} {what}")
+        self._cluster.loop.record("fault", what)
+
+    async def rage(self, seconds: float) -> None:
+        """Inject faults for so long."""
+        end = self._cluster.loop.now + seconds
+        while self._mix.faults:
+            pause = self._rng.expovariate(1 / self._mix.fault_seconds)
+            if self._cluster.loop.now + pause >= end:
+                break
+            await asyncio.sleep(pause)
+            self._begin(FAULTS[self._rng.choice(self._mix.faults)])
+        await asyncio.sleep(max(0.0, end - self._cluster.loop.now))
+        await asyncio.gather(*self._tasks)
+
+    def _begin(self, fault: "Callable[[Storm], object]") -> None:
+        work = fault(self)
+        if asyncio.iscoroutine(work):
+            task = asyncio.get_running_loop().create_task(work)
+            self._tasks[task] = None
+            task.add_done_callback(lambda done: self._tasks.pop(done, None))
+
+    def heal(self) -> None:
+        """End all faults."""
+        cluster = self._cluster
+        cluster.network.heal()
+        database = cluster.database
+        database.is_away, database.slowness, database.lost_replies = False, 1.0, 0
+        for name, host in cluster.hosts.items():
+            cluster.network.power_on(name)
+            host.weather.slowness, host.weather.failing_syncs = 1.0, 0
+            host.disk.capacity_bytes = None
+            host.clock.offset_ms = 0
+            if host.process is None and not host.is_wanted:
+                host.start()
+        for actor in self._actors:
+            actor.clock.offset_ms = 0
+            actor.start()
+        self.note("healed")
+
+    def _host(self) -> Host:
+        return self._rng.choice(list(self._cluster.hosts.values()))
+
+    def _node(self) -> Host:
+        return self._rng.choice(list(self._cluster.nodes.values()))
+
+    async def kill(self) -> None:
+        """End a server as by kill -9; it starts again after a while."""
+        host = self._host()
+        if host.process is None:
+            return
+        self.note(f"kill {host.name}")
+        host.kill()
+        await asyncio.sleep(self._rng.uniform(0.05, 4))
+        if host.process is None and not host.is_wanted:
+            host.start()
+
+    async def power_cut(self) -> None:
+        """A node loses power: what was not synced may be gone."""
+        host = self._node()
+        if host.process is None:
+            return
+        self.note(f"power cut of {host.name}")
+        host.cut_power()
+        await asyncio.sleep(self._rng.uniform(0.5, 6))
+        self._cluster.network.power_on(host.name)
+        if host.process is None and not host.is_wanted:
+            host.start()
+
+    async def restart(self) -> None:
+        """A server is stopped gracefully and started again."""
+        host = self._host()
+        if host.process is None or not host.is_wanted:
+            return
+        self.note(f"restart {host.name}")
+        await host.stop()
+        if host.process is None and not host.is_wanted:
+            host.start()
+
+    async def pause(self) -> None:
+        """A process stands still, as after SIGSTOP."""
+        programs: list[Host | Actor] = [*self._cluster.hosts.values(), *self._actors]
+        program = self._rng.choice(programs)
+        process = program.process
+        if process is None or process.is_paused:
+            return
+        seconds = self._rng.choice((0.2, 1.0, 5.0, 12.0))
+        self.note(f"pause {program.name} for {seconds} s")
+        process.pause()
+        await asyncio.sleep(seconds)
+        if not process.is_dead:
+            process.resume()
+
+    async def kill_client(self) -> None:
+        """A client program dies; it starts again after a while."""
+        actor = self._rng.choice(self._actors)
+        if actor.process is None:
+            return
+        self.note(f"kill {actor.name}")
+        actor.kill()
+        await asyncio.sleep(self._rng.uniform(0.1, 5))
+        actor.start()
+
+    async def cut(self) -> None:
+        """Packets between two hosts are lost, in both directions or in one."""
+        names = [*self._cluster.hosts, *(actor.name for actor in self._actors)]
+        one, other = self._rng.sample(names, 2)
+        one_way = self._rng.random() < 0.4
+        seconds = self._rng.choice((0.5, 3.0, 10.0))
+        self.note(f"cut {one} {'to' if one_way else 'and'} {other} for {seconds} s")
+        self._cluster.network.cut(one, other, one_way=one_way)
+        await asyncio.sleep(seconds)
+        self._cluster.network.mend(one, other)
+
+    async def slow_link(self) -> None:
+        """Packets between two hosts take long."""
+        names = [*self._cluster.hosts, *(actor.name for actor in self._actors)]
+        one, other = self._rng.sample(names, 2)
+        seconds = self._rng.choice((0.05, 0.3, 1.0))
+        self.note(f"packets between {one} and {other} take {seconds} s")
+        self._cluster.network.slow_down(one, other, seconds)
+        await asyncio.sleep(self._rng.uniform(1, 6))
+        self._cluster.network.slow_down(one, other, 0.0)
+
+    def reset(self) -> None:
+        """Connections end with ECONNRESET."""
+        ends = self._cluster.network.connections()
+        for end in self._rng.sample(ends, min(len(ends), self._rng.choice((1, 3, 10)))):
+            self.note(f"reset {end.host} to {end.peer.host}")
+            self._cluster.network.reset(end, both=self._rng.random() < 0.7)
+
+    async def slow_disk(self) -> None:
+        """Syncs and reads of a node take long."""
+        host = self._node()
+        host.weather.slowness = self._rng.choice((20.0, 100.0, 1000.0))
+        self.note(f"the disk of {host.name} is {host.weather.slowness} times slower")
+        await asyncio.sleep(self._rng.uniform(0.5, 5))
+        host.weather.slowness = 1.0
+
+    def failing_sync(self) -> None:
+        """The next sync of a node fails."""
+        host = self._node()
+        self.note(f"a sync of {host.name} fails")
+        host.weather.failing_syncs += 1
+        host.has_bad_disk = True
+
+    async def full_disk(self) -> None:
+        """A node's disk has no space for a while."""
+        host = self._node()
+        self.note(f"the disk of {host.name} is full")
+        host.disk.capacity_bytes = host.disk.used_bytes + self._rng.choice((0, 1 << 15, 1 << 18))
+        host.has_bad_disk = True
+        await asyncio.sleep(self._rng.uniform(1, 8))
+        host.disk.capacity_bytes = None
+
+    async def clock_step(self) -> None:
+        """The wall clock of a server steps, and is put right later."""
+        host = self._host()
+        step = self._rng.choice((-3_600_000, -5_000, -500, 500, 4_000, 3_600_000))
+        self.note(f"the clock of {host.name} steps by {step} ms")
+        host.clock.offset_ms += step
+        if host.name in self._cluster.delays:
+            self._history.forward_ms = max(self._history.forward_ms, host.clock.offset_ms)
+        await asyncio.sleep(self._rng.uniform(1, 8))
+        host.clock.offset_ms = 0
+
+    async def database_away(self) -> None:
+        """The metaservers' database can't be reached, or is slow."""
+        database = self._cluster.database
+        if self._rng.random() < 0.5:
+            self.note("the database is away")
+            database.is_away = True
+        else:
+            database.slowness = self._rng.choice((10.0, 300.0))
+            self.note(f"the database is {database.slowness} times slower")
+        await asyncio.sleep(self._rng.uniform(0.5, 12))
+        database.is_away, database.slowness = False, 1.0
+
+    def lost_replies(self) -> None:
+        """The replies to the next writes to the database are lost."""
+        self.note("the database's replies to writes are lost")
+        self._cluster.database.lost_replies += self._rng.randint(1, 4)
+
+    async def restored_database(self) -> None:
+        """The database is restored from a backup of some seconds ago."""
+        self._cluster.database.back_up()
+        await asyncio.sleep(self._rng.uniform(1, 10))
+        self.note("the database is restored from a backup")
+        self._cluster.database.restore()
+
+
+FAULTS: "dict[str, Callable[[Storm], object]]" = {
+    method.__name__: method
+    for method in (
+        Storm.kill,
+        Storm.power_cut,
+        Storm.restart,
+        Storm.pause,
+        Storm.kill_client,
+        Storm.cut,
+        Storm.slow_link,
+        Storm.reset,
+        Storm.slow_disk,
+        Storm.failing_sync,
+        Storm.full_disk,
+        Storm.clock_step,
+        Storm.database_away,
+        Storm.lost_replies,
+        Storm.restored_database,
+    )
+}
+GROUPS = ("raw", "real", "tags", "broadcast", "once", "reset")
+"""Kinds of consumer groups."""
+LEASE_SECONDS = 12.0
+"""Consumers that are silent for so long lose what they hold, so that a run sees it."""
+
+
+class Run:
+    """One run."""
+
+    def __init__(self, world: World, mix: Mix) -> None:
+        self.mix = mix
+        self.history = History()
+        # At most once needs a lease of more than a minute.
+        self.lease = 180.0 if "once" in mix.groups else LEASE_SECONDS
+        settings = {"retry_delay_seconds": 1.0, "consumer_lease_seconds": self.lease}
+        self.cluster = Cluster(world, brokers=mix.brokers, broker_settings=settings)
+        self.subjects = [f"s{number}" for number in range(mix.subjects)]
+        self.plans: list[GroupPlan] = []
+        self.senders: list[Sender] = []
+        self.consumers: list[Actor] = []
+        self.operator: Operator | None = None
+        self._make_actors()
+        self.storm = Storm(self.cluster, [*self.senders, *self.consumers], self.history, mix)
+        self.watch = LogWatch()
+
+    def _make_actors(self) -> None:
+        mix, cluster, history = self.mix, self.cluster, self.history
+        for number in range(2):
+            self.senders.append(
+                Sender(
+                    cluster, history, f"p{number}", self.subjects,
+                    delayed=mix.delayed if number else 0.0, batches=mix.batches, poison=mix.poison,
+                )
+            )  # fmt: skip
+        first = self.subjects[0]
+        for kind in mix.groups:
+            match kind:
+                case "raw":
+                    for subject in self.subjects:
+                        group = f"raw-{subject}"
+                        self.plans.append(GroupPlan(subject, group, is_exact=True))
+                        for number in range(2):
+                            self.consumers.append(
+                                RawMember(cluster, history, f"{group}-{number}", subject, group, lease=self.lease)
+                            )
+                case "real":
+                    for subject in self.subjects:
+                        group = f"real-{subject}"
+                        self.plans.append(GroupPlan(subject, group, gives_up=True))
+                        for number in range(2):
+                            self._member(f"{group}-{number}", subject, group)
+                case "tags":
+                    self.plans.append(GroupPlan(first, "tags", tags=("a", "b"), gives_up=True))
+                    self._member("tags-0", first, "tags", tags=("a", "b"))
+                case "broadcast":
+                    self.plans.append(GroupPlan(first, "broadcast-0"))
+                    self._member("broadcast-0", first, "broadcast-0", broadcast=True)
+                case "once":
+                    self.plans.append(GroupPlan(first, "once", is_at_most_once=True))
+                    for number in range(2):
+                        self._member(f"once-{number}", first, "once", at_most_once=True)
+                case "reset":
+                    self.consumers.append(
+                        RawMember(cluster, history, "reset-0", first, "reset", lease=self.lease, is_exact=False)
+                    )
+        if mix.has_operator:
+            resets = [(first, "reset")] if "reset" in mix.groups else []
+            self.operator = Operator(cluster, history, self.subjects, resets)
+
+    def _member(self, name: str, subject: str, group: str, **options: object) -> None:
+        self.consumers.append(
+            Member(self.cluster, self.history, name, subject, group, gives_back=self.mix.gives_back, **options)
+        )
+
+    async def run(self) -> None:
+        """Do all phases; what is broken is in `history.broken`."""
+        cluster, history = self.cluster, self.history
+        await cluster.start()
+        await self._warm_up()
+        before = await checks.resources(cluster, max)
+        for actor in [*self.consumers, *self.senders]:
+            actor.start()
+        if self.operator is not None:
+            self.operator.start()
+        looking = asyncio.get_running_loop().create_task(self._look())
+        await asyncio.sleep(2.0)
+        await self.storm.rage(self.mix.storm_seconds)
+        if self.operator is not None:
+            await self.operator.stop()
+        self.storm.heal()
+        if not await self._within("everything serves after the faults", self._serve()):
+            looking.cancel()
+            return
+        await asyncio.sleep(2.0)
+        await self._within("producers end after the faults", self._stop(self.senders))
+        await self._within("everything is delivered after the faults", self._drained())
+        await self._within("consumers end", self._stop(self.consumers))
+        looking.cancel()
+        history.broken += self.watch.look(cluster, everything=True)
+        found = await audit(cluster, "audit")
+        plans = self.plans
+        for check in (
+            checks.lost(history, found),
+            checks.undelivered(history, found, plans),
+            checks.phantom(history, found),
+            checks.content(history, found),
+            checks.stored_twice(history, found),
+            checks.duplicate(history, found),
+            checks.once(history, found, plans),
+            checks.early(history),
+        ):
+            history.broken += check
+        await asyncio.sleep(IDLE_SECONDS)
+        after = await checks.resources(cluster, min)
+        for name, counts in after.items():
+            known = before[name]
+            grown = {kind: (known.get(kind, 0), count) for kind, count in counts.items() if count > known.get(kind, 0)}
+            if grown:
+                history.broken.append(Broken("resources", f"{name} has more than after its start: {grown}"))
+        for host in cluster.nodes.values():
+            history.broken += checks.derived(host)
+        history.broken += checks.failures(cluster)
+        await cluster.stop()
+
+    async def _warm_up(self) -> None:
+        """Have a client of each kind come and leave: what servers keep of them is no leak."""
+        sender = Sender(self.cluster, self.history, "first", self.subjects, delayed=0.5, batches=0.5)
+        member = Member(self.cluster, self.history, "first-0", self.subjects[0], "first")
+        actors: list[Actor] = [sender, member]
+        for actor in actors:
+            actor.start()
+        await asyncio.sleep(3.0)
+        await self._stop(actors)
+        await asyncio.sleep(IDLE_SECONDS)
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self.history.broken += self.watch.look(self.cluster)
+
+    async def _within(self, what: str, work: "object") -> bool:
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await work  # type: ignore[misc]
+        except TimeoutError:
+            self.history.broken.append(Broken("progress", f"not within {DRAIN_SECONDS:g} s: {what}: {self._missing()}"))
+            return False
+        return True
+
+    def _missing(self) -> str:
+        away = [name for name, host in self.cluster.hosts.items() if not host.is_serving]
+        waiting = [
+            actor.name for actor in [*self.senders, *self.consumers] if actor.task is not None and not actor.task.done()
+        ]
+        return f"not serving {away}, running {waiting}, undelivered {list(self._undelivered())[:5]}"
+
+    async def _serve(self) -> None:
+        for host in self.cluster.hosts.values():
+            await host.has_started.wait()
+        for host in self.cluster.delays.values():
+            # A clock that was put right may have jumped ahead: messages wait until an operator confirms it.
+            await http_post_json(f"http://127.0.0.1:{host.admin_port}/clock/confirm", b"{}", timeout_s=5)
+
+    async def _stop(self, actors: Sequence[Actor]) -> None:
+        await asyncio.gather(*(actor.stop() for actor in actors))
+
+    async def _drained(self) -> None:
+        while any(True for _ in self._undelivered()):
+            await asyncio.sleep(DRAIN_LOOK_SECONDS)
+
+    def _undelivered(self) -> Iterator[str]:
+        """What consumers still have to get: each acknowledged message, delivered and acked or given up."""
+        history = self.history
+        for plan in self.plans:
+            if plan.is_at_most_once:
+                continue
+            got = {one.message_id for one in history.got if one.group == plan.group}
+            for sent in history.sent.values():
+                if not sent.is_acked or not plan.wants(sent) or sent.cancelled_ms is not None or sent.may_be_cancelled:
+                    continue
+                key = (plan.group, sent.message_id)
+                if sent.message_id not in got:
+                    yield f"{plan.group} {sent.message_id}"
+                elif plan.is_exact and key not in history.acks_tried:
+                    yield f"{plan.group} {sent.message_id}, unacked"
+                elif not plan.is_exact and key not in history.dead and key not in history.acked_by_client:
+                    yield f"{plan.group} {sent.message_id}, unsettled"
+
+
+def run_seed(seed: int, mix: Mix | None = None, observe: Callable[[str], None] | None = None) -> Report:
+    """Do the run of a seed, or of a seed with another mix."""
+    world = World(seed)
+    world.observe = observe
+    mix = mix or Mix.draw(world.rng("mix"))
+    began = time.process_time()
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    asyncio.set_event_loop(world)
+    try:
+        with virtual_clock():
+            run = Run(world, mix)
+            root.handlers[:] = [run.cluster.log]
+            root.setLevel(logging.INFO)
+            try:
+                world.run_until_complete(asyncio.wait_for(run.run(), VIRTUAL_SECONDS_MAX))
+            except (TimeoutError, Stuck, QmqError, AssertionError, OSError) as error:
+                run.history.broken.append(Broken("progress", f"the run did not come to its end: {error!r}"))
+            history = run.history
+            return Report(
+                seed=seed,
+                mix=mix,
+                broken=list(history.broken),
+                digest=world.digest,
+                events=run.storm.events,
+                log=list(run.cluster.log.lines),
+                virtual_seconds=world.now - START_SECONDS,
+                cpu_seconds=time.process_time() - began,
+                counts={
+                    "sent": len(history.sent),
+                    "acked": sum(sent.is_acked for sent in history.sent.values()),
+                    "got": len(history.got),
+                    "faults": len(run.storm.events),
+                },
+            )
+    finally:
+        root.handlers[:], root.level = handlers, level
+        world.close()
+        asyncio.set_event_loop(None)
+
+
+@contextmanager
+def virtual_clock() -> Iterator[None]:
+    """Let `SystemClock` read the clock of the simulated loop."""
+    kind = qmq.clock.SystemClock
+    monotonic, wall_ms = kind.monotonic, kind.wall_ms
+    kind.monotonic = lambda _: SimulatedClock(running_loop()).monotonic()  # type: ignore[method-assign]
+    kind.wall_ms = lambda _: SimulatedClock(running_loop()).wall_ms()  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        kind.monotonic, kind.wall_ms = monotonic, wall_ms  # type: ignore[method-assign]
+
+
+def main(arguments: list[str]) -> int:
+    """Do runs, and print those that failed; the exit code."""
+    parser = argparse.ArgumentParser(prog="make sim", description="Run a simulated system under faults.")
+    chosen = parser.add_mutually_exclusive_group(required=True)
+    chosen.add_argument("--seed", type=int, help="the run of this seed")
+    chosen.add_argument("--seeds", type=int, metavar="COUNT", help="so many runs")
+    parser.add_argument("--first", type=int, default=1, help="the first seed of --seeds (default 1)")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time (default: one for each core)"
+    )
+    options = parser.parse_args(arguments)
+    if options.seed is not None:
+        report = run_seed(options.seed)
+        print(report if report.broken else _line(report))
+        return int(bool(report.broken))
+    seeds = range(options.first, options.first + options.seeds)
+    failed: list[Report] = []
+    began = time.monotonic()
+    with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
+        for count, report in enumerate(pool.imap_unordered(run_seed, seeds, chunksize=2), 1):
+            if report.broken:
+                failed.append(report)
+                print(report, flush=True)
+            if count % 50 == 0:
+                print(f"{count} seeds, {len(failed)} failed, {time.monotonic() - began:.0f} s", flush=True)
+    print(f"{len(seeds)} seeds in {time.monotonic() - began:.0f} s; failed: {sorted(report.seed for report in failed)}")
+    return int(bool(failed))
+
+
+def _line(report: Report) -> str:
+    return (
+        f"seed {report.seed} holds: {report.counts}, {report.virtual_seconds:.0f} s in {report.cpu_seconds:.1f} s of CPU, "
+        f"digest {report.digest}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
