@@ -14,7 +14,8 @@ class Timeouts:
     """One SEND; the brokers answer within it or the batch is tried elsewhere."""
     ack: float = 10.0
     delivery: float = 60.0
-    """From when a message has room in the queue until it fails: all attempts together."""
+    """From when a message has room in the queue until it fails: all attempts together. A message whose last attempt shares a batch
+    with newer ones fails when that attempt ends."""
     route: float = 10.0
     """The first answer about a subject."""
 

@@ -212,7 +212,14 @@ class Sender:
                 self._settle(item, error=failure)
 
     async def _send(self, batch: list[Item]) -> None:
-        """One attempt of one batch."""
+        """Make one attempt to send a batch, until its newest message's time is over."""
+        try:
+            async with asyncio.timeout_at(batch[-1].give_up_at):
+                await self._attempt(batch)
+        except TimeoutError:
+            self._again(batch, batch[0].last_problem or "no answer yet", "")
+
+    async def _attempt(self, batch: list[Item]) -> None:
         loop = asyncio.get_running_loop()
         subject, client_type = batch[0].subject, _client_type(batch[0])
         try:

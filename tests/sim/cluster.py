@@ -237,6 +237,15 @@ class Cluster:
             await host.has_started.wait()
         await asyncio.sleep(2.0)  # nodes have registered
 
+    async def __aenter__(self) -> "Cluster":
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Kill all servers, also those that are paused: the loop of a test would wait for their tasks."""
+        for host in self.hosts.values():
+            host.kill()
+
     async def stop(self) -> None:
         """End all servers gracefully."""
         for host in reversed(self.hosts.values()):

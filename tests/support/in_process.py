@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -291,6 +291,19 @@ async def connected(node: Node) -> AsyncIterator[Client]:
         await caller.close()
 
 
+def stored_in(brokers: Iterable[Broker], subject: str) -> list[Message]:
+    """What brokers hold of a subject, in the order of each broker's log."""
+    found: list[Message] = []
+    for broker in brokers:
+        if subject in broker.store.subjects:
+            kept = broker.store.subjects[subject]
+            raws = broker.store.message_log.read_raws(
+                kept.consume_log.index.read(kept.begin, kept.visible_end), cached_only=False
+            )
+            found += [decode_raws(raw)[0] for raw in raws if raw is not None]
+    return found
+
+
 @dataclass
 class SmallSystem:
     """A metaserver that keeps its data in memory, brokers, and a delay node, all in this loop."""
@@ -329,15 +342,7 @@ class SmallSystem:
 
     def stored(self, subject: str) -> list[Message]:
         """What the brokers hold of a subject, in the order of each broker's log."""
-        found: list[Message] = []
-        for broker in self.brokers.values():
-            if subject in broker.store.subjects:
-                kept = broker.store.subjects[subject]
-                raws = broker.store.message_log.read_raws(
-                    kept.consume_log.index.read(kept.begin, kept.visible_end), cached_only=False
-                )
-                found += [decode_raws(raw)[0] for raw in raws if raw is not None]
-        return found
+        return stored_in(self.brokers.values(), subject)
 
     def counts(self, subject: str) -> Counter[str]:
         """How often each message id is stored."""

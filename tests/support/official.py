@@ -22,6 +22,7 @@ from qmq.protocol.commands import (
 )
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import Message, decode_entries, encode_raw
+from tests.support.in_process import machine
 
 FIRST_OWN_COMMAND = 200
 NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nContent-Length: 22\r\n\r\n<h1>404 Not found</h1>"
@@ -141,8 +142,9 @@ async def official_system() -> AsyncIterator[OfficialSystem]:
     """Both servers, running on this loop."""
     system = OfficialSystem()
     limits = ServerLimits(answer_bytes_max=1 << 30, answer_total_bytes_max=1 << 30)
-    system.meta = FrameServer("127.0.0.1", 0, system.register, clock=SYSTEM_CLOCK)
-    system.broker = FrameServer("127.0.0.1", 0, system.handle, clock=SYSTEM_CLOCK, limits=limits)
+    listen = machine().listen
+    system.meta = FrameServer("127.0.0.1", 0, system.register, clock=SYSTEM_CLOCK, listen=listen)
+    system.broker = FrameServer("127.0.0.1", 0, system.handle, clock=SYSTEM_CLOCK, limits=limits, listen=listen)
     await system.meta.start()
     await system.broker.start()
     system.http = await asyncio.start_server(system.page, "127.0.0.1", 0)

@@ -4,7 +4,6 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -56,43 +55,3 @@ async def eventually_async(condition: Callable[[], T], within_s: float = 10.0, w
         if loop.time() > deadline:
             raise AssertionError(f"not within {within_s * PATIENCE:g} s: {what or condition}")
         await asyncio.sleep(LOOK_SECONDS)
-
-
-LEADS = (1, 6, 20)
-"""How many times the time of an idle machine a preparation may take, one after the other."""
-
-
-class NotInTime(Exception):
-    """What had to be there before its time was not: the test says nothing, and is tried with a longer lead."""
-
-
-def in_time(is_in_time: bool) -> None:
-    """Say whether what was prepared was ready before it had to be.
-
-    Raises:
-        NotInTime: It was not.
-    """
-    if not is_in_time:
-        raise NotInTime
-
-
-def with_lead(test: Callable[[Path, int], Awaitable[None]]) -> Callable[[Path], Awaitable[None]]:
-    """A test whose preparation has to be over before a time it sets itself, `lead` times as far off as an idle machine needs.
-
-    It is tried with the next of LEADS, in a new folder, when a slow disk took longer; with the last it fails.
-    """
-
-    async def tried(tmp_path: Path) -> None:
-        for lead in LEADS:
-            folder = tmp_path / f"lead-{lead}"
-            folder.mkdir()
-            try:
-                await test(folder, lead)
-                return
-            except NotInTime:
-                continue
-        raise AssertionError(f"the preparation took more than {LEADS[-1]} times what an idle machine needs")
-
-    tried.__name__, tried.__qualname__ = test.__name__, test.__qualname__
-    tried.__module__, tried.__doc__ = test.__module__, test.__doc__
-    return tried

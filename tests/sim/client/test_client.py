@@ -1,15 +1,15 @@
-"""Producer and Consumer against a real system."""
+"""Producer and Consumer against a whole system in virtual time."""
 
 import asyncio
-import threading
 from collections import Counter
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from qmq import App, Consumer, Delivery, Limits, Producer, Timeouts
-from qmq import sync as blocking
 from qmq.errors import (
     ClientClosed,
     DeliveryAlreadySettled,
@@ -19,13 +19,23 @@ from qmq.errors import (
     RouteUnknown,
     SendFailed,
 )
-from tests.support.ports import free_port
-from tests.support.processes import System
+from tests.sim.cluster import Cluster
+from tests.sim.loop import running_loop
+from tests.support.in_process import SmallSystem, small_system
 from tests.support.promises import judging
 from tests.support.waiting import eventually_async, within
 
+RETRY_SECONDS = 0.1
+"""A send that failed at once is repeated within it."""
 
-async def test_failing_handlers_see_the_next_attempt_and_then_a_dead_letter(system: System) -> None:
+
+@pytest_asyncio.fixture
+async def system(tmp_path: Path) -> AsyncIterator[SmallSystem]:
+    async with small_system(tmp_path, groups=2, with_delay=False) as running:
+        yield running
+
+
+async def test_failing_handlers_see_the_next_attempt_and_then_a_dead_letter(system: SmallSystem) -> None:
     seen: list[tuple[str, int]] = []
     app = App(system.meta_url, app="test")
 
@@ -51,7 +61,7 @@ async def test_failing_handlers_see_the_next_attempt_and_then_a_dead_letter(syst
     await within(running, 20)
 
 
-async def test_a_retry_says_why_and_the_next_one_does_not_repeat_it(system: System) -> None:
+async def test_a_retry_says_why_and_the_next_one_does_not_repeat_it(system: SmallSystem) -> None:
     options: dict[str, Any] = {"start": "earliest", "attempts_max": 3}
     async with (
         Producer(system.meta_url, app="test") as producer,
@@ -71,30 +81,49 @@ async def test_a_retry_says_why_and_the_next_one_does_not_repeat_it(system: Syst
         assert [*causes, letter.retry_cause] == ["", "Payment declined?", "", "x" * 120]
 
 
-async def test_a_dead_broker_group_is_left_for_the_other_and_everything_arrives(system: System) -> None:
-    timeouts = Timeouts(connect=1, send=2, delivery=30)
-    async with Producer(system.meta_url, app="test", timeouts=timeouts) as producer:
-        await producer.send("orders", "first")
-        system.brokers["g1"].kill()
-        receipts = await asyncio.gather(*(producer.send("orders", {"number": n}) for n in range(200)))
-        assert {receipt.broker_group for receipt in receipts} == {"g2"}
-    received: set[str] = set()
-    async with Consumer(system.meta_url, "orders", "g", start="earliest", timeouts=timeouts) as consumer:
+async def test_a_dead_broker_group_is_left_for_the_other_and_everything_arrives() -> None:
+    async with Cluster(running_loop(), brokers=2, delays=0) as cluster:
+        timeouts = Timeouts(connect=1, send=2, delivery=30)
+        async with Producer(cluster.meta_url, app="test", timeouts=timeouts) as producer:
+            await producer.send("orders", "first")
+            cluster.brokers["g1"].kill()
+            began = running_loop().time()
+            receipts = await asyncio.gather(*(producer.send("orders", {"number": n}) for n in range(200)))
+            assert {receipt.broker_group for receipt in receipts} == {"g2"}
+            assert running_loop().time() < began + RETRY_SECONDS, "before the lease of g1 ended"
+        received: set[str] = set()
+        async with Consumer(cluster.meta_url, "orders", "g", start="earliest", timeouts=timeouts) as consumer:
 
-        async def take() -> None:
-            while len(received) < 200:
-                for delivery in await consumer.pull(100, timeout=5):
-                    if delivery.body != "first":  # on g1 or g2
-                        received.add(delivery.properties["number"])
-                    await delivery.ack()
+            async def take() -> None:
+                while len(received) < 200:
+                    for delivery in await consumer.pull(100, timeout=5):
+                        if delivery.body != "first":  # on g1 or g2
+                            received.add(delivery.properties["number"])
+                        await delivery.ack()
 
-        await within(take(), 30)
-    with judging():
-        assert received == {str(number) for number in range(200)}
-    await asyncio.to_thread(system.brokers["g1"].start)
+            await within(take(), 30)
+        with judging():
+            assert received == {str(number) for number in range(200)}
 
 
-async def test_closing_a_consumer_hands_back_what_it_did_not_settle(system: System) -> None:
+async def test_a_send_to_a_broker_that_stands_still_fails_at_its_delivery_timeout() -> None:
+    loop = running_loop()
+    async with Cluster(loop, brokers=1, delays=0) as cluster:
+        timeouts = Timeouts(send=5, delivery=7)
+        async with Producer(cluster.meta_url, timeouts=timeouts) as producer:
+            await producer.send("orders", "stored")
+            broker = cluster.brokers["g1"].process
+            assert broker is not None
+            broker.pause()
+            began = loop.time()
+            with pytest.raises(SendFailed, match="not confirmed in 7 s and 2 attempts"):
+                await producer.send("orders", "lost or not")
+            assert loop.time() == pytest.approx(began + timeouts.delivery)
+            broker.resume()
+            await producer.send("orders", "stored")
+
+
+async def test_closing_a_consumer_hands_back_what_it_did_not_settle(system: SmallSystem) -> None:
     async with Producer(system.meta_url) as producer:
         await asyncio.gather(*(producer.send("orders", {"number": n}) for n in range(20)))
     async with Consumer(system.meta_url, "orders", "g", consumer_id="a", start="earliest") as first:
@@ -118,7 +147,7 @@ async def test_closing_a_consumer_hands_back_what_it_did_not_settle(system: Syst
         assert rest == {delivery.properties["number"] for delivery in taken[5:]}
 
 
-async def test_a_closed_consumer_yields_nothing_of_what_it_handed_back(system: System) -> None:
+async def test_a_closed_consumer_yields_nothing_of_what_it_handed_back(system: SmallSystem) -> None:
     async with (
         Producer(system.meta_url) as producer,
         Consumer(system.meta_url, "orders", "billing", start="earliest") as consumer,
@@ -131,7 +160,7 @@ async def test_a_closed_consumer_yields_nothing_of_what_it_handed_back(system: S
             assert [delivery async for delivery in consumer] == [], "doubled: other consumers get them"
 
 
-async def test_a_consumer_that_got_nothing_says_goodbye_too(system: System) -> None:
+async def test_a_consumer_that_got_nothing_says_goodbye_too(system: SmallSystem) -> None:
     async with Consumer(system.meta_url, "orders", "billing"):
         # No retry subject: the first retry makes it.
         everywhere = {(name, "orders") for name in system.brokers}
@@ -139,18 +168,18 @@ async def test_a_consumer_that_got_nothing_says_goodbye_too(system: System) -> N
     assert _online(system) == set()
 
 
-def _online(system: System) -> set[tuple[str, str]]:
+def _online(system: SmallSystem) -> set[tuple[str, str]]:
     """Brokers and subjects that know of a consumer."""
     return {
-        (name, stats["subject"])
-        for name in system.brokers
-        for stats in system.admin(name, "/stats?subject=orders")["subjects"]
-        for group in stats["groups"]
-        if group["consumers"]
+        (name, subject.name)
+        for name, broker in system.brokers.items()
+        for subject in broker.store.subjects.values()
+        for group in subject.groups.values()
+        if group.progress.consumers
     }
 
 
-async def test_pause_tags_and_broadcast(system: System) -> None:
+async def test_pause_tags_and_broadcast(system: SmallSystem) -> None:
     async with (
         Producer(system.meta_url) as producer,
         Consumer(system.meta_url, "orders", "tagged", start="earliest", tags=["a"], consumer_id="t") as tagged,
@@ -170,7 +199,7 @@ async def test_pause_tags_and_broadcast(system: System) -> None:
             assert {delivery.properties["number"] for delivery in every} == {"0", "1", "2", "3"}
 
 
-async def test_what_can_not_be_sent_is_refused_with_the_reason(system: System) -> None:
+async def test_what_can_not_be_sent_is_refused_with_the_reason(system: SmallSystem) -> None:
     async with Producer(system.meta_url, limits=Limits(queue_messages=5)) as producer:
         with pytest.raises(IllegalName):
             await producer.send("a b", "x")
@@ -189,37 +218,16 @@ async def test_what_can_not_be_sent_is_refused_with_the_reason(system: System) -
         await producer.send("orders", "x")
 
 
-async def test_without_a_system_sends_fail_in_time_and_say_why(tmp_path: Path) -> None:
-    url = f"127.0.0.1:{free_port()}"
+async def test_without_a_system_sends_fail_in_time_and_say_why() -> None:
+    url, loop = "127.0.0.1:1", asyncio.get_running_loop()
     timeouts = Timeouts(connect=0.2, route=0.3, delivery=0.8)
     async with Producer(url, timeouts=timeouts) as producer:
+        began = loop.time()
         with pytest.raises(SendFailed, match="can't be reached"):
-            await within(producer.send("orders", "x"), 10)
+            await producer.send("orders", "x")
+        assert loop.time() == pytest.approx(began + timeouts.delivery)
         waiting = producer.send_soon("orders", "x", message_id="left")
         assert await producer.close(timeout=0.1) == ["left"]
         with pytest.raises(SendFailed):
             await waiting
     assert RouteUnknown("x").retriable
-
-
-def test_the_blocking_face_has_the_same_names(system: System) -> None:
-    with blocking.Producer(system.meta_url, app="test") as producer:
-        assert producer.send("orders", {"number": 1}).subject == "orders"
-        assert producer.send_soon("orders", {"number": 2}).result(10).broker_group in ("g1", "g2")
-        producer.flush()
-    with blocking.Consumer(system.meta_url, "orders", "g", start="earliest") as consumer:
-        found: list[str] = []
-        for delivery in consumer:
-            with delivery:
-                found.append(delivery.properties["number"])
-            if len(found) == 2:
-                break
-        with blocking.Producer(system.meta_url, app="test") as producer:
-            producer.send("orders", {"number": 3})
-        (failed,) = consumer.pull(1, timeout=20)
-        failed.retry(cause="TooBusy")
-        (again,) = consumer.pull(1, timeout=20)
-        assert (again.attempt, again.retry_cause) == (2, "TooBusy")
-        again.ack()
-    assert sorted(found) == ["1", "2"]
-    assert sum(thread.name == "qmq-sync" for thread in threading.enumerate()) == 1

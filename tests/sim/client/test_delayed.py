@@ -1,6 +1,5 @@
-"""Delayed messages through the client library, async and blocking, on real sockets."""
+"""Delayed messages through the client library."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,11 +7,15 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from qmq import Consumer, DelayedMessages, Producer, sync
+from qmq import Consumer, DelayedMessages, Producer
 from qmq.errors import LocalProtocolError, QmqError, SendFailed
 from qmq.protocol.delayed import Outcome
 from tests.support.in_process import SmallSystem, now_ms, small_system
 from tests.support.waiting import eventually_async
+
+
+def now() -> datetime:
+    return datetime.fromtimestamp(now_ms() / 1000, UTC)
 
 
 @pytest_asyncio.fixture
@@ -26,9 +29,9 @@ async def test_a_delayed_message_comes_when_it_is_due(system: SmallSystem) -> No
         delay, before_ms = timedelta(milliseconds=400), now_ms()
         receipt = await producer.send("orders", {"n": 1}, delay=delay, tags=["a"])
         assert receipt.broker_group == "d1"
-        assert before_ms + 400 <= receipt.due_ms <= now_ms() + 400
+        assert receipt.due_ms == before_ms + 400
         assert receipt.due_at.timestamp() * 1000 == pytest.approx(receipt.due_ms, abs=0.5)
-        late = await producer.send("orders", "text", due=datetime.now(UTC) - timedelta(days=3))
+        late = await producer.send("orders", "text", due=now() - timedelta(days=3))
         plain = await producer.send("orders", {"n": 2})
         async with Consumer(system.meta_url, "orders", "g", start="earliest") as consumer:
             got = {}
@@ -38,7 +41,7 @@ async def test_a_delayed_message_comes_when_it_is_due(system: SmallSystem) -> No
                     await delivery.ack()
         assert set(got) == {receipt.message_id, late.message_id, plain.message_id}
         at, delivery = got[receipt.message_id]
-        assert at >= receipt.due_ms, "never early"
+        assert receipt.due_ms <= at < receipt.due_ms + 30
         assert delivery.properties == {"n": "1"}, "the protocol's own properties are not shown"
         assert delivery.tags == ("a",)
         assert got[late.message_id][1].body == "text"
@@ -65,7 +68,7 @@ async def test_the_handle_cancels_moves_and_delivers(system: SmallSystem) -> Non
 
 async def test_what_can_t_be_a_due_time_is_refused_before_it_is_sent(system: SmallSystem) -> None:
     async with Producer(system.meta_url, app="test") as producer:
-        soon = datetime.now(UTC) + timedelta(seconds=5)
+        soon = now() + timedelta(seconds=5)
         for wrong, words in (
             ({"due": datetime.now()}, "time zone"),
             ({"delay": timedelta(seconds=-1)}, "negative"),
@@ -91,7 +94,7 @@ async def test_questions_over_all_delay_groups(system: SmallSystem, tmp_path: Pa
     try:
         async with Producer(system.meta_url, app="test") as producer, DelayedMessages(system.meta_url) as delayed:
             await eventually_async(lambda: len(system.meta.directory.groups) == 4)
-            begin = datetime.now(UTC) + timedelta(hours=3)
+            begin = now() + timedelta(hours=3)
             sent = [
                 await producer.send("orders", {"n": n, "even": n % 2 == 0}, due=begin + timedelta(minutes=7 * n))
                 for n in range(40)
@@ -145,40 +148,3 @@ async def test_delayed_messages_fail_over_to_another_delay_group(system: SmallSy
     finally:
         system.delay = first
         await second.close()
-
-
-def test_the_blocking_client(tmp_path: Path) -> None:
-    done = asyncio.Event()
-    urls: list[str] = []
-
-    async def serve() -> None:
-        async with small_system(tmp_path) as system:
-            urls.append(system.meta_url)
-            await done.wait()
-
-    async def main() -> None:
-        serving = asyncio.create_task(serve())
-        await eventually_async(lambda: urls)
-        await asyncio.to_thread(work)
-        done.set()
-        await serving
-
-    def work() -> None:
-        with sync.Producer(urls[0], app="test") as producer:
-            receipt = producer.send("orders", {"n": 1}, delay=timedelta(hours=1))
-            assert isinstance(receipt, sync.DelayedReceipt)
-            assert receipt.reschedule(delay=timedelta(hours=2)).outcome is Outcome.DONE
-            assert receipt.cancel().outcome is Outcome.DONE
-            assert receipt.due_at > datetime.now(UTC)
-            soon = producer.send("orders", {"n": 2}, due=datetime.now(UTC) + timedelta(hours=1))
-            assert soon.deliver().outcome is Outcome.DONE
-            assert not isinstance(producer.send("orders", {"n": 3}), sync.DelayedReceipt)
-        with sync.Consumer(urls[0], "orders", "g", start="earliest") as consumer:
-            got: set[str] = set()
-            while len(got) < 2:
-                for delivery in consumer.pull(2, timeout=5.0):
-                    with delivery:
-                        got.add(delivery.properties["n"])
-        assert got == {"2", "3"}
-
-    asyncio.run(main())

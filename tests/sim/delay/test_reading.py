@@ -19,7 +19,18 @@ from qmq.protocol import reading
 from qmq.protocol.delayed import DelayedTarget, ListDelayedRequest, Operation
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.reading import SCHEDULE_STATES, ReadScheduleRequest, SchedulePage
-from tests.support.in_process import SmallSystem, connected, delayed, now_ms, small_system
+from tests.support.in_process import (
+    SmallSystem,
+    blocking,
+    connected,
+    delayed,
+    files_in,
+    machine,
+    now_ms,
+    read_file,
+    small_system,
+    write_file,
+)
 from tests.support.waiting import eventually_async
 
 T = TypeVar("T")
@@ -27,13 +38,13 @@ HOUR_MS = 3_600_000
 
 
 async def read(system: SmallSystem, ask: Callable[[NodeReader], T], **settings: object) -> T:
-    """What a reader of the delay node is answered, asked in a thread as executors ask."""
+    """What a reader of the delay node gets; executors of Spark read like this, with a blocking client."""
 
     def work() -> T:
         with NodeReader("{}:{}".format(*system.delay.server.address), **settings) as reader:  # type: ignore[arg-type]
             return ask(reader)
 
-    return await asyncio.to_thread(work)
+    return await blocking(work)
 
 
 def rows(pages: list[SchedulePage]) -> list[tuple[int, int, str]]:
@@ -103,18 +114,23 @@ async def test_hours_and_names_come_in_pages(tmp_path: Path, monkeypatch: pytest
         assert names == [f"subject-{n}" for n in range(10)]
 
 
+def body_of(data: str, number: int) -> int:
+    """A place in the body of one of six messages of equal size."""
+    return len(read_file(data)) // 6 * number + 60
+
+
+def damage(path: str, offset: int) -> None:
+    """Flip a bit of a file."""
+    write_file(path, bytes([read_file(path)[offset] ^ 1]), at=offset)
+
+
 async def test_a_damaged_body_or_entry_is_left_out_and_the_others_come(tmp_path: Path) -> None:
     hour = now_ms() // HOUR_MS + 5
     async with small_system(tmp_path) as system, connected(system.delay) as client:
         await client.send(*(delayed(n, hour * HOUR_MS + n, padding="x" * 100) for n in range(6)))
-    folder = tmp_path / "d1" / "schedule"
-    (data,), (index,) = list(folder.glob("*.data")), list(folder.glob("*.index"))
-    body = bytearray(data.read_bytes())
-    body[len(body) // 6 * 2 + 60] ^= 1
-    data.write_bytes(body)
-    entries = bytearray(index.read_bytes())
-    entries[32 * 4 + 3] ^= 1
-    index.write_bytes(entries)
+    data, index = files_in(tmp_path / "d1" / "schedule")
+    damage(data, body_of(data, 2))
+    damage(index, 32 * 4 + 3)
     async with small_system(tmp_path) as system:
         pages = await read(system, lambda r: list(r.schedule(hour, 0, 6, with_data=True)))
         assert ids(pages) == ["m0", "m1", "", "m3", "", "m5"]
@@ -128,10 +144,8 @@ async def test_a_damaged_body_that_a_query_reads_is_counted_once(tmp_path: Path)
     hour = now_ms() // HOUR_MS + 5
     async with small_system(tmp_path) as system, connected(system.delay) as client:
         await client.send(*(delayed(n, hour * HOUR_MS + n, padding="x" * 100) for n in range(6)))
-    (data,) = (tmp_path / "d1" / "schedule").glob("*.data")
-    body = bytearray(data.read_bytes())
-    body[len(body) // 6 * 2 + 60] ^= 1
-    data.write_bytes(body)
+    data, _ = files_in(tmp_path / "d1" / "schedule")
+    damage(data, body_of(data, 2))
     async with small_system(tmp_path) as system, connected(system.delay) as client:
         for _ in range(2):
             page = await client.listed(ListDelayedRequest("orders", hour * HOUR_MS, (hour + 1) * HOUR_MS))
@@ -146,11 +160,9 @@ async def test_so_many_damaged_messages_are_remembered_and_no_more(
     hour = now_ms() // HOUR_MS + 5
     async with small_system(tmp_path) as system, connected(system.delay) as client:
         await client.send(*(delayed(n, hour * HOUR_MS + n, padding="x" * 100) for n in range(6)))
-    (data,) = (tmp_path / "d1" / "schedule").glob("*.data")
-    body = bytearray(data.read_bytes())
+    data, _ = files_in(tmp_path / "d1" / "schedule")
     for n in range(4):
-        body[len(body) // 6 * n + 60] ^= 1
-    data.write_bytes(body)
+        damage(data, body_of(data, n))
     async with small_system(tmp_path) as system, connected(system.delay) as client:
         page = await client.listed(ListDelayedRequest("orders", hour * HOUR_MS, (hour + 1) * HOUR_MS))
         assert [item.message.message_id for item in page.items] == ["m4", "m5"]
@@ -204,7 +216,7 @@ async def test_the_metaserver_lists_its_nodes(tmp_path: Path) -> None:
     async with small_system(tmp_path, groups=2) as system:
         before = now_ms()
         await eventually_async(lambda: len(system.meta.directory.nodes) == 3)
-        page = await asyncio.to_thread(find_nodes, system.meta_url)
+        page = await blocking(lambda: find_nodes(system.meta_url))
         assert [(n.broker_group, n.node_id, n.kind, n.role, n.state) for n in page.nodes] == [
             ("d1", "d1-a", "delay", "master", "read_write"),
             ("g1", "g1-a", "broker", "master", "read_write"),
@@ -216,7 +228,7 @@ async def test_the_metaserver_lists_its_nodes(tmp_path: Path) -> None:
             assert before - 10_000 < node.seen_at_ms <= page.read_at_ms
             assert (node.epoch, node.log_end >= 0) == (1, True)
         await system.brokers["g2"].close()
-        page = await asyncio.to_thread(find_nodes, system.meta_url)
+        page = await blocking(lambda: find_nodes(system.meta_url))
         assert page.nodes[2].state == "offline"
         with pytest.raises(ReadRefused, match="LIST_NODES"):
             await read(system, lambda r: r.nodes())
@@ -224,14 +236,14 @@ async def test_the_metaserver_lists_its_nodes(tmp_path: Path) -> None:
 
 async def test_the_metaserver_asks_for_its_token(tmp_path: Path) -> None:
     options = MetaOptions(data_dir=str(tmp_path), http_port=0, tcp_port=0, read_token="secret", new_groups="allow")
-    meta = Metaserver(options, MemoryRepository())
+    meta = Metaserver(options, MemoryRepository(), machine())
     await meta.start()
     try:
         url = "{}:{}".format(*meta.http.address)
-        assert await asyncio.to_thread(metaserver_address, url) == "{}:{}".format(*meta.tcp.address)
+        assert await blocking(lambda: metaserver_address(url)) == "{}:{}".format(*meta.tcp.address)
         with pytest.raises(ReadRefused) as refused:
-            await asyncio.to_thread(find_nodes, url)
+            await blocking(lambda: find_nodes(url))
         assert refused.value.code == reading.FORBIDDEN
-        assert (await asyncio.to_thread(lambda: find_nodes(url, token="secret"))).nodes == ()
+        assert (await blocking(lambda: find_nodes(url, token="secret"))).nodes == ()
     finally:
         await meta.close()

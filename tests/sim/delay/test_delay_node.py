@@ -8,10 +8,12 @@ from qmq.protocol.delayed import ChangeDelayedRequest, DelayedTarget, ListDelaye
 from qmq.protocol.extensions import Fields
 from qmq.protocol.messages import KEY_SCHEDULE
 from tests.support.in_process import ShiftedClock, SmallSystem, connected, delayed, message, now_ms, small_system
-from tests.support.waiting import eventually_async, in_time, with_lead
+from tests.support.waiting import eventually_async
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
+LATENESS_MS = 30
+"""Later than this no message arrives: messages due within 4 ms share a batch, which is synced by both nodes on simulated disks."""
 
 
 async def arrived(system: SmallSystem, count: int, subject: str = "orders", within_s: float = 10.0) -> list[str]:
@@ -35,25 +37,23 @@ async def test_messages_are_delivered_when_due_as_they_came_and_never_early(tmp_
                 seen.setdefault(item.message_id, now_ms())
             await asyncio.sleep(0.001)
         for item in sent:
-            assert seen[item.message_id] >= item.time_ms, "never early"
+            assert item.time_ms <= seen[item.message_id] < item.time_ms + LATENESS_MS
         assert system.stored("orders") == sent, "byte for byte, in the order of due times"
         await eventually_async(lambda: system.delay.store.pending == 0)
 
 
-@with_lead
-async def test_what_is_overdue_or_undated_goes_at_once(tmp_path: Path, lead: int) -> None:
+async def test_what_is_overdue_or_undated_goes_at_once(tmp_path: Path) -> None:
     async with small_system(tmp_path) as system, connected(system.delay) as client:
         past = delayed(1, now_ms() - HOUR)
         # T9: routed here as delayed, but no longer flagged as such; what counts is the property.
-        soon = delayed(2, now_ms() + 300 * lead)
+        soon = delayed(2, now_ms() + 300)
         unflagged = type(soon)(soon.subject, "unflagged", soon.properties, (), 0, soon.created_at_ms, now_ms())
         plain = message(3)
         assert await client.send(past, unflagged, plain) == {}
-        undated = sorted(await arrived(system, 2))
-        in_time(now_ms() < soon.time_ms)
-        assert undated == ["m1", "m3"]
+        assert sorted(await arrived(system, 2)) == ["m1", "m3"]
+        assert now_ms() < past.time_ms + HOUR + LATENESS_MS
         assert sorted(await arrived(system, 3)) == ["m1", "m3", "unflagged"]
-        assert now_ms() >= soon.time_ms
+        assert soon.time_ms <= now_ms() < soon.time_ms + LATENESS_MS
 
 
 async def test_too_far_is_refused_and_the_others_of_the_batch_are_taken(tmp_path: Path) -> None:
@@ -170,7 +170,8 @@ async def test_everything_is_still_known_after_a_restart(tmp_path: Path) -> None
             await client.change(Operation.DELIVER, DelayedTarget("m3"))
             await arrived(system, 1)
         await system.delay.close()
-        assert not list((tmp_path / "d1/schedule").glob("*.tmp"))
+        files = system.delay.disk.list_dir(str(tmp_path / "d1/schedule"))
+        assert {name.rpartition(".")[2] for name in files} == {"data", "index"}
         await system.start_delay()
         async with connected(system.delay) as client:
             await eventually_async(lambda: system.delay.store.pending == 3)
@@ -213,20 +214,16 @@ async def test_a_node_without_brokers_keeps_everything(tmp_path: Path) -> None:
         assert set((system.counts("orders")).values()) == {1}
 
 
-@with_lead
-async def test_an_hour_is_loaded_before_it_begins_and_delivered_across_its_border(tmp_path: Path, lead: int) -> None:
+async def test_an_hour_is_loaded_before_it_begins_and_delivered_across_its_border(tmp_path: Path) -> None:
     clock = ShiftedClock()
-    clock.offset_ms = HOUR - now_ms() % HOUR - 4_000 * lead  # four seconds to the full hour, or more
+    clock.offset_ms = HOUR - now_ms() % HOUR - 4_000  # four seconds to the full hour
     border = (clock.wall_ms() // HOUR + 1) * HOUR
     async with small_system(tmp_path, clock=clock, load_ahead_minutes=0.02) as system:
         dues = [border - 300 + 40 * i for i in range(20)]
         async with connected(system.delay) as client:
             assert await client.send(*[delayed(i, due) for i, due in enumerate(dues)]) == {}
-            loaded = system.delay.store.wheel.count
-            in_time(clock.wall_ms() < border - 1_500)
-            assert loaded == sum(due < border for due in dues), "the next hour is far"
+            assert system.delay.store.wheel.count == sum(due < border for due in dues), "the next hour is far"
             await client.change(Operation.CANCEL, DelayedTarget("m19", due_ms=dues[19]))
-            in_time(clock.wall_ms() < dues[19])
             seen: dict[str, int] = {}
 
             def look() -> bool:
@@ -234,9 +231,9 @@ async def test_an_hour_is_loaded_before_it_begins_and_delivered_across_its_borde
                     seen.setdefault(item.message_id, clock.wall_ms())
                 return len(seen) == 19
 
-            await eventually_async(look, 15 + 4 * lead)
+            await eventually_async(look)
             late = [seen[f"m{i}"] - due for i, due in enumerate(dues[:19])]
             assert min(late) >= 0
-            assert max(late) < 8_000, "loaded in time"
+            assert max(late) < LATENESS_MS, "loaded in time"
             await eventually_async(lambda: system.delay.store.pending == 0)
             assert [item.message_id for item in system.stored("orders")] == [f"m{i}" for i in range(19)]

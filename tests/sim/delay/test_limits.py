@@ -1,7 +1,6 @@
 """What a delay node does at its limits, and with brokers that refuse, stall or answer rubbish."""
 
 import asyncio
-import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,11 +30,14 @@ from qmq.protocol.extensions import Fields
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import decode_entries
 from qmq.protocol.names import is_subject_refusal
-from tests.support.in_process import SmallSystem, connected, delayed, now_ms, small_system
+from tests.sim.loop import running_loop
+from tests.support.in_process import SmallSystem, connected, delayed, machine, now_ms, small_system
 from tests.support.promises import judging
 from tests.support.waiting import eventually_async, within
 
 HOUR = 3_600_000
+SLOW_SECONDS = 10.0
+"""A write of a disk that is slow in a test."""
 DAY = 24 * HOUR
 
 
@@ -43,7 +45,7 @@ class OddBroker:
     """Stores nothing; answers each SEND as it is told."""
 
     def __init__(self) -> None:
-        self.server = FrameServer("127.0.0.1", 0, self.handle, clock=SystemClock())
+        self.server = FrameServer("127.0.0.1", 0, self.handle, clock=SystemClock(), listen=machine().listen)
         self.got: Counter[str] = Counter()
         self.order: list[str] = []
         self.refused: dict[str, SendResult] = {}
@@ -162,6 +164,10 @@ async def test_what_may_have_arrived_is_sent_again_and_can_t_be_cancelled(tmp_pa
         broker.is_silent = True
         await client.send(delayed(1, now_ms()))
         await eventually_async(lambda: broker.got["m1"] >= 1)
+        (change,) = await client.change(Operation.CANCEL, DelayedTarget("m1"))
+        assert (change.outcome, change.state) == (Outcome.TOO_LATE, "delivering")
+        await eventually_async(lambda: system.delay.delivery.counters.unknown == 1)
+        assert broker.got["m1"] == 1, "this is the pause before the next try"
         (change,) = await client.change(Operation.CANCEL, DelayedTarget("m1"))
         assert (change.outcome, change.state) == (Outcome.TOO_LATE, "delivering")
         await eventually_async(lambda: broker.got["m1"] >= 2, 10, "it is sent again")
@@ -312,12 +318,11 @@ async def test_sends_are_answered_busy_while_the_schedule_can_t_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with odd(tmp_path, checkpoint_bytes=1 << 20) as (system, _), connected(system.delay) as client:
-        hold = asyncio.Event()
-        loop = asyncio.get_running_loop()
+        loop = running_loop()
         save = type(system.delay.checkpoints._writer).save
 
         def slow(self: object, draft: object) -> None:
-            asyncio.run_coroutine_threadsafe(hold.wait(), loop).result(30)
+            loop.block(SLOW_SECONDS)
             save(self, draft)  # type: ignore[arg-type]
 
         monkeypatch.setattr(type(system.delay.checkpoints._writer), "save", slow)
@@ -329,8 +334,9 @@ async def test_sends_are_answered_busy_while_the_schedule_can_t_be_written(
             assert number < 20_000, "the limit does not hold"
         assert {failure.result for failure in refused.values()} == {SendResult.BROKER_BUSY}
         assert len(refused) == 200, "whole or not at all"
-        hold.set()
-        await eventually_async(lambda: system.delay.checkpoints.saved > 0)
+        assert system.delay.checkpoints.saved == 0
+        await asyncio.sleep(SLOW_SECONDS)
+        assert system.delay.checkpoints.saved > 0
         assert await client.send(delayed(number, now_ms() + DAY)) == {}
         assert system.delay.store.pending == number - 200 + 1
 
@@ -450,33 +456,34 @@ async def test_nothing_is_answered_and_nothing_leaves_before_it_is_on_disk(
     async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
         await client.send(delayed(1, now_ms() + DAY), delayed(2, now_ms() + DAY))
         log = system.delay.store.log
-        write, hold = log.write, threading.Event()
+        loop, write = running_loop(), log.write
 
-        def held(commit: SealedCommit, *, sync: bool = True) -> None:
+        def slow(commit: SealedCommit, *, sync: bool = True) -> None:
             if not commit.is_seal:
-                assert hold.wait(20)
+                loop.block(SLOW_SECONDS)
             write(commit, sync=sync)
 
-        monkeypatch.setattr(log, "write", held)
+        monkeypatch.setattr(log, "write", slow)
+        began = loop.time()
         cancel = asyncio.create_task(client.change(Operation.CANCEL, DelayedTarget("m1")))
-        await eventually_async(lambda: log.has_pending or system.delay.committer.waiting)
+        await eventually_async(lambda: system.delay.committer.waiting)
         again = asyncio.create_task(client.change(Operation.CANCEL, DelayedTarget("m1")))
         deliver = asyncio.create_task(client.change(Operation.DELIVER, DelayedTarget("m2")))
         send = asyncio.create_task(client.send(delayed(3, now_ms())))
-        try:
-            await eventually_async(lambda: system.delay.committer.waiting >= 4)
-            # Node, broker and client share this loop: what does not wait for the disk would be done after these round trips.
-            for _ in range(20):
-                await client.find("m1")
-            with judging():
-                assert not any(task.done() for task in (cancel, again, deliver, send)), "an answer before its sync"
-                assert not broker.got, "a delivery before its claim was synced"
-        finally:
-            hold.set()
-        assert [(await cancel)[0].outcome, (await again)[0].outcome] == [Outcome.DONE, Outcome.UNCHANGED]
-        assert (await deliver)[0].outcome is Outcome.DONE
+        await eventually_async(lambda: system.delay.committer.waiting >= 4)
+        await asyncio.sleep(began + SLOW_SECONDS - loop.time())
+        with judging():
+            assert not any(task.done() for task in (cancel, again, deliver, send)), "an answer before its sync"
+            assert not broker.got, "a delivery before its claim was synced"
+        assert (await cancel)[0].outcome is Outcome.DONE
+        assert loop.time() == pytest.approx(began + SLOW_SECONDS, abs=0.1)
+        # The others came while that commit was written: the next one holds them.
+        assert [(await again)[0].outcome, (await deliver)[0].outcome] == [Outcome.UNCHANGED, Outcome.DONE]
         assert await send == {}
-        await eventually_async(lambda: broker.got == {"m2": 1, "m3": 1})
+        assert loop.time() == pytest.approx(began + 2 * SLOW_SECONDS, abs=0.1)
+        await eventually_async(lambda: broker.got, SLOW_SECONDS)
+        assert loop.time() == pytest.approx(began + 3 * SLOW_SECONDS, abs=0.1), "the third commit holds the claims"
+        await eventually_async(lambda: broker.got == {"m2": 1, "m3": 1}, SLOW_SECONDS)
 
 
 async def test_large_messages_are_read_a_few_at_a_time_and_all_delivered_in_order(
