@@ -309,8 +309,9 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
         try:
             for process in self.killed:
                 process.bury()
-            self.killed.clear()
-            gc.collect()
+            if self.killed:
+                self.killed.clear()
+                gc.collect()
         finally:
             sys.unraisablehook = hook
 

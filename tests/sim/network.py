@@ -20,6 +20,8 @@ LATENCY_SECONDS = (0.00005, 0.0005)
 """A packet's shortest and longest way."""
 KERNEL_BYTES = 128 << 10
 """Bytes of one direction that kernels hold between the two processes; more waits in the sender's transport."""
+SEND_BYTES_MIN = 32 << 10
+"""Less room than this is not used while more bytes wait: as a kernel does, so that a full window is not refilled byte by byte."""
 READ_BYTES = 256 << 10
 """Bytes that one read returns at most."""
 RETRY_SECONDS = (0.2, 1.0)
@@ -213,9 +215,11 @@ class End(asyncio.Transport):
 
     def _flush(self) -> None:
         """Give the kernel what it takes."""
-        while self._buffer and self.out.in_flight < KERNEL_BYTES and not self.is_gone:
-            piece = self._buffer.popleft()
+        while self._buffer and not self.is_gone:
             room = KERNEL_BYTES - self.out.in_flight
+            if room < min(SEND_BYTES_MIN, self._buffer_bytes):
+                break
+            piece = self._buffer.popleft()
             if len(piece) > room:
                 self._buffer.appendleft(piece[room:])
                 piece = piece[:room]
