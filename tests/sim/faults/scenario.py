@@ -78,7 +78,7 @@ class Received:
     attempt: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Client:
     """A producer or consumer on a host of its own, which has its name."""
 
@@ -107,7 +107,7 @@ class Routes:
         return [item for item in self.seen if item[0] > at]
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Scenario:
     """A running cluster, its clients, and what happened."""
 
@@ -155,6 +155,7 @@ class Scenario:
         """Wait for a condition, looked at every LOOK_SECONDS; returns the seconds until it was seen."""
         began = self.loop.now
         while not condition():
+            self._check_clients()
             if self.loop.now - began > seconds:
                 raise AssertionError(f"not within {seconds:g} virtual seconds: {what}")
             await asyncio.sleep(LOOK_SECONDS)
@@ -243,16 +244,11 @@ class Scenario:
             async with consumer:
                 while not client.stop.is_set():
                     for delivery in await consumer.pull(20, timeout=1.0):
+                        value = str(delivery.properties["value"])
                         self.received.append(
                             Received(
-                                str(delivery.properties["value"]),
-                                delivery.message.subject,
-                                group,
-                                name,
-                                delivery.broker_group,
-                                self.loop.now,
-                                delivery.attempt,
-                            )  # fmt: skip
+                                value, subject, group, name, delivery.broker_group, self.loop.now, delivery.attempt
+                            )
                         )
                         await delivery.ack()
 
@@ -302,6 +298,12 @@ class Scenario:
         client.stop.set()
         await client.task
 
+    def _check_clients(self) -> None:
+        """Raise what ended a client."""
+        for client in self.clients.values():
+            if client.task.done():
+                client.task.result()
+
     # --- judgement -------------------------------------------------------------------------------------------------
 
     def sends_of(self, since: float, until: float, subject: str = "") -> list[Send]:
@@ -344,6 +346,7 @@ class Scenario:
         await asyncio.gather(*(client.task for client in senders))
         began = self.loop.now
         while self.missing():
+            self._check_clients()
             if self.loop.now - began > SETTLE_SECONDS:
                 raise PromiseBroken(f"acknowledged and never received: {self.missing()}")
             await asyncio.sleep(LOOK_SECONDS)

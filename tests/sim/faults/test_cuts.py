@@ -1,4 +1,4 @@
-"""F18, F19: hosts can't reach each other: clients and nodes, nodes and the metaserver, in one direction or both, again and again."""
+"""F18, F19: hosts can't reach each other, in one direction or both, once or again and again."""
 
 import asyncio
 
@@ -14,8 +14,8 @@ from tests.sim.network import RETRY_SECONDS, SYN_SECONDS
 
 CUT_SECONDS = 30.0
 REGISTERED_SECONDS = BACK_OFF_SECONDS[-1] + CONNECT_SECONDS + SYN_SECONDS + NETWORK_SECONDS
-"""A node that reaches its metaserver again has registered at the latest so long after: a pause, and an attempt to connect that began
-in the cut."""
+"""A node that reaches its metaserver again has registered at the latest so long after: a pause, and an attempt to connect that
+began in the cut."""
 ELSEWHERE_SECONDS = TIMEOUTS.send + 0.05 + NETWORK_SECONDS
 """A send that one broker group does not answer is stored by another after one time limit and the shortest pause."""
 
