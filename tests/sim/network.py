@@ -7,6 +7,7 @@ paused or killed a moment later, and refuses or answers for it.
 
 import asyncio
 import errno
+import math
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
@@ -61,6 +62,7 @@ class Direction:
         """Bytes, or EOF_MARK, leave the source."""
         network = self._network
         at = max(self._not_before, network.loop.now + network.latency(self.source.host, self.target.host))
+        at += len(data) / network.bandwidth(self.source.host, self.target.host)
         self._not_before = at
         self.in_flight += len(data)
         self._queue.append((at, data))
@@ -379,6 +381,7 @@ class Network:
         self._cuts: dict[tuple[str, str], None] = {}
         self._blocked: dict[Direction, None] = {}
         self._slow: dict[tuple[str, str], float] = {}
+        self._bandwidths: dict[tuple[str, str], float] = {}
         self._hosts: dict[int, str] = {}
         """By port: the host that listened there last."""
         self._dark: dict[str, None] = {}
@@ -390,6 +393,10 @@ class Network:
         """Seconds of one packet's way."""
         low, high = LATENCY_SECONDS
         return low + self._rng.random() * (high - low) + self._slow.get((source, target), 0.0)
+
+    def bandwidth(self, source: str, target: str) -> float:
+        """Bytes a second of one connection's direction."""
+        return self._bandwidths.get((source, target), math.inf)
 
     def segments(self, data: bytes) -> list[bytes]:
         """The pieces in which bytes arrive: sometimes the receiver reads a part first."""
@@ -415,11 +422,16 @@ class Network:
         """End all cuts and slowness."""
         self._cuts.clear()
         self._slow.clear()
+        self._bandwidths.clear()
         self._retry_blocked()
 
     def slow_down(self, source: str, target: str, seconds: float) -> None:
         """Add to the latency of both directions, until `heal`."""
         self._slow[source, target] = self._slow[target, source] = seconds
+
+    def limit(self, source: str, target: str, bytes_per_second: float) -> None:
+        """Give each connection of two hosts so much bandwidth in both directions, until `heal`."""
+        self._bandwidths[source, target] = self._bandwidths[target, source] = bytes_per_second
 
     def power_off(self, host: str) -> None:
         """The host answers nothing, and its connections are unknown to it when it is back."""
