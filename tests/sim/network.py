@@ -89,6 +89,10 @@ class Direction:
             self._network.waits_for_heal(self)
             return
         _, data = self._queue.popleft()
+        resets = self._network.resets
+        if resets is not None and data and resets(self.source.host, self.target.host):
+            self._network.reset(self.target)
+            return
         self._schedule()
         self._network.loop.record(self.source.host, self.target.host, self._number, len(data))
         self.target.received(data)
@@ -382,6 +386,8 @@ class Network:
         self._blocked: dict[Direction, None] = {}
         self._slow: dict[tuple[str, str], float] = {}
         self._bandwidths: dict[tuple[str, str], float] = {}
+        self.resets: Callable[[str, str], bool] | None = None
+        """Whether the connection of bytes that are about to arrive from one host at another is reset instead."""
         self._hosts: dict[int, str] = {}
         """By port: the host that listened there last."""
         self._dark: dict[str, None] = {}

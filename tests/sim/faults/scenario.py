@@ -329,12 +329,15 @@ class Scenario:
         counts = Counter((item.group, item.value) for item in self.received)
         return {value for (_, value), count in counts.items() if count > 1}
 
-    async def settle(self, *, may_repeat: set[str] | None = None, may_fail: bool = False) -> float:
+    async def settle(
+        self, *, may_repeat: set[str] | None = None, may_fail: bool = False, quiet_seconds: float = QUIET_SECONDS
+    ) -> float:
         """End all faults and sends; check that everything acknowledged arrives, once. Returns how long the last one took.
 
         Args:
             may_repeat: further values that the protocol allows twice. A send of several attempts is always allowed: an earlier
                 one may be stored although its answer was lost.
+            quiet_seconds: how long duplicates are waited for.
 
         Raises:
             PromiseBroken: a message was lost, made up or doubled, or a process failed.
@@ -351,7 +354,7 @@ class Scenario:
                 raise PromiseBroken(f"acknowledged and never received: {self.missing()}")
             await asyncio.sleep(LOOK_SECONDS)
         took = self.loop.now - began
-        await asyncio.sleep(QUIET_SECONDS)
+        await asyncio.sleep(quiet_seconds)
         self._check(may_repeat or set(), may_fail)
         return took
 
