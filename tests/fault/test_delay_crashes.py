@@ -23,7 +23,7 @@ from tests.support.promises import CaughtBy, Check
 
 FULL = os.environ.get("QMQ_FAULTS") == "full"
 STEPS = 250
-F8_STEPS = 50
+F8_STEPS = 30
 """Reading all that a scenario wrote takes most of the time of a state."""
 
 
