@@ -49,6 +49,22 @@ async def test_f24_a_metaserver_that_stood_still_takes_no_live_node_for_dead() -
         assert not scenario.repeated()
 
 
+async def test_f27_a_metaserver_whose_machine_was_suspended_takes_no_live_node_for_dead() -> None:
+    """Unlike a paused process, a suspended machine has received nothing meanwhile: its own pause is all that it knows."""
+    async with running() as scenario:
+        scenario.add_consumer("c1")
+        scenario.add_producer("p1")
+        await asyncio.sleep(3)
+        began = scenario.loop.now
+        scenario.cut(*(("meta", name) for name in ("g1", "g2", "d1", "c1", "p1")))
+        await paused(scenario, "meta")
+        scenario.heal()
+        await asyncio.sleep(2 * EXPIRY_SECONDS)
+        assert scenario.changes_since(began) == []
+        await scenario.settle()
+        assert max(send.seconds for send in scenario.sends) < NETWORK_SECONDS
+
+
 async def test_f24_a_node_that_died_while_the_metaserver_stood_still_is_offline_one_expiry_after_its_return() -> None:
     async with running() as scenario:
         routes = scenario.watch_routes()
