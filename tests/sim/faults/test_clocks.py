@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from delay_node.trusted_clock import STEP_ACCEPTED_MS
-from tests.sim.faults.scenario import NETWORK_SECONDS, running
+from metaserver.directory import EXPIRY_SECONDS
+from tests.sim.faults.scenario import NETWORK_SECONDS, OFFLINE_SECONDS, running
 
 HOUR_MS = 3_600_000
 STROBE = (30_000, -30_000) * 5
@@ -31,6 +32,23 @@ async def test_f25_a_clock_that_steps_costs_no_lease_and_no_message(name: str) -
         assert max(send.seconds for send in scenario.sends) < NETWORK_SECONDS
         assert {send.attempts for send in scenario.sends} == {1}
         assert not scenario.repeated()
+
+
+@pytest.mark.parametrize("offset_ms", [HOUR_MS, -HOUR_MS])
+async def test_f25_a_node_that_dies_when_the_metaserver_s_clock_steps_is_offline_on_time(offset_ms: int) -> None:
+    async with running() as scenario:
+        scenario.add_consumer("c1")
+        scenario.add_producer("p1")
+        await asyncio.sleep(3)
+        began = scenario.loop.now
+        scenario.host("meta").clock.offset_ms = offset_ms
+        scenario.host("g1").kill()
+        last = scenario.heartbeat_at("g1")
+        await asyncio.sleep(10)
+        (offline,) = [at for at, _, _ in scenario.changes if at > began]
+        assert last + EXPIRY_SECONDS < offline <= last + OFFLINE_SECONDS + NETWORK_SECONDS
+        scenario.host("g1").start()
+        await scenario.settle()
 
 
 @pytest.mark.parametrize("offset_ms", [HOUR_MS, -HOUR_MS])
