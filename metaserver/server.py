@@ -109,6 +109,8 @@ class MetaHandlers:
         """Subjects of clients that registered while no broker group could get the subject, oldest first."""
         self._timestamp_ms = 0
         self._store_node_at: dict[str, float] = {}
+        self._node_connections: dict[str, Connection] = {}
+        """By node id: the connection of its newest accepted registration."""
         self.counters = MetaCounters()
         self._log_limiter = LogLimiter()
 
@@ -323,6 +325,26 @@ class MetaHandlers:
         self._check_new_node(request.broker_group, request.node_id, request.address)
         registered = self._register(connection, request)
         connection.reply(frame, ResponseCode.SUCCESS, registered.answer.encode(frame.version))
+        if registered.answer.accepted:
+            self._replace_connection(request.node_id, connection)
+
+    def _replace_connection(self, node_id: str, connection: Connection) -> None:
+        """Close a node's previous connection.
+
+        The network may deliver a heartbeat of that connection late. Applied after newer ones, it would restore an old state and
+        an old log end, which makes the group read only.
+        """
+        previous = self._node_connections.get(node_id)
+        if previous is connection:
+            return
+        self._node_connections[node_id] = connection
+        connection.on_close(lambda: self._connection_closed(node_id, connection))
+        if previous is not None:
+            previous.abort()
+
+    def _connection_closed(self, node_id: str, connection: Connection) -> None:
+        if self._node_connections.get(node_id) is connection:
+            del self._node_connections[node_id]
 
     def _check_new_node(self, broker_group: str, node_id: str, address: str) -> None:
         """Raises ProtocolError for a new broker group or node whose name or address holds a hidden character."""

@@ -94,6 +94,8 @@ class Caller(asyncio.BufferedProtocol):
     async def call(self, code: int, body: bytes = b"", *, timeout_s: float, version: int = CURRENT_VERSION) -> Frame:
         """Send a request and wait for its answer.
 
+        An answer that arrived while this process stood still is returned, although the time is up when the process continues.
+
         Raises:
             CallTimeout: no answer within `timeout_s` seconds.
             ConnectionLost: the connection ended first; its code is ANSWER_TOO_LARGE if the answer was above the limit.
@@ -103,6 +105,8 @@ class Caller(asyncio.BufferedProtocol):
             async with asyncio.timeout(timeout_s):
                 return await future
         except TimeoutError as error:
+            if future.done() and not future.cancelled():
+                return future.result()
             raise CallTimeout(f"{self.address} did not answer command {code} in {timeout_s:g} s") from error
 
     def tell(self, frame: bytes) -> None:

@@ -7,6 +7,7 @@ paused or killed a moment later, and refuses or answers for it.
 
 import asyncio
 import errno
+import math
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
@@ -20,6 +21,8 @@ LATENCY_SECONDS = (0.00005, 0.0005)
 """A packet's shortest and longest way."""
 KERNEL_BYTES = 128 << 10
 """Bytes of one direction that kernels hold between the two processes; more waits in the sender's transport."""
+SEND_BYTES_MIN = 32 << 10
+"""Less room than this is not used while more bytes wait: as a kernel does, so that a full window is not refilled byte by byte."""
 READ_BYTES = 256 << 10
 """Bytes that one read returns at most."""
 RETRY_SECONDS = (0.2, 1.0)
@@ -62,6 +65,7 @@ class Direction:
         """Bytes, or EOF_MARK, leave the source."""
         network = self._network
         at = max(self.not_before, network.loop.now + network.latency(self.source.host, self.target.host))
+        at += len(data) / network.bandwidth(self.source.host, self.target.host)
         self.not_before = at
         self.in_flight += len(data)
         self._queue.append((at, data))
@@ -88,6 +92,10 @@ class Direction:
             self._network.waits_for_heal(self)
             return
         _, data = self._queue.popleft()
+        resets = self._network.resets
+        if resets is not None and data and resets(self.source.host, self.target.host):
+            self._network.reset(self.target)
+            return
         self._schedule()
         self._network.loop.record(self.source.host, self.target.host, self._number, len(data))
         self.target.received(data)
@@ -387,6 +395,9 @@ class Network:
         self._cuts: dict[tuple[str, str], None] = {}
         self._blocked: dict[Direction, None] = {}
         self._slow: dict[tuple[str, str], float] = {}
+        self._bandwidths: dict[tuple[str, str], float] = {}
+        self.resets: Callable[[str, str], bool] | None = None
+        """Whether the connection of bytes that are about to arrive from one host at another is reset instead."""
         self._hosts: dict[int, str] = {}
         """By port: the host that listened there last."""
         self._dark: dict[str, None] = {}
@@ -398,6 +409,10 @@ class Network:
         """Seconds of one packet's way."""
         low, high = LATENCY_SECONDS
         return low + self._rng.random() * (high - low) + self._slow.get((source, target), 0.0)
+
+    def bandwidth(self, source: str, target: str) -> float:
+        """Bytes a second of one connection's direction."""
+        return self._bandwidths.get((source, target), math.inf)
 
     def segments(self, data: memoryview) -> list[memoryview]:
         """The pieces in which bytes arrive: sometimes the receiver reads a part first."""
@@ -423,6 +438,7 @@ class Network:
         """End all cuts and slowness."""
         self._cuts.clear()
         self._slow.clear()
+        self._bandwidths.clear()
         self._retry_blocked()
 
     def mend(self, one: str, other: str) -> None:
@@ -434,6 +450,10 @@ class Network:
     def slow_down(self, source: str, target: str, seconds: float) -> None:
         """Add to the latency of both directions, until `heal`."""
         self._slow[source, target] = self._slow[target, source] = seconds
+
+    def limit(self, source: str, target: str, bytes_per_second: float) -> None:
+        """Give each connection of two hosts so much bandwidth in both directions, until `heal`."""
+        self._bandwidths[source, target] = self._bandwidths[target, source] = bytes_per_second
 
     def power_off(self, host: str) -> None:
         """The host answers nothing, and its connections are unknown to it when it is back."""

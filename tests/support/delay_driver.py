@@ -19,7 +19,7 @@ from qmq.log.index import HandleCache
 from qmq.protocol.messages import FLAG_DELAY, KEY_CREATED, KEY_SCHEDULE, Message, decode_raw, encode_entry, redate_entry
 from qmq.protocol.scan import CRC_BYTES, scan_batch
 from tests.support.memory_disk import MemoryDisk
-from tests.support.promises import judging
+from tests.support.promises import Check, judging
 from tests.support.store_driver import content_of
 
 ROOT = "data"
@@ -190,7 +190,8 @@ class DelayDriver:
         self.copies = [copy for copy in self.copies if copy.is_promised or self._is_there(copy, found)]
         self.by_ref = {copy.ref: copy for copy in self.copies}
         for copy in self.copies:
-            assert copy.ref in found, f"{copy.message_id}: acknowledged and lost by a kill"
+            with judging(Check.KEPT):
+                assert copy.ref in found, f"{copy.message_id}: acknowledged and lost by a kill"
             copy.decided = found[copy.ref]
             self._check_state(copy, copy.decided)
             copy.decisions = [copy.decided]
@@ -203,51 +204,69 @@ class DelayDriver:
 
     # --- judging ---------------------------------------------------------------------------------------------------
 
-    @judging()
     def check(self, disk: MemoryDisk) -> DelayStore:
         """Open what a crash left, and hold it to everything promised."""
         store = self._open(disk)
-        assert not store.log.damaged, store.log.damaged
+        with judging(Check.KEPT):
+            assert not store.log.damaged, store.log.damaged
         found: dict[int, tuple[str, int, State]] = {}
         wheel = Wheel()
         for hour in store.hours.values():
-            opened = read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=True)
+            self._read(store, hour, found, wheel)
+        self._check_files(store, found, wheel)
+        with judging(Check.KNOWN):
+            for ref, (message_id, due_ms, _) in found.items():
+                copy = self.by_ref.get(ref)
+                assert copy is not None, f"{ref} was never scheduled"
+                assert (copy.message_id, copy.due_ms) == (message_id, due_ms)
+        for copy in self.copies:
+            if copy.is_promised:
+                with judging(Check.KEPT):
+                    assert copy.ref in found, f"{copy.message_id}: acknowledged and lost"
+                self._check_state(copy, found[copy.ref][2])
+        self._check_moves(found)
+        return store
+
+    @staticmethod
+    def _read(store: DelayStore, hour: Hour, found: dict[int, tuple[str, int, State]], wheel: Wheel) -> None:
+        """Read an hour's messages into `found`, those that wait into `wheel`."""
+        opened = read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=True)
+        with judging(Check.KEPT):
             assert opened.damaged == 0, f"{opened.damaged} entries are damaged"
             assert opened.lost == 0, f"{opened.lost} messages are lost"
-            for second, keys in opened.seconds:
-                wheel.add_second(second, keys)
-            refs = [ref_of(hour.number, number) for number in range(hour.schedule.count)]
-            for entry in store.read_now(refs):
+        for second, keys in opened.seconds:
+            wheel.add_second(second, keys)
+        refs = [ref_of(hour.number, number) for number in range(hour.schedule.count)]
+        for entry in store.read_now(refs):
+            with judging(Check.KEPT):
                 assert entry.data is not None, "unreadable"
+            with judging(Check.CONTENT):
                 message = decode_raw(entry.data, CRC_BYTES)[0]
                 assert set(message.properties["data"].split("/")) == {message.message_id, ""}, "torn content"
                 assert message.time_ms == entry.due_ms
                 assert message.properties[KEY_SCHEDULE] == str(entry.due_ms)
                 assert message_id_of(entry.data) == message.message_id
                 assert store.subject_name(entry.subject) == message.subject
-                state = State(opened.states[entry.ref & 0xFFFFFFFF])
-                found[entry.ref] = (message.message_id, entry.due_ms, state)
-            gone = sum(state in (State.DELIVERED, State.CANCELLED, State.MOVED) for state in opened.states)
+            state = State(opened.states[entry.ref & 0xFFFFFFFF])
+            found[entry.ref] = (message.message_id, entry.due_ms, state)
+        gone = sum(state in (State.DELIVERED, State.CANCELLED, State.MOVED) for state in opened.states)
+        with judging(Check.FILES):
             assert hour.gone == gone, "the counters say what the files say"
             assert hour.refused == opened.states.count(State.REFUSED)
+
+    @staticmethod
+    @judging(Check.FILES)
+    def _check_files(store: DelayStore, found: dict[int, tuple[str, int, State]], wheel: Wheel) -> None:
+        """The totals and the wheel are those of the messages."""
         states = [state for _, _, state in found.values()]
         assert store.pending == sum(state in (State.PENDING, State.CLAIMED) for state in states)
         assert store.refused == states.count(State.REFUSED)
         assert store.order == sorted(store.hours)
-        for ref, (message_id, due_ms, _) in found.items():
-            copy = self.by_ref.get(ref)
-            assert copy is not None, f"{ref} was never scheduled"
-            assert (copy.message_id, copy.due_ms) == (message_id, due_ms)
         due = {ref for _, ref in wheel.pop(1 << 60, 1 << 40)}
         assert due == {ref for ref, (_, _, state) in found.items() if state in (State.PENDING, State.CLAIMED)}
-        for copy in self.copies:
-            if copy.is_promised:
-                assert copy.ref in found, f"{copy.message_id}: acknowledged and lost"
-                self._check_state(copy, found[copy.ref][2])
-        self._check_moves(found)
-        return store
 
     @staticmethod
+    @judging(Check.STATES)
     def _check_state(copy: Copy, state: State) -> None:
         if copy.promised in (State.DELIVERED, State.CANCELLED, State.MOVED):
             assert state is copy.promised, f"{copy.message_id}: promised {copy.promised.name}, found {state.name}"
@@ -258,6 +277,7 @@ class DelayDriver:
                 f"{copy.message_id}: {copy.promised.name} or one of {names}, not {state.name}"
             )
 
+    @judging(Check.STATES)
     def _check_moves(self, found: dict[int, tuple[str, int, State]]) -> None:
         """Of a message that was moved exactly one copy is alive, or none when it went out or was cancelled."""
         living: dict[str, int] = {}

@@ -17,13 +17,14 @@ from broker_node.reader import read_and_repair
 from broker_node.recovery import CHECKPOINT_NAME, open_store
 from broker_node.store import MessageStore, StoreLimits
 from qmq.clock import ManualClock
+from qmq.errors import LogError, ProtocolError
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
 from qmq.protocol.scan import scan_batch
 from tests.support.memory_disk import MemoryDisk
-from tests.support.promises import judging
+from tests.support.promises import Check, judging
 
 ROOT = "data"
 SUBJECTS = ("orders", "mail")
@@ -169,7 +170,7 @@ class StoreDriver:
                 subject, consumer, begin, ids = told
                 known = self.oracle.pulled.setdefault((str(subject), str(consumer)), {})
                 for sequence, message_id in enumerate(ids, begin):  # type: ignore[arg-type]
-                    with judging():
+                    with judging(Check.MEANING):
                         assert known.get(sequence, message_id) == message_id, "a pull sequence changed its meaning"
                     known[sequence] = message_id
             else:
@@ -191,15 +192,19 @@ class StoreDriver:
 
     # --- judging ---------------------------------------------------------------------------------------------------
 
-    @judging()
     def check(self, disk: MemoryDisk, *, withheld_allowed: bool = False, rebuilt_allowed: bool = False) -> MessageStore:
         """Open what a crash left, and hold it to everything promised."""
         had_checkpoint = any(f"/checkpoint/{CHECKPOINT_NAME}.0" in path for path in disk.names)
-        store, delivery, _ = self._open(disk)
+        with judging(Check.OPENS):
+            try:
+                store, delivery, _ = self._open(disk)
+            except (ProtocolError, LogError) as error:
+                raise AssertionError(f"the store does not open: {error}") from error
         if not withheld_allowed:
-            assert not store.log.damaged, store.log.damaged
-            # Whatever a checkpoint counts on was durable before it.
-            assert rebuilt_allowed or not (self.recovery.rebuilt and had_checkpoint), self.recovery.why_rebuilt
+            with judging(Check.KEPT):
+                assert not store.log.damaged, store.log.damaged
+            with judging(Check.CHECKPOINT):
+                assert rebuilt_allowed or not (self.recovery.rebuilt and had_checkpoint), self.recovery.why_rebuilt
         seen: dict[str, dict[int, str]] = {}
         for name, subject in store.subjects.items():
             seen[name] = self._read_all(store, name, subject.begin, subject.visible_end, withheld_allowed)
@@ -208,21 +213,27 @@ class StoreDriver:
                 found = seen.get(name, {}).get(sequence)
                 if found is None and withheld_allowed:
                     continue
-                assert found == message_id, f"{name} {sequence}: promised {message_id}, found {found}"
+                with judging(Check.KEPT):
+                    assert found == message_id, f"{name} {sequence}: promised {message_id}, found {found}"
         for name, messages in seen.items():
             for sequence, message_id in messages.items():
-                assert message_id in self.oracle.tried, f"{name} {sequence}: {message_id} was never sent"
+                with judging(Check.KNOWN):
+                    assert message_id in self.oracle.tried, f"{name} {sequence}: {message_id} was never sent"
         if not withheld_allowed:
             self._check_pulls(store, delivery, seen)
         return store
 
+    @judging(Check.CONTENT)
     def _read_all(self, store: MessageStore, name: str, begin: int, end: int, withheld_allowed: bool) -> dict[int, str]:
         found = {}
         for sequence, raw in enumerate(read_and_repair(store, store.subjects[name], begin, end), begin):
             if raw is None:
                 assert withheld_allowed, f"{name} {sequence} can't be read"
                 continue
-            message = decode_raw(raw)[0]
+            try:
+                message = decode_raw(raw)[0]
+            except ProtocolError as error:
+                raise AssertionError(f"{name} {sequence}: {error}") from error
             assert message.properties["data"].startswith(message.message_id + "/"), "content of another message"
             assert set(message.properties["data"].split("/")) == {message.message_id, ""}, "torn content"
             found[sequence] = message.message_id
@@ -248,11 +259,12 @@ class StoreDriver:
                     last = max(again)
                 for sequence, message_id in known.items():
                     if sequence < confirmed:
-                        assert sequence not in again, f"{name} {consumer} {sequence}: acked, and came again"
+                        with judging(Check.ACKED):
+                            assert sequence not in again, f"{name} {consumer} {sequence}: acked, and came again"
                     elif sequence >= tried:
-                        assert again.get(sequence) == message_id, (
-                            f"{name} {consumer} {sequence}: stood for {message_id}, now {again.get(sequence)}"
-                        )
+                        now = again.get(sequence)
+                        with judging(Check.MEANING):
+                            assert now == message_id, f"{name} {consumer} {sequence}: stood for {message_id}, now {now}"
                 got.update(again.values())
             group = store.subjects[name].groups.get(GROUP)
             if group is None or not any(key[0] == name for key in self.oracle.pulled):
@@ -260,7 +272,8 @@ class StoreDriver:
             first = min((s for s, m in seen[name].items() if m in got), default=None)
             if first is not None:
                 missing = {m for s, m in self.oracle.sent[name].items() if s >= first} - got
-                assert not missing, f"{name}: acknowledged and never delivered: {sorted(missing)[:5]}"
+                with judging(Check.DELIVERED):
+                    assert not missing, f"{name}: acknowledged and never delivered: {sorted(missing)[:5]}"
 
 
 def walks(monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -1,4 +1,7 @@
-"""F28: the database stops, stands still, or takes no writes, under load, and comes back. F32's restart without it."""
+"""F28: the database stops, stands still, or takes no writes, under load, and comes back.
+
+The data plane's part, and F32's restart without the database, are in tests/sim/faults.
+"""
 
 import asyncio
 import time
@@ -85,11 +88,6 @@ async def test_f28_clients_do_not_notice_that_the_database_is_away(
             took = await a_new_subject_is_sent_to(plane, f"new-{fault}")
             figure(f"F28 {name}: first send to a new subject", took)
             assert int(str((await asyncio.to_thread(metaserver, plane))["not_stored_yet"])) > 0
-            if fault == "stopped":
-                routes = plane.folder / "meta" / "routes.json"
-                took = await until(lambda: f"new-{fault}" in routes.read_text(), 3, "the route file has it")
-                figure("F32 a new subject in the route file, database away", took)
-                await restarted_from_its_route_file(plane, f"known-{fault}")
             await during(AWAY_SECONDS / 2, look)
             await goes_on(traffic)
         figure(f"F28 {name}: slowest answer of the API", api.slowest_seconds)
@@ -111,16 +109,6 @@ async def test_f28_clients_do_not_notice_that_the_database_is_away(
     text = "".join(worker.log() for worker in plane.workers)
     noted = any(int(loop["failures"]) > failures[loop["name"]] for loop in loops(plane))
     assert noted or "the database does not" in text, text[-2000:]
-
-
-async def restarted_from_its_route_file(plane: ControlPlane, subject: str) -> None:
-    """Kill the metaserver, start it without its database; a client that starts then can send."""
-    await asyncio.to_thread(plane.system.meta.kill)
-    began = time.monotonic()
-    await asyncio.to_thread(plane.system.meta.start)
-    figure("F32 metaserver started from its route file, database away", time.monotonic() - began)
-    took = await a_new_subject_is_sent_to(plane, subject)
-    figure("F32 first send of a client that started after that", took)
 
 
 def loops(plane: ControlPlane) -> list[dict[str, object]]:

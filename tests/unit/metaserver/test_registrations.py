@@ -32,6 +32,7 @@ class FakeConnection:
         self.dropped: list[Frame] = []
         self.pushed: list[bytes] = []
         self._on_close: list[Callable[[], None]] = []
+        self.is_closed = False
 
     def reply(self, frame: Frame, code: int, *parts: bytes) -> None:
         self.replies.append((frame, code, b"".join(parts)))
@@ -46,8 +47,11 @@ class FakeConnection:
         self._on_close.append(callback)
 
     def close(self) -> None:
+        self.is_closed = True
         for callback in self._on_close:
             callback()
+
+    abort = close
 
     def answers(self) -> list[ClientRegisterResponse]:
         """The successful answers to CLIENT_REGISTER."""
@@ -84,9 +88,18 @@ class Server:
             for call in turn:
                 call()
 
-    def node(self, group: str, *, kind: str = "broker", state: int = 1, port: int = 1, settle: bool = True) -> None:
-        """A heartbeat."""
-        self._handle(FakeConnection(), Command.NODE_REGISTER, NodeRegisterRequest(
+    def node(
+        self,
+        group: str,
+        *,
+        kind: str = "broker",
+        state: int = 1,
+        port: int = 1,
+        settle: bool = True,
+        connection: FakeConnection | None = None,
+    ) -> None:
+        """A heartbeat, over a new connection unless one is given."""
+        self._handle(connection or FakeConnection(), Command.NODE_REGISTER, NodeRegisterRequest(
             BrokerRequestType.HEARTBEAT, group, f"{group}-a", kind, 0, f"10.1.0.1:{port}", "", state, 1, 0, 0, "1"
         ).encode(9))  # fmt: skip
         if settle:
@@ -248,6 +261,17 @@ def test_nothing_is_left_of_closed_connections() -> None:
     assert (len(registrations), registrations.connections, registrations.subjects) == (0, 0, 0)
     assert registrations.pending_count == 0
     assert list(registrations.of_delay_groups()) == []
+
+
+def test_a_node_s_previous_connection_is_closed() -> None:
+    """A heartbeat that the network delays is not applied after those of the next connection."""
+    server, connections = Server(), [FakeConnection(number) for number in range(3)]
+    for connection in connections:
+        server.node("g1", connection=connection)
+        server.node("g1", connection=connection)
+    assert [connection.is_closed for connection in connections] == [True, True, False]
+    server.node("g1", port=2, connection=FakeConnection(3))
+    assert not connections[2].is_closed, "a refused registration closes nothing"
 
 
 def test_a_connection_that_closes_before_its_check_gets_nothing() -> None:

@@ -1,0 +1,121 @@
+"""Rebalancing under load: broker groups are added and drained, with the real plan and the real questions to the nodes."""
+
+import asyncio
+from dataclasses import replace
+
+from broker_node.broker import Broker
+from broker_node.options import BrokerOptions
+from console.tasks.rebalance import JOIN_SECONDS, Place, _look_at
+from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
+from metaserver.rebalance import Move, advance, plan
+from tests.sim.cluster import SMALL
+from tests.sim.faults.scenario import NETWORK_SECONDS, Scenario, running
+
+SUBJECTS = [f"subject{number}" for number in range(3)]
+PLAN_SECONDS, STEP_SECONDS = 10.0, 2.0
+"""How often the loops `rebalance` and `moves` run."""
+
+
+class Loops:
+    """The control loops `rebalance` and `moves` over the simulated database."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._database = scenario.cluster.database
+        self._changed_at: dict[str, float] = {}
+        self._empty_once: set[tuple[str, int, str]] = set()
+        self.steps: list[tuple[float, str, str]] = []
+
+    def plan(self) -> None:
+        """Begin moves."""
+        rows = self._database.rows
+        groups = [row for row in rows.groups.values() if row.kind is GroupKind.BROKER]
+        taking = [
+            row.name
+            for row in groups
+            if row.state is GroupState.READ_WRITE and row.operator_state is OperatorState.NORMAL
+        ]
+        leaving = [row.name for row in groups if row.operator_state is OperatorState.DRAINING]
+        for move in plan(list(rows.routes.values()), taking, leaving, minimum=2, most=50):
+            self._step(move)
+
+    async def advance(self) -> None:
+        """Take the next step of what moves."""
+        rows = self._database.rows
+        nodes = {rows.groups[node.broker_group].name: node for node in rows.nodes.values()}
+        places = {name: Place(name, node.address, node.admin_address) for name, node in nodes.items()}
+        empty_now = set()
+        for route in [route for route in rows.routes.values() if route.phases]:
+            known = sorted(
+                {client.group for client in rows.clients if client.subject == route.subject and client.group}
+            )
+            is_old_enough = self._scenario.loop.now - self._changed_at[route.subject] >= JOIN_SECONDS
+            sight = await _look_at(route, known, places, is_old_enough)
+            keys = {(route.subject, route.version, name) for name in sight.empty}
+            empty_now |= keys
+            empty = {name for _, _, name in keys & self._empty_once}
+            move = advance(route, ready=sight.ready, empty=empty)
+            if move is not None:
+                self._step(move)
+        self._empty_once = empty_now
+
+    def _step(self, move: Move) -> None:
+        now = self._scenario.loop.now
+        if self._database.set_route(replace(move.route, version=move.route.version + 1)):
+            self._changed_at[move.route.subject] = now
+            self.steps.append((now, move.route.subject, move.reason))
+
+    async def run(self) -> None:
+        """Run both loops at their pace."""
+        turns = 0
+        while True:
+            if turns % round(PLAN_SECONDS / STEP_SECONDS) == 0:
+                self.plan()
+            await self.advance()
+            turns += 1
+            await asyncio.sleep(STEP_SECONDS)
+
+    @property
+    def are_done(self) -> bool:
+        """Whether no subject moves."""
+        return not any(route.phases for route in self._database.rows.routes.values())
+
+    def used(self) -> set[str]:
+        """Broker groups that serve a subject."""
+        return {name for route in self._database.rows.routes.values() for name in route.broker_groups}
+
+
+async def test_two_groups_more_and_one_drained_lose_and_double_nothing_under_load() -> None:
+    async with running(delays=0) as scenario:
+        for subject in SUBJECTS:
+            scenario.add_consumer(f"c of {subject}", subject)
+            scenario.add_producer(f"p of {subject}", subject, every=0.5)
+        await asyncio.sleep(3)
+        for name in ("g3", "g4"):
+            cluster = scenario.cluster
+            cluster.brokers[name] = cluster._node(name, Broker, BrokerOptions, SMALL)
+            cluster.brokers[name].start()
+        await asyncio.sleep(3)
+        began = scenario.loop.now
+        loops = Loops(scenario)
+        task = asyncio.ensure_future(loops.run())
+        await scenario.until(lambda: loops.are_done and loops.used() == {"g1", "g2", "g3", "g4"}, 60, "all are used")
+        # A move: planned, joined after JOIN_SECONDS, left, drained and seen empty twice, each in a step of its own.
+        assert scenario.loop.now < began + 2 * PLAN_SECONDS + JOIN_SECONDS + 8 * STEP_SECONDS
+        scenario.cluster.database.set_operator_state("g1", OperatorState.DRAINING)
+        drained = scenario.loop.now
+        await scenario.until(lambda: loops.are_done and loops.used() == {"g2", "g3", "g4"}, 60, "g1 is left")
+        assert scenario.loop.now < drained + 2 * PLAN_SECONDS + JOIN_SECONDS + 8 * STEP_SECONDS
+        left = scenario.loop.now
+        await asyncio.sleep(5)
+        task.cancel()
+        assert {send.broker_group for send in scenario.sends_of(left + 2, left + 5) if send.is_acked} == {
+            "g2",
+            "g3",
+            "g4",
+        }
+        assert not [send for send in scenario.sends if send.error is not None]
+        assert not any(Phase.JOINING in route.phases.values() for route in cluster.database.rows.routes.values())
+        await scenario.settle()
+        assert not scenario.repeated()
+        assert max(send.seconds for send in scenario.sends) < 1.0 + NETWORK_SECONDS
