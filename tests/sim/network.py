@@ -21,8 +21,6 @@ LATENCY_SECONDS = (0.00005, 0.0005)
 """A packet's shortest and longest way."""
 KERNEL_BYTES = 128 << 10
 """Bytes of one direction that kernels hold between the two processes; more waits in the sender's transport."""
-SEND_BYTES_MIN = 32 << 10
-"""Less room than this is not used while more bytes wait: as a kernel does, so that a full window is not refilled byte by byte."""
 READ_BYTES = 256 << 10
 """Bytes that one read returns at most."""
 RETRY_SECONDS = (0.2, 1.0)
