@@ -58,7 +58,8 @@ QUICK, PYTHONS = "--quick", "--pythons"
 """Instead of arguments for pytest: the rows of `make quick`, and only those on other Python versions."""
 QUICK_RESULTS, PYTHONS_RESULTS = Path("build/test-results-quick"), Path("build/test-results-pythons")
 SWARM = (sys.executable, "-m", "tests.sim.swarm")
-QUICK_SEEDS = 10
+SEEDS, QUICK_SEEDS = 50, 10
+"""Of the simulation, in `make test` and in `make quick`."""
 JUNIT_VARIABLE = "QMQ_JUNIT"
 """Names the file to a command that writes its results by itself (vitest)."""
 # pytest remembers what failed in a file of the folder: one command at a time may.
@@ -111,6 +112,7 @@ def rows(arguments: Sequence[str] = ()) -> list[Row]:
         # The longest of the others first, so that none is left alone at the end.
         *reversed(_on_databases(("-m", "database and not database_in_whole_runs"))),
         *python_rows(),
+        *_swarm(SEEDS),
         Row("vitest", (*POLITELY, *FRONTEND, "test"), is_pytest=False),
         *_lint(),
     ]
