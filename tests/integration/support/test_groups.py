@@ -53,7 +53,7 @@ def ran(folder: Path, workers: int) -> list[list[str]]:
 
 def test_a_group_runs_whole_on_one_worker_in_the_order_of_ranks(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    for place in ("unit/test_c", "unit/test_d", "e2e/test_a", "e2e/test_b", "sim/test_e"):
+    for place in ("fuzz/test_c", "fuzz/test_d", "e2e/test_a", "e2e/test_b", "sim/test_e"):
         path = tmp_path / f"tests/{place}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(TEST)
