@@ -34,6 +34,12 @@ export default defineConfig(({ command }) => ({
     // A page in jsdom on a busy machine takes seconds.
     testTimeout: 60_000,
     restoreMocks: true,
+    unstubEnvs: true,
+    unstubGlobals: true,
+    // Files share a process, its modules and its page: to load these for each file takes longer than the tests.
+    isolate: false,
+    // `make test` names a file for the results.
+    reporters: process.env.QMQ_JUNIT ? ["default", ["junit", { outputFile: process.env.QMQ_JUNIT }]] : ["default"],
     css: false,
     // What draws nothing needs no browser: an environment for each file costs more than its tests.
     projects: [

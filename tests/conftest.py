@@ -22,6 +22,7 @@ from tests.support.services import (
     running,
 )
 
+pytest_plugins = ["tests.support.groups"]
 os.environ.setdefault("QMQ_SECRET_KEY", "a key for tests only")
 # In CI the examples follow from the test alone: no change fails on a case that was there before. Elsewhere they are random, and a
 # failure prints the blob that reproduces it. No example has a time limit.

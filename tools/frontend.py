@@ -20,8 +20,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from whitenoise.compress import Compressor
-
 from tools.node import Node, NodeMissing, find_node
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -186,6 +184,9 @@ class Frontend:
 
 def compress(folder: Path) -> None:
     """Put a .gz and a .br beside each file that they make smaller, so that none is compressed when it is asked for."""
+    # Packages of npm are installed while those of Python still are: only a build needs this one.
+    from whitenoise.compress import Compressor
+
     compressor = Compressor(quiet=True)
     for path in sorted(folder.rglob("*")):
         is_served = path.name != PAGE and not any(part.startswith(".") for part in path.relative_to(folder).parts)
@@ -225,6 +226,7 @@ def main(arguments: list[str]) -> int:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("build", help="build when something changed")
+    commands.add_parser("install", help="install the packages when their lock changed")
     run = commands.add_parser("run", help="run scripts of frontend/package.json")
     run.add_argument("scripts", nargs="+")
     options = parser.parse_args(arguments)
@@ -232,7 +234,10 @@ def main(arguments: list[str]) -> int:
     try:
         if options.command == "run":
             return frontend.run(options.scripts)
-        frontend.build()
+        if options.command == "install":
+            frontend.install()
+        else:
+            frontend.build()
     except (BuildFailed, NodeMissing) as error:
         print(f"front end: {error}", file=sys.stderr)
         return 1

@@ -12,6 +12,7 @@ from qmq.clock import SYSTEM_RANDOM, SystemClock
 from tests.sim import blocking
 from tests.sim.loop import SimulatedClock, SimulatedLoop, running_loop
 from tests.sim.world import World
+from tests.support.results import SEED as SEED_PROPERTY
 
 SEED = int(os.environ.get("QMQ_SIM_SEED", "1"))
 """Decides every delay and order of a test that names no seed of its own."""
@@ -25,8 +26,9 @@ def pytest_asyncio_loop_factories(
 
 
 @pytest.fixture(autouse=True)
-def virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def virtual_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `SystemClock` read the clock of the simulated loop, and blocking clients wait in virtual time."""
+    request.node.user_properties.append((SEED_PROPERTY, SEED))
     monkeypatch.setattr(SystemClock, "monotonic", lambda _: SimulatedClock(running_loop()).monotonic())
     monkeypatch.setattr(SystemClock, "wall_ms", lambda _: SimulatedClock(running_loop()).wall_ms())
     monkeypatch.setattr("qmq.clock.time", blocking.TIME)

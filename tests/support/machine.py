@@ -6,12 +6,15 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 SAMPLE_SECONDS = 1.0
 BLOCK = bytes(4096)
 STAT = Path("/proc/stat")
+IDLE_FIELDS = slice(3, 5)
+"""Idle, and idle while a disk works."""
 STEAL_FIELD = 7
 
 
@@ -20,11 +23,24 @@ def percentile(values: Sequence[float], share: float) -> float:
     return sorted(values)[max(math.ceil(share * len(values)), 1) - 1]
 
 
-def cpu_ticks(stat: str) -> tuple[int, int]:
-    """Return (stolen, all) ticks of all cores since boot, from the text of /proc/stat."""
+@dataclass(frozen=True, slots=True)
+class Ticks:
+    """Ticks of all cores since boot."""
+
+    stolen: int
+    idle: int
+    total: int
+
+    def since(self, before: "Ticks") -> "Ticks":
+        """Return the ticks between two readings."""
+        return Ticks(self.stolen - before.stolen, self.idle - before.idle, self.total - before.total)
+
+
+def cpu_ticks(stat: str) -> Ticks:
+    """Return the ticks of all cores, from the text of /proc/stat."""
     fields = [int(field) for field in stat.splitlines()[0].split()[1:]]
     # The fields behind `steal` are guests' time, which `user` and `nice` include.
-    return fields[STEAL_FIELD], sum(fields[: STEAL_FIELD + 1])
+    return Ticks(fields[STEAL_FIELD], sum(fields[IDLE_FIELDS]), sum(fields[: STEAL_FIELD + 1]))
 
 
 class MachineWatch:
@@ -35,10 +51,10 @@ class MachineWatch:
         self._sync_seconds: list[float] = []
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._sample, name="sync-sampler")
-        self._stolen = self._all = 0
+        self._ticks = Ticks(0, 0, 0)
 
     def __enter__(self) -> "MachineWatch":
-        self._stolen, self._all = cpu_ticks(STAT.read_text())
+        self._ticks = cpu_ticks(STAT.read_text())
         self._thread.start()
         return self
 
@@ -47,16 +63,17 @@ class MachineWatch:
     ) -> None:
         self._is_over.set()
         self._thread.join()
-        stolen, every = cpu_ticks(STAT.read_text())
-        self._stolen, self._all = stolen - self._stolen, every - self._all
+        self._ticks = cpu_ticks(STAT.read_text()).since(self._ticks)
 
     def report(self) -> str:
         """Return the figures of the block as one line."""
         syncs = self._sync_seconds
         p50, p99 = (percentile(syncs, share) * 1000 for share in (0.5, 0.99))
+        total = max(self._ticks.total, 1)
         return (
-            f"machine: CPU steal {self._stolen / max(self._all, 1):.1%}; sync of 4 KiB: p50 {p50:.1f} ms, p99 {p99:.1f} ms, "
-            f"max {max(syncs) * 1000:.1f} ms ({len(syncs)} samples)"
+            f"machine: {os.cpu_count()} cores, busy {1 - self._ticks.idle / total:.0%}, "
+            f"CPU steal {self._ticks.stolen / total:.1%}; "
+            f"sync of 4 KiB: p50 {p50:.1f} ms, p99 {p99:.1f} ms, max {max(syncs) * 1000:.1f} ms ({len(syncs)} samples)"
         )
 
     def _sample(self) -> None:

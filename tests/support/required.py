@@ -15,5 +15,5 @@ def missing(reason: str, *, is_required: bool = False) -> NoReturn:
     """Skip the test, or fail it when the program is required or this is a CI run."""
     if is_required or is_ci():
         why = "this run requires it" if is_required else "CI is set, so every program is required"
-        pytest.fail(f"{reason} ({why}; docs/testing.md, What has to be there)")
+        pytest.fail(f"{reason} ({why}; docs/testing.md, Required programs)")
     pytest.skip(reason)

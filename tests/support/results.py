@@ -1,4 +1,4 @@
-"""The results of a pytest run as a JUnit file: a plugin that completes what pytest writes, and what `make test` reads from it."""
+"""The results of a command as a JUnit file: a plugin that completes what pytest writes, and what `make test` reads from it."""
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Generator
@@ -13,14 +13,35 @@ TEST = "test"
 """Property of a test case: the argument that makes pytest run it alone, from any folder."""
 PROMISE_BROKEN = "promise_broken"
 """Property of a test case that failed with a PromiseBroken."""
+SEED = "seed"
+"""Property of a test case that a seed decided: `request.node.user_properties.append((SEED, 7))`."""
+PURE = {"unit": "a unit test", "fuzz": "a unit test", "sim": "a simulated test"}
+"""Folders of tests that depend on nothing that could differ from one run to the next."""
 
 
 def arguments(path: Path) -> list[str]:
-    """Return the arguments with which pytest writes its results to a file and prints its slowest tests."""
+    """Return the arguments with which pytest writes its results to a file."""
     return [
         "-p", "tests.support.results", f"--junitxml={path}", "-o", "junit_logging=all", "-o", "junit_log_passing_tests=false",
-        "--durations=30",
     ]  # fmt: skip
+
+
+def write(path: Path, name: str, seconds: float, failure: str = "") -> None:
+    """Write the results of a command that writes none itself, as one test case; with a `failure` it failed."""
+    suite = ElementTree.Element("testsuite", name=name, tests="1", failures=str(int(bool(failure))))
+    case = ElementTree.SubElement(suite, "testcase", classname="commands", name=name, time=f"{seconds:.3f}")
+    if failure:
+        # Control characters, as in colored output, are not XML.
+        text = "".join(sign if sign.isprintable() or sign in "\n\t" else "?" for sign in failure)
+        ElementTree.SubElement(case, "failure", message="failed").text = text
+    ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
+
+
+def why_pure(test: str) -> str:
+    """Return why a test must pass in every run ("a unit test"); "" when it depends on processes and time."""
+    path = Path(test.partition("::")[0])
+    folders = zip(path.parts, path.parts[1:], strict=False)
+    return next((PURE[inner] for outer, inner in folders if outer == "tests" and inner in PURE), "")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -53,21 +74,28 @@ class Failure:
             return "an error outside of the tests"
         if self.is_promise:
             return "a broken promise"
-        path = Path(self.test.partition("::")[0])
-        folders = list(zip(path.parts, path.parts[1:], strict=False))
-        if ("tests", "unit") in folders or ("tests", "fuzz") in folders:
-            return "a unit test"
-        return ""
+        return why_pure(self.test)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A test that ran: its class or file as JUnit names it (dots between), its name, and its seconds with all fixtures."""
+
+    place: str
+    name: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The totals of one pytest run, and its failures."""
+    """The totals of one command, its tests, its failures, and the seeds that decided tests."""
 
     tests: int
     failed: int
     skipped: int
     failures: tuple[Failure, ...]
+    cases: tuple[Case, ...]
+    seeds: frozenset[int]
 
     @property
     def passed(self) -> int:
@@ -75,20 +103,25 @@ class Results:
 
 
 def read(path: Path) -> Results | None:
-    """Return what pytest wrote to the file; None when there is no complete file: pytest did not reach its end."""
+    """Return what a command wrote to the file; None when there is no complete file: the command did not reach its end."""
     try:
         root = ElementTree.parse(path).getroot()
     except (FileNotFoundError, ElementTree.ParseError):
         return None
     tests = skipped = 0
     failures: dict[str, Failure] = {}
+    cases: list[Case] = []
+    seeds: set[int] = set()
     for case in root.iter("testcase"):
         tests += 1
+        cases.append(Case(case.get("classname", ""), case.get("name", ""), float(case.get("time", 0))))
+        properties = {found.get("name"): found.get("value", "") for found in case.iter("property")}
+        if SEED in properties:
+            seeds.add(int(properties[SEED]))
         problems = [*case.findall("failure"), *case.findall("error")]
         if not problems:
             skipped += case.find("skipped") is not None
         else:
-            properties = {found.get("name"): found.get("value", "") for found in case.iter("property")}
             test = properties.get(TEST, "")
             parts = [f"{problem.get('message', '')}\n{problem.text or ''}" for problem in problems]
             parts += [f"-- {tag}:\n{text}" for tag in ("system-out", "system-err") if (text := case.findtext(tag))]
@@ -101,4 +134,4 @@ def read(path: Path) -> Results | None:
                 PROMISE_BROKEN in properties or (before is not None and before.is_promise),
             )
             tests -= before is not None
-    return Results(tests, len(failures), skipped, tuple(failures.values()))
+    return Results(tests, len(failures), skipped, tuple(failures.values()), tuple(cases), frozenset(seeds))

@@ -2,12 +2,18 @@ import "@testing-library/jest-dom/vitest";
 import { cleanup, configure } from "@testing-library/react";
 import { afterEach, vi } from "vitest";
 
-afterEach(cleanup);
+afterEach(() => {
+  cleanup();
+  vi.useRealTimers();
+  localStorage.clear();
+  sessionStorage.clear();
+});
 // A deadline, not a wait: a busy machine is slow, and nothing is wrong with it.
 configure({ asyncUtilTimeout: 10_000 });
 
 // What jsdom lacks and the component library asks for.
 Object.defineProperty(window, "matchMedia", {
+  configurable: true,
   value: (query: string) => ({
     matches: false,
     media: query,
@@ -40,4 +46,7 @@ window.HTMLElement.prototype.scrollTo = () => {
 window.scrollTo = () => {
   return;
 };
-Object.defineProperty(document, "fonts", { value: { addEventListener: vi.fn(), removeEventListener: vi.fn() } });
+Object.defineProperty(document, "fonts", {
+  configurable: true,
+  value: { addEventListener: vi.fn(), removeEventListener: vi.fn() },
+});

@@ -1,18 +1,19 @@
 """How `make test` runs its rows, which tests it reruns, and what it reports."""
 
-import ast
-import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from tests.support import results
-from tests.support.all_tests import FLAKY_MAX, INTERRUPTED, PYTEST, RERUNS_MAX, Row, rows
-from tests.support.machine import cpu_ticks, percentile
+from tests.support.all_tests import INTERRUPTED, PYTEST, RERUNS_MAX, Row, quick_rows, rows
+from tests.support.flaky import FLAKY_MAX, Quarantined
+from tests.support.machine import Ticks, cpu_ticks, percentile
 from tests.support.processes import PROJECT
 from tests.support.promises import PromiseBroken, is_broken_promise, judging
 from tests.support.waiting import eventually
@@ -31,12 +32,22 @@ PASSES = "def test_passes(): pass\n"
 FAILS = "def test_fails(): assert 1 == 2\n"
 
 
-def start(folder: Path, *chosen: Row, at_once: int = 2) -> "subprocess.Popen[str]":
+def start(
+    folder: Path,
+    *chosen: Row,
+    at_once: int = 2,
+    changed: Sequence[str] = (),
+    quarantine: Sequence[Quarantined] = (),
+    history: Path | None = None,
+) -> "subprocess.Popen[str]":
     # A job in a shell's background ignores SIGINT, and so would this.
+    past = f"History(Path({str(history)!r}))" if history else "None"
     script = (
-        "import signal, sys; from pathlib import Path; from tests.support.all_tests import Row, run; "
+        "import datetime, signal, sys; from pathlib import Path; from tests.support.all_tests import Policy, Row, run; "
+        "from tests.support.flaky import History, Quarantined; "
         "signal.signal(signal.SIGINT, signal.default_int_handler); "
-        f"sys.exit(run({list(chosen)!r}, Path({str(folder / 'results')!r}), {at_once}))"
+        f"policy = Policy(frozenset({list(changed)!r}), {tuple(quarantine)!r}, {past}); "
+        f"sys.exit(run({list(chosen)!r}, Path({str(folder / 'results')!r}), {at_once}, policy))"
     )
     return subprocess.Popen(
         [sys.executable, "-c", script],
@@ -59,6 +70,9 @@ class Suite:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.chosen: list[Row] = []
+        self.changed: list[str] = []
+        self.quarantine: list[Quarantined] = []
+        self.history: Path | None = None
         self.code = -1
         self.output = ""
 
@@ -72,7 +86,9 @@ class Suite:
 
     def run(self) -> "Suite":
         """Run the rows one after the other."""
-        done = start(self.folder, *self.chosen, at_once=1)
+        done = start(
+            self.folder, *self.chosen, at_once=1, changed=self.changed, quarantine=self.quarantine, history=self.history
+        )
         self.output, _ = done.communicate(timeout=120)
         self.code = done.returncode
         return self
@@ -140,10 +156,56 @@ def test_the_table_has_the_totals_of_each_row_and_the_machine(suite: Suite) -> N
     assert suite.code == 0, suite.output
     assert suite.row("row0")[:4] == ["2", "1", "0", "1"]
     assert suite.row("row0")[6] == "0"
-    assert suite.row("lint")[:4] == ["-"] * 4
-    assert "== machine: CPU steal " in suite.output
+    assert suite.row("lint")[:4] == ["1", "1", "0", "0"]
+    assert "== machine: " in suite.output
+    assert "CPU steal " in suite.output
     assert "sync of 4 KiB: p50 " in suite.output
-    assert "slowest 30 durations" in suite.output
+    assert "== the slowest 3 of 3 tests" in suite.output
+    assert "== seeds: simulation none; " in suite.output
+
+
+def test_a_failed_command_without_results_of_its_own_gets_a_junit_file(suite: Suite) -> None:
+    suite.chosen += [
+        python("first", "pass"),
+        python("lint", "print('\x1b[31m<style> of 积压'); exit(1)"),
+        python("writes", "import os; open(os.environ['QMQ_JUNIT'], 'w').write('<testsuite><testcase name=\"a\"/></testsuite>')"),
+    ]  # fmt: skip
+    suite.run()
+    assert suite.code == 1
+    found = results.read(suite.folder / "results/lint.xml")
+    assert found is not None
+    assert (found.tests, found.failed) == (1, 1)
+    assert "?[31m<style> of 积压" in found.failures[0].text
+    written = results.read(suite.folder / "results/writes.xml")
+    assert written is not None
+    assert [case.name for case in written.cases] == ["a"]
+
+
+def test_seeds_that_decided_tests_are_in_the_report(suite: Suite) -> None:
+    record = "    request.node.user_properties.append(('seed', seed))\n"
+    for_each = "import pytest\n@pytest.mark.parametrize('seed', [3, 1, 2, 17])\n"
+    suite.add("test_a.py", f"{for_each}def test_it(request, seed):\n{record}").run()
+    assert "== seeds: simulation 1-3, 17; " in suite.output
+
+
+def test_tests_on_several_workers_are_judged_as_on_one(suite: Suite) -> None:
+    suite.add("test_a.py", FLAKY).add("test_b.py", PASSES)
+    files = tuple(str(suite.folder / name) for name in ("test_a.py", "test_b.py"))
+    suite.chosen = [Row("tests", (*PYTEST, "-p", "xdist"), files, workers=("-n", "2"))]
+    suite.run()
+    assert suite.code == 0, suite.output
+    assert suite.row("tests")[:4] == ["2", "1", "1", "0"]
+    assert f"== FLAKY {suite.folder}/test_a.py::test_flaky (tests)" in suite.output
+    assert "printed by the first run" in suite.output
+
+
+def test_a_worker_that_crashes_fails_the_run(suite: Suite) -> None:
+    suite.add("test_a.py", PASSES + "import os\ndef test_crashes(): os._exit(1)\n")
+    suite.chosen = [Row("tests", (*PYTEST, "-p", "xdist"), suite.chosen[0].selection, workers=("-n", "2"))]
+    suite.run()
+    assert suite.code == 1
+    assert "not rerun, an error outside of the tests" in suite.output
+    assert "FLAKY" not in suite.output
 
 
 def test_a_test_that_fails_once_is_reported_with_both_logs_and_fails_nothing(suite: Suite) -> None:
@@ -187,12 +249,57 @@ def test_a_broken_promise_is_never_rerun(suite: Suite, how: str) -> None:
     assert "FLAKY" not in suite.output
 
 
-@pytest.mark.parametrize("folder", ["tests/unit/qmq", "tests/fuzz"])
-def test_a_unit_test_is_never_rerun(suite: Suite, folder: str) -> None:
+@pytest.mark.parametrize(
+    ("folder", "why"),
+    [("tests/unit/qmq", "a unit test"), ("tests/fuzz", "a unit test"), ("tests/sim/broker", "a simulated test")],
+)
+def test_a_unit_or_simulated_test_is_never_rerun(suite: Suite, folder: str, why: str) -> None:
     suite.add(f"{folder}/test_a.py", FLAKY).run()
     assert suite.code == 1
-    assert "not rerun, a unit test" in suite.output
+    assert f"not rerun, {why}" in suite.output
     assert "FLAKY" not in suite.output
+
+
+def test_a_test_of_a_file_that_the_change_touches_is_never_rerun(suite: Suite) -> None:
+    suite.changed = [os.path.relpath(suite.folder / "test_a.py", PROJECT)]
+    suite.add("test_a.py", FLAKY).add("test_b.py", FLAKY).run()
+    assert suite.code == 1
+    assert f"not rerun, a file of this change: {suite.folder}/test_a.py" in suite.output
+    assert suite.output.count("== FLAKY ") == 2  # test_b.py's, before each log
+
+
+def quarantine(path: Path) -> Quarantined:
+    return Quarantined(os.path.relpath(path, PROJECT), date(2026, 11, 23), "ada", "#1", "routes")
+
+
+def test_a_test_in_quarantine_is_reported_and_fails_nothing(suite: Suite) -> None:
+    suite.quarantine = [quarantine(suite.folder / "test_a.py::test_fails")]
+    suite.add("test_a.py", "import pytest\n@pytest.mark.parametrize('n', [1, 2])\ndef test_fails(n): assert n == 0\n")
+    suite.run()
+    assert suite.code == 0, suite.output
+    assert suite.output.count(f"== QUARANTINED, failed {suite.folder}/test_a.py::test_fails[") == 2
+    assert suite.row("row0")[:4] == ["2", "0", "2", "0"]
+
+
+def test_a_broken_promise_fails_the_run_although_the_test_is_in_quarantine(suite: Suite) -> None:
+    suite.quarantine = [quarantine(suite.folder / "test_a.py::test_it")]
+    suite.add(
+        "test_a.py", "from tests.support.promises import PromiseBroken\ndef test_it(): raise PromiseBroken('lost')\n"
+    )
+    assert suite.run().code == 1
+    assert "not rerun, a broken promise" in suite.output
+
+
+def test_a_test_that_is_flaky_in_two_runs_fails_the_second(suite: Suite) -> None:
+    suite.history = suite.folder / "kept/history.json"
+    suite.add("test_a.py", FLAKY)
+    assert suite.run().code == 0
+    (suite.folder / "test_a.ran").unlink()
+    assert suite.run().code == 1
+    assert "== flaky twice in 50 runs: FAILED " in suite.output
+    (suite.folder / "test_a.ran").unlink()
+    suite.history = None
+    assert suite.run().code == 0
 
 
 def test_more_flaky_tests_than_may_be_fail_the_run(suite: Suite) -> None:
@@ -286,7 +393,8 @@ def test_assertions_that_judge_become_broken_promises_and_nothing_else_does() ->
 
 
 def test_the_figures_of_the_machine() -> None:
-    assert cpu_ticks("cpu  1 2 3 4 5 6 7 8 100 100\ncpu0 1 1\n") == (8, 36)
+    assert cpu_ticks("cpu  1 2 3 4 5 6 7 8 100 100\ncpu0 1 1\n") == Ticks(stolen=8, idle=9, total=36)
+    assert Ticks(8, 9, 36).since(Ticks(1, 2, 3)) == Ticks(7, 7, 33)
     assert percentile([3.0, 1.0, 2.0], 0.5) == 2.0
     assert percentile([float(value) for value in range(1, 101)], 0.99) == 99.0
     assert percentile([7.0], 0.99) == 7.0
@@ -294,54 +402,28 @@ def test_the_figures_of_the_machine() -> None:
 
 # --- what the rows run -----------------------------------------------------------------------------------------------
 
-COLLECTS = """
-import json, sys
-import pytest
 
-class Recorder:
-    def __init__(self):
-        self.paths = []
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_pycollect_makemodule(self, module_path, parent):
-        self.paths.append(str(module_path))
-        return Empty.from_parent(parent, path=module_path)
-
-class Empty(pytest.File):
-    def collect(self):
-        return []
-
-found = []
-for selection in json.loads(sys.argv[1]):
-    recorder = Recorder()
-    pytest.main(["-p", "no:cacheprovider", "--collect-only", *selection], plugins=[recorder])
-    found.append(recorder.paths)
-print(json.dumps(found))
-"""
+def test_one_row_runs_every_test() -> None:
+    (row,) = (row for row in rows() if row.name == "tests")
+    assert row.selection == ()
+    assert row.command(Path("a.xml"))[: len(PYTEST) + 2] == [*PYTEST, "-n", "3"]
+    assert "-n" not in row.rerun("test_a.py::test_b", Path("a.xml"))
 
 
-def test_every_file_of_tests_is_in_exactly_one_row() -> None:
-
-    selections = [row.selection for row in rows() if row.is_pytest and row.program[-3:] == PYTEST[-3:]]
-    selections = [selection for selection in selections if "-m" not in selection]
-    done = subprocess.run(
-        [sys.executable, "-c", COLLECTS, json.dumps(selections)],
-        cwd=PROJECT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    collected = [path for paths in json.loads(done.stdout.splitlines()[-1]) for path in paths]
-    assert len(collected) == len(set(collected)), "a file is in two rows"
-    assert set(collected) == {str(path) for path in (PROJECT / "tests").rglob("*.py") if _has_tests(path)}
+def test_every_other_python_that_is_installed_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.support.pythons.installed", lambda: ["3.12", "3.13"])
+    assert [row.name for row in rows() if row.name.startswith("python")] == ["python3.12", "python3.13"]
 
 
-def _has_tests(path: Path) -> bool:
-    """Whether a file defines tests, whatever its name."""
-    if "support" in path.relative_to(PROJECT / "tests").parts[:1]:
-        return False
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-            return True
-        if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
-            return True
-    return False
+def test_quick_checks_only_files_that_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.support.all_tests.changed_files", lambda _: {"qmq/clock.py", "docs/testing.md"})
+    found = {row.name: row for row in quick_rows()}
+    assert found["ruff"].program[-2:] == ("check", "qmq/clock.py")
+    assert found["unit"].selection == ("tests/unit",)
+    assert {"mypy", "format"} <= set(found)
+    assert "types of pages" not in found
+    monkeypatch.setattr("tests.support.all_tests.changed_files", lambda _: {"frontend/src/app.tsx"})
+    assert "types of pages" in {row.name for row in quick_rows()}
 
 
 def test_the_databases_are_those_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,74 @@
+"""Which tests share a worker of pytest-xdist, and in which order these groups start.
+
+A group runs on one worker, one test after the other, so it shares the fixtures of its session, package or module. Tests that share
+processes which take long to start (a browser, a JVM, a whole system) are one group; every other file is a group of its own. The
+longest groups start first, so that no worker is left alone with one at the end.
+"""
+
+from pathlib import PurePosixPath
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
+
+SHARED = {
+    "spark": ("tests/integration/spark",),
+    "browser": ("tests/e2e",),
+    "live": ("tests/integration/live",),
+    "java": ("tests/conformance",),
+    "control": ("tests/integration/control",),
+    "sql servers": ("tests/integration/support/test_services.py", "tests/fault/test_database_away.py"),
+}
+"""Groups of more than one file, the longest first."""
+ORDER = (
+    *(path for paths in SHARED.values() for path in paths),
+    "tests/docs",
+    "tests/integration/delay",
+    "tests/integration/cli",
+    "tests/fault",
+    "tests/integration/api/test_openapi.py",
+    "tests/integration/api/nodes",
+    "tests/integration/client",
+    "tests/integration/broker",
+    "tests/integration",
+    "tests/sim",
+)
+"""What starts first; then everything else, whose files take a few seconds at most."""
+
+
+def _is_inside(path: PurePosixPath, place: str) -> bool:
+    return path == PurePosixPath(place) or PurePosixPath(place) in path.parents
+
+
+def group_of(nodeid: str) -> str:
+    """Return the group of a test, by its id or its path relative to the project."""
+    path = PurePosixPath(nodeid.partition("::")[0])
+    for name, places in SHARED.items():
+        if any(_is_inside(path, place) for place in places):
+            return name
+    return str(path)
+
+
+def rank(group: str) -> int:
+    """Return the place of a group in the order of starting."""
+    path = PurePosixPath(SHARED[group][0] if group in SHARED else group)
+    return next((number for number, place in enumerate(ORDER) if _is_inside(path, place)), len(ORDER))
+
+
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist is untyped here
+    """Gives each worker whole groups in the order of their rank."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        # `min` keeps the order of collection among groups of one rank.
+        self.workqueue.move_to_end(min(self.workqueue, key=rank), last=False)
+        super()._assign_work_unit(node)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> GroupScheduling:
+    """Schedule by groups, whatever `--dist` names."""
+    config.option.loadscopereorder = False
+    return GroupScheduling(config, log)
