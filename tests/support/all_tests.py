@@ -91,7 +91,7 @@ def rows(arguments: Sequence[str] = ()) -> list[Row]:
         Row("processes", PYTEST, PROCESSES),
         Row("nodes", PYTEST, NODES),
         Row("rest", PYTEST, tuple(f"--ignore={folder}" for folder in apart)),
-        *_on_databases(("-m", "database and not database_in_whole_runs")),
+        *_on_databases(("-m", "database")),
         lint,
         Row("vitest", (*POLITELY, *FRONTEND), is_pytest=False),
     ]

@@ -370,6 +370,7 @@ async def test_an_illegal_subject_is_sent_to_a_broker_that_refuses_it_and_gets_n
         assert metaserver.directory.routes == {}
 
 
+@pytest.mark.database
 @pytest.mark.django_db(transaction=True)
 def test_routes_groups_and_clients_are_stored_in_the_database_with_an_audit_row() -> None:
     from metaserver.models import AuditEntry, ConsumerGroup, SubjectRoute
