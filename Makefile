@@ -83,7 +83,7 @@ e2e: frontend ## stories in a real browser, and the demo: make e2e ARGS="-k lag"
 
 test-databases: setup ## tests of databases: make test-databases DATABASES=postgresql
 	@$(BIN)/python -m tests.support.with_database $(DATABASES) $(if $(ARGS),--may-be-empty) -- \
-	  $(BIN)/python -m pytest $(ARGS) -m database
+	  $(BIN)/python -m pytest $(ARGS) -m uses_database
 
 services: ## install PostgreSQL and MariaDB for the tests (Debian, root)
 	.ci/services

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, BinaryIO
 
 from qmq.cli import limits
 from qmq.cli.values import delay_of, moment_of, pairs_of, seconds, whole
@@ -74,21 +74,33 @@ def _start(text: str) -> Start:
 # --- produce --------------------------------------------------------------------------------------------------------
 
 
-def _bodies(arguments: argparse.Namespace) -> Iterator[Body]:
+@contextlib.contextmanager
+def _bodies(arguments: argparse.Namespace) -> Iterator[Iterator[Body]]:
+    """Check the arguments that describe the messages and open their file; yield the bodies.
+
+    Raises:
+        SettingError: a property is not KEY=VALUE, or the file can't be opened.
+    """
     fixed = pairs_of(arguments.properties, "-p")
     if arguments.size is not None:
         fixed["data"] = "x" * arguments.size
     if arguments.file is None:
-        for _ in range(arguments.count):
-            yield fixed
+        yield (fixed for _ in range(arguments.count))
+        return
+    if arguments.file == "-":
+        yield _lines(sys.stdin.buffer, fixed)
         return
     try:
-        file = sys.stdin.buffer if arguments.file == "-" else open(arguments.file, "rb")  # noqa: SIM115
+        file = open(arguments.file, "rb")  # noqa: SIM115
     except OSError as error:
         raise SettingError(f"--file {arguments.file}: {error.strerror}") from error
-    with file if arguments.file != "-" else contextlib.nullcontext(file):
-        for line in file:
-            yield {**fixed, **_line(line.decode("utf-8", "replace").rstrip("\r\n"))}
+    with file:
+        yield _lines(file, fixed)
+
+
+def _lines(file: BinaryIO, fixed: dict[str, str]) -> Iterator[Body]:
+    for line in file:
+        yield {**fixed, **_line(line.decode("utf-8", "replace").rstrip("\r\n"))}
 
 
 def _line(text: str) -> dict[str, str | int | float | bool]:
@@ -128,26 +140,27 @@ async def _produce(arguments: argparse.Namespace) -> int:
             if isinstance(receipt, DelayedReceipt):
                 due[receipt.message_id] = receipt.due_ms
 
-    async with Producer(arguments.meta, app=APP, timeouts=limits.TIMEOUTS) as producer:
-        check_subject(arguments.subject)
-        is_delayed = arguments.delay is not None or arguments.due is not None
-        with limits.only_the_error():
-            await producer.wait_connected(arguments.subject, limits.REACH_SECONDS, delayed=is_delayed)
-        for body in _bodies(arguments):
-            sending = producer.send(
-                arguments.subject, body, tags=arguments.tags, delay=arguments.delay, due=arguments.due
-            )
-            future = asyncio.ensure_future(sending)
-            future.add_done_callback(settled)
-            slots.add(future)
-            future.add_done_callback(slots.discard)
-            if len(slots) >= PRODUCE_WINDOW:
-                await asyncio.wait(slots, return_when=asyncio.FIRST_COMPLETED)
-            if failed:
-                break
-        await asyncio.sleep(0)
-        await producer.flush()
-        await asyncio.sleep(0)
+    check_subject(arguments.subject)
+    with _bodies(arguments) as bodies:
+        async with Producer(arguments.meta, app=APP, timeouts=limits.TIMEOUTS) as producer:
+            is_delayed = arguments.delay is not None or arguments.due is not None
+            with limits.only_the_error():
+                await producer.wait_connected(arguments.subject, limits.REACH_SECONDS, delayed=is_delayed)
+            for body in bodies:
+                sending = producer.send(
+                    arguments.subject, body, tags=arguments.tags, delay=arguments.delay, due=arguments.due
+                )
+                future = asyncio.ensure_future(sending)
+                future.add_done_callback(settled)
+                slots.add(future)
+                future.add_done_callback(slots.discard)
+                if len(slots) >= PRODUCE_WINDOW:
+                    await asyncio.wait(slots, return_when=asyncio.FIRST_COMPLETED)
+                if failed:
+                    break
+            await asyncio.sleep(0)
+            await producer.flush()
+            await asyncio.sleep(0)
     if arguments.json:
         print(
             json.dumps(

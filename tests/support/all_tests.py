@@ -58,8 +58,8 @@ QUICK, PYTHONS = "--quick", "--pythons"
 """Instead of arguments for pytest: the rows of `make quick`, and only those on other Python versions."""
 QUICK_RESULTS, PYTHONS_RESULTS = Path("build/test-results-quick"), Path("build/test-results-pythons")
 SWARM = (sys.executable, "-m", "tests.sim.swarm")
-SEEDS, QUICK_SEEDS = 50, 10
-"""Of the simulation, in `make test` and in `make quick`."""
+QUICK_SEEDS = 10
+"""Of the simulation in `make quick`; in `make test` they are tests (tests/sim/test_swarm.py)."""
 JUNIT_VARIABLE = "QMQ_JUNIT"
 """Names the file to a command that writes its results by itself (vitest)."""
 # pytest remembers what failed in a file of the folder: one command at a time may.
@@ -110,9 +110,8 @@ def rows(arguments: Sequence[str] = ()) -> list[Row]:
     return [
         Row("tests", PYTEST, workers=("-n", str(WORKERS), "-q")),
         # The longest of the others first, so that none is left alone at the end.
-        *reversed(_on_databases(("-m", "database and not database_in_whole_runs"))),
+        *reversed(_on_databases(("-m", "database"))),
         *python_rows(),
-        *_swarm(SEEDS),
         Row("vitest", (*POLITELY, *FRONTEND, "test"), is_pytest=False),
         *_lint(),
     ]
@@ -148,8 +147,7 @@ def quick_rows() -> list[Row]:
 
 def _swarm(seeds: int) -> list[Row]:
     """The simulation with so many seeds."""
-    is_there = (PROJECT / "tests/sim/swarm.py").is_file()
-    return [Row("simulation", (*SWARM, "--seeds", str(seeds)), is_pytest=False)] if is_there else []
+    return [Row("simulation", (*SWARM, "--seeds", str(seeds)), is_pytest=False)]
 
 
 def _lint() -> list[Row]:

@@ -332,6 +332,9 @@ class PostgresqlServer(SqlServer):
             "unix_socket_directories": "",
             "fsync": "off",
             "full_page_writes": "off",
+            # It would count the rows that a rolled back test left behind as none. Then PostgreSQL plans a join of 10,000 rows, just
+            # inserted by the next test, as a nested loop: 31 s instead of 0.1 s.
+            "autovacuum": "off",
             # In the data folder: nothing is left in /dev/shm when it is killed.
             "dynamic_shared_memory_type": "mmap",
         }
@@ -350,7 +353,8 @@ class MariadbServer(SqlServer):
 
     @property
     def url(self) -> str:
-        return f"mysql://root@127.0.0.1:{self.port}/qmq"
+        # Without TLS, which this server has not: PyMySQL would load all CA certificates for each connection (30 ms of CPU).
+        return f"mysql://root@127.0.0.1:{self.port}/qmq?ssl_disabled=true"
 
     @property
     def _admin_url(self) -> str:
@@ -457,7 +461,7 @@ def _execute(url: str, statement: str, timeout_s: float = STATEMENT_SECONDS) -> 
         client = pymysql.connect(
             host=at.hostname or "", port=at.port or 3306, user=at.username or "", password=at.password or "",
             database=at.path.lstrip("/"), autocommit=True, connect_timeout=PROBE_SECONDS,
-            read_timeout=timeout_s,
+            read_timeout=timeout_s, ssl_disabled=True,
         )  # fmt: skip
         with client, client.cursor() as cursor:
             cursor.execute(statement)

@@ -11,7 +11,7 @@ from metaserver import queries
 from metaserver.services.subjects import create_subject, update_subject
 from tests.support.people import TESTER, browser, person
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 AuditEntry: Any = apps.get_model("metaserver", "AuditEntry")
 
 

@@ -215,6 +215,7 @@ def test_a_new_password_makes_browsers_and_addresses_unknown(ada: User, is_reset
         assert at(HOME).sign_in(password).status_code == 200, "and its address"
 
 
+@pytest.mark.database
 def test_the_ten_newest_addresses_are_known(ada: User) -> None:
     for number in range(known.ADDRESSES_MAX + 2):
         at(f"198.51.100.{number}").sign_in()
@@ -298,6 +299,7 @@ def test_an_address_over_its_limit_locks_no_account(ada: User) -> None:
     assert not services.unlock_user(ada.pk, actor=TESTER).is_change
 
 
+@pytest.mark.database
 def test_a_lock_ends_at_the_machine(ada: User, capsys: pytest.CaptureFixture[str]) -> None:
     attack()
     call_command("unlock_user", "ada", "--reason", "she came by")

@@ -32,6 +32,7 @@ def with_cookie(key: str) -> APIClient:
     return client
 
 
+@pytest.mark.database
 def test_no_row_of_the_database_is_a_cookie() -> None:
     person("ada", Role.ADMIN)
     page = Page()
@@ -82,6 +83,7 @@ def test_a_foreign_key_is_not_taken_over() -> None:
     assert not Session.objects.filter(session_key__in=(chosen, digest(chosen))).exists()
 
 
+@pytest.mark.database
 def test_the_store_does_what_djangos_does() -> None:
     store = SessionStore()
     store["a"] = 1
@@ -102,6 +104,7 @@ def test_the_store_does_what_djangos_does() -> None:
     assert Session.objects.count() == 0
 
 
+@pytest.mark.database
 def test_the_store_does_the_same_for_coroutines() -> None:
     async def use() -> None:
         store = SessionStore()
@@ -120,6 +123,7 @@ def test_the_store_does_the_same_for_coroutines() -> None:
     async_to_sync(use)()
 
 
+@pytest.mark.database
 def test_digests_differ_and_fit_the_column() -> None:
     found = {digest(f"key {number}") for number in range(1_000)}
     assert len(found) == 1_000
@@ -128,6 +132,7 @@ def test_digests_differ_and_fit_the_column() -> None:
     assert all(set(one) <= set("0123456789abcdef") for one in found), "the same in a collation that ignores case"
 
 
+@pytest.mark.database
 def test_the_upgrade_ends_all_sessions() -> None:
     client = browser(person("ada"))
     assert client.get(ME).status_code == 200

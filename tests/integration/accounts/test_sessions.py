@@ -59,6 +59,7 @@ def test_the_cookie_lives_as_long_as_the_session() -> None:
     assert cookie["max-age"] == sessions.LIFE_MAX.total_seconds()
 
 
+@pytest.mark.database
 def test_when_it_was_seen_is_written_once_a_minute_at_most(django_assert_num_queries: Any) -> None:
     client = browser(person("ada"))
     before = UserSession.objects.get().seen_at
@@ -151,6 +152,7 @@ def test_the_role_of_a_disabled_user_is_of_no_use_even_with_the_row_left() -> No
     assert not is_in(window)
 
 
+@pytest.mark.database
 def test_old_rows_are_forgotten_so_many_at_a_time() -> None:
     ada = person("ada")
     for _ in range(3):

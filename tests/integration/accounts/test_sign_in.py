@@ -51,6 +51,7 @@ def enrol(page: Page, clock: SimpleNamespace) -> str:
     return secret
 
 
+@pytest.mark.database
 def test_by_name_or_address_with_the_password(ada: User) -> None:
     for name in ({"username": "ada"}, {"username": "ADA"}, {"email": "Ada@example.org"}):
         page = Page()
@@ -137,6 +138,7 @@ def test_one_time_codes_from_setting_them_up_to_signing_in(
     assert actions.count("user.second_factor_add") == 2, "the app and the recovery codes"
 
 
+@pytest.mark.database
 def test_a_code_that_was_used_is_refused(ada: User, clock: SimpleNamespace) -> None:
     page = Page()
     page.sign_in()
@@ -167,6 +169,7 @@ def test_the_code_that_activated_the_app_is_used(
     assert fresh.ask("POST", "auth/2fa/authenticate", {"code": code(secret, clock)}).status_code == 200
 
 
+@pytest.mark.database
 def test_a_recovery_code_works_once(ada: User, clock: SimpleNamespace) -> None:
     page = Page()
     page.sign_in()

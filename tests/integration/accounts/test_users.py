@@ -93,6 +93,7 @@ def test_weak_passwords_are_refused(password: str) -> None:
         services.create_user("adalovelace", {}, password=password, actor=TESTER)
 
 
+@pytest.mark.database
 def test_names_and_addresses_are_one_users() -> None:
     person("ada", email="ada@example.org")
     with pytest.raises(Conflict):
@@ -102,6 +103,7 @@ def test_names_and_addresses_are_one_users() -> None:
     assert refused.value.code == "user.email_taken"
 
 
+@pytest.mark.database
 def test_a_change_of_what_somebody_else_changed_is_refused(root: User) -> None:
     user = person("ada")
     admin = browser(root)
@@ -113,6 +115,7 @@ def test_a_change_of_what_somebody_else_changed_is_refused(root: User) -> None:
         services.update_user(user.pk, {"language": "en"}, actor=TESTER, expected_version=1)
 
 
+@pytest.mark.database
 def test_a_dry_run_changes_nothing_and_says_what_would() -> None:
     user = person("ada")
     before = queries.audit_entries().count()
@@ -125,6 +128,7 @@ def test_a_dry_run_changes_nothing_and_says_what_would() -> None:
     assert queries.audit_entries().count() == before
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("values", [{"role": "operator"}, {"is_active": False}])
 def test_the_last_active_administrator_stays(root: User, values: dict[str, Any]) -> None:
     gone = person("gone", Role.ADMIN)
@@ -138,6 +142,7 @@ def test_the_last_active_administrator_stays(root: User, values: dict[str, Any])
     services.update_user(root.pk, values, actor=TESTER)
 
 
+@pytest.mark.database
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.skipif(
     "connection.vendor == 'sqlite'", reason="SQLite lets one writer in at a time; its test database is one connection's"
@@ -166,6 +171,7 @@ def test_of_two_administrators_who_demote_each_other_at_once_one_stays() -> None
     assert connection.vendor != "sqlite"
 
 
+@pytest.mark.database
 def test_lists_are_filtered_and_take_as_many_queries_for_many_as_for_few(
     root: User, django_assert_max_num_queries: Any
 ) -> None:
@@ -265,6 +271,7 @@ def test_who_is_locked_out_gets_a_new_password_at_the_machine(capsys: pytest.Cap
 # --- teams ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.database
 def test_teams_and_who_is_in_them(root: User) -> None:
     ada, bob = person("ada"), person("bob")
     admin = browser(root)

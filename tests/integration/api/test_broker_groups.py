@@ -36,6 +36,7 @@ def refused(answer: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(
     ("path", "key", "query", "expected"),
     [
@@ -50,6 +51,7 @@ def test_each_filter(admin: APIClient, path: str, key: str, query: str, expected
     assert sorted(row[key] for row in admin.get(f"{path}?{query}").json()["results"]) == expected
 
 
+@pytest.mark.database
 def test_a_list_says_how_many_subjects_each_serves_as_its_page_does(admin: APIClient) -> None:
     route("parts", "g1")
     SubjectRoute.objects.filter(subject__name="parts").update(phases={"g1": Phase.DRAINING}, has_phases=True)
@@ -60,6 +62,7 @@ def test_a_list_says_how_many_subjects_each_serves_as_its_page_does(admin: APICl
         assert (page["subjects"], page["subjects_moving"]) == expected
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(
     ("path", "field"),
     [(LIST, field) for field in BrokerGroupsView.ordering_fields]

@@ -202,6 +202,7 @@ def test_a_wrong_value_is_named(admin: APIClient, body: dict[str, Any], fields: 
     assert everything() == before
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("name", ["a%00b", "%ED%A0%80", "%FF", "..", "%2e%2e", "x" * 5000, "%F0%9F%98%80", "a%0Ab"])
 def test_a_name_in_an_address_can_be_anything(admin: APIClient, name: str) -> None:
     for path in (
@@ -266,6 +267,7 @@ def many(admin: APIClient) -> APIClient:
     return admin
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("field", SubjectsView.ordering_fields)
 @pytest.mark.parametrize("sign", ["", "-"])
 def test_pages_forth_and_back_in_every_order(many: APIClient, field: str, sign: str) -> None:
@@ -280,6 +282,7 @@ def test_pages_forth_and_back_in_every_order(many: APIClient, field: str, sign: 
     assert len(set(values)) > 1
 
 
+@pytest.mark.database
 def test_two_orders_at_once(many: APIClient) -> None:
     found = walk(many, f"{LIST}?ordering=-created_at,name")
     rows = {row.name: row.created_at for row in Subject.objects.all()}
@@ -287,6 +290,7 @@ def test_two_orders_at_once(many: APIClient) -> None:
     assert found == sorted(by_name, key=lambda name: rows[name], reverse=True)
 
 
+@pytest.mark.database
 def test_more_equal_values_than_a_page_and_nulls(admin: APIClient) -> None:
     subject = Subject.objects.get()
     others = Subject.objects.bulk_create([Subject(name=f"s{number:04}") for number in range(1200)])
@@ -315,6 +319,7 @@ def test_more_equal_values_than_a_page_and_nulls(admin: APIClient) -> None:
     assert [leased[name] is None for name in down] == [True] * 13 + [False] * 8
 
 
+@pytest.mark.database
 def test_rows_that_come_and_go_move_no_other_row(many: APIClient) -> None:
     first = many.get(f"{LIST}?limit=10").json()
     seen = [row["name"] for row in first["results"]]
@@ -343,6 +348,7 @@ def test_a_cursor_that_was_made_up_is_refused(admin: APIClient, cursor: str) -> 
     is_problem(admin.get(LIST, {"cursor": cursor}), 400, "request.cursor_illegal", "cursor")
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(
     "values",
     [["today", 1], ["2026-01-01T00:00:00", 1], ["2026-01-01T00:00:00Z", 10**30], [5, 1], ["99999999999", 1], [None, 1]],
@@ -379,6 +385,7 @@ def test_a_page_has_a_largest_size(admin: APIClient) -> None:
 # --- versions ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.database
 def test_a_version_that_is_not_the_newest_is_412(admin: APIClient) -> None:
     tag = admin.get(ORDERS).headers["ETag"]
     assert tag == '"v1"'
@@ -426,6 +433,7 @@ def keyed(client: APIClient, body: Any, key: str = "k1", path: str = LIST) -> An
     return client.post(path, body, HTTP_IDEMPOTENCY_KEY=key)
 
 
+@pytest.mark.database
 def test_a_post_is_done_once_and_answered_alike(admin: APIClient) -> None:
     first = keyed(admin, {"name": "new"})
     after = everything()
@@ -440,6 +448,7 @@ def test_a_post_is_done_once_and_answered_alike(admin: APIClient) -> None:
     assert keyed(operator, {"name": "third"}).status_code == 201, "another caller's key is another key"
 
 
+@pytest.mark.database
 def test_an_existing_name_is_a_final_outcome(admin: APIClient) -> None:
     first = keyed(admin, {"name": "orders"})
     is_problem(first, 409, "subject.exists")
@@ -547,6 +556,7 @@ def test_a_key_with_a_subject_that_is_none_is_refused(admin: APIClient, subject:
     assert answer.status_code in (400, 404)
 
 
+@pytest.mark.database
 def test_while_the_first_runs_the_second_is_409_and_a_dead_first_is_replaced(admin: APIClient) -> None:
     keyed(admin, {"name": "new"})
     Subject.objects.filter(name="new").delete()
@@ -592,6 +602,7 @@ def test_an_illegal_key_is_refused(admin: APIClient, key: str) -> None:
     assert queries.subjects().count() == 1
 
 
+@pytest.mark.database
 @pytest.mark.django_db(transaction=True)
 @needs_two_writers
 def test_of_two_with_one_key_at_once_one_is_done() -> None:
@@ -707,6 +718,7 @@ def numbers(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
+@pytest.mark.database
 def test_what_may_be_larger_than_a_browsers_numbers_is_a_string(admin: APIClient) -> None:
     broker_group("g1", log_end=(1 << 62) + 1)
     row = admin.get("/api/v1/nodes/g1-node/").json()

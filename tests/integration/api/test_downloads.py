@@ -69,6 +69,7 @@ def test_no_cell_is_calculated_or_changed_by_a_spreadsheet(value: Any, shown: st
     assert downloads.cell(value) == shown
 
 
+@pytest.mark.database
 def test_a_csv_has_the_whole_filtered_ordered_list(admin: APIClient) -> None:
     fill(PAGE_MAX + 20)
     subjects.create_subject("other", {"description": '=HYPERLINK("x"), "quoted"\nline'}, actor=ACTOR)
@@ -102,6 +103,7 @@ def test_accept_asks_for_csv_too(admin: APIClient) -> None:
     assert "results" in admin.get(LIST, HTTP_ACCEPT="text/csv, application/json").json()
 
 
+@pytest.mark.database
 def test_past_the_limit_header_and_last_line_say_so_and_the_rest_can_be_had(
     admin: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +177,7 @@ def test_rights_are_those_of_the_list(admin: APIClient) -> None:
     assert rows_of(viewer.get("/api/v1/teams/?format=csv"))[1][0] == "shop"
 
 
+@pytest.mark.database
 @pytest.mark.django_db(transaction=True)
 def test_an_event_loop_sends_it_chunk_by_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     """As uvicorn asks: with a plain iterator Django would collect the whole file first."""

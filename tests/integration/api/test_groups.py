@@ -27,6 +27,7 @@ def admin(db: None) -> APIClient:
     return browser(person("root", Role.ADMIN))
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -40,6 +41,7 @@ def test_each_filter(admin: APIClient, query: str, expected: list[str]) -> None:
     assert sorted(row["name"] for row in admin.get(f"{LIST}?{query}").json()["results"]) == sorted(expected)
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("field", GroupsView.ordering_fields)
 def test_each_order(admin: APIClient, field: str) -> None:
     up = [row[field] for row in admin.get(f"{LIST}?ordering={field}").json()["results"]]
@@ -54,6 +56,7 @@ def test_wrong_filters_are_refused(admin: APIClient) -> None:
         assert admin.get(f"{LIST}?{query}").status_code == 400
 
 
+@pytest.mark.database
 def test_every_change_has_a_dry_run_that_says_the_same_and_does_nothing(admin: APIClient) -> None:
     calls: list[tuple[str, str, dict[str, Any], int]] = [
         ("post", LIST, {"subject": "orders", "name": "new"}, 201),

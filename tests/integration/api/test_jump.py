@@ -40,6 +40,7 @@ def found(client: APIClient, text: str) -> list[tuple[str, str]]:
     return [(row["kind"], row["name"]) for row in answer.json()["results"]]
 
 
+@pytest.mark.database
 def test_the_best_comes_first(admin: APIClient) -> None:
     assert found(admin, "orders") == [("subject", "orders"), ("subject", "orders.paid"), ("subject", "old.orders")]
     assert found(admin, "ORDER") == [
@@ -50,6 +51,7 @@ def test_the_best_comes_first(admin: APIClient) -> None:
     assert found(admin, "nothing like it") == []
 
 
+@pytest.mark.database
 def test_a_group_is_found_by_its_subject_too(admin: APIClient) -> None:
     assert found(admin, "orders.paid/bill") == [("consumer_group", "billing")]
     assert found(admin, "orders/bill") == []
@@ -69,6 +71,7 @@ def test_what_can_not_be_looked_for_is_refused(admin: APIClient, text: str) -> N
     assert admin.get(WHERE, {"q": text}).json()["code"] == "request.invalid"
 
 
+@pytest.mark.database
 def test_signs_mean_themselves(admin: APIClient) -> None:
     for text in ("_", '"', "\\", "/", "a/", "o%s"):
         assert found(admin, text) == []
@@ -97,6 +100,7 @@ def test_a_message_id_finds_its_letter_and_says_whom_it_could_not_ask(
     assert answer["unreachable"] == {"delay groups": "nobody answers"}
 
 
+@pytest.mark.database
 def test_one_query_a_kind_and_no_more_than_twenty_however_much_there_is(db: None) -> None:
     user = person("root", Role.ADMIN)
     fill(user)

@@ -146,6 +146,7 @@ def many(monkeypatch: pytest.MonkeyPatch, admin: APIClient) -> APIClient:
     return admin
 
 
+@pytest.mark.database
 def test_a_page_costs_its_rows_once_the_order_is_known(many: APIClient) -> None:
     query = "ordering=-drain_seconds&limit=3"
     assert names(many, query) == ["g"] * 3
@@ -173,6 +174,7 @@ def test_the_start_page_sums_each_snapshot_once(many: APIClient) -> None:
     assert (second["worst"], Counted.reads) == (first["worst"], 0)
 
 
+@pytest.mark.database
 def test_groups_that_come_and_go_in_the_database_are_on_the_next_page(many: APIClient) -> None:
     def unmeasured() -> list[str]:
         rows = many.get(f"{LIST}?state=unknown&ordering=subject").json()["results"]
@@ -190,6 +192,7 @@ def test_groups_that_come_and_go_in_the_database_are_on_the_next_page(many: APIC
     assert unmeasured() == ["orders/again"]
 
 
+@pytest.mark.database
 def test_created_groups_are_loaded_alone_and_all_after_one_was_deleted() -> None:
     subjects.create_subject("orders", {}, actor=ACTOR)
     assert queries.groups_mark() is None
@@ -210,6 +213,7 @@ def test_created_groups_are_loaded_alone_and_all_after_one_was_deleted() -> None
     assert queries.group_names(other, three) is None, "the database is another one"
 
 
+@pytest.mark.database
 def test_keys_are_in_the_order_of_their_names_whatever_characters_these_have() -> None:
     names = [("a\tb", "g"), ("a", "h"), ("a", "g"), ("%RETRY%a%g", "g"), ("%a", "g")]
     measured = {f"{subject}\n{group}": {} for subject, group in names[:3]}
@@ -224,6 +228,7 @@ def test_a_table_keeps_few_orders() -> None:
     assert len(table._orders) == ORDERS_MAX
 
 
+@pytest.mark.database
 def test_rows_name_the_owner(admin: APIClient) -> None:
     rows = admin.get(f"{LIST}?ordering=subject").json()["results"]
     assert [row["owner"] for row in rows] == ["shop", "shop", None, None, None, None]

@@ -44,6 +44,7 @@ def test_pages_get_all_they_need_at_once(me: APIClient, settings: Any) -> None:
     assert b"hidden" not in answer.content
 
 
+@pytest.mark.database
 def test_choices_are_kept_one_by_one_and_audited(me: APIClient) -> None:
     assert me.patch(ME, {"preferences": {"theme": "dark"}}).status_code == 200
     assert me.patch(ME, {"preferences": {"time_zone": "Asia/Shanghai"}, "language": "zh"}).status_code == 200

@@ -39,6 +39,7 @@ def test_a_new_name_with_a_hidden_character_is_refused(admin: APIClient, name: s
     assert everything() == before
 
 
+@pytest.mark.database
 def test_a_name_stored_before_can_be_read_changed_and_removed(admin: APIClient) -> None:
     name = "or\u202eders"
     row = Subject.objects.create(name=name)

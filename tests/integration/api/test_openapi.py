@@ -16,9 +16,11 @@ import schemathesis
 import schemathesis.openapi
 from django.core.management import call_command
 from django.core.wsgi import get_wsgi_application
+from django.db import transaction
 from django.test import Client
 from drf_spectacular.generators import SchemaGenerator
 from hypothesis import HealthCheck, Phase
+from pytest_django import DjangoDbBlocker
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -114,26 +116,35 @@ def know(system: System) -> None:
         routes.save_route(snapshot.Route(subject, ("g1",), 1, 1), actor=TESTER, reason="for a test")
 
 
+@pytest.fixture(scope="module")
+def tokens_of_roles(
+    django_db_setup: None, django_db_blocker: DjangoDbBlocker, nodes: System
+) -> Iterator[dict[str, str]]:
+    """A token by role, and a few things to ask about, in one transaction for all operations."""
+    with django_db_blocker.unblock(), without_redis(), transaction.atomic():
+        know(nodes)
+        teams.create_team("shop", actor=TESTER)
+        subjects.update_subject("orders", {"owner": "shop"}, actor=TESTER)
+        groups.create_group("orders", "billing", {}, actor=TESTER)
+        yield {role: _token(role) for role in Role}
+        transaction.set_rollback(True)
+
+
+def _token(role: Role) -> str:
+    owner = person(f"a-{role}", role)
+    return tokens.create_token(owner, "a program", _scopes(role), tokens.LIFETIME_MAX, actor=TESTER)[1]
+
+
 @pytest.fixture
 def callers(
-    transactional_db: None, nodes: System, monkeypatch: pytest.MonkeyPatch, settings: Any
+    tokens_of_roles: dict[str, str], db: None, nodes: System, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> Iterator[dict[str, dict[str, str]]]:
-    """A token's headers by role, and nobody's; a few things to ask about.
-
-    Real transactions: each request opens and closes connections, as it does in earnest.
-    """
+    """Headers by role, and those of an anonymous caller. `db` rolls back what the requests of an operation changed."""
     settings.META_URL = nodes.meta_url
-    know(nodes)
-    teams.create_team("shop", actor=TESTER)
-    subjects.update_subject("orders", {"owner": "shop"}, actor=TESTER)
-    groups.create_group("orders", "billing", {}, actor=TESTER)
     monkeypatch.setattr(PrincipalThrottle, "get_rate", lambda self: None)
     found: dict[str, dict[str, str]] = {"anonymous": {}}
+    found |= {role: {"Authorization": f"Bearer {token}"} for role, token in tokens_of_roles.items()}
     with without_redis():
-        for role in Role:
-            owner = person(f"a-{role}", role)
-            _, token, _ = tokens.create_token(owner, "a program", _scopes(role), tokens.LIFETIME_MAX, actor=TESTER)
-            found[role] = {"Authorization": f"Bearer {token}"}
         yield found
 
 

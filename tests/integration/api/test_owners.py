@@ -126,6 +126,7 @@ CHANGES: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_subject_that_was_handed_over_in_between_is_left_alone(
     name: str, own: APIClient, monkeypatch: pytest.MonkeyPatch
@@ -145,6 +146,7 @@ def test_a_subject_that_was_handed_over_in_between_is_left_alone(
     assert set(ConsumerGroup.objects.values_list("name", flat=True)) == {"billing"}
 
 
+@pytest.mark.database
 def test_a_document_counts_with_the_owner_under_the_lock(own: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = apply._lock
 

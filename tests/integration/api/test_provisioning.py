@@ -52,6 +52,7 @@ def test_the_reason_goes_to_the_audit_log(admin: APIClient) -> None:
     assert (answer.status_code, list(answer.json()["fields"])) == (400, ["reason"])
 
 
+@pytest.mark.database
 def test_yaml_is_planned_applied_and_then_nothing(admin: APIClient) -> None:
     before = everything()
     planned = apply(admin, DOCUMENT, "?dry_run=true")

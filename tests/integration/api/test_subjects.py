@@ -35,6 +35,7 @@ def refused(answer: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -49,6 +50,7 @@ def test_each_filter(admin: APIClient, query: str, expected: list[str]) -> None:
     assert sorted(found) == sorted(expected)
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [("g1", ["orders", "parts"]), ("G1", ["Orders.old"]), ("g", []), ('g1", "g2', []), ("gü", ["parts"]), ("%", [])],
@@ -87,6 +89,7 @@ def test_an_operator_changes_what_his_teams_own_and_what_nobody_owns(operator: A
     assert operator.patch(f"{LIST}orders/", {"owner": None}).status_code == 200
 
 
+@pytest.mark.database
 def test_every_change_has_a_dry_run_that_says_the_same_and_does_nothing(admin: APIClient) -> None:
     broker_group("g1")
     broker_group("g2")
@@ -121,6 +124,7 @@ def test_the_reason_is_audited(admin: APIClient) -> None:
     assert admin.post(f"{LIST}orders/restore/", {"reason": "x" * 500}).status_code == 200
 
 
+@pytest.mark.database
 def test_placement_has_a_version_of_its_own(admin: APIClient) -> None:
     path = f"{LIST}orders/placement/"
     assert refused(admin.get(path)) == (404, "route.unknown")

@@ -94,6 +94,7 @@ def test_no_run_yet_is_not_an_empty_answer(viewer: APIClient) -> None:
     assert [made["id"] for made in body["runs"]] == [str(run.pk)]
 
 
+@pytest.mark.database
 def test_rows_come_with_the_runs_that_made_them(viewer: APIClient) -> None:
     at = ms(NOW) - 5 * MINUTE_MS
     first = published("lag", [lag_row(at, lag_messages_max=7)])
@@ -170,6 +171,7 @@ def test_made_up_rows_say_so(viewer: APIClient) -> None:
     assert [run["job"] for run in asked(viewer, to=text(NOW), step="minute")["runs"]] == ["demo"]
 
 
+@pytest.mark.database
 def test_a_chart_of_any_length_has_few_points(viewer: APIClient) -> None:
     for step, count in ((Step.MINUTE, 180), (Step.TEN_MINUTES, 600), (Step.HOUR, 90 * 24), (Step.DAY, 90)):
         end = ms(NOW) - ms(NOW) % step.ms
@@ -210,6 +212,7 @@ def test_a_table_that_looks_ahead_begins_now(viewer: APIClient) -> None:
     assert body["results"][0]["at"] > text(NOW - HOUR)
 
 
+@pytest.mark.database
 def test_filters_are_the_tables_own(viewer: APIClient) -> None:
     teams.create_team("shop", actor=TESTER)
     subjects.create_subject("orders", {"owner": "shop"}, actor=TESTER)
@@ -237,6 +240,7 @@ def test_filters_are_the_tables_own(viewer: APIClient) -> None:
     assert refused(viewer, f"{LIST}anomalies/", is_flagged="maybe").keys() == {"is_flagged"}
 
 
+@pytest.mark.database
 def test_flags_and_teams(viewer: APIClient) -> None:
     at = ms(NOW) - Step.HOUR.ms
     numbers = dict.fromkeys(("value", "expected", "expected_low", "expected_high", "score"), 1.0)
@@ -254,6 +258,7 @@ def test_flags_and_teams(viewer: APIClient) -> None:
     assert [row["team"] for row in body["results"]] == ["shop"]
 
 
+@pytest.mark.database
 def test_pages_in_any_order_show_every_row_once(viewer: APIClient) -> None:
     at = ms(NOW) - 10 * MINUTE_MS
     lags = [None if number % 5 == 0 else number % 7 for number in range(60)]

@@ -37,6 +37,7 @@ def test_every_loop_is_listed_with_how_its_last_run_went(admin: APIClient, monke
     assert admin.get(f"{LIST}cleanups/").json()["is_running"] is True
 
 
+@pytest.mark.database
 def test_a_loop_is_switched_off_and_on(admin: APIClient) -> None:
     before = everything()
     planned = admin.post(f"{LIST}cleanups/disable/?dry_run=true", {"reason": "migration"})

@@ -15,6 +15,7 @@ from qmq.clock import ManualClock, SystemClock
 from tests.support.metadata import ACTOR, broker_group, route
 
 
+@pytest.mark.database
 @pytest.mark.django_db
 def test_routes_that_did_not_change_are_not_read_again() -> None:
     for name in ("g1", "g2"):
@@ -38,6 +39,7 @@ def test_routes_that_did_not_change_are_not_read_again() -> None:
     assert set(reader.now.routes["orders"]) == {"g1", "g2"}
 
 
+@pytest.mark.database
 @pytest.mark.django_db(transaction=True)  # the reader asks in a thread of its own, with a connection of its own
 def test_metaservers_are_heard_silent_or_forgotten() -> None:
     now = timezone.now()

@@ -59,6 +59,7 @@ async def report(both: Pair, node: Peer, log_end: int, seconds: int = 4) -> Node
     return answer
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("metaservers", [1, 2])
 async def test_f6_an_accepted_log_loss_ends_read_only_at_running_metaservers(tmp_path: Path, metaservers: int) -> None:
     async with pair(tmp_path) as both, peer(both.a) as node:
@@ -88,6 +89,7 @@ async def test_f6_a_node_that_moves_to_another_metaserver_keeps_its_accepted_log
         assert set(both.states()) == {READ_WRITE}
 
 
+@pytest.mark.database
 async def test_f6_a_log_end_written_after_the_decision_does_not_undo_it(tmp_path: Path) -> None:
     async with pair(tmp_path) as both, peer(both.a) as node:
         await both.close(both.b)

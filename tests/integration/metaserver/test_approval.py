@@ -86,6 +86,7 @@ async def test_f7_a_new_group_gets_no_route_at_any_metaserver_until_it_is_approv
         assert await places() == ["wild-a"]
 
 
+@pytest.mark.database
 async def test_f7_a_removed_group_waits_again_when_its_node_goes_on(tmp_path: Path) -> None:
     async with pair(tmp_path, "approval") as both, peer(both.a) as node:
         await seconds(both, node, 3)

@@ -23,7 +23,7 @@ from qmq.clock import ManualClock
 from tests.support.metadata import ACTOR, broker_group, route
 from tests.support.people import person
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from tests.support.waiting import eventually
 ENGINES = {"": "sqlite", "sqlite": "sqlite", "postgres": "postgresql", "mysql": "mysql"}
 
 
+@pytest.mark.database
 @pytest.mark.django_db
 def test_this_run_is_on_the_database_it_says_it_is() -> None:
     from django.db import connection
@@ -18,6 +19,7 @@ def test_this_run_is_on_the_database_it_says_it_is() -> None:
     assert connection.vendor == ENGINES[os.environ.get("QMQ_DATABASE_URL", "").partition(":")[0]]
 
 
+@pytest.mark.database
 def test_a_metaserver_makes_its_tables_and_finds_its_routes_there_again(
     tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from metaserver.snapshot import BrokerGroup, Node, Route
 from qmq.protocol.codes import ClientType
 
 
+@pytest.mark.database
 @pytest.mark.django_db(transaction=True)
 def test_routes_groups_and_clients_are_stored_in_the_database_with_an_audit_row() -> None:
     from metaserver.models import AuditEntry, ConsumerGroup, SubjectRoute
@@ -36,6 +37,7 @@ def test_routes_groups_and_clients_are_stored_in_the_database_with_an_audit_row(
     assert actions == [("broker_group.create", "g1"), ("route.set", "orders"), ("route.set", "orders")]
 
 
+@pytest.mark.database
 @pytest.mark.django_db
 def test_no_migration_is_missing() -> None:
     from io import StringIO

@@ -128,6 +128,7 @@ async def pair(folder: Path, new_groups: str = "allow") -> AsyncIterator[Pair]:
         await found.close()
 
 
+@pytest.mark.database
 async def test_t10_a_group_that_reports_to_one_metaserver_stays_online_at_both(tmp_path: Path) -> None:
     async with pair(tmp_path) as both, peer(both.a) as node:
         await node.register("g1")
@@ -138,6 +139,7 @@ async def test_t10_a_group_that_reports_to_one_metaserver_stays_online_at_both(t
             assert both.states() == [ONLINE, ONLINE]
 
 
+@pytest.mark.database
 async def test_a_dead_group_goes_offline_at_both_when_its_own_metaserver_notices(tmp_path: Path) -> None:
     async with pair(tmp_path) as both, peer(both.a) as node:
         await node.register("g1")
@@ -235,6 +237,7 @@ async def test_a_metaserver_alone_takes_groups_offline_while_the_database_is_awa
             assert await both.run_until_offline(both.a, 20) <= EXPIRY_SECONDS + 0.5
 
 
+@pytest.mark.database
 async def test_a_group_marked_offline_behind_its_metaservers_back_is_stored_as_online_again(tmp_path: Path) -> None:
     async with pair(tmp_path) as both, peer(both.a) as node:
         await node.register("g1")

@@ -56,6 +56,7 @@ def test_every_column_says_what_it_is(table: Any) -> None:
 # --- publishing ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.database
 def test_the_same_published_again_gives_the_same_table() -> None:
     minutes = [lag_row(BEGIN_MS + number * MINUTE_MS, lag_messages_max=number) for number in range(60)]
     first = started()
@@ -71,6 +72,7 @@ def test_the_same_published_again_gives_the_same_table() -> None:
     assert (first.state, first.tables, first.rows_written, first.rows_read) == (RunState.SUCCEEDED, ["lag"], 60, 1000)
 
 
+@pytest.mark.database
 def test_a_window_says_afterwards_what_was_published_and_no_more() -> None:
     """Rows that a re-run does not have any more go; other steps and other times stay."""
     run = started(hours=3)
@@ -87,6 +89,7 @@ def test_a_window_says_afterwards_what_was_published_and_no_more() -> None:
     assert Lag.objects.filter(step_seconds=3600).count() == 1
 
 
+@pytest.mark.database
 def test_a_window_is_widened_to_whole_steps() -> None:
     run = services.start_run("lag", from_at=BEGIN + HOUR / 2, to_at=BEGIN + HOUR)
     services.publish(run, "lag", [lag_row(BEGIN_MS)], step=Step.DAY)
@@ -94,6 +97,7 @@ def test_a_window_is_widened_to_whole_steps() -> None:
         services.publish(run, "lag", [lag_row(BEGIN_MS)], step=Step.MINUTE)
 
 
+@pytest.mark.database
 def test_a_table_that_looks_ahead_is_replaced_whole() -> None:
     run = services.start_run("delayed")
     load = {"subject": "orders", "pending_messages": 5, "pending_bytes": 500}
@@ -103,6 +107,7 @@ def test_a_table_that_looks_ahead_is_replaced_whole() -> None:
     assert stored(TABLES["delayed_load"].model) == [{"step_seconds": 3600, **row} for row in ahead[24:]]
 
 
+@pytest.mark.database
 def test_what_is_unknown_is_null_and_bytes_come_back_as_they_were() -> None:
     run = started()
     services.publish(run, "lag", [lag_row(BEGIN_MS, lag_messages_max=(1 << 63) - 1)], step=Step.MINUTE)
@@ -113,6 +118,7 @@ def test_what_is_unknown_is_null_and_bytes_come_back_as_they_were() -> None:
     assert bytes(Latency.objects.get().sketch) == every_byte
 
 
+@pytest.mark.database
 def test_names_with_quotes_percents_and_chinese() -> None:
     run = started()
     names = ["%s", "'); DROP TABLE x; --", "订单", "orders", "Orders", 'a"b`c', "\\"]
@@ -120,6 +126,7 @@ def test_names_with_quotes_percents_and_chinese() -> None:
     assert set(Lag.objects.values_list("subject", flat=True)) == set(names)
 
 
+@pytest.mark.database
 def test_more_rows_than_one_statement_takes() -> None:
     count = services.PARAMETERS_MAX // 10
     services.publish(
@@ -193,6 +200,7 @@ def test_what_can_not_be_published() -> None:
 # --- runs ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.database
 def test_a_run_that_is_taken_for_dead_writes_nothing_more() -> None:
     dead, elsewhere = started(), services.start_run("lag", from_at=BEGIN + HOUR, to_at=BEGIN + 2 * HOUR)
     other_job = started("rates")
@@ -210,6 +218,7 @@ def test_a_run_that_is_taken_for_dead_writes_nothing_more() -> None:
     assert (heir.state, heir.error) == (RunState.SUCCEEDED, "")
 
 
+@pytest.mark.database
 def test_the_watermark_moves_with_runs_that_succeed_and_never_back() -> None:
     def watermark() -> datetime | None:
         return TableState.objects.get(table="lag").watermark_at
@@ -265,6 +274,7 @@ print(list(AnalyticsRun.objects.order_by("pk").values_list("state", flat=True)))
 """
 
 
+@pytest.mark.database
 def test_a_killed_run_leaves_the_table_as_it_was_and_the_next_one_completes_it(database_url: str) -> None:
     def run(value: int, how: str = "whole") -> tuple[int, str]:
         done = subprocess.run(
@@ -288,6 +298,7 @@ def test_a_killed_run_leaves_the_table_as_it_was_and_the_next_one_completes_it(d
 # --- what is old -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.database
 def test_rows_go_when_their_step_is_kept_no_longer(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.ANALYTICS_KEEP_DAYS = {"minute": 1, "ten_minutes": 2, "hour": 3, "day": 4}
     monkeypatch.setattr(retention, "BATCH_ROWS", 100)
@@ -312,6 +323,7 @@ def test_rows_go_when_their_step_is_kept_no_longer(settings: Any, monkeypatch: p
     assert retention.forget_old(now, is_time_up=lambda: False) == 0
 
 
+@pytest.mark.database
 def test_a_batch_goes_on_until_the_time_is_up(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "BATCH_ROWS", 10)
     services.publish(started(), "lag", [lag_row(BEGIN_MS + n * MINUTE_MS) for n in range(60)], step=Step.MINUTE)
@@ -323,6 +335,7 @@ def test_a_batch_goes_on_until_the_time_is_up(settings: Any, monkeypatch: pytest
     assert oldest.at_ms == BEGIN_MS + 30 * MINUTE_MS
 
 
+@pytest.mark.database
 def test_runs_go_when_no_row_of_theirs_is_kept(settings: Any) -> None:
     old, young = started(), started("rates")
     services.publish(old, "lag", [lag_row(BEGIN_MS)], step=Step.MINUTE)
@@ -370,6 +383,7 @@ def test_a_demo_and_measured_numbers_never_mix(short_demo: None) -> None:
         publish_demo(SHOP, NODES, now=BEGIN)
 
 
+@pytest.mark.database
 def test_queries_of_pages_are_answered_by_an_index(short_demo: None) -> None:
     """A chart of one group, and a list of a time: neither may look at every row."""
     if connection.vendor != "sqlite":
@@ -385,6 +399,7 @@ def test_queries_of_pages_are_answered_by_an_index(short_demo: None) -> None:
 # --- due again -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.database
 def test_tables_are_due_again_from_a_moment_on_and_those_that_end_before_it_stay() -> None:
     for job, hours in (("lag", 5), ("subject_rates", 2)):
         run = started(job, hours)
@@ -397,6 +412,7 @@ def test_tables_are_due_again_from_a_moment_on_and_those_that_end_before_it_stay
     assert ends == {"lag": BEGIN + 3 * HOUR, "subject_rates": BEGIN + 2 * HOUR}
 
 
+@pytest.mark.database
 def test_made_up_rows_are_not_due_again() -> None:
     run = publish_demo([Traffic("orders", ("billing",))], [("g1", "g1-a")], now=BEGIN + 24 * HOUR)
     services.make_due(tuple(TABLES), BEGIN)

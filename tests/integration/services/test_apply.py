@@ -33,6 +33,7 @@ def told(plan: service.Plan) -> list[tuple[str, str, str]]:
     return [(step.kind, step.action, step.target) for step in plan.steps]
 
 
+@pytest.mark.database
 def test_a_document_is_made_kept_and_changed() -> None:
     empty = everything()
     planned = apply(DOCUMENT, dry_run=True)
@@ -65,6 +66,7 @@ def test_a_document_is_made_kept_and_changed() -> None:
     assert everything()["subjects"]["orders"] == there["subjects"]["orders"], "what is not named stays"
 
 
+@pytest.mark.database
 def test_groups_beside_the_document_are_drift_and_stay() -> None:
     apply(DOCUMENT)
     groups.create_group("orders", "stray", {}, actor=ACTOR)
@@ -107,6 +109,7 @@ def test_a_document_of_another_shape_is_refused_with_the_place(document: Any, wh
     assert everything() == before
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(
     ("item", "where", "code"),
     [
@@ -186,6 +189,7 @@ def outcome(document: Any, *, dry_run: bool) -> tuple[Any, ...]:
     return ("done", plan)
 
 
+@pytest.mark.database
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(documents=st.lists(DOCUMENTS, min_size=1, max_size=3))
 def test_a_dry_run_says_what_applying_does_and_the_second_time_nothing_is_left(db: None, documents: list[Any]) -> None:
@@ -208,6 +212,7 @@ def test_a_dry_run_says_what_applying_does_and_the_second_time_nothing_is_left(d
         transaction.set_rollback(True)
 
 
+@pytest.mark.database
 @pytest.mark.django_db(transaction=True)
 @needs_two_writers
 def test_two_documents_over_the_same_things_in_opposite_order_are_both_applied() -> None:

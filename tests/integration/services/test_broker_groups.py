@@ -24,6 +24,7 @@ def decide(state: OperatorState, name: str = "g1", **options: Any) -> Any:
     return service.set_operator_state(name, state, actor=ACTOR, **options)
 
 
+@pytest.mark.database
 def test_a_group_registers_once_and_an_older_epoch_replaces_nothing() -> None:
     broker_group("g1")
     assert [entry[:2] for entry in audit_rows()] == [("broker_group.create", "g1")]
@@ -39,6 +40,7 @@ def test_a_group_registers_once_and_an_older_epoch_replaces_nothing() -> None:
     assert len(audit_rows()) == 2
 
 
+@pytest.mark.database
 def test_what_an_operator_decided_survives_a_registration() -> None:
     broker_group("g1")
     broker_group("g2")
@@ -56,6 +58,7 @@ def test_an_announced_group_needs_a_legal_name(name: str) -> None:
     assert (refused.value.code, set(refused.value.fields)) == ("broker_group.name_illegal", {"name"})
 
 
+@pytest.mark.database
 def test_a_group_is_announced_described_and_removed() -> None:
     before = everything()
     planned = service.announce_group("g1", GroupKind.DELAY, "new disks", actor=ACTOR, dry_run=True)
@@ -92,6 +95,7 @@ def test_a_group_is_announced_described_and_removed() -> None:
     assert missing.value.code == "broker_group.unknown"
 
 
+@pytest.mark.database
 def test_a_group_that_runs_or_serves_is_not_removed() -> None:
     broker_group("g1")
     with pytest.raises(Conflict) as live:
@@ -107,6 +111,7 @@ def test_a_group_that_runs_or_serves_is_not_removed() -> None:
     assert Node.objects.count() == 1
 
 
+@pytest.mark.database
 def test_the_last_group_that_takes_messages_is_not_taken_away() -> None:
     broker_group("g1")
     broker_group("g2", GroupState.OFFLINE)
@@ -126,6 +131,7 @@ def test_the_last_group_that_takes_messages_is_not_taken_away() -> None:
     assert decide(NORMAL).is_change
 
 
+@pytest.mark.database
 def test_draining_says_what_moves_and_is_decided_once() -> None:
     broker_group("g1")
     broker_group("g2")
@@ -164,6 +170,7 @@ def unapproved(name: str, **node: Any) -> None:
     service.save_node(snapshot.Node(f"{name}-a", name, 0, "10.6.6.6:1", "10.6.6.6:2", "1", 0))
 
 
+@pytest.mark.database
 def test_a_group_that_waits_is_approved_once_with_an_audit_entry() -> None:
     unapproved("g1")
     assert audit_rows()[0][3]["operator_state"] == "unapproved"
@@ -188,6 +195,7 @@ def test_a_group_that_waits_is_approved_once_with_an_audit_entry() -> None:
     assert not service.approve_group("g2", actor=ACTOR).is_change, "approval takes back no other decision"
 
 
+@pytest.mark.database
 def test_a_group_that_waits_can_be_approved_or_removed_and_nothing_else() -> None:
     broker_group("g2")
     unapproved("g1")
@@ -205,6 +213,7 @@ def test_a_group_that_waits_can_be_approved_or_removed_and_nothing_else() -> Non
     assert [node.node_id for node in Node.objects.all()] == ["g2-node"]
 
 
+@pytest.mark.database
 def test_no_process_connects_to_nodes_of_a_group_that_waits() -> None:
     unapproved("g1")
     broker_group("g2")
@@ -216,6 +225,7 @@ def test_no_process_connects_to_nodes_of_a_group_that_waits() -> None:
     assert set(queries.masters()) == set(queries.broker_admin_addresses()) == {"g1", "g2"}
 
 
+@pytest.mark.database
 def test_a_log_end_of_an_older_version_is_not_stored() -> None:
     broker_group("g1", log_end=5000)
     service.accept_log_loss("g1-node", log_end=4000, actor=ACTOR, reason="disk swapped")
@@ -226,6 +236,7 @@ def test_a_log_end_of_an_older_version_is_not_stored() -> None:
         assert Node.objects.get().address == "10.0.0.1:9"
 
 
+@pytest.mark.database
 def test_accepting_a_loss_names_a_place_the_log_reached() -> None:
     broker_group("g1", log_end=5000)
     before = everything()
@@ -245,6 +256,7 @@ def test_accepting_a_loss_names_a_place_the_log_reached() -> None:
     assert len(audit_rows()) == 2
 
 
+@pytest.mark.database
 @pytest.mark.django_db(transaction=True)
 @needs_two_writers
 class TestTwoWriters:

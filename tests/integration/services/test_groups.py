@@ -35,6 +35,7 @@ def held() -> frozenset[tuple[str, str, str]]:
     return queries.metadata().paused
 
 
+@pytest.mark.database
 @pytest.mark.usefixtures("orders")
 def test_a_group_is_made_known_once() -> None:
     for name, code in (("", "group.name_illegal"), ("a/b", "group.name_illegal"), ("x" * 201, "group.name_illegal"),
@@ -67,6 +68,7 @@ def test_a_value_that_is_not_allowed_is_refused_by_its_name(key: str, value: Any
     assert everything() == before
 
 
+@pytest.mark.database
 @pytest.mark.usefixtures("orders")
 def test_dry_runs_and_repetitions_change_nothing() -> None:
     before = everything()
@@ -85,6 +87,7 @@ def test_dry_runs_and_repetitions_change_nothing() -> None:
     assert everything() == before
 
 
+@pytest.mark.database
 @pytest.mark.usefixtures("orders")
 def test_pausing_and_resuming_a_group_and_single_consumers() -> None:
     assert pause(reason="deploy").is_change
@@ -105,6 +108,7 @@ def test_pausing_and_resuming_a_group_and_single_consumers() -> None:
     assert (last[2]["paused_consumers"], last[3]["paused_consumers"]) == (["c2"], [])
 
 
+@pytest.mark.database
 @pytest.mark.usefixtures("orders")
 def test_only_so_many_consumers_are_paused_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "PAUSED_CONSUMERS_MAX", 2)
@@ -120,6 +124,7 @@ def test_only_so_many_consumers_are_paused_one_by_one(monkeypatch: pytest.Monkey
         assert (refused.value.code, set(refused.value.fields)) == ("consumer_id.illegal", {"consumer_id"})
 
 
+@pytest.mark.database
 @pytest.mark.usefixtures("orders")
 def test_versions_and_what_is_not_there() -> None:
     pause()
@@ -144,6 +149,7 @@ def test_versions_and_what_is_not_there() -> None:
     assert held() == frozenset()
 
 
+@pytest.mark.database
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("transactional_db")
 @needs_two_writers

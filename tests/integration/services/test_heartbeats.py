@@ -18,7 +18,7 @@ from metaserver.services import broker_groups as service
 from metaserver.services.changes import Actor
 from tests.support.metadata import audit_rows, broker_group, last_audit
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 LOOP = Actor("loop heartbeats")
 
 

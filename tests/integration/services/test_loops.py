@@ -39,6 +39,7 @@ def row() -> ControlLoop:
     return ControlLoop.objects.get(name="probe")
 
 
+@pytest.mark.database
 def test_a_run_is_noted_and_remembers_what_it_kept(ran: list[str]) -> None:
     assert loops.run("probe").ran
     assert loops.run("probe").text == "run 2"
@@ -48,6 +49,7 @@ def test_a_run_is_noted_and_remembers_what_it_kept(ran: list[str]) -> None:
     assert ran == ["loop probe", "loop probe"]
 
 
+@pytest.mark.database
 def test_one_acts_at_a_time_however_many_ask(ran: list[str]) -> None:
     inside, most, release = threading.Semaphore(0), [], threading.Event()
     guard = threading.Lock()
@@ -84,6 +86,7 @@ def test_one_acts_at_a_time_however_many_ask(ran: list[str]) -> None:
     assert len(most) == 1
 
 
+@pytest.mark.database
 def test_two_beats_do_not_double_the_pace(ran: list[str]) -> None:
     loops.LOOPS["probe"] = Loop("probe", 60.0, 30.0, "for tests", loops.LOOPS["probe"].run)
     assert loops.run("probe").ran
@@ -95,6 +98,7 @@ def test_two_beats_do_not_double_the_pace(ran: list[str]) -> None:
     assert loops.run("probe").ran
 
 
+@pytest.mark.database
 def test_a_holder_that_died_is_replaced_when_its_time_is_over(ran: list[str]) -> None:
     now = timezone.now()
     ControlLoop.objects.create(name="probe", holder="dead", held_until=now + timedelta(seconds=20))
@@ -103,6 +107,7 @@ def test_a_holder_that_died_is_replaced_when_its_time_is_over(ran: list[str]) ->
     assert loops.run("probe").ran
 
 
+@pytest.mark.database
 def test_a_run_keeps_its_turn_as_long_as_it_says_so(ran: list[str]) -> None:
     others: list[bool] = []
 
@@ -125,6 +130,7 @@ def test_a_run_keeps_its_turn_as_long_as_it_says_so(ran: list[str]) -> None:
     assert (row().result, row().held_until) == ("replaced", None), "a turn that is lost is not taken back"
 
 
+@pytest.mark.database
 def test_a_turn_taken_by_a_clock_that_ran_ahead_blocks_nobody(ran: list[str]) -> None:
     ahead = timezone.now() + timedelta(hours=1)
     ControlLoop.objects.create(name="probe", holder="ahead", held_until=ahead, started_at=ahead)
@@ -149,6 +155,7 @@ def test_a_failure_is_noted_and_keeps_the_state_of_the_run_before(ran: list[str]
     assert row().error == ""
 
 
+@pytest.mark.database
 def test_a_run_that_lost_its_turn_does_not_write_over_its_follower(ran: list[str]) -> None:
     def overtaken(context: Context) -> str:
         ControlLoop.objects.update(holder="follower", started_at=timezone.now() + timedelta(seconds=1))
@@ -159,6 +166,7 @@ def test_a_run_that_lost_its_turn_does_not_write_over_its_follower(ran: list[str
     assert (row().holder, row().result) == ("follower", "")
 
 
+@pytest.mark.database
 def test_switched_off_it_rests_and_each_switch_is_audited(ran: list[str]) -> None:
     assert loops.set_enabled("probe", False, actor=ACTOR, dry_run=True).is_change
     assert loops.run("probe").ran, "a dry run switches nothing"
@@ -171,6 +179,7 @@ def test_switched_off_it_rests_and_each_switch_is_audited(ran: list[str]) -> Non
         loops.set_enabled("nothing", True, actor=ACTOR)
 
 
+@pytest.mark.database
 def test_a_loop_is_late_when_it_has_not_succeeded_for_three_intervals(
     ran: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from metaserver.services.changes import METASERVER
 from tests.integration.metaserver.test_changed_metadata import rows_loaded
 from tests.support.metadata import ACTOR, broker_group, route
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 def agree(cache: RouteCache) -> None:

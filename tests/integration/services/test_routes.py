@@ -19,7 +19,7 @@ from qmq.protocol.codes import ClientType
 from tests.support.at_once import at_once, needs_two_writers
 from tests.support.metadata import ACTOR, audit_rows, broker_group, everything, route
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
 JOINING, LEAVING, DRAINING = Phase.JOINING, Phase.LEAVING, Phase.DRAINING
 
 

@@ -51,6 +51,7 @@ def row(name: str = "orders") -> Subject:
     return Subject.objects.get(name=name)
 
 
+@pytest.mark.database
 def test_a_subject_is_made_with_what_was_asked_and_one_audit_entry() -> None:
     teams.create_team("shop", actor=ACTOR)
     values = {"owner": "shop", "tags": ["b", "a", "a"], "retention_hours": 5, "allowed_groups": ["g2", "g1"]}
@@ -102,6 +103,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     assert set(refused.value.fields) == {"tags", "retention_hours", "owner"}
 
 
+@pytest.mark.database
 def test_limits_are_taken_as_they_are_and_null_takes_them_away() -> None:
     limits = {
         "messages_per_second": service.MESSAGES_PER_SECOND_MAX,
@@ -118,6 +120,7 @@ def test_limits_are_taken_as_they_are_and_null_takes_them_away() -> None:
     assert {key: service.described(row())[key] for key in nothing} == nothing
 
 
+@pytest.mark.database
 def test_a_dry_run_says_what_would_happen_and_changes_nothing() -> None:
     create()
     teams.create_team("shop", actor=ACTOR)
@@ -136,6 +139,7 @@ def test_a_dry_run_says_what_would_happen_and_changes_nothing() -> None:
     assert done == changes[1]
 
 
+@pytest.mark.database
 def test_the_same_value_twice_changes_nothing_the_second_time() -> None:
     create()
     for values in ({"tags": ["b", "a"]}, {"retention_hours": 5}, {"description": "text"}, {"allowed_groups": []}):
@@ -149,6 +153,7 @@ def test_the_same_value_twice_changes_nothing_the_second_time() -> None:
     assert (row().archived_at, everything()) == (archived_at, before)
 
 
+@pytest.mark.database
 def test_archiving_and_back_is_audited_with_before_and_after() -> None:
     create()
     first = service.described(row())
@@ -163,6 +168,7 @@ def test_archiving_and_back_is_audited_with_before_and_after() -> None:
     assert row().version == 3
 
 
+@pytest.mark.database
 def test_whoever_read_an_old_version_changes_nothing() -> None:
     create()
     service.update_subject("orders", {"description": "x"}, actor=ACTOR, expected_version=1)
@@ -177,6 +183,7 @@ def test_whoever_read_an_old_version_changes_nothing() -> None:
     assert everything() == before
 
 
+@pytest.mark.database
 def test_what_is_not_there_and_what_is_there_already() -> None:
     create()
     for call in (
@@ -193,6 +200,7 @@ def test_what_is_not_there_and_what_is_there_already() -> None:
     assert queries.subjects().count() == 2
 
 
+@pytest.mark.database
 def test_teams_are_made_described_and_removed_when_they_own_nothing() -> None:
     for name in ("", "Shop", "-a", "x" * 61, "a b", "a\x00"):
         with pytest.raises(ChangeRefused) as refused:
@@ -218,6 +226,7 @@ def test_teams_are_made_described_and_removed_when_they_own_nothing() -> None:
         teams.update_team("shop", "", actor=ACTOR)
 
 
+@pytest.mark.database
 @pytest.mark.django_db(transaction=True)
 @needs_two_writers
 class TestTwoWriters:

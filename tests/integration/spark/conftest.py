@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if Path(__file__).parent in item.path.parents:
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(TEST_SECONDS_MAX))
-            item.own_markers = [mark for mark in item.own_markers if mark.name != "database"]
+            item.own_markers = [mark for mark in item.own_markers if mark.name != "uses_database"]
 
 
 @pytest.fixture(scope="session")

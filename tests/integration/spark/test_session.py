@@ -48,9 +48,11 @@ import sys
 from pathlib import Path
 from qmq.private_files import restrict_umask
 from spark_analytics.session import spark_session
+from tests.integration.spark.sessions import FEW_ROWS, QUICK_JVM
 restrict_umask()
 folder = Path(sys.argv[1])
-spark = spark_session(memory="512m", shuffle_partitions=1, scratch=folder / "scratch")
+spark = spark_session(memory="512m", shuffle_partitions=1, scratch=folder / "scratch",
+    settings=FEW_ROWS | {"spark.driver.extraJavaOptions": QUICK_JVM})
 table = str(folder / "lake/table")
 spark.range(10).selectExpr("id", "id % 2 AS hour").write.partitionBy("hour").parquet(table)
 stream = spark.readStream.schema("id LONG, hour LONG").parquet(table).groupBy("hour").count().writeStream

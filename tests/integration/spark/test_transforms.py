@@ -420,53 +420,60 @@ def test_delayed_messages_of_a_subject_without_a_name_are_left_out(spark: SparkS
     assert {key: row["pending_bytes"] for key, row in found.items()} == {(0, "s"): 5, (HOUR_MS, "s"): 6}
 
 
-@pytest.mark.parametrize(
-    ("lags", "outlook", "mid"),
-    [
-        ([0] * 60, "expected", 0.0),
-        ([0] * 9, "expected", 0.0),
-        ([660, 600], "unknown", None),
-        ([600 + 60 * n for n in range(10)][::-1], "unknown", None),
-        ([600 + 60 * n for n in range(11)][::-1], "expected", 600.0),
-        ([600] * 60, "never", None),
-        # Set far back in its minute 20, which says nothing of its speed.
-        ([3_600 - 60 * n for n in range(20)] + [9_000 - 60 * n for n in range(40)], "expected", 6_660.0),
-    ],
-)
-def test_how_long_a_lag_takes(spark: SparkSession, lags: list[int], outlook: str, mid: float | None) -> None:
-    lag_text = "step_ms at_ms subject group lag_messages_last\n" + f"{HOUR_MS} 0 s g {lags[-1]}\n"
-    first = 60 - len(lags)
-    lag_text += "\n".join(f"{MINUTE_MS} {(first + n) * MINUTE_MS} s g {lag}" for n, lag in enumerate(lags))
-    progress = "subject group at kind\n" + f"%RETRY%s%g g {20 * MINUTE_MS + 5} start\n s g {HOUR_MS + 5} start"
+LAGS: dict[str, tuple[list[int], str, float | None]] = {
+    "none": ([0] * 60, "expected", 0.0),
+    "none_for_9_minutes": ([0] * 9, "expected", 0.0),
+    "2_minutes": ([660, 600], "unknown", None),
+    "10_minutes": ([600 + 60 * n for n in range(10)][::-1], "unknown", None),
+    "11_minutes": ([600 + 60 * n for n in range(11)][::-1], "expected", 600.0),
+    "constant": ([600] * 60, "never", None),
+    # Reset to an earlier sequence in its minute 20, which says nothing of its speed.
+    "reset": ([3_600 - 60 * n for n in range(20)] + [9_000 - 60 * n for n in range(40)], "expected", 6_660.0),
+}
+"""By subject: the lag of the last minutes of an hour, and the forecast at its end."""
+
+
+def test_how_long_a_lag_takes(spark: SparkSession) -> None:
+    lag_lines, start_lines = ["step_ms at_ms subject group lag_messages_last"], ["subject group at kind"]
+    for subject, (lags, _, _) in LAGS.items():
+        first = 60 - len(lags)
+        lag_lines.append(f"{HOUR_MS} 0 {subject} g {lags[-1]}")
+        lag_lines += [f"{MINUTE_MS} {(first + n) * MINUTE_MS} {subject} g {lag}" for n, lag in enumerate(lags)]
+        start_lines.append(f"%RETRY%{subject}%g g {20 * MINUTE_MS + 5} start")
+        start_lines.append(f"{subject} g {HOUR_MS + 5} start")
     found = drain_forecasts(
-        table(spark, lag_text, outputs.LAG),
-        table(spark, progress, PROGRESS),
+        table(spark, "\n".join(lag_lines), outputs.LAG),
+        table(spark, "\n".join(start_lines), PROGRESS),
         window=Window(0, HOUR_MS),
         steps=(HOUR_MS,),
     )
-    [row] = rows(found, *SERIES).values()
-    assert (row["outlook"], row["drain_seconds_mid"], row["interval_ratio"]) == (outlook, mid, 0.8)
+    assert {
+        subject: (row["outlook"], row["drain_seconds_mid"], row["interval_ratio"])
+        for (subject,), row in rows(found, "subject").items()
+    } == {subject: (outlook, mid, 0.8) for subject, (_, outlook, mid) in LAGS.items()}
 
 
-@pytest.mark.parametrize(
-    ("samples", "outlook", "high"),
-    [
-        ([(0, 10), (600, 20)], "unknown", None),
-        ([(0, 10), (300, 20), (599, 30)], "unknown", None),
-        ([(0, 10), (300, 20), (600, 30)], "expected", 70 * 30.0),
-        ([(0, 30), (300, 20), (600, 10)], "never", None),
-        ([(0, 98), (300, 99), (600, 100)], "expected", 0.0),
-    ],
-)
-def test_when_a_disk_is_full(
-    spark: SparkSession, samples: list[tuple[int, int]], outlook: str, high: float | None
-) -> None:
-    text = "broker_group node_id measured_at disk_used_bytes disk_total_bytes\n b n 50 - -\n"
-    text += "\n".join(f"b n {at * 1000} {used} 100" for at, used in samples)
-    found = disk_forecasts(table(spark, text, NODES), window=Window(0, HOUR_MS), steps=(HOUR_MS,))
-    [row] = rows(found, "node_id").values()
-    assert row["outlook"] == outlook
-    assert row["full_seconds_high"] == (None if high is None else pytest.approx(high))
+DISKS: dict[str, tuple[list[tuple[int, int]], str, float | None]] = {
+    "2_samples": ([(0, 10), (600, 20)], "unknown", None),
+    "599_seconds": ([(0, 10), (300, 20), (599, 30)], "unknown", None),
+    "600_seconds": ([(0, 10), (300, 20), (600, 30)], "expected", 70 * 30.0),
+    "shrinking": ([(0, 30), (300, 20), (600, 10)], "never", None),
+    "full": ([(0, 98), (300, 99), (600, 100)], "expected", 0.0),
+}
+"""By node: (second, used bytes of 100), and the forecast."""
+
+
+def test_when_a_disk_is_full(spark: SparkSession) -> None:
+    lines = ["broker_group node_id measured_at disk_used_bytes disk_total_bytes"]
+    for node, (samples, _, _) in DISKS.items():
+        lines.append(f"b {node} 50 - -")
+        lines += [f"b {node} {at * 1000} {used} 100" for at, used in samples]
+    found = disk_forecasts(table(spark, "\n".join(lines), NODES), window=Window(0, HOUR_MS), steps=(HOUR_MS,))
+    by_node = {node: row for (node,), row in rows(found, "node_id").items()}
+    assert by_node.keys() == DISKS.keys()
+    for node, (_, outlook, high) in DISKS.items():
+        assert by_node[node]["outlook"] == outlook, node
+        assert by_node[node]["full_seconds_high"] == (None if high is None else pytest.approx(high)), node
 
 
 def test_growth_is_that_of_the_24_hours_before_the_steps_end(spark: SparkSession) -> None:
@@ -490,32 +497,40 @@ NOW = 40 * DAY_MS
 TODAY = Window(NOW + 5 * HOUR_MS, NOW + 6 * HOUR_MS)
 
 
-def values(spark: SparkSession, metric: str, by_days_ago: dict[int, float]) -> DataFrame:
-    text = "step_ms at_ms subject group metric value\n"
-    text += "\n".join(
-        f"{HOUR_MS} {TODAY.from_ms - days * DAY_MS} s g {metric} {value}" for days, value in by_days_ago.items()
-    )
-    return table(spark, text, VALUES)
+Days = dict[int, float]
+"""A metric's value of the hour, by days ago."""
 
 
-@pytest.mark.parametrize(
-    ("metric", "by_days_ago", "compared"),
-    [
-        (LAG, {0: 900.0, 1: 100.0, 2: 140.0, 3: 120.0}, [100.0, 140.0, 120.0]),
-        (LAG, {0: 130.0, 1: 100.0, 2: 140.0, 3: 120.0, 9: 400.0}, [100.0, 140.0, 120.0, 400.0]),
-        (LAG, {0: 1.0, 1: 5.0, 2: 5.0, 3: 5.0}, [5.0, 5.0, 5.0]),
-        (LAG, {0: 20.0, 1: 5.0, 28: 7.0, 29: 9.0, 3: 5.0}, [5.0, 7.0, 5.0]),
-        (SENT, {1: 50.0, 2: 51.0, 3: 52.0}, [50.0, 51.0, 52.0]),
-        (SENT, {0: 1.0, 1: 50.0, 4: 52.0}, [50.0, 0.0, 0.0, 52.0]),
-    ],
-)
-def test_a_metric_against_earlier_days(
-    spark: SparkSession, metric: str, by_days_ago: dict[int, float], compared: list[float]
-) -> None:
-    found = anomalies(values(spark, metric, by_days_ago), window=TODAY, steps=(HOUR_MS,))
-    [row] = rows(found, *SERIES, "metric").values()
-    floor = {LAG: 10.0, SENT: 0.1}[metric]
-    assert row == pytest.approx(naive.anomaly(by_days_ago.get(0, 0.0), compared, floor))
+def values(spark: SparkSession, of_subjects: dict[str, tuple[str, Days]]) -> DataFrame:
+    """Rows of (metric, values) by subject."""
+    lines = [
+        f"{HOUR_MS} {TODAY.from_ms - days * DAY_MS} {subject} g {metric} {value}"
+        for subject, (metric, by_days_ago) in of_subjects.items()
+        for days, value in by_days_ago.items()
+    ]
+    return table(spark, "\n".join(("step_ms at_ms subject group metric value", *lines)), VALUES)
+
+
+EARLIER_DAYS: dict[str, tuple[str, Days, list[float]]] = {
+    "far_above": (LAG, {0: 900.0, 1: 100.0, 2: 140.0, 3: 120.0}, [100.0, 140.0, 120.0]),
+    "near": (LAG, {0: 130.0, 1: 100.0, 2: 140.0, 3: 120.0, 9: 400.0}, [100.0, 140.0, 120.0, 400.0]),
+    "small": (LAG, {0: 1.0, 1: 5.0, 2: 5.0, 3: 5.0}, [5.0, 5.0, 5.0]),
+    "28_days": (LAG, {0: 20.0, 1: 5.0, 28: 7.0, 29: 9.0, 3: 5.0}, [5.0, 7.0, 5.0]),
+    "nothing_sent_today": (SENT, {1: 50.0, 2: 51.0, 3: 52.0}, [50.0, 51.0, 52.0]),
+    "nothing_sent_on_days": (SENT, {0: 1.0, 1: 50.0, 4: 52.0}, [50.0, 0.0, 0.0, 52.0]),
+}
+"""By subject: a metric, its values, and those that today's is compared with."""
+
+
+def test_a_metric_against_earlier_days(spark: SparkSession) -> None:
+    given = {subject: (metric, by_days_ago) for subject, (metric, by_days_ago, _) in EARLIER_DAYS.items()}
+    found = rows(anomalies(values(spark, given), window=TODAY, steps=(HOUR_MS,)), *SERIES, "metric")
+    assert {(key[2], key[4]) for key in found} == {(subject, metric) for subject, (metric, _) in given.items()}
+    assert len(found) == len(given)
+    for key, row in found.items():
+        metric, by_days_ago, compared = EARLIER_DAYS[key[2]]
+        floor = {LAG: 10.0, SENT: 0.1}[metric]
+        assert row == pytest.approx(naive.anomaly(by_days_ago.get(0, 0.0), compared, floor)), key
 
 
 def test_an_hour_is_compared_with_the_same_hour_only(spark: SparkSession) -> None:
@@ -533,12 +548,16 @@ def test_an_hour_is_compared_with_the_same_hour_only(spark: SparkSession) -> Non
     ]
 
 
-@pytest.mark.parametrize(
-    "by_days_ago", [{0: 9.0, 1: 5.0, 2: 5.0}, {1: 5.0, 2: 5.0, 3: 5.0}, {0: 5.0, 29: 1.0, 30: 1.0, 31: 1.0}]
-)
-def test_too_few_days_or_no_value_is_no_row(spark: SparkSession, by_days_ago: dict[int, float]) -> None:
+def test_too_few_days_or_no_value_is_no_row(spark: SparkSession) -> None:
     assert LAG not in COUNTED
-    assert rows(anomalies(values(spark, LAG, by_days_ago), window=TODAY, steps=(HOUR_MS,)), "at_ms") == {}
+    given = {
+        "two_days": (LAG, {0: 9.0, 1: 5.0, 2: 5.0}),
+        "nothing_today": (LAG, {1: 5.0, 2: 5.0, 3: 5.0}),
+        "too_long_ago": (LAG, {0: 5.0, 29: 1.0, 30: 1.0, 31: 1.0}),
+        "enough": (LAG, {0: 5.0, 1: 5.0, 2: 5.0, 3: 5.0}),
+    }
+    found = rows(anomalies(values(spark, given), window=TODAY, steps=(HOUR_MS,)), "subject")
+    assert found.keys() == {("enough",)}
 
 
 def test_metrics_come_from_the_tables_rows(spark: SparkSession) -> None:

@@ -152,6 +152,7 @@ def test_rules_that_are_refused(operator: APIClient, values: dict[str, Any], fie
     assert field in answer.json()["fields"], answer.json()
 
 
+@pytest.mark.database
 def test_names_of_rules_are_unique_and_built_in_rules_stay(operator: APIClient, admin: APIClient):
     made(operator, "alert-rules", RULE)
     problem(operator.post(f"{API}/alert-rules/", RULE), 409, "alert_rule.exists")
@@ -167,6 +168,7 @@ def test_rules_are_limited(operator: APIClient, monkeypatch: pytest.MonkeyPatch)
     problem(operator.post(f"{API}/alert-rules/", RULE), 400, "alert_rule.too_many")
 
 
+@pytest.mark.database
 def test_filters_of_rules(operator: APIClient, admin: APIClient):
     AlertRule.objects.all().delete()
     made(admin, "alert-channels", MAIL)
@@ -206,12 +208,14 @@ def alerts(operator: APIClient) -> None:
     Alert.objects.filter(kind="time_lag").update(owner="shop")
 
 
+@pytest.mark.database
 def test_open_alerts_come_first(viewer: APIClient, alerts: None):
     assert names(viewer, "alerts/", "state") == ["pending", "firing", "resolved"]
     evaluate(snapshot({"orders/audit": group(0), "payments/billing": group(0, 0.0), "new/g": group(101)}), at(20))
     assert names(viewer, "alerts/", "target") == ["new/g", "payments/billing", "orders/audit"]
 
 
+@pytest.mark.database
 def test_alerts_page_by_page(viewer: APIClient, operator: APIClient):
     made(operator, "alert-rules", RULE)
     evaluate(snapshot({f"s{n:02}/g": group(101) for n in range(25)}), at(0))
@@ -228,6 +232,7 @@ def test_alerts_page_by_page(viewer: APIClient, operator: APIClient):
     assert all(int(target[1:3]) % 2 == 0 for target in found[:13])
 
 
+@pytest.mark.database
 def test_filters_of_alerts(viewer: APIClient, operator: APIClient, alerts: None):
     firing = Alert.objects.get(state="firing")
     assert operator.post(f"{API}/alerts/{firing.pk}/acknowledge/", {"reason": "on it"}).status_code == 200
@@ -256,6 +261,7 @@ def test_filters_of_alerts(viewer: APIClient, operator: APIClient, alerts: None)
     assert viewer.get(f"{API}/alerts/?state=odd").status_code == 400
 
 
+@pytest.mark.database
 def test_the_alert_of_a_group_is_found_among_many_of_groups_with_longer_names(viewer: APIClient, operator: APIClient):
     made(operator, "alert-rules", RULE)
     longer = {f"orders/billing-eu-{n:02}": group(101) for n in range(25)}
@@ -284,6 +290,7 @@ def test_an_alert_with_its_notifications(viewer: APIClient, admin: APIClient):
     problem(viewer.get(f"{API}/alerts/x/"), 404, "alert.unknown")
 
 
+@pytest.mark.database
 def test_acknowledging(operator: APIClient, admin: APIClient, alerts: None):
     alert = Alert.objects.get(state="firing")
     address = f"{API}/alerts/{alert.pk}/acknowledge/"
@@ -346,6 +353,7 @@ def test_silences_that_are_refused(operator: APIClient, monkeypatch: pytest.Monk
     problem(ask(), 400, "silence.too_many")
 
 
+@pytest.mark.database
 def test_filters_of_silences(operator: APIClient):
     now = timezone.now()
     rows = {"past": (-2, -1), "now": (-1, 1), "ahead": (1, 2)}
@@ -440,6 +448,7 @@ def test_channels_are_limited(admin: APIClient, monkeypatch: pytest.MonkeyPatch)
     problem(admin.post(f"{API}/alert-channels/", MAIL), 400, "alert_channel.too_many")
 
 
+@pytest.mark.database
 def test_filters_of_channels(admin: APIClient):
     made(admin, "alert-channels", HOOK)
     made(admin, "alert-channels", {**MAIL, "is_enabled": False})

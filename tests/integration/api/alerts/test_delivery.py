@@ -185,6 +185,7 @@ def test_a_run_is_limited_in_number_and_in_time():
     assert delivery.RUN_SECONDS_MAX == 30
 
 
+@pytest.mark.database
 def test_two_processes_share_the_work_and_a_dead_one_loses_nothing():
     webhook("https://example.com/")
     fire("hook")
@@ -205,6 +206,7 @@ def test_two_processes_share_the_work_and_a_dead_one_loses_nothing():
     assert len(other.sent) == 1
 
 
+@pytest.mark.database
 def test_what_two_processes_read_is_sent_by_one(monkeypatch: pytest.MonkeyPatch):
     webhook("https://example.com/")
     fire("hook")
@@ -431,6 +433,7 @@ def test_https_asks_for_the_host_of_the_url(settings: Any, tmp_path: Path):
 # --- secrets ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.database
 def test_secrets_are_encrypted_in_the_database():
     channel = webhook("https://example.com/hidden/path", secret=SECRET, headers={"X-Key": "hidden value"})
     text = json.dumps(AlertChannel.objects.values().get(), default=str)

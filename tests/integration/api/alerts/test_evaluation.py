@@ -52,6 +52,7 @@ def told() -> list[tuple[str, str]]:
     return list(Notification.objects.order_by("id").values_list("alert__target", "event"))
 
 
+@pytest.mark.database
 def test_pending_then_firing_then_resolved():
     rule(for_seconds=30, clear_for_seconds=20)
     assert evaluate(lagging(101), at(0)).opened == 1
@@ -84,6 +85,7 @@ def test_pending_that_was_nothing_leaves_nothing():
     assert states() == []
 
 
+@pytest.mark.database
 def test_looking_twice_at_the_same_changes_nothing():
     rule()
     evaluate(lagging(101), at(0))
@@ -94,6 +96,7 @@ def test_looking_twice_at_the_same_changes_nothing():
     assert len(told()) == 1
 
 
+@pytest.mark.database
 def test_what_another_process_did_meanwhile_is_not_done_again(monkeypatch: pytest.MonkeyPatch):
     rule()
     look = evaluation._Look(lagging(101), at(0), {})
@@ -273,6 +276,7 @@ def test_dead_letters_found_after_a_node_was_away_at_the_first_look_are_old():
     assert Alert.objects.get().value == 1
 
 
+@pytest.mark.database
 def test_two_processes_count_a_dead_letter_once():
     name = "%DEAD_RETRY%orders%billing"
     evaluate(snapshot(sent={name: 1}), at(0))
@@ -394,6 +398,7 @@ def test_changes_of_one_look_are_limited_and_the_next_goes_on(monkeypatch: pytes
     assert (evaluate(few, at(4)).put_off, len(told())) == (0, 11)
 
 
+@pytest.mark.database
 def test_values_written_in_one_look_are_limited(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(evaluation, "REFRESHED_MAX", 3)
     rule()
@@ -420,6 +425,7 @@ def test_notifications_that_wait_for_a_channel_are_limited(monkeypatch: pytest.M
     assert Alert.objects.filter(failed_count=1).count() == 3
 
 
+@pytest.mark.database
 def test_five_thousand_groups_take_few_queries(django_assert_max_num_queries: Any):
     rule()
     many = snapshot({f"s{n // 5}/g{n % 5}": group(3, 1.0) for n in range(5_000)})
@@ -454,6 +460,7 @@ def test_the_built_in_rules_are_there_and_stay_as_they_were_changed():
     assert AlertRule.objects.get(builtin="disk").threshold == 95
 
 
+@pytest.mark.database
 def test_what_is_old_is_forgotten_and_what_is_open_is_not():
     rule()
     evaluate(lagging(101), at(0))

@@ -9,8 +9,10 @@ import pytest
 from rest_framework.test import APIClient
 
 from console.accounts.roles import Role, Scope
+from metaserver.services import groups
 from tests.integration.api.nodes.people import give
-from tests.support.people import machine, person
+from tests.support.metadata import broker_group, route
+from tests.support.people import TESTER, machine, person
 from tests.support.threaded_system import ThreadedSystem, threaded_system
 
 
@@ -37,8 +39,23 @@ class Crew:
 def crew(cluster: ThreadedSystem) -> Crew:
     """Everybody, with subject `orders` there (ten messages) and owned by team sales."""
     cluster.send("orders", 10)
-    give("orders", "sales")
     cluster.send("free", 1)
+    return _crew()
+
+
+@pytest.fixture
+def crew_without_nodes(db: None) -> Crew:
+    """As `crew`, with broker group g1 and group `billing` of `orders` in the database only: for requests that are refused
+    before a node is asked. A node that is asked all the same is an answer of 503."""
+    broker_group("g1")
+    for subject in ("orders", "free"):
+        route(subject, "g1")
+    groups.create_group("orders", "billing", {}, actor=TESTER)
+    return _crew()
+
+
+def _crew() -> Crew:
+    give("orders", "sales")
     give("free", "else")
     return Crew(
         machine(person("ada", Role.ADMIN), Scope.ADMIN),

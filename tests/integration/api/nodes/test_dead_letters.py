@@ -320,8 +320,8 @@ def test_decisions_go_with_the_letters(
         {"all": True, "to": "everybody"},
     ],
 )
-def test_orders_that_make_no_sense_are_refused(crew: Crew, body: dict[str, Any]) -> None:
-    assert crew.own.post(REPLAY, body).status_code == 400
+def test_orders_that_make_no_sense_are_refused(crew_without_nodes: Crew, body: dict[str, Any]) -> None:
+    assert crew_without_nodes.own.post(REPLAY, body).status_code == 400
 
 
 def test_who_may_not_decide_does_not(cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]]) -> None:

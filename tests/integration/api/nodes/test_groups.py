@@ -142,13 +142,9 @@ def test_a_reset_to_a_time_and_to_a_sequence(billing: ThreadedSystem, crew: Crew
         ({"to": "earliest", "broker_group": "none"}, 404, "broker_group.unknown"),
     ],
 )  # fmt: skip
-def test_a_reset_that_makes_no_sense(
-    billing: ThreadedSystem, crew: Crew, body: dict[str, Any], status: int, code: str
-) -> None:
-    before = positions(crew)
-    answer = crew.own.post(RESET, body)
+def test_a_reset_that_makes_no_sense(crew_without_nodes: Crew, body: dict[str, Any], status: int, code: str) -> None:
+    answer = crew_without_nodes.own.post(RESET, body)
     assert (answer.status_code, answer.json()["code"]) == (status, code), answer.content
-    assert positions(crew) == before
 
 
 def test_who_read_an_old_version_resets_and_forgets_nothing(billing: ThreadedSystem, crew: Crew) -> None:

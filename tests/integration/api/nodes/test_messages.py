@@ -79,8 +79,8 @@ def test_messages_are_found_by_time_sequence_and_id(cluster: ThreadedSystem, cre
         ({"message_id": "x" * 101}, "request.invalid"),
     ],
 )
-def test_questions_that_make_no_sense_are_refused(crew: Crew, query: dict[str, Any], code: str) -> None:
-    answer = crew.own.get(ORDERS, query)
+def test_questions_that_make_no_sense_are_refused(crew_without_nodes: Crew, query: dict[str, Any], code: str) -> None:
+    answer = crew_without_nodes.own.get(ORDERS, query)
     assert (answer.status_code, answer.json()["code"]) == (400, code)
 
 
@@ -221,11 +221,10 @@ def test_a_message_is_produced_for_later(cluster: ThreadedSystem, crew: Crew) ->
         {},
     ],
 )
-def test_a_message_that_can_not_be_is_refused(cluster: ThreadedSystem, crew: Crew, body: dict[str, Any]) -> None:
-    assert crew.own.post(ORDERS + "?dry_run=true", body).status_code == 400
-    assert crew.own.post(ORDERS, body).status_code == 400
+def test_a_message_that_can_not_be_is_refused(crew_without_nodes: Crew, body: dict[str, Any]) -> None:
+    assert crew_without_nodes.own.post(ORDERS + "?dry_run=true", body).status_code == 400
+    assert crew_without_nodes.own.post(ORDERS, body).status_code == 400
     assert audited("message.send") == []
-    assert sum(cluster.small.counts("orders").values()) == 10
 
 
 def test_who_may_not_send_does_not(cluster: ThreadedSystem, crew: Crew) -> None:
