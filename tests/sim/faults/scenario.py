@@ -395,8 +395,13 @@ async def running(**options: Any) -> AsyncIterator[Scenario]:
         for name in list(scenario.clients):
             await scenario.end(name)
         await cluster.stop()
-    except AssertionError:
+    except BaseException:
         print("\n".join(cluster.log.lines))
+        # Nobody waits for processes that are paused, cut off or failed.
+        for client in scenario.clients.values():
+            client.process.kill()
+        for host in cluster.hosts.values():
+            host.kill()
         raise
     finally:
         logger.handlers[:] = before
