@@ -31,6 +31,7 @@ TESTS = (
     "tests/unit/broker_node",
     "tests/unit/delay_node",
     "tests/unit/metaserver",
+    "tests/sim",
     "tests/integration/net",
     "tests/integration/broker",
     "tests/integration/delay",

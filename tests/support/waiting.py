@@ -6,6 +6,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from tests.sim.loop import SimulatedLoop
+
 T = TypeVar("T")
 LOOK_SECONDS = 0.01
 ASK_SECONDS = 0.25
@@ -25,9 +27,13 @@ async def within(awaitable: Awaitable[T], seconds: float) -> T:
     """Its result.
 
     Raises:
-        TimeoutError: Not within so many seconds, with PATIENCE.
+        TimeoutError: Not within so many seconds, with PATIENCE unless time is virtual.
     """
-    return await asyncio.wait_for(awaitable, seconds * PATIENCE)
+    return await asyncio.wait_for(awaitable, seconds * _patience())
+
+
+def _patience() -> int:
+    return 1 if isinstance(asyncio.get_running_loop(), SimulatedLoop) else PATIENCE
 
 
 def eventually(
@@ -47,11 +53,12 @@ def eventually(
 async def eventually_async(condition: Callable[[], T], within_s: float = 10.0, what: str = "") -> T:
     """As `eventually`, letting the event loop go on."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + within_s * PATIENCE
+    seconds = within_s * _patience()
+    deadline = loop.time() + seconds
     while True:
         value = condition()
         if value:
             return value
         if loop.time() > deadline:
-            raise AssertionError(f"not within {within_s * PATIENCE:g} s: {what or condition}")
+            raise AssertionError(f"not within {seconds:g} s: {what or condition}")
         await asyncio.sleep(LOOK_SECONDS)
