@@ -5,7 +5,9 @@ processes which take long to start (a browser, a JVM, a whole system) are one gr
 longest groups start first, so that no worker is left alone with one at the end.
 """
 
+from collections.abc import Generator
 from pathlib import PurePosixPath
+from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -72,3 +74,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> GroupSche
     """Schedule by groups, whatever `--dist` names."""
     config.option.loadscopereorder = False
     return GroupScheduling(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Escape lone surrogates in a report, such as in a captured log: a worker ends when it can't encode what it sends."""
+    return encodable((yield))
+
+
+def encodable(value: Any) -> Any:
+    """Return a report's data with every string encodable as UTF-8."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {encodable(key): encodable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(encodable(inner) for inner in value)
+    return value

@@ -17,6 +17,7 @@ from pathlib import Path
 def test_it(number):
     with (Path(__file__).parents[2] / "ran").open("a") as file:
         print(Path(__file__).stem, os.environ["PYTEST_XDIST_WORKER"], file=file)
+    __import__("logging").getLogger().warning("a lone surrogate: \\ud800")
 """
 
 
