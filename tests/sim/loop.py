@@ -325,6 +325,8 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
     def close(self) -> None:
         """Close, and drop what killed processes left behind without a word: their `finally` blocks mean nothing any more."""
         super().close()
+        if not self.killed:
+            return
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
         try:
             for process in self.killed:
