@@ -96,7 +96,7 @@ bench-delay: setup ## measure the delay node: lateness, ten million pending
 
 # Every part runs, also after one that failed. Without CI in the environment examples of hypothesis are random.
 test-all: frontend ## everything, one part after the other: more than an hour
-	@CI= $(MAKE) --no-print-directory --keep-going SEEDS=2000 test sim e2e faults spark test-databases attack
+	@CI= QMQ_SIM=full $(MAKE) --no-print-directory --keep-going SEEDS=2000 test sim e2e faults spark test-databases attack
 
 attack: setup ## attack a whole system for two minutes (its limits: docs/security.md)
 	QMQ_ATTACK=full $(BIN)/python -m pytest -s tests/attack $(ARGS)

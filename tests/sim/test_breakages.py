@@ -8,6 +8,7 @@ import pytest
 
 from tests.sim.breakages import BREAKAGES, Breakage
 
+pytestmark = pytest.mark.slow
 EVERY = os.environ.get("QMQ_SIM") == "full"
 SHARE = 4
 """`make test` runs every fourth breakage, others each day; `make test-all` runs all."""
