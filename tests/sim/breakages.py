@@ -151,6 +151,14 @@ BREAKAGES = (
         "lost",
         replace(CALM, faults=("full_disk",), fault_seconds=0.5, batches=0.9, storm_seconds=25.0),
     ),
+    Breakage(
+        "a message's checksum is not compared",
+        "broker_node.message_log:MessageLog.read_raws",
+        "crc32(raw)) != check:",
+        "crc32(raw)) == -1:",
+        "content",
+        replace(CALM, faults=("flipped_bit",), fault_seconds=0.05, batches=0.9, storm_seconds=25.0),
+    ),
     # --- delivery
     Breakage(
         "an assignment is answered before its sync",

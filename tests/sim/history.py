@@ -89,6 +89,8 @@ class History:
     """(broker group, subject, consumer group, consumer and its life, pull sequence) -> message id."""
     forward_ms: int = 0
     """How far ahead of true time the clock of any delay node has been."""
+    damaged: set[str] = field(default_factory=set)
+    """Broker groups whose log was damaged: what was in the damaged commits is withheld."""
     broken: list[Broken] = field(default_factory=list)
     """Broken promises that were seen at once."""
 
@@ -106,5 +108,5 @@ class History:
         """
         key = (got.broker_group, got.source, got.group, f"{got.consumer}.{life}", got.pull_sequence)
         known = self.numbers.setdefault(key, got.message_id)
-        if known != got.message_id:
+        if known != got.message_id and got.broker_group not in self.damaged:
             self.broken.append(Broken("sequence", f"{key} was {known}, and is {got.message_id} now"))

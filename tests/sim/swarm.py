@@ -17,9 +17,12 @@ from dataclasses import dataclass, field
 from random import Random
 
 import qmq.clock
+from broker_node.broker import Broker
+from broker_node.reader import read_and_repair
 from delay_node.delay_node import DelayNode
 from qmq.errors import QmqError
 from qmq.net.discovery import http_post_json
+from qmq.protocol.messages import decode_raw
 from tests.sim import checks
 from tests.sim.checks import GroupPlan, LogWatch, audit
 from tests.sim.cluster import Cluster, Host
@@ -27,6 +30,7 @@ from tests.sim.history import Broken, History
 from tests.sim.loop import START_SECONDS, SimulatedClock, Stuck, running_loop
 from tests.sim.workload import Actor, Member, Operator, RawMember, Sender
 from tests.sim.world import World
+from tests.support.memory_disk import Inode
 
 STORM_SECONDS = (10.0, 25.0)
 """How long faults come in a run."""
@@ -35,6 +39,8 @@ DRAIN_SECONDS = 90.0
 IDLE_SECONDS = 80.0
 """After the last client has left, each server is idle again by then. Half-open connections are found in a minute."""
 LOOK_SECONDS = 2.0
+DAMAGE_DISTANCE = 32 << 10
+"""Bytes at a log's end that are not damaged: whether its very last commit was synced can't be told from damage."""
 DRAIN_LOOK_SECONDS = 1.0
 EVENTS_SHOWN = 60
 GOT_MAX = 50_000
@@ -65,7 +71,8 @@ class Mix:
     @classmethod
     def draw(cls, rng: Random) -> "Mix":
         """A mix: not every fault and kind of client in each run, so that some runs have much of a few."""
-        faults = tuple(name for name in FAULTS if rng.random() < 0.35)
+        has_damage = rng.random() < DAMAGE_SHARE
+        faults = tuple(name for name in FAULTS if rng.random() < 0.35 and (has_damage or name not in DAMAGE))
         groups = tuple(name for name in GROUPS if rng.random() < 0.5) or ("raw",)
         return cls(
             brokers=rng.choice((2, 2, 3)),
@@ -285,6 +292,35 @@ class Storm:
         await asyncio.sleep(self._rng.uniform(1, 8))
         host.disk.capacity_bytes = None
 
+    def flipped_bit(self) -> None:
+        """A bit of a broker's log flips."""
+        if (place := self._damage()) is not None:
+            _, inode, offset, what = place
+            self.note(f"a bit flips in {what}")
+            inode.content[offset] ^= 1 << self._rng.randrange(8)
+            inode.synced[offset] = inode.content[offset]
+
+    def bad_sector(self) -> None:
+        """A sector of a broker's log can't be read any more."""
+        if (place := self._damage()) is not None:
+            host, _, offset, what = place
+            self.note(f"a sector can't be read: {what}")
+            host.disk.break_pages(what.rpartition(" ")[0], offset, offset + 1)
+
+    def _damage(self) -> tuple[Host, Inode, int, str] | None:
+        """A place in the log of the one broker that has damage in this run; its newest commits stay whole."""
+        host = next(iter(self._cluster.brokers.values()))
+        if not isinstance(host.server, Broker):
+            return None
+        log = host.server.store.log
+        if log.synced_end - log.begin < DAMAGE_DISTANCE:
+            return None
+        at = self._rng.randrange(log.begin, log.synced_end - DAMAGE_DISTANCE + 1)
+        info = next(info for info in log.segments() if info.base <= at < info.end)
+        path = f"{host.server.store.paths.log}/{info.base:020}"
+        self._history.damaged.add(host.name)
+        return host, host.disk.names[path], at - info.base, f"{path} {at - info.base}"
+
     async def clock_step(self) -> None:
         """The wall clock of a server steps, and is put right later."""
         host = self._host()
@@ -336,11 +372,16 @@ FAULTS: "dict[str, Callable[[Storm], object]]" = {
         Storm.failing_sync,
         Storm.full_disk,
         Storm.clock_step,
+        Storm.flipped_bit,
+        Storm.bad_sector,
         Storm.database_away,
         Storm.lost_replies,
         Storm.restored_database,
     )
 }
+DAMAGE = ("flipped_bit", "bad_sector")
+DAMAGE_SHARE = 0.1
+"""Of runs that have these: their checks are weaker."""
 GROUPS = ("raw", "real", "tags", "broadcast", "once", "reset")
 """Kinds of consumer groups."""
 LEASE_SECONDS = 12.0
@@ -441,7 +482,7 @@ class Run:
         await self._within("everything is delivered after the faults", self._drained())
         await self._within("consumers end", self._stop(self.consumers))
         looking.cancel()
-        history.broken += self.watch.look(cluster, everything=True)
+        history.broken += self.watch.look(cluster, history, everything=True)
         found = await audit(cluster, "audit")
         plans = self.plans
         for check in (
@@ -467,8 +508,9 @@ class Run:
                     grown[kind] = (known, count)
             if grown:
                 history.broken.append(Broken("resources", f"{name} has more than after its start: {grown}"))
-        for host in cluster.nodes.values():
-            history.broken += checks.derived(host)
+        for name, host in cluster.nodes.items():
+            if name not in history.damaged:
+                history.broken += checks.derived(host)
         history.broken += checks.failures(cluster)
         await cluster.stop()
 
@@ -486,7 +528,7 @@ class Run:
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            self.history.broken += self.watch.look(self.cluster)
+            self.history.broken += self.watch.look(self.cluster, self.history)
             if len(self.history.got) > GOT_MAX:
                 self.history.broken.append(Broken("progress", f"more than {GOT_MAX} deliveries"))
                 self.cluster.loop.stop()
@@ -523,17 +565,31 @@ class Run:
                 return
             await asyncio.sleep(DRAIN_LOOK_SECONDS)
 
+    def _readable(self) -> set[str]:
+        """Ids of the messages that brokers can read."""
+        found = set()
+        for host in self.cluster.brokers.values():
+            if isinstance(host.server, Broker):
+                store = host.server.store
+                for subject in store.subjects.values():
+                    raws = read_and_repair(store, subject, subject.begin, subject.visible_end)
+                    found |= {decode_raw(raw)[0].message_id for raw in raws if raw is not None}
+        return found
+
     def _undelivered(self) -> Iterator[str]:
         """What consumers still have to get: each acknowledged message, delivered and acked or given up."""
         history = self.history
         for name, host in self.cluster.delays.items():
             if not isinstance(host.server, DelayNode) or host.server.store.pending:
                 yield f"messages of delay node {name}"
+        readable = self._readable() if history.damaged else None
         for plan in self.plans:
             if plan.is_at_most_once:
                 continue
             got = {one.message_id for one in history.got if one.group == plan.group}
             for sent in history.sent.values():
+                if readable is not None and sent.message_id not in readable:
+                    continue
                 if not sent.is_acked or not plan.wants(sent) or sent.cancelled_ms is not None or sent.may_be_cancelled:
                     continue
                 key = (plan.group, sent.message_id)
