@@ -20,7 +20,7 @@ import qmq.clock
 from broker_node.broker import Broker
 from broker_node.reader import read_and_repair
 from delay_node.delay_node import DelayNode
-from qmq.errors import QmqError
+from qmq.errors import ProtocolError, QmqError
 from qmq.net.discovery import http_post_json
 from qmq.protocol.messages import decode_raw
 from tests.sim import checks
@@ -617,6 +617,8 @@ def run_seed(seed: int, mix: Mix | None = None, observe: Callable[[str], None] |
             root.setLevel(logging.INFO)
             try:
                 world.run_until_complete(asyncio.wait_for(run.run(), VIRTUAL_SECONDS_MAX))
+            except ProtocolError as error:
+                run.history.broken.append(Broken("content", f"stored and not readable: {error}"))
             except (TimeoutError, Stuck, RuntimeError, QmqError, AssertionError, OSError) as error:
                 run.history.broken.append(Broken("progress", f"the run did not come to its end: {error!r}"))
             history = run.history
