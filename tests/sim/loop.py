@@ -207,6 +207,8 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
         self.observe: Callable[[str], None] | None = None
         """Called with each recorded event, to find where two runs part."""
         self.killed: list[Process] = []
+        self.at_close: list[Callable[[], object]] = []
+        """Called when the loop closes."""
         self.errors: list[dict[str, Any]] = []
         """What reached the loop's exception handler."""
         self.set_exception_handler(lambda _, context: self.errors.append(context))
@@ -340,6 +342,9 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
     def close(self) -> None:
         """Close, and drop what killed processes left behind without a log line: their `finally` blocks mean nothing any more."""
         super().close()
+        for release in self.at_close:
+            release()
+        self.at_close.clear()
         if not self.killed:
             return
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None

@@ -216,6 +216,14 @@ class MemoryDisk:
         self.cold = {path for path in self.names if path.startswith(folder)}
         self._cached.clear()
 
+    def clear(self) -> None:
+        """Release the bytes of all files; the disk is not used any more."""
+        for inode in (*self.names.values(), *self.durable_names.values()):
+            inode.content, inode.synced = bytearray(), bytearray()
+            inode.pending.clear()
+        self.names.clear()
+        self.durable_names.clear()
+
     # --- Disk ------------------------------------------------------------------------------------------------------
 
     def make_private_dir(self, path: str) -> None:
