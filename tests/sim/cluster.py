@@ -85,7 +85,8 @@ class Host:
         """Whether a fault that was injected explains that the server ended by itself."""
         if self._cluster.database.was_faulty and isinstance(error, ConnectionError):
             return True
-        return self.has_bad_disk and isinstance(error, LogError | OSError)
+        causes = (error, error.__cause__) if error is not None else ()
+        return self.has_bad_disk and any(isinstance(cause, LogError | OSError) for cause in causes)
 
     def start(self) -> None:
         """Start the server; it is started again whenever it ends by itself."""

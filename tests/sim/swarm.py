@@ -453,7 +453,16 @@ class Run:
 
     def _member(self, name: str, subject: str, group: str, **options: object) -> None:
         self.consumers.append(
-            Member(self.cluster, self.history, name, subject, group, gives_back=self.mix.gives_back, **options)
+            Member(
+                self.cluster,
+                self.history,
+                name,
+                subject,
+                group,
+                gives_back=self.mix.gives_back,
+                changes_id=self.lease < DRAIN_SECONDS,
+                **options,
+            )
         )
 
     async def run(self) -> None:

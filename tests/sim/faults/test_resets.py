@@ -39,6 +39,7 @@ async def exchange(scenario: Scenario, reset_at: int, direction: str) -> int:
     return pieces
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", ["requests", "answers"])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_f21_no_reset_loses_a_message_or_makes_one_up(part: int, direction: str, run_world) -> None:  # type: ignore[no-untyped-def]
