@@ -28,7 +28,7 @@ CALM = Mix(
     storm_seconds=8.0,
 )
 """A small run without faults."""
-POWER = replace(CALM, faults=("power_cut",), fault_seconds=0.7, storm_seconds=14.0, slowness=60.0, batches=0.5)
+POWER = replace(CALM, faults=("power_cut",), fault_seconds=0.7, storm_seconds=14.0, slowness=300.0, batches=0.5)
 KILLS = replace(CALM, faults=("kill",), fault_seconds=0.7, storm_seconds=12.0)
 DELAYED = replace(CALM, delayed=0.7)
 REAL = replace(CALM, groups=("real",))

@@ -38,7 +38,7 @@ DRAIN_SECONDS = 90.0
 """After the last fault everything is delivered within this."""
 IDLE_SECONDS = 80.0
 """After the last client has left, each server is idle again by then. Half-open connections are found in a minute."""
-LOOK_SECONDS = 2.0
+LOOK_SECONDS = 0.3
 DAMAGE_DISTANCE = 32 << 10
 """Bytes at a log's end that are not damaged: whether its very last commit was synced can't be told from damage."""
 DRAIN_LOOK_SECONDS = 1.0

@@ -9,7 +9,7 @@ afterEach(() => {
   sessionStorage.clear();
 });
 // A deadline, not a wait: a busy machine is slow, and nothing is wrong with it.
-configure({ asyncUtilTimeout: 10_000 });
+configure({ asyncUtilTimeout: 50_000 });
 
 // What jsdom lacks and the component library asks for.
 Object.defineProperty(window, "matchMedia", {
