@@ -36,8 +36,6 @@ export default defineConfig(({ command }) => ({
     restoreMocks: true,
     unstubEnvs: true,
     unstubGlobals: true,
-    // Files share a process, its modules and its page: to load these for each file takes longer than the tests.
-    isolate: false,
     // `make test` names a file for the results.
     reporters: process.env.QMQ_JUNIT ? ["default", ["junit", { outputFile: process.env.QMQ_JUNIT }]] : ["default"],
     css: false,
