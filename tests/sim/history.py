@@ -1,6 +1,5 @@
 """What the outside world did and saw in one run: the facts that the checks are about. Times are true wall milliseconds."""
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,8 +15,6 @@ class Sent:
     at_ms: int
     due_ms: int | None = None
     """Of a delayed message: the earliest due time that it may have."""
-    latest_due_ms: int | None = None
-    """The latest due time that it may have."""
     is_acked: bool = False
     """The send was answered with a receipt."""
     attempts: int = 0
@@ -73,8 +70,6 @@ class History:
     sent: dict[str, Sent] = field(default_factory=dict)
     """By message id."""
     got: list[Got] = field(default_factory=list)
-    settled: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
-    """(consumer group, message id) -> consumers whose ack of it the broker confirmed."""
     acks_tried: set[tuple[str, str]] = field(default_factory=set)
     """(consumer group, message id) of acks that were sent."""
     settled_in_time: set[tuple[str, str]] = field(default_factory=set)

@@ -1,5 +1,6 @@
 """What the outside world does in one run: producers, consumers and an operator, each with choices drawn from the seed."""
 
+import abc
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
@@ -46,7 +47,7 @@ def content_of(message_id: str, size: int) -> str:
     return (message_id + "/") * (size // (len(message_id) + 1) + 1)
 
 
-class Actor:
+class Actor(abc.ABC):
     """A client program on a host of its own. It can be killed, paused and started again."""
 
     def __init__(self, cluster: Cluster, history: History, name: str) -> None:
@@ -73,9 +74,9 @@ class Actor:
         except Exception as error:  # noqa: BLE001 - a client that fails is a finding
             self.history.broken.append(Broken("client", f"{self.name} failed: {error!r}"))
 
+    @abc.abstractmethod
     async def run(self) -> None:
         """Work until `stopping`."""
-        raise NotImplementedError
 
     def kill(self) -> None:
         """End it as by kill -9."""
@@ -156,7 +157,7 @@ class Sender(Actor):
         tags = tuple(self.rng.sample(("a", "b", "c"), self.rng.choice((0, 1, 2))))
         sent = Sent(message_id, self.rng.choice(self._subjects), properties, tags, true_ms(self.cluster))
         if self.rng.random() < self._delayed:
-            sent.due_ms = sent.latest_due_ms = sent.at_ms + round(self.rng.uniform(*DELAY_SECONDS) * 1000)
+            sent.due_ms = sent.at_ms + round(self.rng.uniform(*DELAY_SECONDS) * 1000)
         self.history.sent[message_id] = sent
         self._at_once += 1
         assert self.process is not None
@@ -197,14 +198,12 @@ class Sender(Actor):
                     sent.cancelled_ms = true_ms(self.cluster)
             return
         assert sent.due_ms is not None
-        assert sent.latest_due_ms is not None
         due_ms = true_ms(self.cluster) + round(self.rng.uniform(*DELAY_SECONDS) * 1000)
-        before = sent.due_ms, sent.latest_due_ms
-        sent.due_ms, sent.latest_due_ms = min(before[0], due_ms), max(before[1], due_ms)
+        before = sent.due_ms
+        sent.due_ms = min(before, due_ms)
         change = await self._try(lambda: receipt.reschedule(due=_moment(due_ms)))
         if change is not None and sent.attempts == 1:
-            is_moved = change.outcome is Outcome.DONE
-            sent.due_ms, sent.latest_due_ms = (due_ms, due_ms) if is_moved else before
+            sent.due_ms = due_ms if change.outcome is Outcome.DONE else before
 
     @staticmethod
     async def _try(change: Callable[[], Awaitable[Any]]) -> Any:
@@ -391,7 +390,6 @@ class RawMember(Actor):
                 return
             for message in messages:
                 item = (self.group, message.message_id)
-                self.history.settled[item].append(self.name)
                 if self._is_exact and self._lives[key] == life:
                     self.history.settled_in_time.add(item)
 
@@ -430,7 +428,8 @@ class Operator(Actor):
                 await self.rng.choice(actions)()
 
     async def _pause_group(self) -> None:
-        subject, group = self.rng.choice(self._subjects), self.rng.choice(("real", "raw"))
+        subject = self.rng.choice(self._subjects)
+        group = f"{self.rng.choice(('real', 'raw'))}-{subject}"
         self.cluster.database.set_paused(subject, group, is_paused=True)
         await self.nap(self.rng.uniform(0.5, 4))
         self.cluster.database.set_paused(subject, group, is_paused=False)

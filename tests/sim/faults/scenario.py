@@ -397,7 +397,7 @@ async def running(**options: Any) -> AsyncIterator[Scenario]:
         await cluster.stop()
     except BaseException:
         print("\n".join(cluster.log.lines))
-        # Nobody waits for processes that are paused, cut off or failed.
+        # Processes that are paused, cut off or failed would not end by themselves.
         for client in scenario.clients.values():
             client.process.kill()
         for host in cluster.hosts.values():
