@@ -137,35 +137,35 @@ def cpu_seconds(pid: int) -> float:
 
 async def sockets(clients: int) -> bool:
     """Many websockets on one uvicorn, with a real system behind it; whether the targets were met."""
-    from tests.support.live import LiveClient, LiveSystem
-    from tests.support.services import redis_server
+    from tests.support.live import LiveClient, open_feed
+    from tests.support.system import Person, System
 
-    users = {f"user{number}": "viewer" for number in range(-(-clients // WEBSOCKETS_PER_USER_MAX))}
-    with tempfile.TemporaryDirectory() as folder, redis_server() as redis:
-        live = LiveSystem(Path(folder), redis, users, groups=1)
+    users = tuple(Person(f"user{number}", "viewer") for number in range(-(-clients // WEBSOCKETS_PER_USER_MAX)))
+    with tempfile.TemporaryDirectory() as folder:
+        live = System(Path(folder), groups=1, console=True, people=users)
         try:
             live.start()
-            pid = live.web.pid
+            pid = live.console.pid
             before = rss_bytes(pid)
-            live.system.qmq("produce", "bench", "-p", "a=b")
-            live.system.qmq("consume", "bench", "readers", "--count", "1", "--from", "earliest", "--timeout", "20")
+            live.qmq("produce", "bench", "-p", "a=b")
+            live.qmq("consume", "bench", "readers", "--count", "1", "--from", "earliest", "--timeout", "20")
             async with AsyncExitStack() as stack:
                 opened = []
                 began = time.perf_counter()
                 for number in range(clients):
                     user = f"user{number % len(users)}"
-                    opened.append(await stack.enter_async_context(live.open("/ws/lag/?subject=bench", user)))
+                    opened.append(await stack.enter_async_context(open_feed(live, "/ws/lag/?subject=bench", user)))
                 await asyncio.gather(*(client.next() for client in opened))
                 joined = time.perf_counter() - began
                 delays: list[float] = []
                 cpu = cpu_seconds(pid)
                 rounds_began = time.perf_counter()
                 for round_number in range(1, 6):
-                    await asyncio.to_thread(live.system.qmq, "produce", "bench", "-p", "a=b", "--count", "10")
+                    await asyncio.to_thread(live.qmq, "produce", "bench", "-p", "a=b", "--count", "10")
                     sent_at = time.perf_counter()
 
                     async def wait(client: LiveClient, lag: int = 10 * round_number, sent: float = sent_at) -> float:
-                        await client.until(lambda _: lag_of(client) == lag, 20)
+                        await client.until(lambda _: lag_of(client) == lag)
                         client.seen.clear()
                         return max(0.0, time.perf_counter() - sent)
 
@@ -173,7 +173,7 @@ async def sockets(clients: int) -> bool:
                 busy = (cpu_seconds(pid) - cpu) / (time.perf_counter() - rounds_began)
                 rss = rss_bytes(pid)
         finally:
-            live.stop()
+            live.close()
     delays.sort()
     print(f"\n{clients} websockets of {len(users)} users on one uvicorn, 5 sends")
     rows = (

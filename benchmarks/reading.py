@@ -21,7 +21,7 @@ from pathlib import Path
 from benchmarks.load import bench
 from qmq.client.reading import NodeReader, find_nodes
 from qmq.protocol.reading import INDEX_ENTRY_BYTES, PROGRESS_ENTRY_BYTES
-from tests.support.processes import System
+from tests.support.system import System
 
 MIB = 1 << 20
 RATES_MIB = (16, 32, 64, 128, 0)

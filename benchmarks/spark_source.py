@@ -16,7 +16,7 @@ from benchmarks.load import bench
 from qmq.client.reading import NodeReader
 from qmq.protocol.reading import INDEX_ENTRY_BYTES
 from spark_analytics.session import spark_session
-from tests.support.processes import System
+from tests.support.system import System
 
 SUBJECTS = 4
 ROUNDS = 3

@@ -1,4 +1,4 @@
-"""Shared fixtures; a failing test prints where its processes wrote.
+"""Shared fixtures, and what belongs to every test: its limit, and the logs of its processes when it fails.
 
 A test whose result depends on the database server is marked `@pytest.mark.database` by hand: services and their transactions,
 locks and concurrent writers, migrations, unique constraints, filters and sort orders of lists, text (case, collation, characters),
@@ -8,16 +8,18 @@ run on SQLite there. Tests that use a database are found by their fixtures and m
 runs all of them on both servers.
 """
 
+import contextlib
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 
 from tests.conformance.driver import missing_tools
-from tests.support.processes import PROJECT, System
+from tests.support.processes import LOG_CHARS, PROJECT
 from tests.support.required import is_ci, missing
 from tests.support.services import (
     MariadbServer,
@@ -29,6 +31,8 @@ from tests.support.services import (
     own_database,
     running,
 )
+from tests.support.system import Person, System
+from tests.support.waiting import limited_to
 
 pytest_plugins = ["tests.support.groups"]
 os.environ.setdefault("QMQ_SECRET_KEY", "a key for tests only")
@@ -42,6 +46,17 @@ NODE_FOLDERS = tuple(
     for name in ("fault", "integration/broker", "integration/client", "integration/delay", "integration/net")
 )
 """Tests in these run nodes in this process."""
+PEOPLE = (
+    Person("viewer", "viewer"),
+    Person("operator", "operator"),
+    Person("disabled", "operator"),
+    Person("signed-out", "admin"),
+    Person("ended", "admin"),
+    Person("idle", "viewer"),
+    Person("new-password", "viewer"),
+)
+"""Of the long-lived system, beside `admin`."""
+SERVED_SETTINGS = {"QMQ_TRUSTED_ORIGINS": "https://console.example"}
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_reset_sequences", "database_url"}
 
 
@@ -81,15 +96,82 @@ def _collected(request: pytest.FixtureRequest) -> Iterator[None]:
         gc.collect()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Make the limit of a test the deadline of what it waits for."""
+    mark = item.get_closest_marker("timeout")
+    seconds = mark.args[0] if mark is not None and mark.args else item.config.getini("timeout")
+    with limited_to(float(seconds)):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the end of each process's log to the report of a failed test."""
+    report = yield
+    if report.failed:
+        values = getattr(item, "funcargs", {}).values()
+        systems = [value for value in values if isinstance(value, System)]
+        systems += [system for value in values if isinstance(value, NewSystems) for system in value.made]
+        for process in (process for system in dict.fromkeys(systems) for process in system.processes):
+            if log := process.log():
+                report.sections.append((f"the end of {process.name}'s log", log[-LOG_CHARS:]))
+    return report
+
+
+class NewSystems:
+    """Creates systems in a folder and closes them at the end. Without the servers they need, the test is skipped, or fails."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stack = contextlib.ExitStack()
+        self.made: list[System] = []
+
+    def __enter__(self) -> "NewSystems":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def __call__(self, **parts: Any) -> System:
+        """Create a system with these parts of `System`, not started."""
+        try:
+            self.made.append(self._stack.enter_context(System(self._folder, **parts)))
+        except ServerMissing as error:
+            missing(str(error), is_required=bool(named_databases()))
+        return self.made[-1]
+
+
 @pytest.fixture
-def system(tmp_path: Path) -> Iterator[System]:
-    """A metaserver and two broker groups as real processes on free ports; stopped afterwards."""
-    found = System(tmp_path)
-    try:
-        found.start()
+def new_system(tmp_path: Path) -> Iterator[NewSystems]:
+    """Create a system of the test's own, not started: `new_system(groups=1, console=True)`."""
+    with NewSystems(tmp_path) as create:
+        yield create
+
+
+@pytest.fixture
+def system(new_system: NewSystems) -> System:
+    """A metaserver and two broker groups of the test's own, started."""
+    found = new_system()
+    found.start()
+    return found
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """The long-lived system of this run: metaserver, two broker groups, a delay group. A test uses subjects of its own, and starts
+    again what it stops."""
+    with NewSystems(tmp_path_factory.mktemp("served")) as create:
+        found = create(delays=1, console=True, people=PEOPLE, settings=SERVED_SETTINGS)
+        found.start_nodes()
         yield found
-    finally:
-        found.stop()
+
+
+@pytest.fixture(scope="session")
+def served_console(served: System) -> System:
+    """The long-lived system, with its console, a collector and a Redis, and with PEOPLE."""
+    served.start_control()
+    return served
 
 
 @pytest.fixture

@@ -42,8 +42,6 @@ ON_SECONDS = 8
 """Of each round: two minutes in all."""
 OFF_SECONDS = 8
 """Before and after each round."""
-RECEIVE_SECONDS = 60
-"""For the consumer to get the last of what was sent."""
 RATE_MIN = dict.fromkeys(KINDS, 0.8) | {"scrapes_and_slow_requests": 0.95}
 """Of what a producer sends, and a consumer gets, without an attack."""
 GROWTH_MAX = {"broker_node": 200, "delay_node": 150, "metaserver": 100, "console.asgi": 150, "": 64}
@@ -129,7 +127,7 @@ class Bystander:
                 except QmqError as error:
                     self.failures.append(repr(error))
                 self.sent.append(time.monotonic())
-            await eventually_async(lambda: len(self.bodies) == number, RECEIVE_SECONDS, "every message at the consumer")
+            await eventually_async(lambda: len(self.bodies) == number, what="every message at the consumer")
             receiving.cancel()
 
     async def _receive(self, consumer: Consumer) -> None:

@@ -47,7 +47,6 @@ PHASES = ("examples", "coverage", "fuzzing", "stateful")
 TOKENS = 30
 """Of a caller. Each has rate limits of its own."""
 ADMINISTRATORS = 20
-KNOWN_SECONDS = 40.0
 TEAM, GROUP = "shop", "billing"
 SUBJECTS = ("orders", "paid", "archived")
 API = "/api/v1"
@@ -141,7 +140,7 @@ def furnish(up: Up) -> World:
             answer = first.session.get(f"{first.url}{API}{path}", timeout=30)
             return answer.json()["results"] if answer.status_code == 200 else None
 
-        return eventually(look, KNOWN_SECONDS, f"{path} has rows", every_s=ASK_SECONDS)
+        return eventually(look, what=f"{path} has rows", every_s=ASK_SECONDS)
 
     letters = rows(f"/dead-letters/orders/{GROUP}/")
     delayed = [row["message_id"] for row in rows("/delayed-messages/")]

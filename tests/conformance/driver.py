@@ -57,7 +57,7 @@ class JavaClient:
             )  # fmt: skip
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.wait("ready", 1, 30)
+        self.wait("ready", 1)
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -75,7 +75,7 @@ class JavaClient:
         """Events of a kind so far."""
         return [e for e in list(self.events) if e["event"] == event and name in (None, e.get("name"))]
 
-    def wait(self, event: str, count: int, within_s: float = 30.0, name: str | None = None) -> list[dict[str, Any]]:
+    def wait(self, event: str, count: int, name: str | None = None) -> list[dict[str, Any]]:
         """Wait until there are so many events of a kind."""
 
         def look() -> list[dict[str, Any]]:
@@ -84,7 +84,7 @@ class JavaClient:
             return found if len(found) >= count else []
 
         try:
-            return eventually(look, within_s, f"{count} times {event}")
+            return eventually(look, what=f"{count} times {event}")
         except AssertionError as error:
             raise AssertionError(f"{error}; there were {len(self.of(event, name))}") from error
 

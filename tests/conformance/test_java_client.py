@@ -13,26 +13,14 @@ import pytest
 
 from qmq import Consumer, Producer
 from tests.conformance.driver import NEWEST, WIRE_8, JavaClient
-from tests.support.processes import System
 from tests.support.promises import judging
-from tests.support.waiting import eventually
+from tests.support.system import System
+from tests.support.waiting import eventually, figure
 from tests.support.whole import in_whole_fault_runs
 
 pytestmark = pytest.mark.usefixtures("java_tools")
 
 Make = Callable[..., JavaClient]
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    """One system for the tests that break nothing; each uses subjects of its own."""
-    system = System(tmp_path_factory.mktemp("conformance"), broker_flags=("--retry-delay-seconds", "0.3"))
-    system.add_delay("d1")
-    try:
-        system.start()
-        yield system
-    finally:
-        system.stop()
 
 
 @pytest.fixture(params=[NEWEST, pytest.param(WIRE_8, marks=in_whole_fault_runs)])
@@ -79,14 +67,14 @@ def group_begun(system: System, subject: str, group: str, groups: int = 2) -> No
                 begun += any(g["group"] == group for g in found["groups"])
         return begun >= groups
 
-    eventually(look, 20, f"group {group} begins on {groups} brokers")
+    eventually(look, what=f"group {group} begins on {groups} brokers")
 
 
-def test_send_batches_listen_and_ack(shared: System, java: Make, version: str) -> None:
+def test_send_batches_listen_and_ack(served: System, java: Make, version: str) -> None:
     # T1 first registration is answered; T4, T5 long polls are held; T10, T11 times; T14 sequences; T15 one socket.
-    client, subject = java(shared), f"batch-{version}"
+    client, subject, before = java(served), f"batch-{version}", pull_requests(served)
     listen(client, subject)
-    group_begun(shared, subject, "g")
+    group_begun(served, subject, "g")
     client.do("send", subject=subject, count=300, properties={"data": "hello"})
     client.wait("sent", 300)
     got = client.wait("message", 300)
@@ -99,20 +87,24 @@ def test_send_batches_listen_and_ack(shared: System, java: Make, version: str) -
     def all_acked() -> bool:
         groups = [
             g
-            for name in shared.brokers
-            for s in shared.admin(name, f"/stats?subject={subject}")["subjects"]
+            for name in served.brokers
+            for s in served.admin(name, f"/stats?subject={subject}")["subjects"]
             for g in s["groups"]
         ]
         return sum(g["lag"] for g in groups) == 0 and len(groups) == 2
 
-    eventually(all_acked, 15, "every message is acked")
-    pulls = sum(
+    eventually(all_acked, what="every message is acked")
+    pulls = pull_requests(served) - before
+    assert pulls < 1000, f"{pulls} pulls: long polls are not held (trap T4)"
+
+
+def pull_requests(system: System) -> float:
+    return sum(
         float(line.rsplit(" ", 1)[1])
-        for name in shared.brokers
-        for line in metrics_of(shared, name)
+        for name in system.brokers
+        for line in metrics_of(system, name)
         if line.startswith("qmq_broker_pull_requests_total")
     )
-    assert pulls < 1000, f"{pulls} pulls: long polls are not held (trap T4)"
 
 
 def metrics_of(system: System, name: str) -> list[str]:
@@ -125,25 +117,25 @@ def metrics_of(system: System, name: str) -> list[str]:
 @pytest.mark.parametrize(
     ("tag_type", "tags", "expected"), [("OR", ["a", "b"], {"0", "1", "2"}), ("AND", ["a", "b"], {"2"})]
 )
-def test_tags(shared: System, java: Make, version: str, tag_type: str, tags: list[str], expected: set[str]) -> None:
+def test_tags(served: System, java: Make, version: str, tag_type: str, tags: list[str], expected: set[str]) -> None:
     # T22: the filter's bytes differ between versions 8 and 9.
-    client, subject = java(shared), f"tags-{tag_type}-{version}"
+    client, subject = java(served), f"tags-{tag_type}-{version}"
     listen(client, subject, tags=tags, tagType=tag_type)
-    group_begun(shared, subject, "g")
+    group_begun(served, subject, "g")
     for number, sent in enumerate((["a"], ["b", "c"], ["a", "b", "c"], ["c"], [])):
         client.do("send", subject=subject, tags=sent, properties={"number": str(number)})
     client.wait("sent", 5)
     client.wait("message", len(expected))
     client.do("send", subject=subject, tags=tags, properties={"number": "last"})
-    eventually(lambda: "last" in numbers(client.of("message")), 15)
+    eventually(lambda: "last" in numbers(client.of("message")))
     assert set(numbers(client.of("message"))) == expected | {"last"}
 
 
-def test_pull_consumer(shared: System, java: Make, version: str) -> None:
-    client, subject = java(shared), f"pull-{version}"
+def test_pull_consumer(served: System, java: Make, version: str) -> None:
+    client, subject = java(served), f"pull-{version}"
     client.do("pull", subject=subject, group="g", size=10, timeoutMs=1500)
     client.wait("pulled", 1)
-    group_begun(shared, subject, "g", 1)
+    group_begun(served, subject, "g", 1)
     client.do("send", subject=subject, count=20)
     client.wait("sent", 20)
     rounds = 1
@@ -157,48 +149,48 @@ def test_pull_consumer(shared: System, java: Make, version: str) -> None:
         assert max(numbers(client.of("pulledMessage")).values()) == 1
 
 
-def test_a_failing_listener_gets_the_message_again_with_its_count(shared: System, java: Make, version: str) -> None:
+def test_a_failing_listener_gets_the_message_again_with_its_count(served: System, java: Make, version: str) -> None:
     # T8: retries keep their message id and are stored all the same. T25: they wait for the retry delay.
-    client, subject = java(shared), f"retry-{version}"
+    client, subject = java(served), f"retry-{version}"
     listen(client, subject, fail=2)
-    group_begun(shared, subject, "g")
+    group_begun(served, subject, "g")
     client.do("send", subject=subject, count=3)
     client.wait("sent", 3)
-    got = client.wait("message", 9, 120)
+    got = client.wait("message", 9)
     attempts = sorted((event["number"], event["times"]) for event in got)
     assert attempts == [(str(n), t) for n in range(3) for t in (1, 2, 3)]
     ids = {(event["number"], event["id"]) for event in got}
     assert len(ids) == 3
 
 
-def test_a_message_that_fails_too_often_becomes_a_dead_letter(shared: System, java: Make, version: str) -> None:
-    client, subject = java(shared), f"dead-{version}"
+def test_a_message_that_fails_too_often_becomes_a_dead_letter(served: System, java: Make, version: str) -> None:
+    client, subject = java(served), f"dead-{version}"
     listen(client, subject, fail=100)
-    group_begun(shared, subject, "g")
+    group_begun(served, subject, "g")
     client.do("send", subject=subject, maxRetry=2, properties={"data": "poison"})
-    client.wait("message", 2, 30)
+    client.wait("message", 2)
     dead = f"%25DEAD_RETRY%25{subject}%25g"
 
     def letters() -> list[dict[str, object]]:
         found = []
-        for name in shared.brokers:
+        for name in served.brokers:
             try:
-                found += shared.admin(name, f"/subjects/{dead}/messages")["messages"]
+                found += served.admin(name, f"/subjects/{dead}/messages")["messages"]
             except OSError:
                 continue
         return found
 
-    (letter,) = eventually(letters, 20, "a dead letter")
+    (letter,) = eventually(letters, what="a dead letter")
     assert letter["properties"]["data"] == "poison"  # type: ignore[index]
     assert letter["properties"]["qmq_times"] == "3"  # type: ignore[index]
 
 
-def test_delayed_messages_come_when_they_are_due(shared: System, java: Make, version: str) -> None:
+def test_delayed_messages_come_when_they_are_due(served: System, java: Make, version: str) -> None:
     # T9 the client decides twice whether a message is delayed: under 500 ms it goes to the broker at once, just above it it
     # may reach the delay node without the delay bit. T23: delivered with the very bytes it came with.
-    client, subject = java(shared), f"delay-{version}"
+    client, subject = java(served), f"delay-{version}"
     listen(client, subject)
-    group_begun(shared, subject, "g")
+    group_begun(served, subject, "g")
     began = time.time_ns() // 1_000_000
     delays = {"0": 2_500, "1": 1_200, "2": 505, "3": 100}
     for number, delay in delays.items():
@@ -210,39 +202,38 @@ def test_delayed_messages_come_when_they_are_due(shared: System, java: Make, ver
     # groups in turn and may come a second or two late by itself.
     for number in ("0", "1"):
         assert got[number]["atMs"] >= began + delays[number], "never early"
-        assert got[number]["atMs"] < began + delays[number] + 8_000
+        figure("a delayed message reaches the Java client", (got[number]["atMs"] - began - delays[number]) / 1000, 8)
     assert all(event["tags"] == ["a", "b"] for event in got.values())
-    stats = shared.admin("d1", "/stats")
-    assert stats["pending"] == 0
+    assert served.admin("d1", f"/calendar?subject={subject}")["hours"] == []
 
 
 def test_a_handler_that_asks_for_a_later_retry_gets_it_from_the_delay_node(
-    shared: System, java: Make, version: str
+    served: System, java: Make, version: str
 ) -> None:
     # The client re-sends the message as a delayed one of the real subject, meant for its own group only.
-    client, subject = java(shared), f"later-{version}"
+    client, subject = java(served), f"later-{version}"
     listen(client, subject, "g", retryInMs=1_500)
     listen(client, subject, "other")
     for group in ("g", "other"):
-        group_begun(shared, subject, group)
+        group_begun(served, subject, group)
     client.do("send", subject=subject, properties={"data": "come back"})
-    first, again = client.wait("message", 2, 30, name=f"{subject}/g")
+    first, again = client.wait("message", 2, name=f"{subject}/g")
     assert (first["times"], again["times"]) == (1, 2)
     assert again["atMs"] >= first["atMs"] + 1_400
     assert again["data"] == "come back"
     # Release 1.1.3 asks one broker group after the other and may hear of the first message later than its neighbour of the retry:
     # what says that the retry was not for this group is a message sent after it.
     client.do("send", subject=subject, properties={"data": "after"})
-    client.wait("message", 3, 30, name=f"{subject}/g")
-    others = client.wait("message", 2, 30, name=f"{subject}/other")
+    client.wait("message", 3, name=f"{subject}/g")
+    others = client.wait("message", 2, name=f"{subject}/other")
     assert sorted(str(event["data"]) for event in others) == ["after", "come back"]
 
 
-async def test_delayed_both_ways_between_java_and_python(shared: System, java: Make, version: str) -> None:
-    client, subject = java(shared), f"delay-both-{version}"
+async def test_delayed_both_ways_between_java_and_python(served: System, java: Make, version: str) -> None:
+    client, subject = java(served), f"delay-both-{version}"
     listen(client, subject)
-    await asyncio.to_thread(group_begun, shared, subject, "g")
-    async with Producer(shared.meta_url, app="test") as producer:
+    await asyncio.to_thread(group_begun, served, subject, "g")
+    async with Producer(served.meta_url, app="test") as producer:
         due = datetime.now(UTC) + timedelta(seconds=1)
         receipt = await producer.send(subject, {"number": "python"}, due=due)
         gone = await producer.send(subject, {"number": "never"}, delay=timedelta(seconds=1))
@@ -250,7 +241,7 @@ async def test_delayed_both_ways_between_java_and_python(shared: System, java: M
         got = await asyncio.to_thread(client.wait, "message", 1)
         assert got[0]["id"] == receipt.message_id
         assert got[0]["atMs"] >= receipt.due_ms
-    async with Consumer(shared.meta_url, subject, "python", start="latest") as consumer:
+    async with Consumer(served.meta_url, subject, "python", start="latest") as consumer:
         await consumer.pull(1, timeout=1.0)
         client.do("send", subject=subject, delayMs=800, properties={"number": "java"})
         (delivery,) = await consumer.pull(1, timeout=10.0)
@@ -260,14 +251,14 @@ async def test_delayed_both_ways_between_java_and_python(shared: System, java: M
         assert "never" not in numbers(client.of("message"))
 
 
-def test_broadcast_reaches_every_client(shared: System, java: Make, version: str) -> None:
+def test_broadcast_reaches_every_client(served: System, java: Make, version: str) -> None:
     # T16: broadcast byte and numbering.
     subject = f"broadcast-{version}"
-    clients = [java(shared, f"java@@b{i}") for i in range(2)]
+    clients = [java(served, f"java@@b{i}") for i in range(2)]
     for i, client in enumerate(clients):
         client.do("listen", subject=subject, broadcast=True, name="b")
         client.wait("listening", 1)
-        group_begun(shared, subject, f"java@@b{i}-{version}")
+        group_begun(served, subject, f"java@@b{i}-{version}")
     clients[0].do("send", subject=subject, count=40)
     clients[0].wait("sent", 40)
     for client in clients:
@@ -276,10 +267,10 @@ def test_broadcast_reaches_every_client(shared: System, java: Make, version: str
             assert numbers(got) == Counter(str(i) for i in range(40))
 
 
-def test_consume_most_once_acks_before_the_listener(shared: System, java: Make, version: str) -> None:
-    client, subject = java(shared), f"once-{version}"
+def test_consume_most_once_acks_before_the_listener(served: System, java: Make, version: str) -> None:
+    client, subject = java(served), f"once-{version}"
     listen(client, subject, once=True, fail=100)
-    group_begun(shared, subject, "g")
+    group_begun(served, subject, "g")
     client.do("send", subject=subject, count=5)
     client.wait("sent", 5)
     client.wait("message", 5)
@@ -287,63 +278,63 @@ def test_consume_most_once_acks_before_the_listener(shared: System, java: Make, 
     def all_acked() -> bool:
         return all(
             g["in_flight"] == 0 and g["backlog"] == 0
-            for name in shared.brokers
-            for s in shared.admin(name, f"/stats?subject={subject}")["subjects"]
+            for name in served.brokers
+            for s in served.admin(name, f"/stats?subject={subject}")["subjects"]
             for g in s["groups"]
         )
 
-    eventually(all_acked, 15)
+    eventually(all_acked)
     assert {event["times"] for event in client.of("message")} == {1}
 
 
-def test_large_strings_pass_unharmed(shared: System, java: Make, version: str) -> None:
-    client, subject = java(shared), f"large-{version}"
+def test_large_strings_pass_unharmed(served: System, java: Make, version: str) -> None:
+    client, subject = java(served), f"large-{version}"
     listen(client, subject)
-    group_begun(shared, subject, "g")
+    group_begun(served, subject, "g")
     large = "字母x" * 10_000
     client.do("send", subject=subject, large=large)
     (event,) = client.wait("message", 1)
     assert event["large"] == large
 
 
-def test_large_messages_sent_at_once_are_all_stored_and_received(shared: System, java: Make, version: str) -> None:
+def test_large_messages_sent_at_once_are_all_stored_and_received(served: System, java: Make, version: str) -> None:
     # The client puts up to 30 messages into a SEND, whatever their size: frames of 75 MB here.
-    client, subject = java(shared, heap_mib=1024), f"sixty-{version}"
+    client, subject = java(served, heap_mib=1024), f"sixty-{version}"
     listen(client, subject)
-    group_begun(shared, subject, "g")
-    before = bad_frames(shared)
+    group_begun(served, subject, "g")
+    before = bad_frames(served)
     client.do("send", subject=subject, count=60, largeChars=2_500_000)
-    client.wait("sent", 60, 60)
+    client.wait("sent", 60)
     # On a busy machine the client repeats a SEND that was not answered in its time: some may come twice.
-    eventually(lambda: len(numbers(client.of("message"))) == 60, 60, "every message comes")
+    eventually(lambda: len(numbers(client.of("message"))) == 60, what="every message comes")
     assert {event["largeChars"] for event in client.of("message")} == {2_500_000}
     assert not client.of("failed")
-    assert bad_frames(shared) == before, "a frame was refused"
+    assert bad_frames(served) == before, "a frame was refused"
 
 
 def bad_frames(system: System) -> list[str]:
     return [line for name in system.brokers for line in metrics_of(system, name) if "bad_frames" in line]
 
 
-def test_two_clients_with_one_id_share_the_messages(shared: System, java: Make, version: str) -> None:
+def test_two_clients_with_one_id_share_the_messages(served: System, java: Make, version: str) -> None:
     # QMQ's default id is one of the jar's path: two processes on a host may have the same.
-    first, second, subject = java(shared), java(shared), f"one-id-{version}"
+    first, second, subject = java(served), java(served), f"one-id-{version}"
     listen(first, subject)
     listen(second, subject)
-    group_begun(shared, subject, "g")
+    group_begun(served, subject, "g")
     first.do("send", subject=subject, count=100)
     first.wait("sent", 100)
-    eventually(lambda: len(numbers([*first.of("message"), *second.of("message")])) == 100, 30, "every message came")
+    eventually(lambda: len(numbers([*first.of("message"), *second.of("message")])) == 100, what="every message came")
     client_events = [*first.of("message"), *second.of("message")]
     assert numbers(client_events) == Counter(str(i) for i in range(100)), "none came to both"
 
 
-def test_two_consumers_share_a_subject(shared: System, java: Make, version: str) -> None:
+def test_two_consumers_share_a_subject(served: System, java: Make, version: str) -> None:
     subject, batch = f"share-{version}", 500
-    sender = java(shared, "java@@s")
-    first, second = java(shared, "java@@c1"), java(shared, "java@@c2")
+    sender = java(served, "java@@s")
+    first, second = java(served, "java@@c1"), java(served, "java@@c2")
     listen(first, subject, slowMs=5)
-    group_begun(shared, subject, "g")
+    group_begun(served, subject, "g")
     listen(second, subject, slowMs=5)
     batches = 0
     # How soon the second one takes part is the client's affair.
@@ -351,19 +342,19 @@ def test_two_consumers_share_a_subject(shared: System, java: Make, version: str)
         assert batches < 40, "the second consumer does not take its share"
         batches += 1
         sender.do("send", subject=subject, count=batch)
-        sender.wait("sent", batches * batch, 60)
-    eventually(lambda: len(first.of("message")) + len(second.of("message")) >= batches * batch, 120)
+        sender.wait("sent", batches * batch)
+    eventually(lambda: len(first.of("message")) + len(second.of("message")) >= batches * batch)
     with judging():
         assert numbers(first.of("message") + second.of("message")) == Counter({str(i): batches for i in range(batch)})
     assert len(first.of("message")) > 100, "the first consumer takes its share"
 
 
-async def test_java_sends_and_python_receives(shared: System, java: Make, version: str) -> None:
-    client, subject = await asyncio.to_thread(java, shared), f"j2p-{version}"
+async def test_java_sends_and_python_receives(served: System, java: Make, version: str) -> None:
+    client, subject = await asyncio.to_thread(java, served), f"j2p-{version}"
     client.do("send", subject=subject, count=50, tags=["eu"], properties={"data": "from java"})
     await asyncio.to_thread(client.wait, "sent", 50)
     got = []
-    async with Consumer(shared.meta_url, subject, "g", start="earliest", consumer_id="py@@1") as consumer:
+    async with Consumer(served.meta_url, subject, "g", start="earliest", consumer_id="py@@1") as consumer:
         async for delivery in consumer:
             async with delivery:
                 got.append(delivery)
@@ -374,12 +365,12 @@ async def test_java_sends_and_python_receives(shared: System, java: Make, versio
     assert {(d.body, d.tags, d.attempt) for d in got} == {("from java", ("eu",), 1)}
 
 
-async def test_python_sends_and_java_receives(shared: System, java: Make, version: str) -> None:
+async def test_python_sends_and_java_receives(served: System, java: Make, version: str) -> None:
     # T11: our producer sets the create time; T12, T13: it refuses what Java could not read.
-    client, subject = await asyncio.to_thread(java, shared), f"p2j-{version}"
+    client, subject = await asyncio.to_thread(java, served), f"p2j-{version}"
     await asyncio.to_thread(listen, client, subject)
-    await asyncio.to_thread(group_begun, shared, subject, "g")
-    async with Producer(shared.meta_url, app="python") as producer:
+    await asyncio.to_thread(group_begun, served, subject, "g")
+    async with Producer(served.meta_url, app="python") as producer:
         await asyncio.gather(
             *(producer.send(subject, {"number": i, "data": "from python"}, tags=["x"]) for i in range(50))
         )
@@ -390,74 +381,66 @@ async def test_python_sends_and_java_receives(shared: System, java: Make, versio
     assert {json.dumps(event["tags"]) for event in got} == {'["x"]'}
 
 
-async def test_python_retries_and_java_sees_the_next_attempt(shared: System, java: Make, version: str) -> None:
+async def test_python_retries_and_java_sees_the_next_attempt(served: System, java: Make, version: str) -> None:
     subject = f"handover-{version}"
-    async with Consumer(shared.meta_url, subject, "g", start="earliest", consumer_id="py@@2") as consumer:
-        async with Producer(shared.meta_url) as producer:
+    async with Consumer(served.meta_url, subject, "g", start="earliest", consumer_id="py@@2") as consumer:
+        async with Producer(served.meta_url) as producer:
             await producer.send(subject, {"number": "7"})
         (delivery,) = await consumer.pull(1, timeout=10)
         await delivery.retry()
-    client = await asyncio.to_thread(java, shared)
+    client = await asyncio.to_thread(java, served)
     await asyncio.to_thread(listen, client, subject)
     (event,) = await asyncio.to_thread(client.wait, "message", 1)
     assert (event["number"], event["times"]) == ("7", 2)
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_a_broker_restarted_under_the_client_loses_nothing(tmp_path: Path, java: Make, version: str, how: str) -> None:
+def test_a_broker_restarted_under_the_client_loses_nothing(system: System, java: Make, how: str) -> None:
     # T2: neither 52 nor result 4 is ever answered, so nothing sticks; T27: repetitions are allowed.
-    system = System(tmp_path, broker_flags=("--retry-delay-seconds", "0.3"))
-    try:
-        system.start()
-        client, subject = java(system), "restart"
-        listen(client, subject)
-        group_begun(system, subject, "g")
+    client, subject = java(system), "restart"
+    listen(client, subject)
+    group_begun(system, subject, "g")
+    client.do("send", subject=subject, count=200)
+    client.wait("sent", 50)
+    for name in ("g1", "g2"):
+        broker = system.brokers[name]
+        if how == "kill":
+            broker.kill()
+        else:
+            broker.stop()
+        broker.start()
         client.do("send", subject=subject, count=200)
-        client.wait("sent", 50)
-        for name in ("g1", "g2"):
-            broker = system.brokers[name]
-            if how == "kill":
-                broker.kill()
-            else:
-                broker.stop()
-            broker.start()
-            client.do("send", subject=subject, count=200)
-        eventually(lambda: len(client.of("sent")) + len(client.of("failed")) >= 600, 90, "every send is settled")
-        sent = {event["id"] for event in client.of("sent")}
-        assert len(sent) >= 550
-        eventually(lambda: sent <= {event["id"] for event in client.of("message")}, 90, "every message comes")
-    finally:
-        system.stop()
+    eventually(lambda: len(client.of("sent")) + len(client.of("failed")) >= 600, what="every send is settled")
+    sent = {event["id"] for event in client.of("sent")}
+    assert len(sent) >= 550
+    eventually(lambda: sent <= {event["id"] for event in client.of("message")}, what="every message comes")
 
 
-def test_an_illegal_subject_harms_nobody_else(shared: System, java: Make, version: str) -> None:
+def test_an_illegal_subject_harms_nobody_else(served: System, java: Make, version: str) -> None:
     # T3: an answer without groups would block one of three sender threads; a broker refuses the message instead.
-    client = java(shared)
+    client = java(served)
     client.do("send", subject="il legal")
     client.do("send", subject=f"legal-{version}", count=3)
     client.wait("sent", 3)
     client.wait("failed", 1)
 
 
-def test_a_producer_that_starts_while_every_broker_refuses_sends_is_not_blocked(tmp_path: Path, java: Make) -> None:
+def test_a_producer_that_starts_while_every_broker_refuses_sends_is_not_blocked(
+    new_system: Callable[..., System], java: Make
+) -> None:
     # T3: without an answer to its registration, the sends would neither fail nor succeed.
-    system = System(tmp_path, groups=1, broker_flags=("--read-only",))
-    try:
-        system.start()
-        eventually(
-            lambda: "read_only" in system.group_states(), 20, "the metaserver knows that the broker is read only"
-        )
-        client = java(system)
-        client.do("send", subject="orders", count=3)
-        client.wait("failed", 3)
-        assert client.of("sent") == []
-        system.brokers["g1"].stop()
-        system.broker_flags = ()
-        system.add_broker("g1").start()
-        eventually(
-            lambda: "read_write" in system.group_states(), 20, "the metaserver knows that the broker takes messages"
-        )
-        client.do("send", subject="orders", count=3)
-        client.wait("sent", 3)
-    finally:
-        system.stop()
+    system = new_system(groups=1, broker_flags=("--read-only",))
+    system.start()
+    eventually(lambda: "read_only" in system.group_states(), what="the metaserver knows that the broker is read only")
+    client = java(system)
+    client.do("send", subject="orders", count=3)
+    client.wait("failed", 3)
+    assert client.of("sent") == []
+    system.brokers["g1"].stop()
+    system.broker_flags = ()
+    system.add_broker("g1").start()
+    eventually(
+        lambda: "read_write" in system.group_states(), what="the metaserver knows that the broker takes messages"
+    )
+    client.do("send", subject="orders", count=3)
+    client.wait("sent", 3)

@@ -67,8 +67,8 @@ def test_up_restarts_what_crashes_refuses_a_second_start_and_leaves_nothing(up: 
     assert len(ours) == 4, ours
     (broker,) = [pid for pid, line in ours.items() if "g1-a" in line]
     os.kill(broker, signal.SIGKILL)
-    eventually(lambda: "starting it again" in up.text(), 10)
-    eventually(lambda: answers(f"http://127.0.0.1:{up.base + 4}/readyz"), 20, "the broker serves again")
+    eventually(lambda: "starting it again" in up.text())
+    eventually(lambda: answers(f"http://127.0.0.1:{up.base + 4}/readyz"), what="the broker serves again")
     second = subprocess.run(up.command, capture_output=True, text=True, timeout=60, cwd=PROJECT, check=False)
     assert second.returncode == 2
     assert "another system runs in" in second.stderr

@@ -3,41 +3,39 @@
 from typing import Any
 
 from qmq.sync import Consumer, Delivery, Producer
-from tests.support.console_system import ConsoleSystem
+from tests.support.system import System
 from tests.support.waiting import eventually
 
-DELIVERY_SECONDS = 20.0
 
-
-def producer(console: ConsoleSystem) -> Producer:
+def producer(console: System) -> Producer:
     """A producer of the system; not started."""
-    return Producer(console.system.meta_url, app="shop")
+    return Producer(console.meta_url, app="shop")
 
 
-def consumer(console: ConsoleSystem, subject: str, group: str, *, attempts_max: int = 32) -> Consumer:
+def consumer(console: System, subject: str, group: str, *, attempts_max: int = 32) -> Consumer:
     """The consumer `GROUP-1` of a group that begins at the oldest message; not started."""
     return Consumer(
-        console.system.meta_url, subject, group, app="shop", consumer_id=f"{group}-1", start="earliest",
+        console.meta_url, subject, group, app="shop", consumer_id=f"{group}-1", start="earliest",
         attempts_max=attempts_max,
     )  # fmt: skip
 
 
-def group_stats(console: ConsoleSystem, subject: str, group: str) -> dict[str, dict[str, Any]]:
+def group_stats(console: System, subject: str, group: str) -> dict[str, dict[str, Any]]:
     """What each broker that knows the group says of it."""
     return {
         name: found
-        for name in console.system.brokers
-        for stats in console.system.admin(name, f"/stats?subject={subject}")["subjects"]
+        for name in console.brokers
+        for stats in console.admin(name, f"/stats?subject={subject}")["subjects"]
         for found in stats["groups"]
         if found["group"] == group
     }
 
 
-def wait_until_caught_up(console: ConsoleSystem, subject: str, group: str) -> None:
+def wait_until_caught_up(console: System, subject: str, group: str) -> None:
     """Acks are sent together a moment later: wait until the brokers know of all."""
     eventually(
         lambda: all(found["lag"] == 0 for found in group_stats(console, subject, group).values()),
-        DELIVERY_SECONDS, f"{group} is caught up",
+        what=f"{group} is caught up",
     )  # fmt: skip
 
 
@@ -49,7 +47,7 @@ def receive(consumer: Consumer, messages: int) -> list[Delivery]:
         found.extend(consumer.pull(messages - len(found), timeout=0.2))
         return len(found) == messages
 
-    eventually(look, DELIVERY_SECONDS, f"{messages} deliveries")
+    eventually(look, what=f"{messages} deliveries")
     return found
 
 

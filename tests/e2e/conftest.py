@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.conftest import NewSystems
 from tests.e2e.furniture import Furniture, furnish
 from tests.support.browser import DESKTOP, WAIT_SECONDS, BrowserMissing, Look, Visit, chromium, visit
-from tests.support.console_system import ConsoleSystem, Person, console_system
 from tests.support.people import PASSWORD
 from tests.support.promises import PromiseBroken
 from tests.support.required import missing
-from tests.support.services import Server, named_databases
+from tests.support.services import named_databases
+from tests.support.system import WHOLE, Person, System
 
 TOTP_SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 PEOPLE = (
@@ -83,20 +84,22 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="package")
-def console(tmp_path_factory: pytest.TempPathFactory, redis_server: Server) -> Iterator[ConsoleSystem]:
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """A whole system with PEOPLE; a test that breaks a part puts it right."""
-    with console_system(tmp_path_factory.mktemp("console"), redis_server.url, PEOPLE) as found:
+    with NewSystems(tmp_path_factory.mktemp("console")) as create:
+        found = create(people=PEOPLE, **WHOLE)
+        found.start()
         yield found
 
 
 @pytest.fixture(scope="package")
-def furniture(console: ConsoleSystem) -> Furniture:
+def furniture(console: System) -> Furniture:
     """Something of each kind, for tests that only look."""
     return furnish(console)
 
 
 @pytest.fixture
-def new_visit(browser: Browser, console: ConsoleSystem, tmp_path: Path) -> Iterator[Callable[..., Visit]]:
+def new_visit(browser: Browser, console: System, tmp_path: Path) -> Iterator[Callable[..., Visit]]:
     """Make visits: `new_visit(PHONE, user="olga")`. A fault in any of them fails the test."""
     visits = Visits(browser, console.url)
     yield visits

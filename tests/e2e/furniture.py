@@ -5,7 +5,7 @@ from datetime import timedelta
 from urllib.parse import quote
 
 from qmq.sync import Consumer, Producer
-from tests.support.console_system import ConsoleSystem
+from tests.support.system import System
 from tests.support.waiting import ASK_SECONDS, eventually
 
 SUBJECT = "shop.paid"
@@ -14,8 +14,6 @@ TEAM = "orders"
 FIRST_ADMIN = "1"
 """Made with the tables."""
 MESSAGES = 5
-KNOWN_SECONDS = 40.0
-"""Until the metadata know what clients have done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +34,9 @@ class Furniture:
         )  # fmt: skip
 
 
-def furnish(console: ConsoleSystem) -> Furniture:
+def furnish(console: System) -> Furniture:
     """Messages, a consumer group that is behind, a dead letter of it, a delayed message."""
-    plane, url = console.plane, console.system.meta_url
+    url = console.meta_url
     with Producer(url) as producer:
         for number in range(MESSAGES):
             producer.send(SUBJECT, {"order": str(number)}, tags=["card"])
@@ -50,9 +48,9 @@ def furnish(console: ConsoleSystem) -> Furniture:
             delivery.ack()
 
     def is_known() -> bool:
-        letters = plane.ask("GET", f"/dead-letters/{SUBJECT}/{GROUP}/")
+        letters = console.ask("GET", f"/dead-letters/{SUBJECT}/{GROUP}/")
         return letters.status == 200 and len(letters.body["results"]) == 1
 
-    eventually(is_known, KNOWN_SECONDS, "the dead letter is known", every_s=ASK_SECONDS)
-    message = plane.get(f"/subjects/{SUBJECT}/messages/")["results"][0]
+    eventually(is_known, what="the dead letter is known", every_s=ASK_SECONDS)
+    message = console.get(f"/subjects/{SUBJECT}/messages/")["results"][0]
     return Furniture(message["broker_group"], message["sequence"], delayed.message_id)

@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.e2e.pages import ConsolePage
 from tests.support.browser import Visit
-from tests.support.console_system import ConsoleSystem
+from tests.support.system import System
 from tests.support.waiting import ASK_SECONDS, eventually
 
 GROUP = "g2"
@@ -16,13 +16,13 @@ SEEN_MS = 30_000
 
 
 @pytest.fixture
-def whole_again(console: ConsoleSystem) -> Iterator[None]:
+def whole_again(console: System) -> Iterator[None]:
     """Other tests have this broker too."""
     yield
-    if not console.system.brokers[GROUP].is_running:
-        console.system.brokers[GROUP].start()
+    if not console.brokers[GROUP].is_running:
+        console.brokers[GROUP].start()
     eventually(
-        lambda: console.plane.group(GROUP)["state"] == "read_write", 60, "the broker group is whole again",
+        lambda: console.group(GROUP)["state"] == "read_write", what="the broker group is whole again",
         every_s=ASK_SECONDS,
     )  # fmt: skip
 
@@ -37,9 +37,7 @@ def _warning(visit: Visit) -> Locator:
 
 
 @pytest.mark.usefixtures("whole_again")
-def test_it_is_seen_without_a_reload_and_so_is_its_return(
-    new_visit: Callable[..., Visit], console: ConsoleSystem
-) -> None:
+def test_it_is_seen_without_a_reload_and_so_is_its_return(new_visit: Callable[..., Visit], console: System) -> None:
     brokers, overview = new_visit(user="vera"), new_visit(user="vera")
     brokers.open("/brokers")
     overview.open("/")
@@ -49,11 +47,11 @@ def test_it_is_seen_without_a_reload_and_so_is_its_return(
     for visit in (brokers, overview):
         visit.page.evaluate("window.isTheSamePage = true")
 
-    console.system.brokers[GROUP].kill()
+    console.brokers[GROUP].kill()
     expect(_verdict(brokers)).to_have_attribute("data-verdict", "offline", timeout=SEEN_MS)
     expect(_warning(overview)).to_be_visible(timeout=SEEN_MS)
 
-    console.system.brokers[GROUP].start()
+    console.brokers[GROUP].start()
     expect(_verdict(brokers)).to_have_attribute("data-verdict", "read_write", timeout=SEEN_MS)
     expect(_warning(overview)).to_have_count(0, timeout=SEEN_MS)
     for visit in (brokers, overview):

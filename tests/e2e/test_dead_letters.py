@@ -10,7 +10,7 @@ from qmq.sync import Consumer
 from tests.e2e.clients import consumer, producer, receive
 from tests.e2e.letter_pages import LetterCountsPage
 from tests.support.browser import Visit
-from tests.support.console_system import ConsoleSystem
+from tests.support.system import System
 
 SUBJECT = "address.changed"
 GROUP = "mailing"
@@ -18,7 +18,7 @@ ATTEMPTS = 2
 POISON = "no such street"
 
 
-def test_a_dead_letter_is_compared_and_replayed(console: ConsoleSystem, new_visit: Callable[..., Visit]) -> None:
+def test_a_dead_letter_is_compared_and_replayed(console: System, new_visit: Callable[..., Visit]) -> None:
     with producer(console) as sending, consumer(console, SUBJECT, GROUP, attempts_max=ATTEMPTS) as reading:
         receipt = sending.send(SUBJECT, POISON)
         for attempt in range(1, ATTEMPTS + 1):

@@ -9,32 +9,30 @@ from playwright.sync_api import expect
 
 from tests.e2e.delayed_page import DelayedPage
 from tests.support.browser import DESKTOP, Visit
-from tests.support.console_system import ConsoleSystem
 from tests.support.processes import Command
+from tests.support.system import System
 from tests.support.waiting import ASK_SECONDS, eventually
 
 IN_UTC = replace(DESKTOP, timezone="UTC")
 MOVED_SECONDS = 8
 """Until the new due time: longer than the change takes on the page."""
-SOON_SECONDS = 20.0
 READ_SECONDS = 90.0
 
 
-def _send(console: ConsoleSystem, subject: str, *names: str, delay: str) -> None:
+def _send(console: System, subject: str, *names: str, delay: str) -> None:
     lines = "".join(f'{{"name": "{name}"}}\n' for name in names).encode()
-    sent = console.system.qmq("produce", subject, "--file", "-", "--delay", delay, stdin=lines)
+    sent = console.qmq("produce", subject, "--file", "-", "--delay", delay, stdin=lines)
     assert sent.returncode == 0, sent.stderr
     eventually(
-        lambda: console.plane.ask("GET", f"/subjects/{subject}/").status == 200,
-        SOON_SECONDS,
-        "the metaserver has stored the subject",
+        lambda: console.ask("GET", f"/subjects/{subject}/").status == 200,
+        what="the metaserver has stored the subject",
         every_s=ASK_SECONDS,
     )
 
 
-def _reader(console: ConsoleSystem, subject: str, count: int) -> Command:
+def _reader(console: System, subject: str, count: int) -> Command:
     """A consumer that ends by itself, after so many messages or for want of them."""
-    return console.system.qmq_soon(
+    return console.qmq_soon(
         "consume", subject, "reader", "--from", "earliest", "--count", str(count), "--timeout", str(READ_SECONDS)
     )
 
@@ -44,7 +42,7 @@ def _names(output: str) -> list[str]:
 
 
 def test_a_message_is_moved_and_a_cancelled_one_can_not_be_delivered_any_more(
-    new_visit: Callable[..., Visit], console: ConsoleSystem
+    new_visit: Callable[..., Visit], console: System
 ) -> None:
     subject = "reminders"
     _send(console, subject, "kept", "moved", "early", delay="1h")
@@ -59,7 +57,7 @@ def test_a_message_is_moved_and_a_cancelled_one_can_not_be_delivered_any_more(
     expect(page.plan).to_contain_text(page.text("delayed:change.deliver.what"))
     page.go_on("deliver")
     page.leave()
-    eventually(lambda: _names(reader.output()) == ["early"], SOON_SECONDS, "the early one comes at once")
+    eventually(lambda: _names(reader.output()) == ["early"], what="the early one comes at once")
 
     _send(console, subject, "doomed", delay="1h")
     page.refresh()
@@ -89,9 +87,7 @@ def test_a_message_is_moved_and_a_cancelled_one_can_not_be_delivered_any_more(
     expect(page.counted(1)).to_have_count(1)
 
 
-def test_what_is_delivered_already_is_too_late_to_cancel(
-    new_visit: Callable[..., Visit], console: ConsoleSystem
-) -> None:
+def test_what_is_delivered_already_is_too_late_to_cancel(new_visit: Callable[..., Visit], console: System) -> None:
     subject = "reminders-late"
     _send(console, subject, "gone", delay="1h")
     visit = new_visit(IN_UTC, user="olga")
@@ -99,7 +95,7 @@ def test_what_is_delivered_already_is_too_late_to_cancel(
     message_id = page.message_id("gone")
     page.look_at("gone")
     expect(page.drawer.locator("[data-copy=pending]")).to_be_visible()
-    console.plane.post(f"/delayed-messages/{message_id}/deliver/", {"subject": subject})
+    console.post(f"/delayed-messages/{message_id}/deliver/", {"subject": subject})
     code, output = _reader(console, subject, 1).finish(READ_SECONDS)
     assert (code, _names(output)) == (0, ["gone"])
 

@@ -8,7 +8,7 @@ from tests.e2e.clients import consumer, group_stats, producer, receive, receive_
 from tests.e2e.group_pages import GroupPage, GroupsPage
 from tests.e2e.subject_pages import SubjectPage, SubjectsPage
 from tests.support.browser import Visit
-from tests.support.console_system import ConsoleSystem
+from tests.support.system import System
 from tests.support.waiting import eventually
 
 SUBJECT = "payment.made"
@@ -17,9 +17,7 @@ ROW = f"{SUBJECT}/{GROUP}"
 FIRST, MORE = 3, 4
 
 
-def test_a_subject_is_made_and_its_groups_lag_is_seen_live(
-    console: ConsoleSystem, new_visit: Callable[..., Visit]
-) -> None:
+def test_a_subject_is_made_and_its_groups_lag_is_seen_live(console: System, new_visit: Callable[..., Visit]) -> None:
     visit = new_visit(user="olga")
     SubjectsPage(visit).open().create(SUBJECT, owner="orders")
     page = SubjectPage(visit)
@@ -65,9 +63,7 @@ def test_a_subject_is_made_and_its_groups_lag_is_seen_live(
     assert loads == []
 
 
-def test_a_paused_group_gets_nothing_until_it_is_resumed(
-    console: ConsoleSystem, new_visit: Callable[..., Visit]
-) -> None:
+def test_a_paused_group_gets_nothing_until_it_is_resumed(console: System, new_visit: Callable[..., Visit]) -> None:
     subject = "payment.refunded"
     with producer(console) as sending, consumer(console, subject, GROUP) as reading:
         sending.send(subject, {"number": "1"})
@@ -88,6 +84,6 @@ def test_a_paused_group_gets_nothing_until_it_is_resumed(
         expect(group.number("lag")).to_have_text("0")
 
 
-def _is_paused_everywhere(console: ConsoleSystem, subject: str) -> bool:
+def _is_paused_everywhere(console: System, subject: str) -> bool:
     found = group_stats(console, subject, GROUP)
-    return found.keys() == console.system.brokers.keys() and all(stats["paused"] for stats in found.values())
+    return found.keys() == console.brokers.keys() and all(stats["paused"] for stats in found.values())

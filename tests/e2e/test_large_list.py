@@ -8,8 +8,8 @@ from playwright.sync_api import expect
 
 from tests.e2e.pages import Inside
 from tests.support.browser import Visit
-from tests.support.console_system import ConsoleSystem
 from tests.support.large_console import VIEWER, large_console
+from tests.support.system import System
 
 SUBJECTS = 10_000 if os.environ.get("QMQ_STORIES") == "full" else 2_000
 LAST = f"subject{SUBJECTS - 1:04}"
@@ -19,7 +19,7 @@ LOADED_MS = 60_000
 
 
 @pytest.fixture(scope="module")
-def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleSystem]:
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """Instead of the folder's: its subjects are many and its nodes are none."""
     with large_console(tmp_path_factory.mktemp("large"), SUBJECTS) as found:
         yield found

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.e2e.pages import Inside
 from tests.support.browser import Visit
-from tests.support.console_system import ConsoleSystem
+from tests.support.system import System
 
 COUNT = 55
 """More than a page has."""
@@ -64,10 +64,10 @@ class SubjectList(Inside):
 
 
 @pytest.fixture(scope="module")
-def linked(console: ConsoleSystem) -> None:
+def linked(console: System) -> None:
     """Subjects to look for."""
     document = {"subjects": [{"name": name} for name in NAMES]}
-    answer = console.plane.ask("PUT", "/apply/", document)
+    answer = console.ask("PUT", "/apply/", document)
     assert answer.status == 200, answer.raw
 
 

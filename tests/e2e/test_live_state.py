@@ -9,9 +9,7 @@ from playwright.sync_api import Locator, expect
 from tests.e2e.furniture import GROUP, SUBJECT
 from tests.e2e.pages import Inside
 from tests.support.browser import Visit
-from tests.support.console_system import ConsoleSystem
-from tests.support.faults import standing
-from tests.support.services import Server
+from tests.support.system import System
 
 SEEN_MS = 30_000
 TIME_LAG = 1
@@ -53,15 +51,11 @@ class LivePage(Inside):
 
 @pytest.mark.usefixtures("furniture")
 @pytest.mark.parametrize("what", ["collector", "redis"])
-def test_numbers_are_said_to_be_old_and_stay(
-    new_visit: Callable[..., Visit], console: ConsoleSystem, redis_server: Server, what: str
-) -> None:
+def test_numbers_are_said_to_be_old_and_stay(new_visit: Callable[..., Visit], console: System, what: str) -> None:
     page = LivePage(new_visit(user="vera")).open()
     before = page.numbers.all_inner_texts()
     assert any(number != "0" for number in before)
-    fault: AbstractContextManager[None] = (
-        standing(console.plane.collector) if what == "collector" else redis_server.paused()
-    )
+    fault: AbstractContextManager[None] = console.collector.paused() if what == "collector" else console.redis.paused()
     with fault:
         page.becomes("stale")
         assert page.numbers.all_inner_texts() == before
@@ -71,17 +65,17 @@ def test_numbers_are_said_to_be_old_and_stay(
 
 
 @pytest.mark.usefixtures("furniture")
-def test_a_page_whose_server_is_gone_comes_back(new_visit: Callable[..., Visit], console: ConsoleSystem) -> None:
+def test_a_page_whose_server_is_gone_comes_back(new_visit: Callable[..., Visit], console: System) -> None:
     visit = new_visit(user="vera")
     page = LivePage(visit).open()
     before = page.numbers.all_inner_texts()
     with visit.without_server():
-        console.plane.console.kill()
+        console.console.kill()
         try:
             page.becomes("reconnecting")
             assert page.numbers.all_inner_texts() == before
         finally:
-            console.plane.console.start()
+            console.console.start()
         page.becomes("live")
     page.counts_are(before)
     page.was_never_left()

@@ -9,14 +9,14 @@ from playwright.sync_api import Route, expect
 from tests.e2e.clients import consumer, producer, receive_and_ack, wait_until_caught_up
 from tests.e2e.subject_pages import SubjectPage
 from tests.support.browser import Visit
-from tests.support.console_system import ConsoleSystem
+from tests.support.system import System
 from tests.support.waiting import eventually
 
 SCANNED_AT_ONCE = 2_000
 """Messages that one step of a search looks through (`api.views.messages.SCAN_DEFAULT`)."""
 
 
-def test_browse_and_read_one(console: ConsoleSystem, new_visit: Callable[..., Visit]) -> None:
+def test_browse_and_read_one(console: System, new_visit: Callable[..., Visit]) -> None:
     subject = "parcel.scanned"
     said = {"parcel": 17, "place": "北京"}
     with producer(console) as sending:
@@ -40,7 +40,7 @@ def test_browse_and_read_one(console: ConsoleSystem, new_visit: Callable[..., Vi
     expect(ids).to_have_count(2)
 
 
-def test_search_by_property_with_progress(console: ConsoleSystem, new_visit: Callable[..., Visit]) -> None:
+def test_search_by_property_with_progress(console: System, new_visit: Callable[..., Visit]) -> None:
     subject = "parcel.weighed"
     messages = 2 * SCANNED_AT_ONCE + 1
     with producer(console) as sending:
@@ -66,7 +66,7 @@ def test_search_by_property_with_progress(console: ConsoleSystem, new_visit: Cal
     expect(page.open_message(place).get_by_role("row", name="region")).to_contain_text("eu")
 
 
-def test_a_message_is_seen_as_it_is_sent_and_traced(console: ConsoleSystem, new_visit: Callable[..., Visit]) -> None:
+def test_a_message_is_seen_as_it_is_sent_and_traced(console: System, new_visit: Callable[..., Visit]) -> None:
     subject, group = "parcel.delivered", "billing"
     with producer(console) as sending, consumer(console, subject, group) as reading:
         sending.send(subject, {"place": "before"})

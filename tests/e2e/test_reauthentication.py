@@ -6,8 +6,8 @@ from playwright.sync_api import expect
 
 from tests.e2e.pages import Inside
 from tests.support.browser import Visit
-from tests.support.console_system import ConsoleSystem
 from tests.support.password import PASSWORD
+from tests.support.system import System
 
 TOKENS = "/api/v1/tokens/"
 SIX_MINUTES = 360
@@ -26,7 +26,7 @@ for row in store.get_model_class().objects.all():
 """
 
 
-def test_a_new_token_six_minutes_after_signing_in(new_visit: Callable[..., Visit], console: ConsoleSystem) -> None:
+def test_a_new_token_six_minutes_after_signing_in(new_visit: Callable[..., Visit], console: System) -> None:
     visit = new_visit(user="olga")
     page = Inside(visit)
     visit.open("/tokens")

@@ -1,13 +1,11 @@
 """A web page whose host name was rebound to this machine can't use the admin pages of nodes (F-10)."""
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import Browser
 
 from tests.support.browser import REBOUND_NAME
-from tests.support.processes import System
+from tests.support.system import System
 
 _STATUSES = """async () => {
     const headers = {"Content-Type": "application/json"}
@@ -17,17 +15,9 @@ _STATUSES = """async () => {
 }"""
 
 
-@pytest.fixture
-def system(tmp_path: Path) -> Iterator[System]:
-    found = System(tmp_path, groups=1)
-    try:
-        found.start()
-        yield found
-    finally:
-        found.stop()
-
-
-def test_a_rebound_page_reads_and_changes_nothing(browser: Browser, system: System) -> None:
+def test_a_rebound_page_reads_and_changes_nothing(browser: Browser, new_system: Callable[..., System]) -> None:
+    system = new_system(groups=1)
+    system.start()
     assert system.qmq("produce", "orders").returncode == 0
     port = system.ports["g1"][1]
     page = browser.new_page()

@@ -8,14 +8,14 @@ from playwright.sync_api import Locator, expect
 from tests.e2e.clients import consumer, producer, receive_and_ack
 from tests.e2e.group_pages import GroupPage
 from tests.support.browser import Visit
-from tests.support.console_system import ConsoleSystem
+from tests.support.system import System
 
 SUBJECT = "invoice.written"
 GROUP = "archive"
 READ, UNREAD = 6, 3
 
 
-def test_reset_to_earliest(console: ConsoleSystem, new_visit: Callable[..., Visit]) -> None:
+def test_reset_to_earliest(console: System, new_visit: Callable[..., Visit]) -> None:
     with producer(console) as sending:
         ids = {sending.send(SUBJECT, {"number": str(number)}).message_id for number in range(READ)}
         with consumer(console, SUBJECT, GROUP) as reading:
@@ -50,10 +50,10 @@ def test_reset_to_earliest(console: ConsoleSystem, new_visit: Callable[..., Visi
         expect(group.number("lag")).to_have_text("0")
 
 
-def _logs(console: ConsoleSystem) -> Iterator[tuple[str, tuple[dict[str, Any], dict[str, Any]]]]:
+def _logs(console: System) -> Iterator[tuple[str, tuple[dict[str, Any], dict[str, Any]]]]:
     """Of each broker that holds the subject, what it says of it and of the group."""
-    for name in console.system.brokers:
-        for subject in console.system.admin(name, f"/stats?subject={SUBJECT}")["subjects"]:
+    for name in console.brokers:
+        for subject in console.admin(name, f"/stats?subject={SUBJECT}")["subjects"]:
             [group] = [one for one in subject["groups"] if one["group"] == GROUP]
             yield name, (subject, group)
 

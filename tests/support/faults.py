@@ -17,7 +17,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 
 from tests.support.control import Answer, ControlPlane
-from tests.support.processes import Process, System
+from tests.support.processes import Process
 from tests.support.promises import PromiseBroken
 from tests.support.traffic import Traffic
 from tests.support.waiting import eventually_async, promised
@@ -37,31 +37,20 @@ def running_plane(
     folder: Path, redis_url: str, *, groups: int = 2, delays: int = 0, database_url: str = "", **options: int
 ) -> Iterator[ControlPlane]:
     """A system with its control plane, started; stopped behind the block. `database_url`: of its own, migrated here."""
-    system = System(folder, groups=groups)
-    for number in range(1, delays + 1):
-        system.add_delay(f"d{number}")
-    plane = ControlPlane(system, redis_url, **options)
-    if database_url:
-        for process in (system.meta, *plane.processes):
-            process.set_environment(QMQ_META_DATABASE_URL=database_url, QMQ_DATABASE_URL=database_url)
-        plane.environment["QMQ_DATABASE_URL"] = database_url
-    try:
-        plane.migrate()
-        system.start()
+    with ControlPlane(
+        folder, groups=groups, delays=delays, redis_url=redis_url, database_url=database_url, **options
+    ) as plane:
         plane.start()
         yield plane
-    finally:
-        plane.stop()
-        system.stop()
 
 
 @contextlib.asynccontextmanager
 async def load(plane: ControlPlane, *subjects: str, per_second: float = 20.0) -> AsyncIterator[Traffic]:
     """Traffic that sees no error: all that was acknowledged came, nothing else came, and it goes on at the end."""
     async with Traffic(
-        plane.system.meta_url, list(subjects), ("billing", "audit"), per_second=per_second, start="earliest"
+        plane.meta_url, list(subjects), ("billing", "audit"), per_second=per_second, start="earliest"
     ) as traffic:
-        await traffic.begin_sending(plane.system)
+        await traffic.begin_sending(plane)
         await eventually_async(lambda: all(len(values) > 5 for values in traffic.acked.values()), 30, "load runs")
         yield traffic
         assert not traffic.errors, traffic.errors[:5]
@@ -203,23 +192,9 @@ async def judges_again(plane: ControlPlane) -> float:
     return took
 
 
-def family(process: Process) -> list[int]:
-    """A process and its children: a Celery worker's main process holds no work itself."""
-    found = [process.pid]
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                parent = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue  # it has just ended
-            if parent == process.pid:
-                found.append(int(entry))
-    return found
-
-
 def kill_family(process: Process) -> None:
     """kill -9 for a process and its children, as when their machine is gone."""
-    pids = family(process)
+    pids = process.family()
     process.kill()
     for pid in pids[1:]:
         with contextlib.suppress(ProcessLookupError):
@@ -229,12 +204,7 @@ def kill_family(process: Process) -> None:
 @contextlib.contextmanager
 def standing(*processes: Process) -> Iterator[None]:
     """SIGSTOP inside the block for processes and their children, SIGCONT behind it."""
-    pids = [pid for process in processes for pid in family(process)]
-    try:
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
+    with contextlib.ExitStack() as stack:
+        for process in processes:
+            stack.enter_context(process.paused())
         yield
-    finally:
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.console_system import ConsoleSystem, Person
-from tests.support.services import RedisServer, running
+from tests.support.system import Person, System
 
 VIEWER = Person("vera", "viewer")
 _FILL = """
@@ -18,14 +17,10 @@ fill(User.objects.get(username="vera"), int(sys.argv[1]))
 
 
 @contextmanager
-def large_console(folder: Path, subjects: int) -> Iterator[ConsoleSystem]:
+def large_console(folder: Path, subjects: int) -> Iterator[System]:
     """Serving `subject0000` and so on to VIEWER; no node, no collector: nothing is measured. Stopped afterwards."""
-    with running(RedisServer) as redis:
-        found = ConsoleSystem(folder, redis.url)
-        found.make_tables((VIEWER,))
+    with System(folder, groups=0, console=True, collectors=0, people=(VIEWER,)) as found:
+        found.prepare()
         found.python("-c", _FILL, str(subjects))
-        try:
-            found.plane.console.start()
-            yield found
-        finally:
-            found.plane.console.stop()
+        found.console.start()
+        yield found

@@ -1,79 +1,57 @@
-"""Ports for the processes of tests: no port is given out twice, neither in one process nor in two that run at once.
+"""Ports for the processes of tests: assigned by the kernel, and reserved until this process ends.
 
-A process locks each port it has drawn: one byte of a file that all processes of the user share. The kernel releases the locks when
-the process ends, however it ends.
+A reservation is a socket that is bound to the port and never listens. While it is open, the kernel assigns the port to no other
+socket: neither to another test process nor to an outgoing connection. Only a program that binds this very port with SO_REUSEADDR
+can listen on it, which servers do. So a process keeps its port over any number of restarts, and connections to it are refused
+while it does not run.
 """
 
-import fcntl
+import contextlib
 import os
-import random
 import socket
-import tempfile
-from pathlib import Path
 
-PORTS = range(10_000, 30_000)
-"""Below those that the kernel assigns to outgoing connections (from 32,768): no connection takes one in the meantime."""
-LOCK_PATH = Path(tempfile.gettempdir()) / f"qmq-test-ports-{os.getuid()}"
+_reservations: dict[int, int] = {}
+"""File descriptors of the sockets, by port. The kernel releases those that are left when this process ends, however it ends."""
 
 
-class NoFreePort(Exception):
-    """Every port of the range is in use or was given out to a process that is still running."""
+def _reserve(port: int) -> socket.socket:
+    """Bind a socket to a port, or to one that the kernel assigns when it is 0.
 
-
-class PortPool:
-    """Gives out the ports of a range, each once in the life of this process."""
-
-    def __init__(self, ports: range = PORTS, lock_path: Path = LOCK_PATH) -> None:
-        self._ports = ports
-        self._drawn: set[int] = set()
-        self._next = random.randrange(len(ports))
-        # Never closed: closing any descriptor of this file would release the process's locks.
-        self._lock_fd = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-    def draw(self, count: int = 1) -> int:
-        """Return the first of `count` consecutive ports that no process listens on and no other process has drawn.
-
-        Raises:
-            NoFreePort: The range has no such ports left.
-        """
-        for _ in range(len(self._ports)):
-            first = self._ports[self._next]
-            self._next = (self._next + 1) % len(self._ports)
-            if first + count <= self._ports.stop and all(self._take(port) for port in range(first, first + count)):
-                return first
-        raise NoFreePort(
-            f"no {count} consecutive free ports in {self._ports.start}-{self._ports.stop - 1}: this process has drawn "
-            f"{len(self._drawn)}; the others are in use or drawn by other test processes"
-        )
-
-    def _take(self, port: int) -> bool:
-        """Draw one port. A port that is in use stays drawn: it is not tried again."""
-        if port in self._drawn:
-            return False
-        try:
-            fcntl.lockf(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
-        except OSError:
-            return False
-        self._drawn.add(port)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                return False
-        return True
-
-
-_pool: PortPool | None = None
-
-
-def free_ports(count: int) -> int:
-    """Return the first of `count` consecutive ports for processes of this test run."""
-    global _pool
-    if _pool is None:
-        _pool = PortPool()
-    return _pool.draw(count)
+    Raises:
+        OSError: The port is in use or reserved.
+    """
+    reservation = socket.socket()
+    try:
+        reservation.bind(("127.0.0.1", port))
+    except OSError:
+        reservation.close()
+        raise
+    # Only after the bind: before it, another process could reserve the same port.
+    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return reservation
 
 
 def free_port() -> int:
-    """Return a port for a process of this test run."""
+    """Reserve a port and return it."""
     return free_ports(1)
+
+
+def free_ports(count: int) -> int:
+    """Reserve `count` consecutive ports and return the first."""
+    while True:
+        with contextlib.ExitStack() as stack:
+            first = stack.enter_context(_reserve(0))
+            port: int = first.getsockname()[1]
+            try:
+                taken = [first, *(stack.enter_context(_reserve(port + more)) for more in range(1, count))]
+            except (OSError, OverflowError):
+                continue  # a later port is in use, or past 65,535
+            stack.pop_all()
+            _reservations.update((port + more, one.detach()) for more, one in enumerate(taken))
+            return port
+
+
+def release(*ports: int) -> None:
+    """End the reservation of ports whose servers do not start again."""
+    for port in ports:
+        os.close(_reservations.pop(port))

@@ -6,6 +6,7 @@ Ends with 1 when a page shows an error, is not there, or something went wrong in
 """
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -19,13 +20,10 @@ from playwright.sync_api import Browser, Error, expect
 
 from console.management.passwords import FILE as PASSWORDS
 from tests.support.browser import DESKTOP, PHONE, Look, Visit, chromium, visit
-from tests.support.console_system import ConsoleSystem, console_system
 from tests.support.processes import PROJECT
-from tests.support.services import redis_server
+from tests.support.system import WHOLE, System
 from tests.support.waiting import eventually
 
-LOAD_SECONDS = 240.0
-"""How long the demo may take until everything is loaded."""
 SHOW_SECONDS = 20.0
 """How long a page may take to show its data."""
 RATE = "20"
@@ -109,8 +107,7 @@ def _take(shots: list[Shot], to: Path) -> Iterator[str]:
     """Write the pictures; yields what went wrong."""
     with (
         tempfile.TemporaryDirectory(prefix="qmq-screenshots-") as folder,
-        redis_server() as redis,
-        console_system(Path(folder), redis.url) as system,
+        System(Path(folder), **WHOLE) as system,
         demo(system) as password,
         chromium() as browser,
     ):
@@ -121,7 +118,7 @@ def _take(shots: list[Shot], to: Path) -> Iterator[str]:
                     yield f"{picture.name}: {line}"
 
 
-def _shoot(browser: Browser, system: ConsoleSystem, shot: Shot, look: Look, to: Path, password: str) -> list[str]:
+def _shoot(browser: Browser, system: System, shot: Shot, look: Look, to: Path, password: str) -> list[str]:
     with closing(visit(browser, system.url, look)) as one:
         if not shot.is_public:
             one.sign_in("demo", password)
@@ -145,13 +142,13 @@ def _show(one: Visit, path: str) -> None:
 
 
 @contextmanager
-def demo(system: ConsoleSystem) -> Iterator[str]:
+def demo(system: System) -> Iterator[str]:
     """The demo at work in a system, loaded; the password of its administrator `demo`."""
     path = system.folder / "demo.out"
     with path.open("w") as out:
         process = subprocess.Popen(
             [sys.executable, "manage.py", "demo", "--console", system.url, "--rate", RATE],
-            env={**system.environment, "PYTHONUNBUFFERED": "1"}, cwd=PROJECT, stdout=out, stderr=subprocess.STDOUT,
+            env={**os.environ, **system.environment, "PYTHONUNBUFFERED": "1"}, cwd=PROJECT, stdout=out, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
     def loaded() -> re.Match[str] | None:
@@ -160,7 +157,7 @@ def demo(system: ConsoleSystem) -> Iterator[str]:
         return re.search(r"^[\d,]+ sent, ", said, re.MULTILINE)
 
     try:
-        eventually(loaded, LOAD_SECONDS, "the demo is loaded")
+        eventually(loaded, what="the demo is loaded")
         passwords = Path(system.environment["QMQ_DATA_DIR"], PASSWORDS).read_text()
         yield dict(line.split() for line in passwords.splitlines())["demo"]
     finally:

@@ -23,11 +23,12 @@ from urllib.parse import urlsplit, urlunsplit
 
 from tests.support.ports import free_port
 from tests.support.processes import PROJECT
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, limited_to
 
-START_SECONDS = 30.0
+COMMAND_SECONDS = 150.0
+"""How long preparing a server's data folder may take."""
 STOP_SECONDS = 20.0
-GUARD_SECONDS = 8.0
+GUARD_SECONDS = 16.0
 """How long a guard lets a server end by itself before it kills it."""
 PROBE_SECONDS = 2
 """How long a server may take to answer one probe."""
@@ -148,7 +149,7 @@ class Server:
             assert self.is_running, f"{self.name} ended at its start:\n{self.log()}"
             return self.answers()
 
-        eventually(look, START_SECONDS, f"{self.name} answers")
+        eventually(look, what=f"{self.name} answers")
 
     def stop(self) -> int | None:
         """Stop it as an operator would, also when it is paused; its exit code, None when it was not started."""
@@ -173,7 +174,7 @@ class Server:
 
         self._process.kill()
         self._process.wait()
-        eventually(are_gone, STOP_SECONDS, f"{self.name}'s processes are gone")
+        eventually(are_gone, what=f"{self.name}'s processes are gone")
 
     def pause(self) -> None:
         """SIGSTOP for all its processes: connections stay open, nothing is answered."""
@@ -184,7 +185,7 @@ class Server:
             _send(self.folder, signal.SIGSTOP)
             return all(_state(pid) in "TtZ" for pid in _members(self.folder))
 
-        eventually(all_stand, STOP_SECONDS, f"{self.name} stands still")
+        eventually(all_stand, what=f"{self.name} stands still")
 
     def resume(self) -> None:
         """SIGCONT: what was asked meanwhile is answered."""
@@ -227,7 +228,7 @@ class Server:
 
     def _run(self, *command: str) -> None:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=START_SECONDS * 5, cwd=self.folder, check=False, **self._as_user()
+            command, capture_output=True, text=True, timeout=COMMAND_SECONDS, cwd=self.folder, check=False, **self._as_user()
         )  # fmt: skip
         assert done.returncode == 0, f"{command[0]} failed:\n{done.stdout}{done.stderr}"
 
@@ -576,10 +577,11 @@ def guard(folder: Path, number: signal.Signals) -> None:
         return not _members(folder)
 
     try:
-        eventually(are_gone, GUARD_SECONDS, f"nobody works in {folder}")
+        with limited_to(GUARD_SECONDS):
+            eventually(are_gone)
     except AssertionError:
         _send(folder, signal.SIGKILL)
-        eventually(are_gone, GUARD_SECONDS, f"nobody works in {folder}")
+        eventually(are_gone, what=f"the processes of {folder} are gone")
     shutil.rmtree(folder)
 
 

@@ -85,7 +85,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
             worker = ("org.apache.spark.deploy.worker.Worker", url, "--cores", "1", "--memory", "2g")
             start(f"worker{number}", free_port(), *worker)
         found = Cluster(url, f"http://127.0.0.1:{page}", {**os.environ, **environment})
-        eventually(lambda: found.state()["aliveworkers"] == WORKERS, 60, "both workers are there")
+        eventually(lambda: found.state()["aliveworkers"] == WORKERS, what="both workers are there")
         yield found
     finally:
         for process in reversed(started):

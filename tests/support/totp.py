@@ -24,7 +24,7 @@ def code(secret: str, after: str = "") -> str:
         found = code_at(secret, now)
         return found if found != after and now % PERIOD_SECONDS < PERIOD_SECONDS - SPARE_SECONDS else ""
 
-    return eventually(current, 2 * PERIOD_SECONDS, "a fresh one-time code")
+    return eventually(current, what="a fresh one-time code")
 
 
 def code_at(secret: str, seconds: float) -> str:

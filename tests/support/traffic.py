@@ -1,7 +1,7 @@
 """Load with a history: what was acknowledged to producers, and what consumers received, message by message."""
 
 import asyncio
-import time
+import functools
 from collections import Counter
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -10,9 +10,9 @@ from typing import Literal
 from qmq.client.consumer import Consumer
 from qmq.client.producer import Producer
 from qmq.errors import QmqError
-from tests.support.processes import System
 from tests.support.promises import PromiseBroken
-from tests.support.waiting import eventually_async
+from tests.support.system import System
+from tests.support.waiting import eventually, eventually_async
 
 
 class Traffic:
@@ -79,10 +79,9 @@ class Traffic:
             return wanted <= {(item["subject"], group["group"]) for item in found for group in item["groups"]}
 
         for name in system.brokers:
-            deadline = time.monotonic() + 30
-            while not await asyncio.to_thread(begun, name):
-                assert time.monotonic() < deadline, f"not every group begins on {name}"
-                await asyncio.sleep(0.1)
+            await asyncio.to_thread(
+                eventually, functools.partial(begun, name), what=f"every group begins on {name}", every_s=0.1
+            )
         self._sending = [asyncio.create_task(self._send(subject)) for subject in self.subjects]
 
     async def end_sending(self) -> None:
@@ -121,14 +120,14 @@ class Traffic:
         }
         return {key: values for key, values in found.items() if values}
 
-    async def check_received(self, within_s: float = 30.0) -> None:
+    async def check_received(self) -> None:
         """Wait until every acknowledged message was received.
 
         Raises:
             PromiseBroken: Some were not, or messages were received that were never sent.
         """
         try:
-            await eventually_async(lambda: not self.missing(), within_s)
+            await eventually_async(lambda: not self.missing())
         except AssertionError as error:
             missing = {key: sorted(values) for key, values in self.missing().items()}
             raise PromiseBroken(f"acknowledged and never received: {missing}") from error

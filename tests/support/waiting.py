@@ -1,9 +1,10 @@
-"""Wait for a condition, with a deadline; never for time to pass."""
+"""Wait for a condition, until the limit of the test; never for time to pass."""
 
 import asyncio
+import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
 from tests.sim.loop import SimulatedLoop
@@ -12,6 +13,10 @@ T = TypeVar("T")
 LOOK_SECONDS = 0.01
 ASK_SECONDS = 0.25
 """Between looks by the API: it answers 300 questions of one person a minute about messages, 1,200 others."""
+LIMIT_SHARE = 0.9
+"""Of a test's limit, for the conditions it waits for: the failure names the condition before pytest-timeout ends the test."""
+DEFAULT_SECONDS = 300.0
+"""For a condition outside of a test."""
 PATIENCE = 2
 """Deadlines are for a machine that does nothing else. Where other tests want its cores and its disk, so many times that."""
 IS_ALONE = os.environ.get("QMQ_FAULTS") == "full"
@@ -36,29 +41,83 @@ def _patience() -> int:
     return 1 if isinstance(asyncio.get_running_loop(), SimulatedLoop) else PATIENCE
 
 
+VIRTUAL_SECONDS = 10.0
+FIGURE_FACTOR = 3
+"""A figure above so many times its limit fails the test: the product is at fault then, not the machine."""
+
+
+def figure(what: str, seconds: float, limit_s: float) -> None:
+    """Print what took how long beside its limit: `figure: WHAT: 6.8 s of 10`. See figures with `pytest -rP`."""
+    print(f"figure: {what}: {seconds:.1f} s of {limit_s:g}")
+    assert seconds <= limit_s * FIGURE_FACTOR, f"{what}: {seconds:.1f} s, more than {FIGURE_FACTOR} times {limit_s:g} s"
+
+
+@contextlib.contextmanager
+def timed(what: str, limit_s: float) -> Iterator[None]:
+    """Print the seconds that the block takes as a figure."""
+    began = time.monotonic()
+    yield
+    figure(what, time.monotonic() - began, limit_s)
+
+
+_ends_at: float | None = None
+"""Of the running test's limit, in monotonic seconds."""
+
+
+@contextlib.contextmanager
+def limited_to(seconds: float) -> Iterator[None]:
+    """Inside the block, conditions have LIMIT_SHARE of so many seconds, counted from its start."""
+    global _ends_at
+    before, _ends_at = _ends_at, time.monotonic() + seconds * LIMIT_SHARE
+    try:
+        yield
+    finally:
+        _ends_at = before
+
+
+def _deadline(within_s: float | None) -> float:
+    if within_s is not None:
+        return time.monotonic() + within_s * PATIENCE
+    return time.monotonic() + DEFAULT_SECONDS if _ends_at is None else _ends_at
+
+
 def eventually(
-    condition: Callable[[], T], within_s: float = 10.0, what: str = "", *, every_s: float = LOOK_SECONDS
+    condition: Callable[[], T], within_s: float | None = None, what: str = "", *, every_s: float = LOOK_SECONDS
 ) -> T:
-    """The condition's first true value; fails the test when there is none in time. `every_s`: between looks that cost something."""
-    deadline = time.monotonic() + within_s * PATIENCE
-    while True:
-        value = condition()
-        if value:
-            return value
+    """Return the condition's first true value. The only deadline is the limit of the test, unless `within_s` is given.
+
+    Args:
+        what: the condition in words, for the failure.
+        every_s: seconds between two evaluations of the condition; more than the default when each is expensive.
+    """
+    began, deadline = time.monotonic(), _deadline(within_s)
+    while not (value := condition()):
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {within_s * PATIENCE:g} s: {what or condition}")
+            raise AssertionError(f"not in {time.monotonic() - began:.0f} s: {what or condition}")
         time.sleep(every_s)
+    return value
 
 
-async def eventually_async(condition: Callable[[], T], within_s: float = 10.0, what: str = "") -> T:
-    """As `eventually`, letting the event loop go on."""
+async def eventually_async(condition: Callable[[], T], within_s: float | None = None, what: str = "") -> T:
+    """As `eventually`; other tasks of the event loop run between two evaluations. In virtual time the limit is VIRTUAL_SECONDS."""
+    if isinstance(asyncio.get_running_loop(), SimulatedLoop):
+        return await _within(condition, VIRTUAL_SECONDS if within_s is None else within_s, what)
+    if within_s is not None:
+        return await _within(condition, within_s * PATIENCE, what)
+    began, deadline = time.monotonic(), _deadline(None)
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not in {time.monotonic() - began:.0f} s: {what or condition}")
+        await asyncio.sleep(LOOK_SECONDS)
+    return value
+
+
+async def _within(condition: Callable[[], T], seconds: float, what: str) -> T:
+    """As `eventually_async`, by the clock of the event loop."""
     loop = asyncio.get_running_loop()
-    seconds = within_s * _patience()
     deadline = loop.time() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
+    while not (value := condition()):
         if loop.time() > deadline:
             raise AssertionError(f"not within {seconds:g} s: {what or condition}")
         await asyncio.sleep(LOOK_SECONDS)
+    return value

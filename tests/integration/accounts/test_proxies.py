@@ -75,7 +75,7 @@ def test_the_console_of_up_sees_the_connection_whatever_its_headers_say() -> Non
 
     process = subprocess.Popen(command, cwd=PROJECT, env={**os.environ, "FORWARDED_ALLOW_IPS": "*"})
     try:
-        assert eventually(asked, 30, "an answer") == {"client": "127.0.0.1", "scheme": "http"}
+        assert eventually(asked, what="an answer") == {"client": "127.0.0.1", "scheme": "http"}
     finally:
         process.terminate()
         process.wait()

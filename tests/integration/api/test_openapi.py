@@ -35,8 +35,9 @@ from metaserver import snapshot
 from metaserver.choices import GroupKind, GroupState
 from metaserver.services import broker_groups, groups, routes, subjects, teams
 from tests.support.people import TESTER, person, without_redis
-from tests.support.processes import PROJECT, System
+from tests.support.processes import PROJECT
 from tests.support.promises import PromiseBroken, judging
+from tests.support.system import System
 
 FILE = Path(PROJECT) / "api/openapi.yaml"
 EXAMPLES = 200 if os.environ.get("QMQ_FAULTS") == "full" else 8

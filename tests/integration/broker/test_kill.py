@@ -10,8 +10,8 @@ import pytest
 
 from qmq import Consumer, Producer, Timeouts
 from qmq.errors import QmqError
-from tests.support.processes import System
 from tests.support.promises import judging
+from tests.support.system import System
 from tests.support.waiting import eventually_async
 
 KILLS = 20

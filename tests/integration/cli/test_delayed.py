@@ -2,120 +2,107 @@
 
 import json
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.support.processes import System
+from tests.support.system import System
 
 
-@pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    running = System(tmp_path_factory.mktemp("delayed"), groups=1)
-    running.add_delay("d1")
-    try:
-        running.start()
-        yield running
-    finally:
-        running.stop()
-
-
-def answer(system: System, *arguments: str, code: int = 0) -> Any:
-    done = system.qmq(*arguments, "--json")
+def answer(served: System, *arguments: str, code: int = 0) -> Any:
+    done = served.qmq(*arguments, "--json")
     assert done.returncode == code, done.stderr
     return json.loads(done.stdout)
 
 
-def test_produce_with_a_delay_and_consume_it_on_time(system: System) -> None:
-    sent = answer(system, "produce", "tea", "-p", "n=1", "--delay", "1500ms")
+def test_produce_with_a_delay_and_consume_it_on_time(served: System) -> None:
+    sent = answer(served, "produce", "later.tea", "-p", "n=1", "--delay", "1500ms")
     (due_ms,) = sent["due_ms"].values()
-    done = system.qmq("consume", "tea", "g", "--count", "1", "--timeout", "15")
+    done = served.qmq("consume", "later.tea", "g", "--count", "1", "--timeout", "15")
     assert done.returncode == 0, done.stderr
     assert time.time() * 1000 >= due_ms
     assert json.loads(done.stdout)["message_id"] in sent["due_ms"]
 
 
-def test_list_show_reschedule_deliver_cancel(system: System) -> None:
-    answer(system, "produce", "orders", "-p", "vip=1", "--delay", "1h30m", "--count", "3")
-    other = answer(system, "produce", "orders", "--due", "2027-12-24T18:00:00+01:00")
-    listed = answer(system, "delayed", "list", "orders")
+def test_list_show_reschedule_deliver_cancel(served: System) -> None:
+    answer(served, "produce", "later.orders", "-p", "vip=1", "--delay", "1h30m", "--count", "3")
+    other = answer(served, "produce", "later.orders", "--due", "2027-12-24T18:00:00+01:00")
+    listed = answer(served, "delayed", "list", "later.orders")
     assert [message["due_at"] for message in listed["messages"]][-1] == "2027-12-24T17:00:00.000Z"
     assert len(listed["messages"]) == 4
     assert not listed["has_more"]
-    assert answer(system, "delayed", "list", "orders", "--limit", "2")["has_more"]
-    near = answer(system, "delayed", "list", "orders", "--to", "2027-01-01T00:00:00Z", "--match", "vip=1")
+    assert answer(served, "delayed", "list", "later.orders", "--limit", "2")["has_more"]
+    near = answer(served, "delayed", "list", "later.orders", "--to", "2027-01-01T00:00:00Z", "--match", "vip=1")
     assert len(near["messages"]) == 3
     first, second, third = [message["message_id"] for message in near["messages"]]
 
-    (shown,) = answer(system, "delayed", "show", first)["messages"]
+    (shown,) = answer(served, "delayed", "show", first)["messages"]
     assert shown["state"] == "pending"
     assert shown["properties"]["vip"] == "1"
-    assert answer(system, "delayed", "reschedule", first, "--due", "2027-03-01T00:00:00Z")["outcome"] == "done"
-    assert answer(system, "delayed", "reschedule", first, "--due", "2027-03-01T00:00:00Z")["outcome"] == "unchanged"
-    assert answer(system, "delayed", "cancel", second, "--was-due", near["messages"][1]["due_at"])["outcome"] == "done"
-    assert answer(system, "delayed", "deliver", second, code=1)["outcome"] == "too_late"
-    assert answer(system, "delayed", "deliver", third)["outcome"] == "done"
-    came = system.qmq("consume", "orders", "g", "--count", "1", "--timeout", "15")
+    assert answer(served, "delayed", "reschedule", first, "--due", "2027-03-01T00:00:00Z")["outcome"] == "done"
+    assert answer(served, "delayed", "reschedule", first, "--due", "2027-03-01T00:00:00Z")["outcome"] == "unchanged"
+    assert answer(served, "delayed", "cancel", second, "--was-due", near["messages"][1]["due_at"])["outcome"] == "done"
+    assert answer(served, "delayed", "deliver", second, code=1)["outcome"] == "too_late"
+    assert answer(served, "delayed", "deliver", third)["outcome"] == "done"
+    came = served.qmq("consume", "later.orders", "g", "--count", "1", "--timeout", "15")
     assert json.loads(came.stdout)["message_id"] == third
-    assert answer(system, "delayed", "cancel", third, code=1)["outcome"] == "too_late"
-    assert answer(system, "delayed", "cancel", "nobody", code=1)["outcome"] == "not_found"
+    assert answer(served, "delayed", "cancel", third, code=1)["outcome"] == "too_late"
+    assert answer(served, "delayed", "cancel", "nobody", code=1)["outcome"] == "not_found"
 
-    hours = {entry["hour"]: entry["pending"] for entry in answer(system, "delayed", "calendar", "orders")["hours"]}
+    hours = {
+        entry["hour"]: entry["pending"] for entry in answer(served, "delayed", "calendar", "later.orders")["hours"]
+    }
     assert hours == {"2027-03-01T00:00:00.000Z": 1, "2027-12-24T17:00:00.000Z": 1}
-    counted = answer(system, "delayed", "cancel", "--subject", "orders", "--match", "vip=1", "--dry-run")
+    counted = answer(served, "delayed", "cancel", "--subject", "later.orders", "--match", "vip=1", "--dry-run")
     assert (counted["matched"], counted["cancelled"]) == (1, 0)
-    assert answer(system, "delayed", "cancel", "--subject", "orders")["cancelled"] == 2
-    assert answer(system, "delayed", "show", other["message_ids"][0])["messages"][0]["state"] == "cancelled"
-    text = system.qmq("delayed", "list", "orders", "--state", "cancelled")
+    assert answer(served, "delayed", "cancel", "--subject", "later.orders")["cancelled"] == 2
+    assert answer(served, "delayed", "show", other["message_ids"][0])["messages"][0]["state"] == "cancelled"
+    text = served.qmq("delayed", "list", "later.orders", "--state", "cancelled")
     assert text.stdout.count("cancelled") == 3
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("produce", "orders", "--delay", "soon"), 2, "'soon' is no duration"),
-        (("produce", "orders", "--due", "2027-01-01T00:00:00"), 2, "has no time zone"),
-        (("produce", "orders", "--due", "2027-01-01T00:00:00Z", "--delay", "5s"), 2, "not allowed with"),
-        (("produce", "orders", "--delay", "1000d"), 1, "delay.too_far"),
+        (("produce", "later.orders", "--delay", "soon"), 2, "'soon' is no duration"),
+        (("produce", "later.orders", "--due", "2027-01-01T00:00:00"), 2, "has no time zone"),
+        (("produce", "later.orders", "--due", "2027-01-01T00:00:00Z", "--delay", "5s"), 2, "not allowed with"),
+        (("produce", "later.orders", "--delay", "1000d"), 1, "delay.too_far"),
         (("delayed", "cancel"), 2, "a message id is needed"),
         (("delayed", "cancel", "m1", "--match", "a=b"), 2, "bulk cancel"),
-        (("delayed", "list", "orders", "--match", "ab"), 2, "KEY=VALUE"),
+        (("delayed", "list", "later.orders", "--match", "ab"), 2, "KEY=VALUE"),
         (("delayed", "reschedule", "m1"), 2, "one of the arguments"),
         (("delayed", "show", "nobody"), 1, "no delayed message nobody"),
     ],
 )
-def test_wrong_use_says_what_and_why(system: System, arguments: tuple[str, ...], code: int, words: str) -> None:
-    done = system.qmq(*arguments)
+def test_wrong_use_says_what_and_why(served: System, arguments: tuple[str, ...], code: int, words: str) -> None:
+    done = served.qmq(*arguments)
     assert done.returncode == code
     assert words in done.stderr + done.stdout
 
 
-def test_without_a_delay_group_the_command_says_how_to_start_one(tmp_path: Path) -> None:
-    bare = System(tmp_path, groups=0)
-    try:
-        bare.meta.start()
-        done = bare.qmq("delayed", "calendar")
-        assert done.returncode == 1
-        assert "manage.py delay_node" in done.stderr
-    finally:
-        bare.stop()
+def test_without_a_delay_group_the_command_says_how_to_start_one(new_system: Callable[..., System]) -> None:
+    bare = new_system(groups=0)
+    bare.meta.start()
+    done = bare.qmq("delayed", "calendar")
+    assert done.returncode == 1
+    assert "manage.py delay_node" in done.stderr
 
 
-def test_the_admin_pages_ask_and_change(system: System) -> None:
+def test_the_admin_pages_ask_and_change(served: System) -> None:
     import urllib.request
 
-    sent = answer(system, "produce", "pages", "-p", "n=1", "--delay", "2h")
+    sent = answer(served, "produce", "later.pages", "-p", "n=1", "--delay", "2h")
     (message_id,) = sent["message_ids"]
-    (shown,) = system.admin("d1", f"/delayed/{message_id}")["messages"]
+    (shown,) = served.admin("d1", f"/delayed/{message_id}")["messages"]
     assert shown["state"] == "pending"
-    assert system.admin("d1", "/delayed?subject=pages&match.n=1")["messages"] == [shown]
-    assert [hour["pending"] for hour in system.admin("d1", "/calendar?subject=pages")["hours"]] == [1]
+    assert served.admin("d1", "/delayed?subject=later.pages&match.n=1")["messages"] == [shown]
+    assert [hour["pending"] for hour in served.admin("d1", "/calendar?subject=later.pages")["hours"]] == [1]
 
     def post(path: str, body: dict[str, Any]) -> Any:
         request = urllib.request.Request(
-            f"http://127.0.0.1:{system.ports['d1'][1]}{path}",
+            f"http://127.0.0.1:{served.ports['d1'][1]}{path}",
             json.dumps(body).encode(),
             {"Content-Type": "application/json"},
         )
@@ -124,12 +111,12 @@ def test_the_admin_pages_ask_and_change(system: System) -> None:
 
     moved = post(f"/delayed/{message_id}/reschedule", {"to": "2027-05-01T00:00:00Z", "due_ms": shown["due_ms"]})
     assert (moved["outcome"], moved["state"]) == ("done", "pending")
-    assert post("/delayed/cancel", {"subject": "pages", "match": {"n": "1"}, "dry_run": True})["matched"] == 1
-    assert post("/delayed/cancel", {"subject": "pages", "match": {"n": "1"}})["cancelled"] == 1
+    assert post("/delayed/cancel", {"subject": "later.pages", "match": {"n": "1"}, "dry_run": True})["matched"] == 1
+    assert post("/delayed/cancel", {"subject": "later.pages", "match": {"n": "1"}})["cancelled"] == 1
     assert post(f"/delayed/{message_id}/cancel", {})["outcome"] == "unchanged"
-    stats = system.admin("d1", "/stats")
-    assert stats["pending"] == sum(hour["pending"] for hour in system.admin("d1", "/calendar")["hours"])
-    with urllib.request.urlopen(f"http://127.0.0.1:{system.ports['d1'][1]}/metrics") as page:
+    stats = served.admin("d1", "/stats")
+    assert stats["pending"] == sum(hour["pending"] for hour in served.admin("d1", "/calendar")["hours"])
+    with urllib.request.urlopen(f"http://127.0.0.1:{served.ports['d1'][1]}/metrics") as page:
         text = page.read().decode()
     for name in ("pending_messages", "due_soon_messages", "lateness_seconds_bucket", "delivered_messages_total",
                  "wheel_memory_bytes"):  # fmt: skip

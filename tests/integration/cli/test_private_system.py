@@ -18,7 +18,6 @@ from tests.support.up import Up
 from tests.support.waiting import ASK_SECONDS, eventually
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
-LOOPS_SECONDS = 40.0
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +72,7 @@ def test_no_file_or_folder_is_open_to_other_users(up: Up, token: str) -> None:
         "old.parquet",
     } <= names
     assert names & {"meta.sqlite3-wal", "meta.sqlite3-shm"}, "files of the running database"
-    eventually(lambda: (up.data_dir / "meta/routes.json").exists(), 30, "the route file is written")
+    eventually(lambda: (up.data_dir / "meta/routes.json").exists(), what="the route file is written")
     found = {str(path): oct(mode) for path in up.data_dir.rglob("*") if (mode := status(path)) & OTHERS}
     assert found == {}
     assert stat.S_IMODE(up.data_dir.stat().st_mode) == 0o700
@@ -88,7 +87,7 @@ def status(path: Path) -> int:
 
 
 def test_redis_serves_all_parts_of_the_system_and_nobody_else(up: Up, token: str) -> None:
-    eventually(lambda: works(up, token), LOOPS_SECONDS, "loops run and live numbers are there", every_s=ASK_SECONDS)
+    eventually(lambda: works(up, token), what="loops run and live numbers are there", every_s=ASK_SECONDS)
     with closing(socket.create_connection(("127.0.0.1", up.base + 9), timeout=10)) as stranger:
         for command in ("KEYS *", "PUBLISH qmq:live:beat {}", "CONFIG GET *", "FLUSHALL", "CLIENT LIST"):
             stranger.sendall(f"{command}\r\n".encode())
@@ -103,11 +102,11 @@ def test_a_redis_that_ends_is_started_again_with_its_password(up: Up, token: str
     with redis.Redis.from_url(redis_url(up.base + 9, password(up))) as owner:
         pid = owner.info("server")["process_id"]
         os.kill(pid, signal.SIGKILL)
-        eventually(lambda: "redis ended with code -9, starting it again" in up.text(), 20, "Redis is started again")
-        eventually(lambda: answers(owner), 20, "Redis answers")
+        eventually(lambda: "redis ended with code -9, starting it again" in up.text(), what="Redis is started again")
+        eventually(lambda: answers(owner), what="Redis answers")
         assert owner.info("server")["process_id"] != pid
         assert owner.config_get("requirepass")["requirepass"] == password(up)
-        eventually(lambda: owner.exists("qmq:live:snapshot"), LOOPS_SECONDS, "live numbers are there again")
+        eventually(lambda: owner.exists("qmq:live:snapshot"), what="live numbers are there again")
 
 
 def answers(client: Any) -> bool:
@@ -144,4 +143,4 @@ def test_a_restarted_system_keeps_its_secrets(up: Up) -> None:
     up.start()
     assert {name: (up.data_dir / name).read_text() for name in kept} == kept
     token = up.token("read")
-    eventually(lambda: works(up, token), LOOPS_SECONDS, "loops run and live numbers are there", every_s=ASK_SECONDS)
+    eventually(lambda: works(up, token), what="loops run and live numbers are there", every_s=ASK_SECONDS)

@@ -1,8 +1,7 @@
 """Commands that reach nothing fail soon with one line; commands that get nothing print a hint."""
 
 import socket
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -15,7 +14,9 @@ from qmq.client.session import MetaSession
 from qmq.errors import RouteUnknown
 from qmq.protocol.codes import BrokerGroupState, ClientType
 from qmq.protocol.commands import BrokerGroupRoute
-from tests.support.processes import PROJECT, System, free_port
+from tests.support.ports import free_port
+from tests.support.processes import PROJECT
+from tests.support.system import System
 
 SENDING_AND_RECEIVING = [
     ["produce", "orders", "-p", "a=b"],
@@ -46,14 +47,11 @@ def _short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def bare_system(tmp_path: Path) -> Iterator[System]:
+def bare_system(new_system: Callable[..., System]) -> System:
     """A metaserver without nodes."""
-    system = System(tmp_path, groups=0)
-    try:
-        system.start()
-        yield system
-    finally:
-        system.stop()
+    system = new_system(groups=0)
+    system.start()
+    return system
 
 
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:
@@ -104,25 +102,25 @@ def test_without_nodes_commands_that_need_one_fail_with_one_line_that_names_what
         assert "Start one" in line
 
 
-def test_a_group_that_gets_nothing_prints_a_hint(system: System, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_group_that_gets_nothing_prints_a_hint(served: System, capsys: pytest.CaptureFixture[str]) -> None:
     def run(*arguments: str) -> tuple[int, str, str]:
-        code = main([*arguments, "--meta", system.meta_url])
+        code = main([*arguments, "--meta", served.meta_url])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
-    assert run("produce", "orders", "-p", "a=b")[0] == 0
-    consume = ("consume", "orders", "g", "--timeout", "1")
+    assert run("produce", "hint.orders", "-p", "a=b")[0] == 0
+    consume = ("consume", "hint.orders", "g", "--timeout", "1")
     code, out, err = run(*consume, "--from", "latest")
     assert (code, out) == (0, "")
-    assert "a new group starts at the end of orders" in err
+    assert "a new group starts at the end of hint.orders" in err
     # The group exists now, at the end.
     code, out, err = run(*consume, "--from", "earliest")
     assert (code, out) == (0, "")
     assert "If group g existed before, it continues where it was" in err
-    code, out, err = run("bench", "consume", "orders", "--count", "1", "--group", "g")
+    code, out, err = run("bench", "consume", "hint.orders", "--count", "1", "--group", "g")
     assert code == 3
     assert "If group g existed before" in err
-    code, out, err = run("consume", "orders", "other", "--count", "1", "--timeout", "20")
+    code, out, err = run("consume", "hint.orders", "other", "--count", "1", "--timeout", "20")
     assert (code, out.count("\n")) == (0, 1)
     assert "nothing has arrived" not in err
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from qmq import sync
 from qmq.protocol.delayed import Outcome
 from tests.support.in_process import small_system
-from tests.support.processes import System
+from tests.support.system import System
 from tests.support.waiting import eventually_async
 
 

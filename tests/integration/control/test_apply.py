@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.control import ControlPlane
 from tests.support.processes import PROJECT
+from tests.support.system import System
 
 DOCUMENT = """
 subjects:
@@ -23,7 +23,7 @@ subjects:
 """
 
 
-def qmq(plane: ControlPlane, *arguments: str, token: str | None = None) -> tuple[int, str, str]:
+def qmq(plane: System, *arguments: str, token: str | None = None) -> tuple[int, str, str]:
     environment = {
         **os.environ,
         "QMQ_CONSOLE": f"http://127.0.0.1:{plane.port}",
@@ -37,7 +37,7 @@ def qmq(plane: ControlPlane, *arguments: str, token: str | None = None) -> tuple
 
 
 def test_a_document_is_planned_applied_and_changes_nothing_the_second_time(
-    console_only: ControlPlane, tmp_path: Path
+    console_only: System, tmp_path: Path
 ) -> None:
     plane, path = console_only, tmp_path / "system.yaml"
     # Teams are accounts: no token changes those, a person does.

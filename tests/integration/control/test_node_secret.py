@@ -8,25 +8,23 @@ from typing import Any
 import pytest
 
 from qmq.net.node_secret import make_secret_file
-from tests.support.control import ControlPlane
 from tests.support.processes import answers
+from tests.support.system import System
 from tests.support.waiting import eventually
 
 
 def test_everything_that_shares_the_secret_works_and_nothing_else(
-    make_plane: Callable[..., ControlPlane], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_plane: Callable[..., System], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = tmp_path / "shared_secret"
     make_secret_file(secret)
     monkeypatch.setenv("QMQ_NODE_TOKEN_FILE", str(secret))
     plane = make_plane(groups=2)
-    system = plane.system
-    system.add_delay("d1")
-    system.start()
+    plane.add_delay("d1")
     plane.start()
 
     def qmq(*arguments: str) -> Any:
-        done = system.qmq(*arguments)
+        done = plane.qmq(*arguments)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -38,8 +36,7 @@ def test_everything_that_shares_the_secret_works_and_nothing_else(
     # The console asks nodes: live numbers, pages, changes.
     eventually(
         lambda: all(node["unmeasured_reason"] is None for node in plane.get("/nodes/")["results"]),
-        40,
-        "nodes are measured",
+        what="nodes are measured",
     )
     assert len(plane.get("/nodes/")["results"]) == 3
     page = plane.get("/subjects/orders/messages/")
@@ -54,11 +51,11 @@ def test_everything_that_shares_the_secret_works_and_nothing_else(
     assert len(json.loads(qmq("delayed", "list", "orders", "--json"))["messages"]) == 1
     qmq("consume", "orders", "other", "--count", "1")
     for command in (("status",), ("subjects",), ("lag", "orders")):
-        refused = system.qmq(*command)
+        refused = plane.qmq(*command)
         assert refused.returncode == 1
         assert "QMQ_NODE_TOKEN" in refused.stderr
-    for group, (_, admin) in system.ports.items():
+    for group, (_, admin) in plane.ports.items():
         assert not answers(f"http://127.0.0.1:{admin}/stats"), group
         assert answers(f"http://127.0.0.1:{admin}/metrics"), "open on loopback"
-    logs = [process.log() for process in (*plane.processes, *system.nodes, system.meta)]
+    logs = [process.log() for process in plane.processes]
     assert not any(secret.read_text().strip() in log for log in logs)

@@ -4,23 +4,24 @@ import asyncio
 from collections.abc import Callable
 
 from qmq import Consumer, Producer
-from tests.support.control import ControlPlane
+from tests.support.system import System
 from tests.support.waiting import eventually_async
 
 PATH = "/consumer-groups/orders/billing"
 
 
 async def test_pause_holds_the_pulls_of_a_group_and_resume_releases_them(
-    make_plane: Callable[..., ControlPlane],
+    make_plane: Callable[..., System],
 ) -> None:
     plane = make_plane(groups=1)
-    await asyncio.to_thread(plane.system.start)
+    await asyncio.to_thread(plane.prepare)
+    await asyncio.to_thread(plane.start_nodes)
     await asyncio.to_thread(plane.console.start)
-    system, numbers = plane.system, iter(range(1000))
+    numbers = iter(range(1000))
 
     async with (
-        Producer(system.meta_url, app="test") as producer,
-        Consumer(system.meta_url, "orders", "billing", start="earliest") as consumer,
+        Producer(plane.meta_url, app="test") as producer,
+        Consumer(plane.meta_url, "orders", "billing", start="earliest") as consumer,
     ):
 
         async def send() -> str:
@@ -35,15 +36,15 @@ async def test_pause_holds_the_pulls_of_a_group_and_resume_releases_them(
         first = await send()
         assert await take(20) == [first]
         await eventually_async(
-            lambda: plane.ask("GET", f"{PATH}/").status == 200, 20, "the consumer made its group known"
+            lambda: plane.ask("GET", f"{PATH}/").status == 200, what="the consumer made its group known"
         )
         await asyncio.to_thread(plane.post, f"{PATH}/pause/", {"reason": "deploy"})
 
         def is_held() -> bool:
-            stats = system.admin("g1", "/stats?subject=orders")["subjects"][0]
+            stats = plane.admin("g1", "/stats?subject=orders")["subjects"][0]
             return any(group["group"] == "billing" and group["paused"] for group in stats["groups"])
 
-        await eventually_async(is_held, 20, "the node heard of the pause")
+        await eventually_async(is_held, what="the node heard of the pause")
         await take(1)  # what was asked for before the pause came may still be answered
         held = [await send() for _ in range(3)]
         assert await take(2) == []

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import redis
 from celery import Celery
 
-from tests.support.control import ControlPlane
+from tests.support.system import System
 from tests.support.waiting import ASK_SECONDS, eventually
 
 OLD = 5
@@ -14,9 +14,10 @@ WORD_BYTES_MAX = 1_500
 
 
 def test_a_worker_of_all_queues_that_comes_late_throws_old_words_away_and_takes_the_last(
-    make_plane: Callable[..., ControlPlane],
+    make_plane: Callable[..., System],
 ) -> None:
     plane = make_plane(groups=0)
+    plane.prepare()
     url = plane.environment["QMQ_REDIS_URL"]
     with Celery("tests", broker=url) as beat, redis.Redis.from_url(url) as stored:
         for number in range(OLD + 1):
@@ -29,8 +30,8 @@ def test_a_worker_of_all_queues_that_comes_late_throws_old_words_away_and_takes_
         plane.console.start()
         (worker,) = plane.workers
         worker.start(wait=False)
-        eventually(lambda: plane.loop("cleanups")["succeeded_at"], 40, "the last word is heard", every_s=ASK_SECONDS)
+        eventually(lambda: plane.loop("cleanups")["succeeded_at"], what="the last word is heard", every_s=ASK_SECONDS)
         assert stored.llen("analytics") == 0
-    eventually(lambda: worker.log().count("succeeded in"), 10, "it is told")
+    eventually(lambda: worker.log().count("succeeded in"), what="it is told")
     assert worker.log().count("Discarding revoked task") == OLD
     assert worker.log().count("succeeded in") == 1

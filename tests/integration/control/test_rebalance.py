@@ -1,13 +1,12 @@
 """Two broker groups added under load: subjects spread, and every acknowledged message is consumed, once."""
 
 import asyncio
-import time
 from collections import Counter
 from typing import Any
 
-from tests.support.control import ControlPlane
+from tests.support.system import System
 from tests.support.traffic import Traffic
-from tests.support.waiting import eventually_async
+from tests.support.waiting import ASK_SECONDS, eventually, eventually_async, timed
 from tests.support.whole import in_whole_fault_runs
 
 pytestmark = in_whole_fault_runs
@@ -15,30 +14,26 @@ pytestmark = in_whole_fault_runs
 SUBJECTS = [f"subject{number:02}" for number in range(20)]
 
 
-async def test_two_new_groups_take_a_share_of_20_subjects_under_load(plane: ControlPlane) -> None:
-    system = plane.system
+async def test_two_new_groups_take_a_share_of_20_subjects_under_load(plane: System) -> None:
+    def rows() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = plane.get("/subjects/?limit=100")["results"]
+        return found
 
-    async def routes() -> dict[str, dict[str, Any]]:
-        rows = (await asyncio.to_thread(plane.get, "/subjects/?limit=100"))["results"]
-        return {row["name"]: row for row in rows}
+    def is_balanced() -> bool:
+        found = rows()
+        load = Counter(group for row in found for group in row["broker_groups"])
+        return not any(row["phases"] for row in found) and len(load) == 4 and max(load.values()) <= 12
 
-    async with Traffic(system.meta_url, SUBJECTS, ("billing", "audit"), per_second=10) as traffic:
-        await traffic.begin_sending(system)
-        await eventually_async(lambda: all(traffic.acked.values()), 30)
+    async with Traffic(plane.meta_url, SUBJECTS, ("billing", "audit"), per_second=10) as traffic:
+        await traffic.begin_sending(plane)
+        await eventually_async(lambda: all(traffic.acked.values()))
         for name in ("g3", "g4"):
-            await asyncio.to_thread(system.add_broker(name).start)
-        began = time.monotonic()
-        while True:
-            rows = await routes()
-            load = Counter(group for row in rows.values() for group in row["broker_groups"])
-            if not any(row["phases"] for row in rows.values()) and max(load.values()) <= 12:
-                break
-            assert time.monotonic() - began < 150, (load, await asyncio.to_thread(plane.loop, "moves"))
-            await asyncio.sleep(0.5)
-        assert set(load) == {"g1", "g2", "g3", "g4"}, load
-        assert all(len(row["broker_groups"]) == 2 for row in rows.values())
+            await asyncio.to_thread(plane.add_broker(name).start)
+        with timed("20 subjects are moved", 150):
+            await asyncio.to_thread(eventually, is_balanced, what="subjects are spread", every_s=ASK_SECONDS)
+        assert all(len(row["broker_groups"]) == 2 for row in await asyncio.to_thread(rows))
         before = traffic.sent
-        await eventually_async(lambda: traffic.sent > before + 400, 20, "the load goes on")
+        await eventually_async(lambda: traffic.sent > before + 400, what="the load goes on")
         await traffic.end_sending()
         await traffic.check_received()
         traffic.check_received_once()

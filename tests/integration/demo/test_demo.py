@@ -1,5 +1,6 @@
 """`manage.py demo` against a whole system: what it loads, that it may be run again, and what it says when it can't."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.console_system import ConsoleSystem, console_system
+from tests.conftest import NewSystems
 from tests.support.ports import free_port
 from tests.support.processes import PROJECT
-from tests.support.services import Server
+from tests.support.system import WHOLE, System
 from tests.support.waiting import ASK_SECONDS, eventually
 from tests.support.whole import in_whole_story_runs
 
@@ -22,20 +23,22 @@ RUN_SECONDS = 200.0
 
 
 @pytest.fixture(scope="module")
-def console(tmp_path_factory: pytest.TempPathFactory, redis_server: Server) -> Iterator[ConsoleSystem]:
-    with console_system(tmp_path_factory.mktemp("demo"), redis_server.url) as found:
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    with NewSystems(tmp_path_factory.mktemp("demo")) as create:
+        found = create(**WHOLE)
+        found.start()
         yield found
 
 
-def start(console: ConsoleSystem, out: Path, *flags: str, **environment: str) -> "subprocess.Popen[bytes]":
+def start(console: System, out: Path, *flags: str, **environment: str) -> "subprocess.Popen[bytes]":
     with out.open("wb") as file:
         return subprocess.Popen(
             [sys.executable, "manage.py", "demo", *flags], cwd=PROJECT, stdout=file, stderr=subprocess.STDOUT,
-            env={**console.environment, "PYTHONUNBUFFERED": "1", **environment},
+            env={**os.environ, **console.environment, "PYTHONUNBUFFERED": "1", **environment},
         )  # fmt: skip
 
 
-def run(console: ConsoleSystem, out: Path, *flags: str, **environment: str) -> tuple[int, str]:
+def run(console: System, out: Path, *flags: str, **environment: str) -> tuple[int, str]:
     process = start(console, out, *flags, **environment)
     try:
         return process.wait(RUN_SECONDS), out.read_text()
@@ -43,13 +46,12 @@ def run(console: ConsoleSystem, out: Path, *flags: str, **environment: str) -> t
         process.kill()
 
 
-def counts(console: ConsoleSystem) -> dict[str, int]:
+def counts(console: System) -> dict[str, int]:
     lists = ("subjects", "consumer-groups", "teams", "alert-rules", "silences")
-    return {name: len(console.plane.get(f"/{name}/?limit=500")["results"]) for name in lists}
+    return {name: len(console.get(f"/{name}/?limit=500")["results"]) for name in lists}
 
 
-def test_it_loads_a_shop_and_may_be_run_again(console: ConsoleSystem, tmp_path: Path) -> None:
-    plane = console.plane
+def test_it_loads_a_shop_and_may_be_run_again(console: System, tmp_path: Path) -> None:
     flags = ("--console", console.url, "--seconds", "1", "--rate", "100")
     code, said = run(console, tmp_path / "first", *flags)
     assert code == 0, said
@@ -62,15 +64,15 @@ def test_it_loads_a_shop_and_may_be_run_again(console: ConsoleSystem, tmp_path: 
     assert (first["subjects"], first["consumer-groups"], first["teams"]) == (42, 97, 8)
 
     def group(name: str) -> Any:
-        return plane.get(f"/consumer-groups/{name}/")
+        return console.get(f"/consumer-groups/{name}/")
 
     assert group("order.created/fraud-check")["lag"] > 0
     assert group("product.changed/search-index")["lag"] > 0
     assert group("refund.requested/ledger")["is_paused"]
-    calendar = plane.get("/delayed-messages/calendar/")
+    calendar = console.get("/delayed-messages/calendar/")
     assert sum(hour["pending"] for hour in calendar["hours"]) > 3_900
     letters = eventually(
-        lambda: plane.get("/dead-letters/")["results"], 30, "spoiled messages are dead letters", every_s=ASK_SECONDS
+        lambda: console.get("/dead-letters/")["results"], what="spoiled messages are dead letters", every_s=ASK_SECONDS
     )
     assert {(item["subject"], item["group"]) for item in letters} <= {
         ("payment.requested", "card-gateway"),
@@ -78,10 +80,9 @@ def test_it_loads_a_shop_and_may_be_run_again(console: ConsoleSystem, tmp_path: 
     }
     eventually(
         lambda: any(
-            item["rule"] == "Fraud check falls behind" for item in plane.get("/alerts/?state=firing")["results"]
+            item["rule"] == "Fraud check falls behind" for item in console.get("/alerts/?state=firing")["results"]
         ),
-        30,
-        "an alert fires",
+        what="an alert fires",
     )
 
     code, said = run(console, tmp_path / "second", *flags)
@@ -92,11 +93,11 @@ def test_it_loads_a_shop_and_may_be_run_again(console: ConsoleSystem, tmp_path: 
     assert counts(console) == first
 
 
-def test_ctrl_c_ends_it_in_good_order(console: ConsoleSystem, tmp_path: Path) -> None:
+def test_ctrl_c_ends_it_in_good_order(console: System, tmp_path: Path) -> None:
     out = tmp_path / "out"
     process = start(console, out, "--console", console.url)
     try:
-        eventually(lambda: " sent, " in out.read_text(), RUN_SECONDS, "it sends")
+        eventually(lambda: " sent, " in out.read_text(), what="it sends")
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
     finally:
@@ -104,13 +105,13 @@ def test_ctrl_c_ends_it_in_good_order(console: ConsoleSystem, tmp_path: Path) ->
     assert "ended: " in out.read_text()
 
 
-def test_without_a_system_it_says_what_to_do(console: ConsoleSystem, tmp_path: Path) -> None:
+def test_without_a_system_it_says_what_to_do(console: System, tmp_path: Path) -> None:
     code, said = run(console, tmp_path / "out", "--console", f"http://127.0.0.1:{free_port()}")
     assert code == 1
     assert "start the system with `make up`, or say where it is with --port-base or --console" in said
 
 
-def test_another_systems_data_are_told_from_this_ones(console: ConsoleSystem, tmp_path: Path) -> None:
+def test_another_systems_data_are_told_from_this_ones(console: System, tmp_path: Path) -> None:
     code, said = run(console, tmp_path / "out", "--console", console.url, "--data-dir", str(tmp_path / "empty"))
     assert code == 1
     assert "is it the running system's?" in said
@@ -126,7 +127,7 @@ def test_another_systems_data_are_told_from_this_ones(console: ConsoleSystem, tm
         (("--console", "ftp://x"), "no console URL"),
     ],
 )
-def test_bad_flags_are_refused(console: ConsoleSystem, tmp_path: Path, flags: tuple[str, str], words: str) -> None:
+def test_bad_flags_are_refused(console: System, tmp_path: Path, flags: tuple[str, str], words: str) -> None:
     code, said = run(console, tmp_path / "out", *flags)
     assert code in (1, 2)
     assert words in said

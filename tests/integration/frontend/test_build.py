@@ -213,7 +213,7 @@ def test_two_at_once_build_once(project: Project) -> None:
     project.write("hold", "")
     processes = [project.start("first"), project.start("second")]
     try:
-        eventually(lambda: WAITING in project.text("first", "second"), 20, "one builds, the other waits")
+        eventually(lambda: WAITING in project.text("first", "second"), what="one builds, the other waits")
         (project.folder / "hold").unlink()
         assert [process.wait(60) for process in processes] == [0, 0]
     finally:
@@ -230,13 +230,13 @@ def test_whoever_is_killed_leaves_the_lock_to_his_npm_and_no_half_build(project:
     project.write("hold", "")
     processes = [project.start("first")]
     try:
-        eventually(lambda: project.ran("run build") == 1, 20, "it builds")
+        eventually(lambda: project.ran("run build") == 1, what="it builds")
         assert project.rests(), "it grows elsewhere"
         assert not project.built.exists()
         processes[0].kill()
         processes[0].wait(60)
         processes.append(project.start("second"))
-        eventually(lambda: project.text("second") == WAITING, 20, "npm of the first is still there, and might write")
+        eventually(lambda: project.text("second") == WAITING, what="npm of the first is still there, and might write")
         (project.folder / "hold").unlink()
         assert processes[1].wait(60) == 0
     finally:

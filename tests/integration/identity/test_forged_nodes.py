@@ -135,8 +135,8 @@ async def test_a_wrong_secret_closes_the_connection(tmp_path: Path) -> None:
     async with running(tmp_path, QMQ_NODE_TOKEN=SECRET) as metaserver, connection(metaserver) as forger:
         with pytest.raises(AuthenticationFailed, match="not this system's"):
             await authenticate(forger, secret(OTHER), "node", timeout_s=20)
-        await eventually_async(lambda: forger.is_closed, 20)
-        await eventually_async(lambda: not metaserver.auth.connections, 20, "nothing is remembered of it")
+        await eventually_async(lambda: forger.is_closed)
+        await eventually_async(lambda: not metaserver.auth.connections, what="nothing is remembered of it")
         assert metaserver.auth.failures == 1
 
 
@@ -225,7 +225,7 @@ async def test_nodes_register_with_a_secret_that_both_accept(
         async with running_broker(tmp_path, meta=url, node_token=of_node) as broker:
             membership = broker.membership
             assert membership is not None
-            await eventually_async(lambda: membership.last is not None or membership.failures > 1, 20)
+            await eventually_async(lambda: membership.last is not None or membership.failures > 1)
             assert (membership.last is not None) is is_registered
             assert ("g1" in metaserver.directory.groups) is is_registered
             if not is_registered:

@@ -16,9 +16,9 @@ from console.live.bus import PREFIX, Publisher
 from console.live.collector import messages_of
 from console.live.consumers import CLIENT_QUEUE_MAX, SEND_SECONDS
 from console.live.state import State, delta, empty, rfc3339
-from tests.integration.live.conftest import ACCOUNTS
-from tests.support.live import LiveClient, LiveSystem
-from tests.support.services import RedisServer, Server, running
+from tests.conftest import PEOPLE, NewSystems
+from tests.support.live import LiveClient, open_feed
+from tests.support.system import System
 from tests.support.waiting import eventually_async
 
 SLOW_BUFFER_BYTES = 4_096
@@ -26,23 +26,24 @@ LARGE_CHARS = 400_000
 
 
 @pytest.fixture(scope="module")
-def running_web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSystem]:
-    """uvicorn and a Redis, without nodes and collector."""
-    with running(RedisServer) as server:
-        found = LiveSystem(tmp_path_factory.mktemp("web"), server, ACCOUNTS, groups=0)
-        try:
-            found.start_web()
-            yield found
-        finally:
-            found.stop()
+def running_web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """The console and a Redis, without nodes and collectors."""
+    with NewSystems(tmp_path_factory.mktemp("web")) as create:
+        found = create(groups=0, console=True, collectors=0, people=PEOPLE)
+        found.start_control()
+        yield found
 
 
 @pytest.fixture
-def web(running_web: LiveSystem, live_redis: Server) -> LiveSystem:
+def web(running_web: System) -> System:
     """The same with an empty Redis."""
-    with redis.Redis.from_url(running_web.redis.url) as cache:
+    with redis_of(running_web) as cache:
         cache.flushall()
     return running_web
+
+
+def redis_of(web: System) -> redis.Redis:
+    return redis.Redis.from_url(web.redis.url)
 
 
 class Beats:
@@ -72,7 +73,7 @@ class Beats:
 
 
 @pytest.fixture
-async def beats(web: LiveSystem) -> AsyncIterator[Beats]:
+async def beats(web: System) -> AsyncIterator[Beats]:
     found = Beats(web.redis.url)
     try:
         yield found
@@ -84,14 +85,14 @@ def text_of(client: LiveClient) -> Any:
     return (client.state or {}).get("subjects", {}).get("s", {}).get("text")
 
 
-async def joined(web: LiveSystem, client: LiveClient) -> None:
+async def joined(web: System, client: LiveClient) -> None:
     """Its snapshot came."""
     assert (await client.next())["type"] == "snapshot"
 
 
-async def test_a_missed_version_is_a_reset_and_a_new_snapshot(web: LiveSystem, beats: Beats) -> None:
+async def test_a_missed_version_is_a_reset_and_a_new_snapshot(web: System, beats: Beats) -> None:
     await beats.publish("one")
-    async with web.open("/ws/lag/?subject=s") as client:
+    async with open_feed(web, "/ws/lag/?subject=s") as client:
         await joined(web, client)
         assert text_of(client) == "one"
         await beats.publish("two")
@@ -108,38 +109,38 @@ async def test_a_missed_version_is_a_reset_and_a_new_snapshot(web: LiveSystem, b
         assert (text_of(client), client.contents[-1]["stream"]) == ("five", "s2")
 
 
-async def test_many_clients_are_one_subscription_and_get_the_same_text(web: LiveSystem, beats: Beats) -> None:
+async def test_many_clients_are_one_subscription_and_get_the_same_text(web: System, beats: Beats) -> None:
     await beats.publish("one")
     async with contextlib.AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(web.open("/ws/lag/?subject=s")) for _ in range(10)]
+        clients = [await stack.enter_async_context(open_feed(web, "/ws/lag/?subject=s")) for _ in range(10)]
         await asyncio.gather(*(joined(web, client) for client in clients))
-        with redis.Redis.from_url(web.redis.url) as cache:
+        with redis_of(web) as cache:
             channels = cache.pubsub_channels(f"{PREFIX}*")
             assert sorted(channels) == [f"{PREFIX}beat".encode(), f"{PREFIX}lag.subject.cw".encode()]
             assert [count for _, count in cache.pubsub_numsub(*channels)] == [1, 1]
         await beats.publish("two")
         texts = {await client.socket.recv() for client in clients}
         assert len(texts) == 1
-    with redis.Redis.from_url(web.redis.url) as cache:
-        await eventually_async(lambda: not cache.pubsub_channels(f"{PREFIX}*"), 10, "nobody listens any more")
+    with redis_of(web) as cache:
+        await eventually_async(lambda: not cache.pubsub_channels(f"{PREFIX}*"), what="nobody listens any more")
 
 
-async def test_without_a_snapshot_a_client_is_told_that_nothing_is_known(web: LiveSystem, beats: Beats) -> None:
-    async with web.open("/ws/lag/") as client:
-        stale = await client.until(lambda message: message["type"] == "stale", 4)
+async def test_without_a_snapshot_a_client_is_told_that_nothing_is_known(web: System, beats: Beats) -> None:
+    async with open_feed(web, "/ws/lag/") as client:
+        stale = await client.until(lambda message: message["type"] == "stale")
         assert stale["reason"] == "the collector is silent"
         await beats.publish("one")
         # The hub hears the beat and reads the snapshot on two connections: either may come first.
-        await client.until(lambda _: len(client.seen) == 3, 5)
+        await client.until(lambda _: len(client.seen) == 3)
         assert {message["type"] for message in client.seen} == {"stale", "fresh", "snapshot"}
         assert text_of(client) == "one"
 
 
-async def test_nonsense_on_the_channel_harms_nobody(web: LiveSystem, beats: Beats) -> None:
+async def test_nonsense_on_the_channel_harms_nobody(web: System, beats: Beats) -> None:
     await beats.publish("one")
-    async with web.open("/ws/lag/?subject=s") as client:
+    async with open_feed(web, "/ws/lag/?subject=s") as client:
         await joined(web, client)
-        with redis.Redis.from_url(web.redis.url) as cache:
+        with redis_of(web) as cache:
             head = f'"stream":"{beats.stream}","version":2,"at":""'
             nonsense = ["", "[]", "{", "1", '{"stream":1}', '{"stream":"s9"}', "{" + head + "}", "\xff"]
             for part in (
@@ -154,56 +155,57 @@ async def test_nonsense_on_the_channel_harms_nobody(web: LiveSystem, beats: Beat
                 cache.publish(f"{PREFIX}lag.subject.cw", text)
                 cache.publish(f"{PREFIX}beat", text)
         await beats.publish("two")
-        await client.until(lambda _: text_of(client) == "two", 5)
+        await client.until(lambda _: text_of(client) == "two")
         assert [message["type"] for message in client.contents] == ["snapshot", "delta"]
-    assert "the live hub failed" not in web.web.log()
+    assert "the live hub failed" not in web.console.log()
 
 
-async def test_a_slow_client_is_dropped_while_others_go_on(web: LiveSystem, beats: Beats) -> None:
+async def test_a_slow_client_is_dropped_while_others_go_on(web: System, beats: Beats) -> None:
     await beats.publish("one")
     # A small receive buffer and a client library that reads no more than one message ahead.
     slow_socket = socket.socket()
     slow_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SLOW_BUFFER_BYTES)
     slow_socket.connect(("127.0.0.1", web.port))
     async with (
-        web.open("/ws/lag/?subject=s", "operator", sock=slow_socket, max_queue=1, close_timeout=0.1) as slow,
-        web.open("/ws/lag/?subject=s") as quick,
+        open_feed(web, "/ws/lag/?subject=s", "operator", sock=slow_socket, max_queue=1, close_timeout=0.1) as slow,
+        open_feed(web, "/ws/lag/?subject=s") as quick,
     ):
         await joined(web, slow)
         await joined(web, quick)
         for number in range(CLIENT_QUEUE_MAX + 20):
             await beats.publish(f"{number}" + "x" * LARGE_CHARS)
-            await quick.until(lambda _, number=number: str(text_of(quick)).startswith(f"{number}x"), 5)
+            await quick.until(lambda _, number=number: str(text_of(quick)).startswith(f"{number}x"))
             assert quick.seen.pop()["type"] == "delta"
         await eventually_async(
-            lambda: f"operator is closed: 4408 {CLIENT_QUEUE_MAX} messages" in web.web.log(),
-            SEND_SECONDS + 3,
-            "it is dropped",
+            lambda: f"operator is closed: 4408 {CLIENT_QUEUE_MAX} messages" in web.console.log(),
+            what="it is dropped",
         )
         await beats.publish("still there")
-        await quick.until(lambda _: text_of(quick) == "still there", 5)
-        assert "viewer is closed" not in web.web.log()
+        await quick.until(lambda _: text_of(quick) == "still there")
+        assert "viewer is closed" not in web.console.log()
 
 
-async def test_a_client_that_takes_one_message_too_long_is_dropped(web: LiveSystem, beats: Beats) -> None:
+async def test_a_client_that_takes_one_message_too_long_is_dropped(web: System, beats: Beats) -> None:
     await beats.publish("one")
     slow_socket = socket.socket()
     slow_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SLOW_BUFFER_BYTES)
     slow_socket.connect(("127.0.0.1", web.port))
-    async with web.open("/ws/lag/?subject=s", "operator", sock=slow_socket, max_queue=1, close_timeout=0.1) as slow:
+    async with open_feed(
+        web, "/ws/lag/?subject=s", "operator", sock=slow_socket, max_queue=1, close_timeout=0.1
+    ) as slow:
         await joined(web, slow)
         began = time.monotonic()
         for number in range(12):
             await beats.publish(f"{number}" + "x" * LARGE_CHARS * 4)
         await eventually_async(
-            lambda: f"a message did not leave in {SEND_SECONDS:g} s" in web.web.log(), SEND_SECONDS + 5, "dropped"
+            lambda: f"a message did not leave in {SEND_SECONDS:g} s" in web.console.log(), what="dropped"
         )
         assert time.monotonic() - began >= SEND_SECONDS
 
 
-async def test_one_text_for_json_and_python(web: LiveSystem, beats: Beats) -> None:
+async def test_one_text_for_json_and_python(web: System, beats: Beats) -> None:
     await beats.publish("\u4e3b\u9898 \U0001f600 \u2028")
-    async with web.open("/ws/lag/?subject=s") as client:
+    async with open_feed(web, "/ws/lag/?subject=s") as client:
         await joined(web, client)
         assert text_of(client) == "\u4e3b\u9898 \U0001f600 \u2028"
         assert json.dumps(client.state)

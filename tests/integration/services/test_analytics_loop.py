@@ -88,7 +88,7 @@ def test_brokers_come_first_whatever_the_kernel_goes_by(fake: pytest.MonkeyPatch
     fake.setenv("FAKE_JOBS_PID", str(tmp_path / "pid"))
     with ThreadPoolExecutor(1) as pool:
         calling = pool.submit(process.run, [], seconds=60.0)
-        pid = int(eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), 20, "it runs"))
+        pid = int(eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), what="it runs"))
         niceness, session = os.getpriority(os.PRIO_PROCESS, pid), Path(f"/proc/{pid}/autogroup")
         of_session = session.read_text() if session.exists() else ""
         process.stop()
@@ -110,7 +110,7 @@ def test_one_whose_worker_ends_is_told_to_end_and_that_is_no_failure(
         process.stop()
 
     def tell() -> None:
-        eventually((tmp_path / "pid").exists, 20, "it runs")
+        eventually((tmp_path / "pid").exists, what="it runs")
         process.stop()
 
     with ThreadPoolExecutor(1) as pool:
@@ -140,8 +140,8 @@ def test_its_turn_is_kept_while_they_run_and_soon_over_when_nobody_keeps_it(
     with ThreadPoolExecutor(1) as pool:
         calling = pool.submit(call)
         try:
-            first = eventually(held_until, 20, "it runs")
-            kept = eventually(lambda: (until := held_until()) and until > first and until, 20, "the turn is kept")
+            first = eventually(held_until, what="it runs")
+            kept = eventually(lambda: (until := held_until()) and until > first and until, what="the turn is kept")
             assert kept - first < timedelta(seconds=30), "not for the whole limit"
         finally:
             process.stop()

@@ -115,10 +115,10 @@ def test_a_run_keeps_its_turn_as_long_as_it_says_so(ran: list[str]) -> None:
         taken_until = row().held_until
         assert taken_until is not None
         assert taken_until <= timezone.now() + timedelta(seconds=0.5), "a turn, not the whole limit"
-        eventually(lambda: context.keep_turn() or timezone.now() > taken_until, 20, "its first turn is over")
+        eventually(lambda: context.keep_turn() or timezone.now() > taken_until, what="its first turn is over")
         others.append(loops.run("probe", holder="other").ran)
         kept_until = row().held_until
-        eventually(lambda: kept_until is not None and timezone.now() > kept_until, 20, "its last turn is over")
+        eventually(lambda: kept_until is not None and timezone.now() > kept_until, what="its last turn is over")
         loops.LOOPS["probe"] = replace(loops.LOOPS["probe"], run=lambda context: "replaced")
         others.append(loops.run("probe", holder="other").ran)
         context.keep_turn()

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_analytics.java import JavaMissing
 from tests.integration.spark.sessions import as_in_production, quick_session
 from tests.integration.spark.shop import Shop
-from tests.support.processes import System
+from tests.support.system import System
 
 TEST_SECONDS_MAX = 600
 Read = Callable[..., DataFrame]
@@ -47,13 +47,9 @@ def product_spark(spark: SparkSession) -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     """A metaserver, two broker groups and a delay group with some traffic on them. Tests read only."""
-    system = System(tmp_path_factory.mktemp("shop"))
-    system.add_delay("d1")
-    try:
+    with System(tmp_path_factory.mktemp("shop"), delays=1) as system:
         system.start()
         yield Shop.open(system)
-    finally:
-        system.stop()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from qmq import Consumer, Producer
-from tests.support.processes import System
+from tests.support.system import System
 
 ORDERS = 900
 BATCH = 100

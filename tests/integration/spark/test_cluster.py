@@ -11,9 +11,10 @@ from spark_analytics.jobs import __main__ as jobs
 from spark_analytics.jobs.package import NAME
 from spark_analytics.lake import Lake
 from tests.integration.spark.lake_of_day import fill
-from tests.support.processes import PROJECT, System
+from tests.support.processes import PROJECT
 from tests.support.simulated_day import simulate
 from tests.support.spark_cluster import SPARK_HOME, Cluster, cluster
+from tests.support.system import System
 from tests.support.waiting import eventually
 from tests.support.whole import in_whole_spark_runs
 
@@ -57,7 +58,7 @@ def test_executors_elsewhere_read_nodes_and_compute(spark: SparkSession, system:
         said = run(found, tmp_path, system, *submit, str(jobs.__file__), "lag", "--lake", str(simulated))
         assert "lag: " in said
         assert "1 jobs: " in said
-        eventually(lambda: len(found.state()["completedapps"]) == 2, 20, "the master has heard that both ended")
+        eventually(lambda: len(found.state()["completedapps"]) == 2, what="the master has heard that both ended")
         state = found.state()
         assert state["aliveworkers"] == 2
         finished = [(app["name"], app["state"], app["cores"]) for app in state["completedapps"]]

@@ -20,7 +20,7 @@ from spark_analytics.lake import Lake
 from spark_analytics.lake.log import Change, now_ms
 from spark_analytics.lake.tables import STREAMED
 from tests.integration.spark.shop import Shop
-from tests.support.processes import System
+from tests.support.system import System
 from tests.support.waiting import eventually
 from tests.support.whole import in_whole_spark_runs
 
@@ -196,7 +196,7 @@ def test_a_broker_group_that_is_down_holds_up_its_own_rows_only(
     rmtree(nodes.folder / "g2")
     nodes.brokers["g2"].start()
     nodes.accept_log_loss("g2")
-    eventually(lambda: "g2" not in run(lake, nodes, ("ingest",)).missing, 60, "g2 can be read again")
+    eventually(lambda: "g2" not in run(lake, nodes, ("ingest",)).missing, what="g2 can be read again")
     new_in_g2 = send_until_in_g2()
     run(lake, nodes, ("ingest", "rates"))
     assert sent() == total

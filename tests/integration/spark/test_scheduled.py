@@ -70,7 +70,7 @@ class Watched:
 
 def seen(look: Callable[[], T], within_s: float, what: str) -> T:
     """What the API says once it is there."""
-    return eventually(look, within_s, what, every_s=LOOK_SECONDS)
+    return eventually(look, what=what, every_s=LOOK_SECONDS)
 
 
 @in_whole_spark_runs
@@ -89,9 +89,9 @@ def test_what_was_sent_comes_to_the_pages_with_nobody_asking(up: Up, tmp_path: P
     watched = Watched(up)
     running = seen(lambda: (row := watched.loop())["is_running"] and row, CALL_SECONDS, "the jobs run")
     worker = int(running["holder"].rpartition(":")[2])
-    (jobs,) = eventually(Path(f"/proc/{worker}/task/{worker}/children").read_text, 20, "the jobs' process").split()
+    (jobs,) = eventually(Path(f"/proc/{worker}/task/{worker}/children").read_text, what="the jobs' process").split()
     # It is made nice before it becomes the jobs.
-    eventually(lambda: is_nicer(int(jobs), worker), 20, "brokers come first")
+    eventually(lambda: is_nicer(int(jobs), worker), what="brokers come first")
     # Only calls of the loop's have runs: nobody else runs anything here.
     first = seen(lambda: watched.runs("ingest"), CALL_SECONDS, "the first call has read the nodes")[-1]
     assert int(first["rows_read"]) >= SENT

@@ -20,7 +20,8 @@ from qmq.client.nodes import NodeAdmin
 from spark_analytics.source.offsets import complete_ms
 from tests.integration.spark.conftest import read_table
 from tests.integration.spark.shop import send, take
-from tests.support.processes import PROJECT, System
+from tests.support.processes import PROJECT
+from tests.support.system import System
 from tests.support.waiting import eventually
 from tests.support.whole import in_whole_spark_runs
 
@@ -171,7 +172,7 @@ def test_a_history_that_its_node_made_anew_is_not_read_twice(
         end += 300
         return int(system.admin("g1", "/stats?subject=anew")["subjects"][0]["begin_sequence"]) > 20
 
-    eventually(is_taken, 60, "retention takes the first messages, and what was done with them")
+    eventually(is_taken, what="retention takes the first messages, and what was done with them")
     asyncio.run(take(system, "anew", "one", 50, "c2"))
     run(spark, system, "progress", tmp_path, **options)
     broker = system.brokers["g1"]
@@ -216,7 +217,7 @@ def test_a_query_that_is_killed_goes_on_with_every_row_once(
     )
     try:
         # Killed where its batches begin and end; half of the rows are not there yet.
-        eventually(lambda: (commits / "2").exists() or process.poll() is not None, 120, "two batches are written")
+        eventually(lambda: (commits / "2").exists() or process.poll() is not None, what="two batches are written")
         assert process.poll() is None
     finally:
         os.killpg(process.pid, signal.SIGKILL)
@@ -240,7 +241,7 @@ def test_a_retention_gap_is_an_error_or_a_recorded_hole(spark: SparkSession, sys
         end += 300
         return int(system.admin("g1", "/stats?subject=kept")["subjects"][0]["begin_sequence"]) > 150
 
-    eventually(is_taken, 60, "retention takes the oldest messages")
+    eventually(is_taken, what="retention takes the oldest messages")
     with pytest.raises(Exception, match=r"index of g1, subject kept: \[50, \d+\) can't be read: retention took them"):
         run(spark, system, "index", tmp_path, subjects="kept")
     holes = str(tmp_path / "holes")

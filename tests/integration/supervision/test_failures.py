@@ -12,7 +12,7 @@ from broker_node.broker import Broker
 from qmq.errors import ConnectionLost
 from qmq.protocol.commands import PullRequest
 from tests.support.in_process import connected, message, running_broker, small_system
-from tests.support.waiting import eventually_async, within
+from tests.support.waiting import eventually_async
 
 
 def fail_once(patch: pytest.MonkeyPatch, owner: object, name: str) -> Callable[[], int]:
@@ -41,7 +41,7 @@ async def test_one_exception_does_not_end_periodic_work(
             "metaserver": (system.meta.directory, "expire"),
         }[kind]
         calls = fail_once(monkeypatch, owner, method)
-        await eventually_async(lambda: calls() >= 3, 5, "the job runs again")
+        await eventually_async(lambda: calls() >= 3, what="the job runs again")
 
 
 async def test_a_failed_application_of_a_commit_ends_the_broker(
@@ -51,9 +51,9 @@ async def test_a_failed_application_of_a_commit_ends_the_broker(
         assert await client.send(message(1)) == {}
         fail_once(monkeypatch, type(broker.store), "index_run")
         with pytest.raises(ConnectionLost):
-            await within(client.send(message(2)), 5)
+            await client.send(message(2))
         with pytest.raises(Exception, match="could not be applied: OSError: odd"):
-            await within(broker.serve(asyncio.Event()), 5)
+            await broker.serve(asyncio.Event())
 
 
 async def test_a_held_pull_whose_read_fails_does_not_hold_up_other_clients_answers(
@@ -68,8 +68,8 @@ async def test_a_held_pull_whose_read_fails_does_not_hold_up_other_clients_answe
 
         with monkeypatch.context() as patch:
             patch.setattr(broker.delivery, "pull", unreadable)
-            assert await within(sender.send(message(1)), 5) == {}
-            assert await within(pull, 5) == (-1, [])
+            assert await sender.send(message(1)) == {}
+            assert await pull == (-1, [])
         assert broker.handlers.counters.bad_requests == {"unreadable": 1}
         broker.failure.check()
 

@@ -48,7 +48,7 @@ from tests.support.in_process import (
     small_system,
 )
 from tests.support.processes import PROJECT
-from tests.support.waiting import eventually_async, within
+from tests.support.waiting import eventually_async
 
 _numbers = itertools.count()
 
@@ -198,7 +198,7 @@ async def test_a_critical_task_that_fails_ends_the_process_with_a_message(
     async with running(kind, tmp_path) as process:
         supervisor_of(process).break_job(name)
         with pytest.raises(CriticalTaskFailed, match=f"task '{name}' failed: Injected: {name} is broken"):
-            await within(process.serve(asyncio.Event()), 20)
+            await process.serve(asyncio.Event())
     assert f"task '{name}' failed" in caplog.text
 
 
@@ -216,7 +216,7 @@ async def test_a_commit_that_can_not_be_applied_ends_the_node_and_nothing_is_ans
             with pytest.raises(ConnectionLost):
                 await client.send(delayed(2, now_ms() + 3_600_000) if kind == "delay" else message(2))
             with pytest.raises(CommitNotApplied, match="is on disk and could not be applied: ValueError: odd"):
-                await within(node.serve(asyncio.Event()), 20)
+                await node.serve(asyncio.Event())
             node.committer.when_synced(-1, lambda: answered.append(2))
             assert answered == []
             assert (await page(node, "/healthz"))[0] == 503
@@ -284,7 +284,7 @@ async def _fail_an_answer(process: Process, _: BreakingSupervisor, __: pytest.Mo
     async with connected(process) as client:
         process.committer.when_synced(process.log.written_end, _raise)
         # The answers behind it are sent.
-        assert await within(client.send(message(7)), 20) == {}
+        assert await client.send(message(7)) == {}
 
 
 async def _seal(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
@@ -392,7 +392,7 @@ async def _settle_in_turns(process: Process, supervisor: BreakingSupervisor, _: 
         # The job of the leases does its work when it has seen no progress between two runs.
         await run_jobs(process)
         await run_jobs(process)
-        assert (await within(leave, 20)).code == ResponseCode.SUCCESS
+        assert (await leave).code == ResponseCode.SUCCESS
 
 
 async def _settle_what_is_cold(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
@@ -406,7 +406,7 @@ async def _settle_what_is_cold(process: Process, supervisor: BreakingSupervisor,
         supervisor.break_job("settlement_read")
         process.handlers.settlements._warm(settlement, ColdRead(0, 1, b""))
         await eventually_async(
-            lambda: process.delivery.settlements == {}, 20, "it ended, and a sweep may begin another"
+            lambda: process.delivery.settlements == {}, what="it ended, and a sweep may begin another"
         )
 
 
@@ -438,7 +438,7 @@ async def _deliver(process: Process, supervisor: BreakingSupervisor, _: pytest.M
     async with connected(process) as client:
         assert await client.send(delayed(1, now_ms())) == {}
     with pytest.raises(CriticalTaskFailed, match="task 'delivery' failed: Injected: delivery_batch is broken"):
-        await within(process.serve(asyncio.Event()), 20)
+        await process.serve(asyncio.Event())
 
 
 async def _fail_a_callback(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
@@ -486,7 +486,7 @@ async def test_a_one_shot_that_fails_is_reported_and_everything_else_runs_on(
         supervisor = supervisor_of(process)
         with monkeypatch.context() as patch:
             await exercise(process, supervisor, patch)
-            await eventually_async(lambda: name in supervisor.failing(), 20, f"{name} is reported")
+            await eventually_async(lambda: name in supervisor.failing(), what=f"{name} is reported")
         supervisor.repair_job(name)
         if name in ENDS_THE_PROCESS:
             return

@@ -140,7 +140,7 @@ def test_ctrl_c_reaches_what_runs_and_its_output_is_shown(tmp_path: Path) -> Non
         )
 
     running = start(tmp_path, waits("shown"), waits("beside"), python("last", "print('never')"))
-    eventually(lambda: len(list(begun.iterdir())) == 2, 30, "both run")
+    eventually(lambda: len(list(begun.iterdir())) == 2, what="both run")
     os.kill(running.pid, signal.SIGINT)
     output, _ = running.communicate(timeout=60)
     assert running.returncode == INTERRUPTED

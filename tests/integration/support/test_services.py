@@ -184,7 +184,7 @@ def test_nothing_is_left_when_the_owner_is_killed(server: Server, state: str) ->
         assert folder.is_dir()
         assert services._members(folder)
         owner.kill()
-    eventually(lambda: not services._members(folder) and not folder.exists(), 20, f"{folder} is gone")
+    eventually(lambda: not services._members(folder) and not folder.exists(), what=f"{folder} is gone")
 
 
 def test_an_empty_database_of_its_own_is_made_and_dropped_again(sql_server: Server) -> None:

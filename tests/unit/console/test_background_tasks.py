@@ -14,7 +14,7 @@ from console.live.consumers import LiveApp, Request, Socket
 from console.live.hub import NOTHING_SHOWN, Hub, Shown
 from console.live.state import Feed
 from qmq.clock import ManualClock
-from tests.support.waiting import eventually_async, within
+from tests.support.waiting import eventually_async
 
 
 class _SilentRedis:
@@ -93,11 +93,11 @@ async def test_an_unforeseen_error_does_not_end_the_checks_of_signed_in_accounts
     monkeypatch.setattr(app, "_find", find)
     app._sockets.add(socket)
     checking = asyncio.ensure_future(app._check_again())
-    code, _ = await within(socket._closing, 20)
+    code, _ = await socket._closing
     assert code is consumers.Close.NOT_SIGNED_IN
     assert "accounts can't be checked again" in caplog.text
     app._sockets.clear()
-    await within(checking, 20)
+    await checking
 
 
 async def test_a_child_whose_output_can_not_be_shown_ends_the_launcher() -> None:
@@ -108,5 +108,5 @@ async def test_a_child_whose_output_can_not_be_shown_ends_the_launcher() -> None
     child = Child(program, say)
     await child.start()
     with pytest.raises(GaveUp, match=r"the output of talker can't be shown: .*Broken pipe"):
-        await within(child.watch(), 20)
+        await child.watch()
     await child.stop()

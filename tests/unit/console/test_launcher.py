@@ -92,7 +92,7 @@ def test_the_redis_of_a_system_refuses_clients_without_its_password(tmp_path: Pa
     with subprocess.Popen(program.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         try:
             owner = redis.Redis.from_url(program.ready_url)
-            eventually(lambda: answers(owner), 10, "Redis answers")
+            eventually(lambda: answers(owner), what="Redis answers")
             owner.set("qmq:1:counter", "1")
             for url in (f"redis://127.0.0.1:{ports.redis}/0", f"redis://:wrong@127.0.0.1:{ports.redis}/0"):
                 with redis.Redis.from_url(url) as stranger, pytest.raises(redis.AuthenticationError):

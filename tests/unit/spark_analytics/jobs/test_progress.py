@@ -28,9 +28,9 @@ def test_on_a_terminal_a_bar_moves_and_is_gone_at_the_end(monkeypatch: pytest.Mo
     shown = Progress(out)
     shown.watch(lambda: (tasks[0], tasks[1]))
     with shown.doing("lag"):
-        eventually(lambda: "0/4 tasks" in out.getvalue(), 5, "the bar is there")
+        eventually(lambda: "0/4 tasks" in out.getvalue(), what="the bar is there")
         tasks[0] = 3
-        eventually(lambda: "[##################......] 3/4 tasks" in out.getvalue(), 5, "the bar has moved")
+        eventually(lambda: "[##################......] 3/4 tasks" in out.getvalue(), what="the bar has moved")
         shown.say("lag: 12 rows")
     assert "\r\x1b[Klag: 12 rows\n" in out.getvalue()
     assert out.getvalue().endswith("\r\x1b[K")
@@ -43,7 +43,7 @@ def test_a_session_that_ends_breaks_no_bar(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(progress, "LOOK_SECONDS", 0.001)
     out = Terminal()
     with Progress(out, tasks=gone).doing("lag"):
-        eventually(lambda: "lag  0 s" in out.getvalue(), 5, "time goes on")
+        eventually(lambda: "lag  0 s" in out.getvalue(), what="time goes on")
 
 
 def test_a_bar_says_what_is_known() -> None:
