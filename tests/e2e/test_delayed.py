@@ -68,7 +68,7 @@ def test_a_message_is_moved_and_a_cancelled_one_can_not_be_delivered_any_more(
     page.go_on("cancel")
     expect(page.drawer.locator("[data-copy=cancelled]")).to_be_visible()
     page.leave()
-    late = console.plane.ask("POST", f"/delayed-messages/{doomed}/deliver/", {"subject": subject})
+    late = console.ask("POST", f"/delayed-messages/{doomed}/deliver/", {"subject": subject})
     assert (late.status, late.body["code"]) == (409, "delayed.too_late")
 
     page.look_at("moved")

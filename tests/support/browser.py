@@ -33,7 +33,7 @@ REBOUND_NAME = "evil.example"
 """A foreign host name that resolves to this machine, as in an attack by DNS rebinding."""
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--js-flags=--max-opt=1", "--process-per-site",
     f"--host-resolver-rules=MAP {REBOUND_NAME} 127.0.0.1",
 )  # fmt: skip
 AXE = PROJECT / "frontend/node_modules/axe-core/axe.min.js"
