@@ -221,12 +221,10 @@ class GroupPages:
 
 
 async def wait_until_durable(broker: "Broker", offset: int) -> None:
-    """Wait until a record is on disk. Raises BadRequest 503 after DURABLE_SECONDS_MAX."""
-    synced = asyncio.get_running_loop().create_future()
-    broker.committer.when_synced(offset, lambda: None if synced.done() else synced.set_result(None))
+    """Wait until a record is on disk. Raises BadRequest 503 after DURABLE_SECONDS_MAX, and LogError when the log fails."""
     try:
         async with asyncio.timeout(DURABLE_SECONDS_MAX):
-            await synced
+            await broker.committer.synced(offset)
     except TimeoutError as error:
         raise BadRequest(
             503,

@@ -182,11 +182,8 @@ class BrokerReading:
 
     async def _synced(self, offset: int) -> None:
         """Wait until the record at a log offset is on disk."""
-        if offset < 0:
-            return
-        done = asyncio.Event()
-        self._committer.when_synced(offset, done.set)
-        await done.wait()
+        if offset >= 0:
+            await self._committer.synced(offset)
 
     # --- entries ---------------------------------------------------------------------------------------------------
 

@@ -549,10 +549,7 @@ class Delivery:
         fresh = [item.ref for item in items if self._store.state(item.ref) is State.PENDING]
         if not fresh:
             return set()
-        offset = self._store.act(RecordKind.CLAIMED, fresh, self._clock.now_ms())
-        synced = asyncio.get_running_loop().create_future()
-        self._committer.when_synced(offset, lambda: synced.set_result(None) if not synced.done() else None)
-        await synced
+        await self._committer.synced(self._store.act(RecordKind.CLAIMED, fresh, self._clock.now_ms()))
         return set(fresh)
 
     def _sort_out(

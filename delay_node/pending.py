@@ -336,11 +336,8 @@ class PendingMessages:
         return answer(Outcome.DONE, State.PENDING, due_ms)
 
     async def _durable(self) -> None:
-        """Wait until all that was decided so far is on disk, by whomever."""
-        synced = asyncio.get_running_loop().create_future()
-        last = self._store.log.appended_end - 1
-        self._committer.when_synced(last, lambda: synced.set_result(None) if not synced.done() else None)
-        await synced
+        """Wait until all decisions so far, of any request, are on disk."""
+        await self._committer.synced(self._store.log.appended_end - 1)
 
     async def cancel_matching(self, request: CancelDelayedRequest) -> CancelDelayedResponse:
         """Cancel a bounded part of what a query lists, or with `dry_run` only count it.

@@ -4,7 +4,6 @@ An hour that is read is opened like one that somebody asks about: what became of
 synced messages have numbers, and an answer waits until the decisions it tells of are synced.
 """
 
-import asyncio
 from bisect import bisect_right
 from collections.abc import Callable
 
@@ -117,9 +116,7 @@ class DelayReading:
         """Wait until every decision so far is on disk."""
         offset = self._store.undecided_offset
         if offset >= 0:
-            done = asyncio.Event()
-            self._committer.when_synced(offset, done.set)
-            await done.wait()
+            await self._committer.synced(offset)
 
 
 def _entries(schedule: ScheduleLog, first: int, last: int) -> bytes:

@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
+from qmq.errors import LogError
 from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
 from qmq.supervisor import Supervisor
@@ -134,11 +135,8 @@ class Checkpointing(Generic[D]):
     async def _make(self) -> None:
         began = self._clock.monotonic()
         draft = self._writer.draft()
-        loop = asyncio.get_running_loop()
-        synced = loop.create_future()
-        self._committer.when_synced(draft.appended_end - 1, lambda: synced.set_result(None))
-        await synced
-        await loop.run_in_executor(None, self._writer.save, draft)
+        await self._committer.synced(draft.appended_end - 1)
+        await asyncio.get_running_loop().run_in_executor(None, self._writer.save, draft)
         self._writer.saved(draft)
         self.last_position = draft.position
         self._offsets = (self._offsets[1], draft.position.offset)
@@ -155,6 +153,6 @@ class Checkpointing(Generic[D]):
                 return
             try:
                 await self._make()
-            except OSError as error:
+            except (OSError, LogError) as error:
                 self.failures += 1
                 logger.error("the last checkpoint could not be written, the next start replays more: %s", error)

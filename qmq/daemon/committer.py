@@ -12,7 +12,7 @@ from functools import partial
 
 from qmq.clock import Clock
 from qmq.daemon.job_thread import JobThread, OsThread, StartThread
-from qmq.errors import CommitNotApplied
+from qmq.errors import CommitNotApplied, LogError
 from qmq.log.commit import FlushPolicy, SealedCommit
 from qmq.log.log import SegmentedLog
 from qmq.supervisor import Supervisor
@@ -62,6 +62,8 @@ class Committer:
         self._policy = policy
         self._interval = interval_seconds
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._awaited: set[asyncio.Future[None]] = set()
+        """Of `synced`: a failure ends them."""
         self._start_thread = start_thread
         self._thread: JobThread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -100,6 +102,22 @@ class Committer:
             return
         self._waiting.append((offset, callback))
         self.kick()
+
+    async def synced(self, offset: int) -> None:
+        """Wait until the record at log offset `offset` is on disk.
+
+        Raises:
+            LogError: The committer has failed, or fails meanwhile. Whether the record is on disk is unknown.
+        """
+        if self.failed is not None:
+            raise _has_failed(self.failed)
+        done = asyncio.get_running_loop().create_future()
+        self._awaited.add(done)
+        self.when_synced(offset, lambda: None if done.done() else done.set_result(None))
+        try:
+            await done
+        finally:
+            self._awaited.discard(done)
 
     @property
     def waiting(self) -> int:
@@ -240,3 +258,12 @@ class Committer:
             self._waiting.clear()
             self._idle.set()
             self._on_failed(error)
+            for done in self._awaited:
+                if not done.done():
+                    done.set_exception(_has_failed(error))
+
+
+def _has_failed(error: BaseException) -> LogError:
+    failure = LogError(f"the message log has failed: {error}")
+    failure.__cause__ = error
+    return failure

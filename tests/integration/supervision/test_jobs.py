@@ -26,7 +26,7 @@ from metaserver.metaserver import Metaserver
 from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.node import Node
 from qmq.daemon.runner import run_daemon
-from qmq.errors import CommitNotApplied, ConnectionLost, CriticalTaskFailed
+from qmq.errors import CommitNotApplied, ConnectionLost, CriticalTaskFailed, LogError
 from qmq.net.caller import Caller
 from qmq.net.server import Connection
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
@@ -213,12 +213,16 @@ async def test_a_commit_that_can_not_be_applied_ends_the_node_and_nothing_is_ans
             monkeypatch.setattr(node, "synced", _raise)
             answered: list[int] = []
             node.committer.when_synced(1 << 60, lambda: answered.append(1))
+            waiting = asyncio.create_task(node.committer.synced(1 << 60))
             with pytest.raises(ConnectionLost):
                 await client.send(delayed(2, now_ms() + 3_600_000) if kind == "delay" else message(2))
             with pytest.raises(CommitNotApplied, match="is on disk and could not be applied: ValueError: odd"):
                 await node.serve(asyncio.Event())
             node.committer.when_synced(-1, lambda: answered.append(2))
             assert answered == []
+            for synced in (waiting, node.committer.synced(-1)):
+                with pytest.raises(LogError, match="the message log has failed: the commit at log offset"):
+                    await synced
             assert (await page(node, "/healthz"))[0] == 503
 
 
