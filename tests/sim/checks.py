@@ -202,8 +202,13 @@ def duplicate(history: History, audit: Audit) -> Iterator[Broken]:
     """A message that is stored once does not come again to a group after an ack was confirmed to it."""
     copies = audit.copies()
     for one in history.again:
-        # An assignment or ack that was lost with a damaged commit is made again.
-        if copies[one.subject, one.message_id] == 1 and one.broker_group not in history.damaged:
+        # An assignment or ack that was lost with a damaged commit is made again. Of a message that was sent more than once
+        # a damaged log may hide another copy, whose ack was confirmed.
+        sent = history.sent.get(one.message_id)
+        has_one_copy = copies[one.subject, one.message_id] == 1 and not (
+            history.damaged and sent is not None and (sent.attempts > 1 or sent.due_ms is not None)
+        )
+        if has_one_copy and one.broker_group not in history.damaged:
             yield Broken("duplicate", f"acked by the group, and came again: {one}")
 
 

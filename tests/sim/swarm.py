@@ -592,6 +592,7 @@ class Run:
             if not isinstance(host.server, DelayNode) or host.server.store.pending:
                 yield f"messages of delay node {name}"
         readable = self._readable() if history.damaged else None
+        delivered = {one.message_id for one in history.got}
         for plan in self.plans:
             if plan.is_at_most_once:
                 continue
@@ -599,7 +600,9 @@ class Run:
             for sent in history.sent.values():
                 if readable is not None and sent.message_id not in readable:
                     continue
-                if not sent.is_acked or not plan.wants(sent) or sent.cancelled_ms is not None or sent.may_be_cancelled:
+                # A cancel without an answer decided nothing about a message that was delivered.
+                may_be_cancelled = sent.may_be_cancelled and sent.message_id not in delivered
+                if not sent.is_acked or not plan.wants(sent) or sent.cancelled_ms is not None or may_be_cancelled:
                     continue
                 key = (plan.group, sent.message_id)
                 if sent.message_id not in got:
