@@ -102,7 +102,7 @@ attack: setup ## attack a whole system for two minutes (its limits: docs/securit
 	QMQ_ATTACK=full $(BIN)/python -m pytest -s tests/attack $(ARGS)
 
 faults: setup ## the whole fault suite
-	QMQ_FAULTS=full $(BIN)/python -m pytest tests/fault tests/integration/delay tests/integration/control tests/integration/live \
+	QMQ_FAULTS=full $(BIN)/python -m pytest tests/fault tests/integration/broker tests/integration/delay tests/integration/control tests/integration/live \
 	  tests/conformance $(ARGS)
 
 spark: setup ## all tests of analytics, with a cluster of two workers

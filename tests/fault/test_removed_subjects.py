@@ -4,11 +4,11 @@ Afterwards no acknowledged message that the log still holds is lost, none is the
 stands for two messages. No crash makes a start that has a checkpoint build all derived files again.
 """
 
-import asyncio
 import contextlib
 import json
 import os
 import random
+from collections.abc import Iterator
 
 import pytest
 
@@ -24,8 +24,9 @@ from qmq.log.index import HandleCache
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.scan import scan_batch
+from tests.sim.loop import SimulatedLoop
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
-from tests.support.store_driver import ROOT, entry_of
+from tests.support.store_driver import ROOT, entry_of, id_of
 
 FULL = os.environ.get("QMQ_FAULTS") == "full"
 NAMES = ("a", "b", "c", "%RETRY%a%g")
@@ -48,12 +49,15 @@ def found_in(store: MessageStore) -> dict[str, dict[int, str]]:
     for name, subject in store.subjects.items():
         store.adjust_begin(subject)
         raws = read_and_repair(store, subject, subject.begin, subject.visible_end)
-        found[name] = {n: decode_raw(raw)[0].message_id for n, raw in enumerate(raws, subject.begin) if raw is not None}
+        found[name] = {n: id_of(bytes(raw)) for n, raw in enumerate(raws, subject.begin) if raw is not None}
     return found
 
 
 class Scenario:
     """Random steps on a store; `promised` is what was acknowledged."""
+
+    loop: SimulatedLoop
+    """Starts no threads: a test starts thousands of jobs."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -145,7 +149,7 @@ class Scenario:
 
     def remove(self) -> None:
         before = self.store.counters.removed_subjects
-        asyncio.run(self.removal.tick())
+        self.loop.run_until_complete(self.removal.tick())
         self.removals += self.store.counters.removed_subjects - before
 
     # --- judging ---------------------------------------------------------------------------------------------------
@@ -186,6 +190,14 @@ class Scenario:
         self.run(steps=40)
         self.commit()
         self.check(self.store)
+
+
+@pytest.fixture(autouse=True)
+def _loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    loop = SimulatedLoop(1)
+    monkeypatch.setattr(Scenario, "loop", loop, raising=False)
+    yield
+    loop.close()
 
 
 def crashes(seed: int, most: int) -> range:

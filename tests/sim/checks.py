@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import functools
 import gc
 import logging
 import types
@@ -405,14 +406,26 @@ def _reachable(root: object) -> Counter[str]:
     waiting = [root]
     while waiting:
         one = waiting.pop()
-        if isinstance(one, TRANSIENT) and not _is_over(one):
-            counts[type(one).__name__] += 1
+        kind = type(one)
+        if _is_transient(kind) and not _is_over(one):
+            counts[kind.__name__] += 1
         # The other end of a connection belongs to another process.
-        for other in () if isinstance(one, End) else gc.get_referents(one):
-            if id(other) not in seen and not isinstance(other, _PASSED_OVER) and gc.is_tracked(other):
+        for other in () if kind is End else gc.get_referents(one):
+            if id(other) not in seen and not _is_passed_over(type(other)) and gc.is_tracked(other):
                 seen.add(id(other))
                 waiting.append(other)
     return counts
+
+
+# Each look meets hundreds of thousands of objects of few kinds.
+@functools.cache
+def _is_transient(kind: type) -> bool:
+    return issubclass(kind, TRANSIENT)
+
+
+@functools.cache
+def _is_passed_over(kind: type) -> bool:
+    return issubclass(kind, _PASSED_OVER)
 
 
 def _is_over(one: object) -> bool:

@@ -35,6 +35,10 @@ START_WALL_MS = 1_700_000_000_000
 """Wall time at the start of each run: 2023-11-14T22:13:20Z."""
 CLOSES_MAX = 10
 """How often the coroutine of a killed task is closed until it ends."""
+CLOCK_RESOLUTION = 1e-9
+"""Timers that are due within this of each other fire together."""
+TIMERS_MIN = 100
+"""A heap of more timers is cleaned when most of them are cancelled."""
 THREAD_SECONDS = 0.0005
 """Longest delay until a thread takes up a job."""
 
@@ -143,36 +147,38 @@ class _Handle(asyncio.Handle):
 
     process: Process | None
 
-    def _run(self) -> None:
-        if self.process is None or self.process.may_run(self):
-            super()._run()
-
 
 class _TimerHandle(asyncio.TimerHandle):
     __slots__ = ("process",)
 
     process: Process | None
 
-    def _run(self) -> None:
-        if self.process is None or self.process.may_run(self):
-            super()._run()
+
+def _fill(
+    handle: Any,
+    callback: Callable[..., object],
+    args: tuple[Any, ...],
+    loop: "SimulatedLoop",
+    context: contextvars.Context | None,
+) -> None:
+    """Do what asyncio's handles do when they are created, without debug mode: a run creates hundreds of thousands."""
+    if context is None:
+        context = contextvars.copy_context()
+    handle._callback = callback
+    handle._args = args
+    handle._loop = loop
+    handle._context = context
+    handle._cancelled = False
+    handle._repr = handle._source_traceback = None
+    handle.process = context.get(_PROCESS)
 
 
-class _Time:
-    """In the place of a selector: waiting moves the clock."""
+class _Due(float):
+    """When a timer fires: an entry of the heap of timers. Floats are compared without a call of Python."""
 
-    def __init__(self, loop: "SimulatedLoop") -> None:
-        self._loop = loop
+    __slots__ = ("timer",)
 
-    def select(self, timeout: float | None) -> list[Any]:
-        if timeout is None:
-            raise Stuck(f"nothing can happen any more at {self._loop.time():.3f} s")
-        if timeout > 0:
-            self._loop.now = max(self._loop.now, self._loop.next_timer)
-        return []
-
-    def close(self) -> None:
-        pass
+    timer: Any
 
 
 class Lane:
@@ -192,11 +198,15 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
 
     def __init__(self, seed: int) -> None:
         super().__init__()
+        # Collections during the run and at its end look at the run's objects only, and not at all that pytest and Django hold.
+        gc.freeze()
         self.seed = seed
         self.now = START_SECONDS
         self._ident = threading.get_ident()
-        self._selector = _Time(self)
-        self._clock_resolution = 1e-9
+        self._timers: list[_Due] = []
+        """A heap."""
+        self._cancelled_timers = 0
+        """Of those in the heap."""
         self._rng = self.rng("threads")
         self._lanes: dict[Executor | None, Lane] = {}
         self._thread_seconds: float | None = None
@@ -236,14 +246,50 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
     def time(self) -> float:
         return self.now
 
-    @property
-    def next_timer(self) -> float:
-        """When the next timer fires."""
-        when: float = self._scheduled[0]._when  # type: ignore[attr-defined]
-        return when
+    def _run_once(self) -> None:
+        """Move the clock to the next timer if nothing is ready, then run what is ready, as asyncio's loop does."""
+        ready = self._ready  # type: ignore[attr-defined]
+        timers = self._timers
+        if len(timers) > TIMERS_MIN and self._cancelled_timers * 2 > len(timers):
+            self._drop_cancelled()
+        while timers and timers[0].timer._cancelled:
+            heapq.heappop(timers).timer._scheduled = False
+            self._cancelled_timers -= 1
+        if not ready and not self._stopping:  # type: ignore[attr-defined]
+            if not timers:
+                raise Stuck(f"nothing can happen any more at {self.now:.3f} s")
+            self.now = max(self.now, float(timers[0]))
+        end = self.now + CLOCK_RESOLUTION
+        while timers and timers[0] < end:
+            timer = heapq.heappop(timers).timer
+            timer._scheduled = False
+            ready.append(timer)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            process = handle.process
+            if not handle._cancelled and (process is None or process.may_run(handle)):
+                try:
+                    handle._context.run(handle._callback, *handle._args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:  # noqa: BLE001 - reported as asyncio's loop does
+                    message = f"Exception in callback {handle!r}"
+                    self.call_exception_handler({"message": message, "exception": error, "handle": handle})
 
-    def _process_events(self, event_list: list[Any]) -> None:
-        pass
+    def _drop_cancelled(self) -> None:
+        kept = []
+        for due in self._timers:
+            if due.timer._cancelled:
+                due.timer._scheduled = False
+            else:
+                kept.append(due)
+        heapq.heapify(kept)
+        self._timers[:] = kept
+        self._cancelled_timers = 0
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        if handle._scheduled:  # type: ignore[attr-defined]
+            self._cancelled_timers += 1
 
     def _write_to_self(self) -> None:
         pass
@@ -251,24 +297,34 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
     def _call_soon(
         self, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context | None
     ) -> asyncio.Handle:
-        if context is None:
-            context = contextvars.copy_context()
-        handle = _Handle(callback, args, self, context)
-        handle.process = context.get(_PROCESS)
+        handle = _Handle.__new__(_Handle)
+        _fill(handle, callback, args, self, context)
         self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
+
+    def call_soon(
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        self._check_closed()  # type: ignore[attr-defined]
+        return self._call_soon(callback, args, context)
 
     def call_at(
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         self._check_closed()  # type: ignore[attr-defined]
-        if context is None:
-            context = contextvars.copy_context()
-        timer = _TimerHandle(when, callback, args, self, context)
-        timer.process = context.get(_PROCESS)
-        heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]
+        timer = _TimerHandle.__new__(_TimerHandle)
+        _fill(timer, callback, args, self, context)
+        timer._when = when  # type: ignore[attr-defined]
         timer._scheduled = True  # type: ignore[attr-defined]
+        due = _Due(when)
+        due.timer = timer
+        heapq.heappush(self._timers, due)
         return timer
+
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.now + delay, callback, *args, context=context)
 
     def requeue(self, handles: list[asyncio.Handle]) -> None:
         """Run these soon, in this order."""
@@ -341,10 +397,19 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
 
     def close(self) -> None:
         """Close, and drop what killed processes left behind without a log line: their `finally` blocks mean nothing any more."""
+        if self.is_closed():
+            return
         super().close()
+        self._timers.clear()
         for release in self.at_close:
             release()
         self.at_close.clear()
+        try:
+            self._bury_killed()
+        finally:
+            gc.unfreeze()
+
+    def _bury_killed(self) -> None:
         if not self.killed:
             return
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None

@@ -1,8 +1,9 @@
-"""20 kills of the broker under load: nothing acknowledged is lost, nothing is torn, and without a kill nothing is doubled."""
+"""Kills of the broker under load: nothing acknowledged is lost, nothing is torn, and without a kill nothing is doubled."""
 
 import asyncio
 import hashlib
 import json
+import os
 import random
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tests.support.promises import judging
 from tests.support.system import System
 from tests.support.waiting import eventually_async
 
-KILLS = 20
+KILLS = 20 if os.environ.get("QMQ_FAULTS") == "full" else 5
 
 
 def body_of(number: int) -> dict[str, str]:
@@ -23,7 +24,7 @@ def body_of(number: int) -> dict[str, str]:
 
 
 @pytest.mark.slow
-async def test_twenty_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+async def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     # The same pauses in each run; what the broker is doing when they end depends on the machine.
     rng = random.Random(KILLS)
     system = System(tmp_path, groups=1, broker_flags=("--retry-delay-seconds", "0.2", "--checkpoint-seconds", "1"))
