@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from console.analytics.process import environment
 from spark_analytics.lake import Lake
 from tests.integration.spark.lake_of_day import fill
-from tests.integration.spark.sessions import quick_environment
+from tests.integration.spark.sessions import attach_environment, quick_environment
 from tests.support.processes import PROJECT
 from tests.support.simulated_day import simulate
 
@@ -22,7 +22,9 @@ import django
 django.setup()
 from console.analytics import services
 from spark_analytics.jobs.__main__ import main
+from tests.integration.spark.sessions import attach
 
+attach()
 insert, published = services._insert, []
 def killed(table, common, rows):
     insert(table, common, rows)
@@ -60,9 +62,9 @@ class Database:
             }
         )
 
-    def python(self, *arguments: str, code: int = 0) -> str:
+    def python(self, *arguments: str, code: int = 0, **values: str) -> str:
         done = subprocess.run(
-            [sys.executable, *arguments], env=self._environment, cwd=PROJECT, capture_output=True, text=True,
+            [sys.executable, *arguments], env=self._environment | values, cwd=PROJECT, capture_output=True, text=True,
             timeout=240, check=False,
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr
@@ -86,9 +88,8 @@ def test_a_run_that_is_killed_leaves_whole_publications_and_the_next_completes_t
 ) -> None:
     lake = tmp_path / "lake"
     fill(Lake(spark, str(lake)), simulate(seed=5, scale=0.05))
-    assert database.told()["lag"] == []
 
-    assert "killed with" in database.python("-c", KILLED, str(lake), code=-9)
+    assert "killed with" in database.python("-c", KILLED, str(lake), code=-9, **attach_environment(spark))
     left = database.told()
     assert {row[0] for row in left["lag"]} == {60}, "minutes were published, ten minutes were not"
     assert left["runs"] == [["running", "", len(left["lag"])]]
