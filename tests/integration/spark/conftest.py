@@ -1,5 +1,6 @@
 """One Spark session and one small system of real nodes for all tests of this folder: starting them takes seconds."""
 
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from qmq.private_files import UMASK
 from spark_analytics.java import JavaMissing
 from tests.integration.spark.sessions import as_in_production, quick_session
 from tests.integration.spark.shop import Shop
@@ -28,11 +30,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A local session that is quick with few rows, stopped with the run."""
+    """A local session that is quick with few rows, stopped with the run. Its JVM has the umask of the product's jobs."""
+    scratch = tmp_path_factory.mktemp("spark")
+    before = os.umask(UMASK)
     try:
-        session = quick_session(tmp_path_factory.mktemp("spark"))
+        session = quick_session(scratch)
     except JavaMissing as error:
         pytest.fail(str(error))
+    finally:
+        os.umask(before)
     yield session
     session.stop()
 

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from spark_analytics.session import SHUFFLE_PARTITIONS, spark_session
@@ -36,6 +38,28 @@ def quick_environment(folder: Path) -> dict[str, str]:
     lines = [f"{name} {value}\n" for name, value in FEW_ROWS.items()]
     (folder / "spark-defaults.conf").write_text("".join(lines))
     return {"SPARK_CONF_DIR": str(folder), "JAVA_TOOL_OPTIONS": QUICK_JVM}
+
+
+def attach_environment(session: SparkSession) -> dict[str, str]:
+    """Return the variables with which `attach` in another process connects to this session's JVM, as `spark-submit` sets them."""
+    parameters = session.sparkContext._gateway.gateway_parameters
+    return {"PYSPARK_GATEWAY_PORT": str(parameters.port), "PYSPARK_GATEWAY_SECRET": str(parameters.auth_token)}
+
+
+def attach() -> SparkSession:
+    """Return a session of this process in the JVM of another one.
+
+    A test that kills a Python process needs no second JVM, whose start and cold code take most of the test's time.
+    """
+    SparkContext._ensure_initialized()
+    jvm: Any = SparkContext._jvm
+    running = jvm.JavaSparkContext(jvm.org.apache.spark.SparkContext.getOrCreate())
+    first = jvm.SparkSession.getDefaultSession().get()
+    session = SparkSession(SparkContext(conf=SparkConf(_jconf=running.getConf()), jsc=running), first.newSession())
+    jvm.SparkSession.setDefaultSession(first)
+    for name, value in FEW_ROWS.items():
+        session.conf.set(name, value)
+    return session
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from console.analytics.process import environment
 from spark_analytics.lake import Lake
 from tests.integration.spark.lake_of_day import fill
-from tests.integration.spark.sessions import quick_environment
+from tests.integration.spark.sessions import attach_environment, quick_environment
 from tests.support.processes import PROJECT
 from tests.support.simulated_day import simulate
 
@@ -22,7 +22,9 @@ import django
 django.setup()
 from console.analytics import services
 from spark_analytics.jobs.__main__ import main
+from tests.integration.spark.sessions import attach
 
+attach()
 insert, published = services._insert, []
 def killed(table, common, rows):
     insert(table, common, rows)
@@ -31,15 +33,15 @@ def killed(table, common, rows):
         print(f"killed with {len(rows)} rows", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 services._insert = killed
-main(["lag", "--lake", sys.argv[1]])
+main(["failures", "--lake", sys.argv[1]])
 """
 TOLD = """
 import django, json
 django.setup()
-from console.analytics.models import AnalyticsRun, Lag, TableState
-columns = [field.name for field in Lag._meta.fields if field.name not in ("id", "run")]
+from console.analytics.models import AnalyticsRun, Failure, TableState
+columns = [field.name for field in Failure._meta.fields if field.name not in ("id", "run")]
 print(json.dumps({
-    "lag": list(Lag.objects.order_by("step_seconds", "at_ms", "subject", "group").values_list(*columns)),
+    "failures": list(Failure.objects.order_by(*columns).values_list(*columns)),
     "runs": list(AnalyticsRun.objects.order_by("pk").values_list("state", "error", "rows_written")),
     "states": list(TableState.objects.values_list("table", "watermark_at__year")),
 }))
@@ -60,9 +62,9 @@ class Database:
             }
         )
 
-    def python(self, *arguments: str, code: int = 0) -> str:
+    def python(self, *arguments: str, code: int = 0, **values: str) -> str:
         done = subprocess.run(
-            [sys.executable, *arguments], env=self._environment, cwd=PROJECT, capture_output=True, text=True,
+            [sys.executable, *arguments], env=self._environment | values, cwd=PROJECT, capture_output=True, text=True,
             timeout=240, check=False,
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr
@@ -86,21 +88,20 @@ def test_a_run_that_is_killed_leaves_whole_publications_and_the_next_completes_t
 ) -> None:
     lake = tmp_path / "lake"
     fill(Lake(spark, str(lake)), simulate(seed=5, scale=0.05))
-    assert database.told()["lag"] == []
 
-    assert "killed with" in database.python("-c", KILLED, str(lake), code=-9)
+    assert "killed with" in database.python("-c", KILLED, str(lake), code=-9, **attach_environment(spark))
     left = database.told()
-    assert {row[0] for row in left["lag"]} == {60}, "minutes were published, ten minutes were not"
-    assert left["runs"] == [["running", "", len(left["lag"])]]
-    assert left["states"] == [["lag", None]], "nothing is said to be complete"
+    assert {row[0] for row in left["failures"]} == {3600}, "hours were published, days were not"
+    assert left["runs"] == [["running", "", len(left["failures"])]]
+    assert left["states"] == [["failures", None]], "nothing is said to be complete"
 
-    said = database.python("manage.py", "analytics", "lag", "--lake", str(lake))
+    said = database.python("manage.py", "analytics", "failures", "--lake", str(lake))
     assert said.splitlines()[-1].startswith("1 jobs: ")
     whole = database.told()
-    assert {row[0] for row in whole["lag"]} == {60, 600, 3600, 86400}
-    assert [row for row in whole["lag"] if row[0] == 60] == left["lag"]
+    assert {row[0] for row in whole["failures"]} == {3600, 86400}
+    assert [row for row in whole["failures"] if row[0] == 3600] == left["failures"]
     (first, second) = whole["runs"]
     assert first[0] == "failed"
     assert "it did not end; run 2 has taken its place" in first[1]
-    assert second == ["succeeded", "", len(whole["lag"])]
-    assert whole["states"] == [["lag", 2026]]
+    assert second == ["succeeded", "", len(whole["failures"])]
+    assert whole["states"] == [["failures", 2026]]

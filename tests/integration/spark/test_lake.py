@@ -1,5 +1,6 @@
 """The lake on Spark: what is written is read, whatever is killed or lost in between; hours, compaction, retention."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +22,7 @@ from spark_analytics.lake.lake import WATERMARK_SECONDS, hour_of, partition_of
 from spark_analytics.lake.log import Batch, Change
 from spark_analytics.schemas import INDEX, SCHEMAS
 from spark_analytics.session import register
+from tests.integration.spark.sessions import attach_environment
 from tests.integration.spark.shop import ORDERS, PAYMENTS, Shop
 from tests.support.processes import PROJECT
 from tests.support.whole import in_whole_spark_runs
@@ -265,9 +267,9 @@ KILLED = """
 import os, signal, sys
 from spark_analytics.lake import Lake
 from spark_analytics.schemas import INDEX
-from tests.integration.spark.sessions import quick_session
+from tests.integration.spark.sessions import attach
 
-lake = Lake(quick_session(), sys.argv[1], lambda: int(sys.argv[2]))
+lake = Lake(attach(), sys.argv[1], lambda: int(sys.argv[2]))
 def killed(*arguments):
     print("killed", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -284,7 +286,7 @@ def test_a_process_killed_in_a_compaction_leaves_every_row_exactly_once(
     clock.now_ms = NINE + 3 * HOUR_MS
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(tmp_path / "lake"), str(clock.now_ms)],
-        cwd=PROJECT, stdout=subprocess.PIPE, text=True, timeout=120, check=False,
+        cwd=PROJECT, env=os.environ | attach_environment(spark), stdout=subprocess.PIPE, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert (done.stdout.strip(), done.returncode) == ("killed", -9)
     assert sequences(lake) == list(range(40))

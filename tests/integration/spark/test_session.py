@@ -1,18 +1,16 @@
 """The session that everything runs in."""
 
 import os
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from qmq.private_files import restrict_umask
 from spark_analytics.jobs.states import SAMPLED_RANGES
 from spark_analytics.local_rows import local_frame
 from spark_analytics.schemas import SCHEMAS, ddl
-from tests.support.processes import PROJECT
 
 
 def test_times_are_utc_whatever_zone_the_machine_has(spark: SparkSession) -> None:
@@ -43,33 +41,27 @@ def test_every_schema_is_the_same_as_ddl_and_in_arrow(spark: SparkSession) -> No
         assert to_arrow_schema(schema, timezone="UTC").names == schema.names
 
 
-WRITES = """
-import sys
-from pathlib import Path
-from qmq.private_files import restrict_umask
-from spark_analytics.session import spark_session
-from tests.integration.spark.sessions import FEW_ROWS, QUICK_JVM
-restrict_umask()
-folder = Path(sys.argv[1])
-spark = spark_session(memory="512m", shuffle_partitions=1, scratch=folder / "scratch",
-    settings=FEW_ROWS | {"spark.driver.extraJavaOptions": QUICK_JVM})
-table = str(folder / "lake/table")
-spark.range(10).selectExpr("id", "id % 2 AS hour").write.partitionBy("hour").parquet(table)
-stream = spark.readStream.schema("id LONG, hour LONG").parquet(table).groupBy("hour").count().writeStream
-stream = stream.outputMode("complete").foreachBatch(lambda rows, _: rows.write.mode("append").parquet(f"{folder}/lake/counts"))
-stream.option("checkpointLocation", str(folder / "lake/_checkpoints/counts")).trigger(availableNow=True).start().awaitTermination()
-spark.stop()
-"""
-
-
-def test_what_spark_writes_is_for_its_user_alone(tmp_path: Path) -> None:
+def test_what_spark_writes_is_for_its_user_alone(spark: SparkSession, tmp_path: Path) -> None:
+    """Both the JVM, which the fixture starts with the umask of the product's jobs, and the Python that drives it."""
+    folder = tmp_path / "lake"
+    table = str(folder / "table")
     before = os.umask(0o022)
+    restrict_umask()
     try:
-        subprocess.run([sys.executable, "-c", WRITES, str(tmp_path / "data")], cwd=PROJECT, timeout=300, check=True)
+        spark.range(10).selectExpr("id", "id % 2 AS hour").write.partitionBy("hour").parquet(table)
+        stream = spark.readStream.schema("id LONG, hour LONG").parquet(table).groupBy("hour").count().writeStream
+        stream = stream.outputMode("complete").option("checkpointLocation", str(folder / "_checkpoints/counts"))
+
+        def write(rows: DataFrame, _: int) -> None:
+            rows.write.mode("append").parquet(str(folder / "counts"))
+
+        stream.foreachBatch(write).trigger(availableNow=True).start().awaitTermination()
     finally:
         os.umask(before)
-    found = [path for path in (tmp_path / "data").rglob("*") if not path.is_symlink()]
+    scratch = Path(spark.sparkContext.getConf().get("spark.local.dir", ""))
+    found = [folder, scratch, *folder.rglob("*"), *scratch.rglob("*")]
     names = {path.name for path in found}
     assert {"metadata", "_SUCCESS", "state", "offsets", "commits"} <= names
     assert any(name.endswith(".parquet") for name in names)
-    assert {str(path.relative_to(tmp_path)) for path in found if path.stat().st_mode & 0o077} == set()
+    assert any(name.startswith("shuffle_") for name in names)
+    assert {str(path) for path in found if not path.is_symlink() and path.stat().st_mode & 0o077} == set()
