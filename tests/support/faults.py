@@ -16,9 +16,9 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from tests.support.control import Answer, ControlPlane
 from tests.support.processes import Process
 from tests.support.promises import PromiseBroken
+from tests.support.system import Answer, System
 from tests.support.traffic import Traffic
 from tests.support.waiting import eventually_async, promised
 
@@ -35,17 +35,25 @@ def figure(text: str, seconds: float) -> None:
 @contextlib.contextmanager
 def running_plane(
     folder: Path, redis_url: str, *, groups: int = 2, delays: int = 0, database_url: str = "", **options: int
-) -> Iterator[ControlPlane]:
+) -> Iterator[System]:
     """A system with its control plane, started; stopped behind the block. `database_url`: of its own, migrated here."""
-    with ControlPlane(
-        folder, groups=groups, delays=delays, redis_url=redis_url, database_url=database_url, **options
+    with System(
+        folder,
+        console=True,
+        workers=1,
+        beats=1,
+        groups=groups,
+        delays=delays,
+        redis_url=redis_url,
+        database_url=database_url,
+        **options,
     ) as plane:
         plane.start()
         yield plane
 
 
 @contextlib.asynccontextmanager
-async def load(plane: ControlPlane, *subjects: str, per_second: float = 20.0) -> AsyncIterator[Traffic]:
+async def load(plane: System, *subjects: str, per_second: float = 20.0) -> AsyncIterator[Traffic]:
     """Traffic that sees no error: all that was acknowledged came, nothing else came, and it goes on at the end."""
     async with Traffic(
         plane.meta_url, list(subjects), ("billing", "audit"), per_second=per_second, start="earliest"
@@ -92,7 +100,7 @@ async def until(look: Callable[[], Any], within_s: float, what: str) -> float:
 class Api:
     """Asks the API, and keeps how long it took."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: System) -> None:
         self.plane = plane
         self.slowest_seconds = 0.0
         self.statuses: set[int] = set()
@@ -124,7 +132,7 @@ def is_problem(answer: Answer) -> bool:
 class States:
     """Every change of a broker group's state, from the audit log: nothing in between is missed."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: System) -> None:
         self._plane = plane
         self._since = self._newest()
 
@@ -164,7 +172,7 @@ class Live:
 
 
 @contextlib.asynccontextmanager
-async def live(plane: ControlPlane, path: str) -> AsyncIterator[Live]:
+async def live(plane: System, path: str) -> AsyncIterator[Live]:
     """A websocket of the console, e.g. `/ws/lag/`, listened to inside the block."""
     url = f"ws://127.0.0.1:{plane.port}{path}"
     found = Live()
@@ -184,7 +192,7 @@ async def live(plane: ControlPlane, path: str) -> AsyncIterator[Live]:
             await asyncio.gather(reading, return_exceptions=True)
 
 
-async def judges_again(plane: ControlPlane) -> float:
+async def judges_again(plane: System) -> float:
     """Until the heartbeats loop goes by stored leases again, and has done so twice; the seconds until the first."""
     took = await until(lambda: "is judged" not in plane.loop("heartbeats")["result"], 30, "leases are judged")
     runs = int((await asyncio.to_thread(plane.loop, "heartbeats"))["runs"])

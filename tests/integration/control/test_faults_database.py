@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import pytest
 
 from qmq.client.producer import Producer
-from tests.support.control import ControlPlane
 from tests.support.faults import (
     Api,
     States,
@@ -25,6 +24,7 @@ from tests.support.faults import (
 )
 from tests.support.processes import get_json
 from tests.support.services import RedisServer, Server, own_database
+from tests.support.system import System
 from tests.support.whole import in_whole_fault_runs
 
 pytestmark = in_whole_fault_runs
@@ -42,9 +42,7 @@ def database(request: pytest.FixtureRequest) -> Server:
 
 
 @pytest.fixture(scope="module")
-def plane(
-    database: Server, tmp_path_factory: pytest.TempPathFactory, redis_server: RedisServer
-) -> Iterator[ControlPlane]:
+def plane(database: Server, tmp_path_factory: pytest.TempPathFactory, redis_server: RedisServer) -> Iterator[System]:
     folder = tmp_path_factory.mktemp("database")
     with (
         own_database(database.url, "faults_f28") as url,
@@ -53,24 +51,22 @@ def plane(
         yield found
 
 
-def metaserver(plane: ControlPlane) -> dict[str, object]:
+def metaserver(plane: System) -> dict[str, object]:
     """What the metaserver says of itself."""
-    found: dict[str, object] = get_json(f"http://127.0.0.1:{plane.system.http_port}/meta/cluster")["metaserver"]
+    found: dict[str, object] = get_json(f"http://127.0.0.1:{plane.http_port}/meta/cluster")["metaserver"]
     return found
 
 
-async def a_new_subject_is_sent_to(plane: ControlPlane, subject: str) -> float:
+async def a_new_subject_is_sent_to(plane: System, subject: str) -> float:
     """By a client that has just started; seconds it took."""
     began = time.monotonic()
-    async with Producer(plane.system.meta_url, app="newcomer") as producer:
+    async with Producer(plane.meta_url, app="newcomer") as producer:
         await producer.send(subject, {"value": "1"})
     return time.monotonic() - began
 
 
 @pytest.mark.parametrize("fault", ["stopped", "paused"])
-async def test_f28_clients_do_not_notice_that_the_database_is_away(
-    plane: ControlPlane, database: Server, fault: str
-) -> None:
+async def test_f28_clients_do_not_notice_that_the_database_is_away(plane: System, database: Server, fault: str) -> None:
     name = f"{database.name} {fault}"
     states, api = States(plane), Api(plane)
     failures = {loop["name"]: int(loop["failures"]) for loop in plane.get("/tasks/")["results"]}
@@ -111,15 +107,13 @@ async def test_f28_clients_do_not_notice_that_the_database_is_away(
     assert noted or "the database does not" in text, text[-2000:]
 
 
-def loops(plane: ControlPlane) -> list[dict[str, object]]:
+def loops(plane: System) -> list[dict[str, object]]:
     """Control loops, by the API."""
     found: list[dict[str, object]] = plane.get("/tasks/")["results"]
     return found
 
 
-async def test_f28_a_database_that_takes_no_writes_lets_everything_be_read(
-    plane: ControlPlane, database: Server
-) -> None:
+async def test_f28_a_database_that_takes_no_writes_lets_everything_be_read(plane: System, database: Server) -> None:
     if database.name != "postgresql":
         pytest.skip("MariaDB lets its superuser, who the tests are, write all the same")
     states, api = States(plane), Api(plane)
@@ -145,7 +139,7 @@ async def test_f28_a_database_that_takes_no_writes_lets_everything_be_read(
     assert states.changes() == []
 
 
-def forget_uses_of_tokens(plane: ControlPlane) -> None:
+def forget_uses_of_tokens(plane: System) -> None:
     """As after a minute's rest."""
     import psycopg
 

@@ -107,7 +107,7 @@ async def test_f31_two_beats_and_many_workers_decide_everything_once(tmp_path: P
             before = {row["name"]: row for row in plane.get("/tasks/")["results"]}
             began = time.monotonic()
             for name in ("g3", "g4"):
-                await asyncio.to_thread(plane.system.add_broker(name).start)
+                await asyncio.to_thread(plane.add_broker(name).start)
 
             def spread() -> bool:
                 rows = plane.get("/subjects/?limit=100")["results"]

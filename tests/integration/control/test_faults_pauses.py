@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.control import ControlPlane
 from tests.support.faults import (
     States,
     during,
@@ -19,26 +18,26 @@ from tests.support.faults import (
 )
 from tests.support.processes import Process
 from tests.support.services import RedisServer
+from tests.support.system import System
 from tests.support.whole import in_whole_fault_runs
 
 PAUSE_SECONDS = 12.0
 
 
 @pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory, redis_server: RedisServer) -> Iterator[ControlPlane]:
+def plane(tmp_path_factory: pytest.TempPathFactory, redis_server: RedisServer) -> Iterator[System]:
     with running_plane(tmp_path_factory.mktemp("pauses"), redis_server.url, delays=1) as found:
         yield found
 
 
 @in_whole_fault_runs
-async def test_f24_a_worker_a_delay_node_and_a_consumer_that_stood_still_go_on(plane: ControlPlane) -> None:
-    system = plane.system
+async def test_f24_a_worker_a_delay_node_and_a_consumer_that_stood_still_go_on(plane: System) -> None:
     count = 100
     reader = Process(
         "reader",
         [
             sys.executable, "-m", "qmq.cli", "consume", "pause-late", "readers", "--count", str(count),
-            "--timeout", "90", "--from", "earliest", "--meta", system.meta_url,
+            "--timeout", "90", "--from", "earliest", "--meta", plane.meta_url,
         ],
         plane.folder,
         "",
@@ -46,13 +45,13 @@ async def test_f24_a_worker_a_delay_node_and_a_consumer_that_stood_still_go_on(p
     states = States(plane)
     runs = int(plane.loop("heartbeats")["runs"])
     async with load(plane, "pause-stock"):
-        sent = await asyncio.to_thread(system.qmq, "produce", "pause-late", "-p", "a=1", "--count", str(count - 1))
+        sent = await asyncio.to_thread(plane.qmq, "produce", "pause-late", "-p", "a=1", "--count", str(count - 1))
         assert sent.returncode == 0, sent.stderr
-        sent = await asyncio.to_thread(system.qmq, "produce", "pause-late", "-p", "a=late", "--delay", "3s")
+        sent = await asyncio.to_thread(plane.qmq, "produce", "pause-late", "-p", "a=late", "--delay", "3s")
         assert sent.returncode == 0, sent.stderr
         reader.start(wait=False)
         try:
-            with standing(plane.workers[0], system.delays["d1"], reader):
+            with standing(plane.workers[0], plane.delays["d1"], reader):
                 await during(PAUSE_SECONDS, lambda: plane.get("/broker-groups/"))
                 changes = await asyncio.to_thread(states.changes)
                 # The metaserver saw the delay node's silence; the paused worker saw nothing.

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from tests.support.control import ControlPlane
 from tests.support.faults import Api, States, during, figure, goes_on, live, load, running_plane, until
 from tests.support.services import RedisServer, running
+from tests.support.system import System
 from tests.support.whole import in_whole_fault_runs
 
 pytestmark = in_whole_fault_runs
@@ -30,19 +30,19 @@ def own_redis() -> Iterator[RedisServer]:
 @pytest.fixture(scope="module")
 def plane(
     tmp_path_factory: pytest.TempPathFactory, own_redis: RedisServer, redis_server: RedisServer
-) -> Iterator[ControlPlane]:
+) -> Iterator[System]:
     with running_plane(tmp_path_factory.mktemp("redis"), own_redis.url) as found:
         yield found
 
 
-def pids(plane: ControlPlane) -> dict[str, int]:
+def pids(plane: System) -> dict[str, int]:
     """Of processes that have not ended; a missing one ended."""
     return {process.name: process.pid for process in plane.processes if process.is_running}
 
 
 @pytest.mark.parametrize("fault", ["stopped", "paused"])
 async def test_f30_without_redis_pages_are_stale_and_everything_else_goes_on(
-    plane: ControlPlane, own_redis: RedisServer, fault: str
+    plane: System, own_redis: RedisServer, fault: str
 ) -> None:
     states, api, before = States(plane), Api(plane), pids(plane)
     said = plane.console.log().count("rate limits are off")
@@ -80,7 +80,7 @@ async def test_f30_without_redis_pages_are_stale_and_everything_else_goes_on(
     assert 1 <= said <= 2 + AWAY_SECONDS / 4, f"the log says once in a while that rate limits are off: {said} times"
 
 
-async def test_f30_a_redis_that_forgot_everything_is_filled_again(plane: ControlPlane, own_redis: RedisServer) -> None:
+async def test_f30_a_redis_that_forgot_everything_is_filled_again(plane: System, own_redis: RedisServer) -> None:
     before = pids(plane)
     runs = int(plane.loop("heartbeats")["runs"])
     async with load(plane, "flushed-orders"), live(plane, "/ws/lag/") as page:
@@ -96,7 +96,7 @@ async def test_f30_a_redis_that_forgot_everything_is_filled_again(plane: Control
     assert pids(plane) == before
 
 
-async def test_f30_two_beats_worth_of_words_are_not_sent_after_redis_is_back(plane: ControlPlane) -> None:
+async def test_f30_two_beats_worth_of_words_are_not_sent_after_redis_is_back(plane: System) -> None:
     """What beat could not send is not sent later: loops go on at their pace."""
     first = plane.loop("heartbeats")
     began = time.monotonic()
