@@ -123,17 +123,17 @@ def drain(folder: Path, count: int) -> str:
         system.start()
         for _ in range(2):
             fill_for_drain(system, 1)  # the route is known before the brokers go
-        eventually(lambda: pending(system)["pending"] == 0, WAIT_SECONDS, "the first messages are delivered")
+        eventually(lambda: pending(system)["pending"] == 0, what="the first messages are delivered")
         for broker in system.brokers.values():
             broker.stop()
         fill_for_drain(system, count)
-        eventually(lambda: pending(system)["overdue"] >= count, WAIT_SECONDS, "everything is overdue")
+        eventually(lambda: pending(system)["overdue"] >= count, what="everything is overdue")
         memory = resident_mib(node)
         for broker in system.brokers.values():
             broker.start()
-        before = eventually(lambda: (n := pending(system)["pending"]) < count and n, WAIT_SECONDS, "the backlog moves")
+        before = eventually(lambda: (n := pending(system)["pending"]) < count and n, what="the backlog moves")
         began = time.monotonic()
-        eventually(lambda: pending(system)["pending"] == 0, WAIT_SECONDS, "the backlog is gone")
+        eventually(lambda: pending(system)["pending"] == 0, what="the backlog is gone")
         seconds = time.monotonic() - began
         return f"| {count:,} overdue, two brokers back | {before / seconds:,.0f}/s | resident {memory:.0f} MiB before |"
     finally:
@@ -207,7 +207,7 @@ def many(folder: Path, name: str, count: int, due_from: str, due_to: str, rate: 
             stats = pending(system)
             return not stats["is_loading"] and (stats["wheel"]["messages"] > 0 or not is_near)
 
-        eventually(has_loaded, WAIT_SECONDS, "the near hours are loaded")
+        eventually(has_loaded, what="the near hours are loaded")
         stats = pending(system)
         loaded = time.monotonic() - began
         print(

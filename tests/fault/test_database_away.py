@@ -31,7 +31,7 @@ def test_f28_subjects_made_while_the_database_is_away_are_served_at_once_and_sto
         try:
             system.start()
             assert system.qmq("produce", "before", "-p", "a=1").returncode == 0
-            eventually(is_stored, 10, "the first subject is stored")
+            eventually(is_stored, what="the first subject is stored")
             with getattr(server, fault)():
                 sent = system.qmq("produce", "meanwhile", "-p", "a=1")
                 assert sent.returncode == 0, sent.stderr
@@ -39,9 +39,9 @@ def test_f28_subjects_made_while_the_database_is_away_are_served_at_once_and_sto
                 assert state()["not_stored_yet"] > 0
                 if fault == "stopped":
                     eventually(
-                        lambda: state()["database"].startswith("down: "), 10, "it says that the database is down"
+                        lambda: state()["database"].startswith("down: "), what="it says that the database is down"
                     )
-            eventually(is_stored, 20, "the second subject is stored")
+            eventually(is_stored, what="the second subject is stored")
             # Only the database can tell the next start.
             system.meta.kill()
             for path in (tmp_path / "meta").glob("*.json*"):

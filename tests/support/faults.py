@@ -20,16 +20,11 @@ from tests.support.processes import Process
 from tests.support.promises import PromiseBroken
 from tests.support.system import Answer, System
 from tests.support.traffic import Traffic
-from tests.support.waiting import eventually_async, promised
+from tests.support.waiting import eventually, eventually_async, figure
 
 ANSWER_SECONDS_MAX = 10.0
 """No request may take longer, whatever is away."""
 LOOK_SECONDS = 0.2
-
-
-def figure(text: str, seconds: float) -> None:
-    """Print a figure."""
-    print(f"figure: {text}: {seconds:.1f} s")
 
 
 @contextlib.contextmanager
@@ -59,7 +54,7 @@ async def load(plane: System, *subjects: str, per_second: float = 20.0) -> Async
         plane.meta_url, list(subjects), ("billing", "audit"), per_second=per_second, start="earliest"
     ) as traffic:
         await traffic.begin_sending(plane)
-        await eventually_async(lambda: all(len(values) > 5 for values in traffic.acked.values()), 30, "load runs")
+        await eventually_async(lambda: all(len(values) > 5 for values in traffic.acked.values()), what="load runs")
         yield traffic
         assert not traffic.errors, traffic.errors[:5]
         await goes_on(traffic)
@@ -73,10 +68,10 @@ async def goes_on(traffic: Traffic) -> None:
     sent = {subject: len(values) for subject, values in traffic.acked.items()}
     received = {key: len(counts) for key, counts in traffic.received.items()}
     await eventually_async(
-        lambda: all(len(traffic.acked[subject]) > count + 10 for subject, count in sent.items()), 15, "sends go on"
+        lambda: all(len(traffic.acked[subject]) > count + 10 for subject, count in sent.items()), what="sends go on"
     )
     await eventually_async(
-        lambda: all(len(traffic.received[key]) > count + 10 for key, count in received.items()), 15, "pulls go on"
+        lambda: all(len(traffic.received[key]) > count + 10 for key, count in received.items()), what="pulls go on"
     )
 
 
@@ -88,13 +83,13 @@ async def during(seconds: float, look: Callable[[], None]) -> None:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def until(look: Callable[[], Any], within_s: float, what: str) -> float:
-    """Look in a thread until it is true; the seconds it took."""
+async def until(look: Callable[[], Any], limit_s: float, what: str) -> float:
+    """Look in a thread until it is true; the seconds it took, printed as a figure beside `limit_s`."""
     began = time.monotonic()
-    while not await asyncio.to_thread(look):
-        assert time.monotonic() - began < promised(within_s), f"not within {promised(within_s):g} s: {what}"
-        await asyncio.sleep(LOOK_SECONDS)
-    return time.monotonic() - began
+    await asyncio.to_thread(eventually, look, what=what, every_s=LOOK_SECONDS)
+    seconds = time.monotonic() - began
+    figure(what, seconds, limit_s)
+    return seconds
 
 
 class Api:
@@ -167,7 +162,7 @@ class Live:
 
     async def next(self, kind: str, since: float, within_s: float) -> tuple[float, dict[str, Any]]:
         """The first of a type since then."""
-        await eventually_async(lambda: self.of(kind, since), within_s, f"a {kind} message")
+        await eventually_async(lambda: self.of(kind, since), what=f"a {kind} message")
         return self.of(kind, since)[0]
 
 
@@ -185,7 +180,7 @@ async def live(plane: System, path: str) -> AsyncIterator[Live]:
     async with connect(url, additional_headers={"Authorization": f"Bearer {plane.token}"}, max_size=None) as socket:
         reading = asyncio.create_task(read(socket))
         try:
-            await eventually_async(lambda: found.of("snapshot"), 20, "a snapshot")
+            await eventually_async(lambda: found.of("snapshot"), what="a snapshot")
             yield found
         finally:
             reading.cancel()

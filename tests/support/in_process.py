@@ -371,7 +371,7 @@ async def small_system(
                 stack.push_async_callback(_close_delay, system)
             # A new subject is served by those that have registered.
             names = {*system.brokers, *(["d1"] if with_delay else [])}
-            await eventually_async(lambda: names <= _serving(meta), 20, "every group is read_write")
+            await eventually_async(lambda: names <= _serving(meta), what="every group is read_write")
             yield system
     finally:
         await meta.close()
@@ -419,4 +419,4 @@ async def run_jobs(node: Node | Metaserver) -> None:
     def has_run() -> bool:
         return all(job.runs > before[job.name] and not job.running for job in supervisor.status() if job.name in before)
 
-    await eventually_async(has_run, 20, "every job ran")
+    await eventually_async(has_run, what="every job ran")

@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-import os
+import math
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from tests.sim.loop import SimulatedLoop
@@ -17,38 +17,15 @@ LIMIT_SHARE = 0.9
 """Of a test's limit, for the conditions it waits for: the failure names the condition before pytest-timeout ends the test."""
 DEFAULT_SECONDS = 300.0
 """For a condition outside of a test."""
-PATIENCE = 2
-"""Deadlines are for a machine that does nothing else. Where other tests want its cores and its disk, so many times that."""
-IS_ALONE = os.environ.get("QMQ_FAULTS") == "full"
-"""`make faults` has the machine for itself: what the product promises in seconds is held against the clock there."""
-
-
-def promised(seconds: float) -> float:
-    """What a promise of the product may take in this run: itself where tests run alone, else with PATIENCE."""
-    return seconds if IS_ALONE else seconds * PATIENCE
-
-
-async def within(awaitable: Awaitable[T], seconds: float) -> T:
-    """Its result.
-
-    Raises:
-        TimeoutError: Not within so many seconds, with PATIENCE unless time is virtual.
-    """
-    return await asyncio.wait_for(awaitable, seconds * _patience())
-
-
-def _patience() -> int:
-    return 1 if isinstance(asyncio.get_running_loop(), SimulatedLoop) else PATIENCE
-
-
 VIRTUAL_SECONDS = 10.0
+"""For a condition in virtual time, unless a test names another limit."""
 FIGURE_FACTOR = 3
 """A figure above so many times its limit fails the test: the product is at fault then, not the machine."""
 
 
-def figure(what: str, seconds: float, limit_s: float) -> None:
+def figure(what: str, seconds: float, limit_s: float = math.inf) -> None:
     """Print what took how long beside its limit: `figure: WHAT: 6.8 s of 10`. See figures with `pytest -rP`."""
-    print(f"figure: {what}: {seconds:.1f} s of {limit_s:g}")
+    print(f"figure: {what}: {seconds:.1f} s" + (f" of {limit_s:g}" if limit_s < math.inf else ""))
     assert seconds <= limit_s * FIGURE_FACTOR, f"{what}: {seconds:.1f} s, more than {FIGURE_FACTOR} times {limit_s:g} s"
 
 
@@ -75,22 +52,18 @@ def limited_to(seconds: float) -> Iterator[None]:
         _ends_at = before
 
 
-def _deadline(within_s: float | None) -> float:
-    if within_s is not None:
-        return time.monotonic() + within_s * PATIENCE
+def _deadline() -> float:
     return time.monotonic() + DEFAULT_SECONDS if _ends_at is None else _ends_at
 
 
-def eventually(
-    condition: Callable[[], T], within_s: float | None = None, what: str = "", *, every_s: float = LOOK_SECONDS
-) -> T:
-    """Return the condition's first true value. The only deadline is the limit of the test, unless `within_s` is given.
+def eventually(condition: Callable[[], T], what: str = "", *, every_s: float = LOOK_SECONDS) -> T:
+    """Return the condition's first true value. The only deadline is the limit of the test.
 
     Args:
         what: the condition in words, for the failure.
         every_s: seconds between two evaluations of the condition; more than the default when each is expensive.
     """
-    began, deadline = time.monotonic(), _deadline(within_s)
+    began, deadline = time.monotonic(), _deadline()
     while not (value := condition()):
         if time.monotonic() > deadline:
             raise AssertionError(f"not in {time.monotonic() - began:.0f} s: {what or condition}")
@@ -98,13 +71,11 @@ def eventually(
     return value
 
 
-async def eventually_async(condition: Callable[[], T], within_s: float | None = None, what: str = "") -> T:
-    """As `eventually`; other tasks of the event loop run between two evaluations. In virtual time the limit is VIRTUAL_SECONDS."""
+async def eventually_async(condition: Callable[[], T], within_s: float = VIRTUAL_SECONDS, what: str = "") -> T:
+    """As `eventually`; other tasks of the event loop run between two evaluations. `within_s` is the limit in virtual time only."""
     if isinstance(asyncio.get_running_loop(), SimulatedLoop):
-        return await _within(condition, VIRTUAL_SECONDS if within_s is None else within_s, what)
-    if within_s is not None:
-        return await _within(condition, within_s * PATIENCE, what)
-    began, deadline = time.monotonic(), _deadline(None)
+        return await _within(condition, within_s, what)
+    began, deadline = time.monotonic(), _deadline()
     while not (value := condition()):
         if time.monotonic() > deadline:
             raise AssertionError(f"not in {time.monotonic() - began:.0f} s: {what or condition}")

@@ -18,5 +18,5 @@ async def test_a_fresh_broker_takes_one_small_segment(tmp_path: Path) -> None:
     async with running_broker(tmp_path, segment_bytes=SEGMENT_BYTES) as broker, connected(broker) as client:
         assert FIRST_SEGMENT_BYTES <= allocated_bytes(tmp_path) <= SYSTEM_BYTES_MAX // NODES
         assert not await client.send(message(0))
-        await eventually_async(lambda: broker.log.prepared_bytes > 0, 5, "the next segment is created ahead")
+        await eventually_async(lambda: broker.log.prepared_bytes > 0, what="the next segment is created ahead")
         assert broker.log.prepared_bytes == FIRST_SEGMENT_BYTES

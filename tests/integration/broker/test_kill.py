@@ -72,7 +72,7 @@ async def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
             broker.start(wait=False)
             await asyncio.to_thread(broker.wait_ready)
         # On a busy machine little gets through between kills.
-        await eventually_async(lambda: len(acknowledged) > 1000, 60, "enough was sent to mean something")
+        await eventually_async(lambda: len(acknowledged) > 1000, what="enough was sent to mean something")
         stop.set()
         await producing
         # A message comes again only when its ack, or the answer to its send, was lost with a kill: these come once.

@@ -79,27 +79,27 @@ async def test_three_processes_share_the_messages_and_a_killed_one_gets_its_own_
     (tmp_path / "worker.py").write_text(WORKER)
     workers = [Worker(tmp_path, system.meta_url, f"w{number}") for number in range(PROCESSES)]
     try:
-        await eventually_async(lambda: all(worker.consumer_id for worker in workers), 30, "every worker has its id")
+        await eventually_async(lambda: all(worker.consumer_id for worker in workers), what="every worker has its id")
         killed = workers[1]
         async with Producer(system.meta_url, app="test") as producer:
             for begin in range(0, MESSAGES, BATCH):
                 numbers = range(begin, begin + BATCH)
                 await asyncio.gather(*(producer.send("orders", {"number": number}) for number in numbers))
                 if begin == MESSAGES // 4:
-                    await eventually_async(lambda: len(killed.handled) > 0, 30, "the worker to kill has begun")
+                    await eventually_async(lambda: len(killed.handled) > 0, what="the worker to kill has begun")
                     killed.hold()
                 if begin == MESSAGES // 2:
-                    await eventually_async(lambda: in_flight(system, killed.consumer_id), 30, "it holds messages")
+                    await eventually_async(lambda: in_flight(system, killed.consumer_id), what="it holds messages")
                     killed.process.send_signal(signal.SIGKILL)
                     killed.process.wait()
                     workers.append(Worker(tmp_path, system.meta_url, "restarted"))
         everything = set(range(MESSAGES))
         await eventually_async(
-            lambda: {number for worker in workers for number in worker.handled} == everything, 60, "all are handled"
+            lambda: {number for worker in workers for number in worker.handled} == everything, what="all are handled"
         )
         restarted = workers[-1]
         assert restarted.handled, "it got what the killed process held"
-        await eventually_async(lambda: restarted.consumer_id, 30, "the restarted worker has its id")
+        await eventually_async(lambda: restarted.consumer_id, what="the restarted worker has its id")
         assert restarted.consumer_id == killed.consumer_id
         assert len({worker.consumer_id for worker in workers}) == PROCESSES
         for worker in workers:

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.faults import figure, kill_family, live, load, running_plane, until
+from tests.support.faults import kill_family, live, load, running_plane, until
 from tests.support.services import RedisServer
-from tests.support.waiting import eventually_async
+from tests.support.waiting import eventually_async, figure
 from tests.support.whole import in_whole_fault_runs
 
 ALARM_SECONDS = 30.0
@@ -81,9 +81,9 @@ async def test_f31_somebody_is_told_within_30_s_that_worker_and_beat_are_dead(
                     if entry["kind"] == "loop.late" and entry["after"] is True
                 ]  # fmt: skip
 
-            await eventually_async(seen, ALARM_SECONDS, "the collector publishes an event")
+            await eventually_async(seen, what="the collector publishes an event")
             figure("F31 worker and beat dead: event on /ws/events/", seen()[0] - dead_at)
-            await eventually_async(told, ALARM_SECONDS, "a notification")
+            await eventually_async(told, what="a notification")
             figure("F31 worker and beat dead: notification delivered", told()[0] - dead_at)
             assert told()[0] - dead_at <= ALARM_SECONDS
             # By hand everything goes on.

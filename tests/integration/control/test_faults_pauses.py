@@ -7,18 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.faults import (
-    States,
-    during,
-    figure,
-    load,
-    running_plane,
-    standing,
-    until,
-)
+from tests.support.faults import States, during, load, running_plane, standing, until
 from tests.support.processes import Process
 from tests.support.services import RedisServer
 from tests.support.system import System
+from tests.support.waiting import figure
 from tests.support.whole import in_whole_fault_runs
 
 PAUSE_SECONDS = 12.0

@@ -135,15 +135,15 @@ async def test_kills_lose_nothing_deliver_nothing_early_and_nothing_cancelled(tm
                 await asyncio.sleep(rng.uniform(0.05, 0.6))
                 process.kill()
                 await start(process)
-            await eventually_async(lambda: len(acknowledged) > 1_000, 120, "enough acknowledged to mean something")
-            await eventually_async(lambda: len(gone()) > 50, 60, "enough cancelled to mean something")
-            await eventually_async(lambda: len(recorded) > 20, 60, "enough recorded as delivered to mean something")
+            await eventually_async(lambda: len(acknowledged) > 1_000, what="enough acknowledged to mean something")
+            await eventually_async(lambda: len(gone()) > 50, what="enough cancelled to mean something")
+            await eventually_async(lambda: len(recorded) > 20, what="enough recorded as delivered to mean something")
             stop.set()
             await asyncio.gather(*tasks)
             expected = acknowledged - gone() - (asked - cancelled.keys())
             with judging():
                 await eventually_async(
-                    lambda: expected <= set(system.counts("orders")), 30, "everything acknowledged came"
+                    lambda: expected <= set(system.counts("orders")), what="everything acknowledged came"
                 )
             async with client_of(port) as client:
                 left = [m for m in expected if "pending" in [i.state for i in (await client.find(m)).items]][:5]

@@ -36,7 +36,7 @@ def test_a_metaserver_makes_its_tables_and_finds_its_routes_there_again(
         system.start()
         sent = system.qmq("produce", "orders", "-p", "a=1")
         assert sent.returncode == 0, sent.stderr
-        eventually(is_stored, 10, "the route is stored")
+        eventually(is_stored, what="the route is stored")
         before = get_json(f"{pages}/subjects/orders")
         system.meta.kill()
         # Without the file it keeps beside, only the database is left to know.

@@ -96,7 +96,7 @@ class Pair:
     async def stored(self, metaserver: Metaserver) -> None:
         """Wait until everything is written, unless the database is away."""
         if not self.repositories[0].is_away:
-            await eventually_async(lambda: not metaserver.keeper.has_work, 20, "everything is stored")
+            await eventually_async(lambda: not metaserver.keeper.has_work, what="everything is stored")
 
     async def run(self, seconds: float, node: Peer | None = None, port: int = 1, state: int = 1) -> None:
         """Time passes; a node sends heartbeats each second."""

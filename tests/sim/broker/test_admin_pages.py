@@ -19,7 +19,7 @@ from qmq.protocol.commands import TagFilter
 from qmq.protocol.messages import Message
 from tests.sim.loop import running_loop
 from tests.support.in_process import Client, connected, message, run_jobs, running_broker
-from tests.support.waiting import eventually_async, within
+from tests.support.waiting import eventually_async
 
 START_MS = 1_700_000_000_000
 RETRY = "%RETRY%orders%g"
@@ -557,7 +557,7 @@ async def test_a_reset_makes_a_group_that_is_not_there_and_wakes_a_waiting_pull(
             waiting = asyncio.create_task(second.pull(group="new", consumer="w", timeout_ms=20_000))
             await eventually_async(lambda: broker.handlers.polls.held == 1)
             await admin.reset("orders", "new", "earliest")
-            assert await within(waiting, 5) == (0, ["m0"])
+            assert await asyncio.wait_for(waiting, 5) == (0, ["m0"])
 
 
 async def test_a_change_that_the_disk_does_not_confirm_is_answered_as_unknown(

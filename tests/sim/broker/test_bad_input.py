@@ -22,7 +22,7 @@ from tests.sim.blocking import interleave_jobs, sleep
 from tests.sim.loop import running_loop
 from tests.support.in_process import CREATED, connected, message, running_broker
 from tests.support.memory_disk import MemoryDisk
-from tests.support.waiting import eventually_async, within
+from tests.support.waiting import eventually_async
 
 SECRET = "do-not-log-me"
 
@@ -119,7 +119,7 @@ async def test_a_stranger_is_disconnected_and_nobody_else_notices(tmp_path: Path
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         reader, writer = await asyncio.open_connection(*broker.server.address)
         writer.write(data)
-        assert await within(reader.read(), 5) == b""
+        assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()
         assert broker.server.metrics.bad_frames == {reason: 1}
         assert not await client.send(message(1))
@@ -133,7 +133,7 @@ async def test_half_a_frame_and_silence_closes_that_connection_only(tmp_path: Pa
         await eventually_async(lambda: any(c._half_since is not None for c in broker.server.connections))
         clock.advance(31)
         broker.server._check()
-        assert await within(reader.read(), 5) == b""
+        assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()
         assert broker.server.metrics.half_frames == 1
         assert not await client.send(message(1))
@@ -143,7 +143,7 @@ async def test_connections_over_the_limit_are_closed_at_once(tmp_path: Path) -> 
     async with running_broker(tmp_path, connections_max=1) as broker, connected(broker) as client:
         reader, writer = await asyncio.open_connection(*broker.server.address)
         with contextlib.suppress(ConnectionError):  # an end of file, or a reset
-            assert await within(reader.read(), 5) == b""
+            assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()
         assert broker.server.metrics.refused == 1
         assert not await client.send(message(1))
@@ -253,7 +253,7 @@ async def test_f15_a_failed_sync_answers_nobody_and_ends_the_node(tmp_path: Path
             with pytest.raises(ConnectionLost):
                 await client.send(message(1))
             with pytest.raises(OSError, match="injected"):
-                await within(broker.serve(asyncio.Event()), 2)
+                await asyncio.wait_for(broker.serve(asyncio.Event()), 2)
             assert "failed" in broker.health()
     finally:
         with_logging.setLevel(logging.NOTSET)

@@ -11,7 +11,7 @@ from qmq.protocol.codes import Command, ConsumeFrom, ResponseCode
 from qmq.protocol.commands import ConsumeManageRequest, TagFilter
 from qmq.protocol.extensions import LeaveGroupRequest
 from tests.support.in_process import connected, get_json, message, run_jobs, running_broker
-from tests.support.waiting import eventually_async, within
+from tests.support.waiting import eventually_async
 
 
 def ids(*numbers: int) -> list[str]:
@@ -147,7 +147,7 @@ async def test_a_retried_message_stays_invisible_for_its_delay_and_then_wakes_a_
         waiting = asyncio.create_task(client.pull(retry, timeout_ms=20_000))
         await eventually_async(lambda: broker.handlers.polls.held == 1)
         clock.advance(0.5)
-        assert await within(waiting, 5) == (0, ids(0))
+        assert await asyncio.wait_for(waiting, 5) == (0, ids(0))
         await client.send(message(1, "%DEAD_RETRY%orders%g"))
         await client.begin("%DEAD_RETRY%orders%g")
         assert (await client.pull("%DEAD_RETRY%orders%g"))[1] == ids(1)

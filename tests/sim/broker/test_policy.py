@@ -32,7 +32,7 @@ from tests.support.in_process import (
     small_system,
     write_file,
 )
-from tests.support.waiting import eventually_async, within
+from tests.support.waiting import eventually_async
 
 
 async def enforce(broker: Broker, policy: NodePolicy) -> None:
@@ -150,7 +150,7 @@ async def test_our_producer_backs_off_from_a_quota_and_its_other_subjects_do_not
             slowest = 0.0
             while not all(future.done() for future in waiting):
                 sent_at = loop.time()
-                await within(producer.send("open", {}), 5)
+                await asyncio.wait_for(producer.send("open", {}), 5)
                 slowest = max(slowest, loop.time() - sent_at)
                 await asyncio.wait([future for future in waiting if not future.done()] or waiting, timeout=0.02)
             took = loop.time() - began
@@ -163,7 +163,7 @@ async def test_our_producer_backs_off_from_a_quota_and_its_other_subjects_do_not
             assert broker.handlers.counters.policy_refused_messages["closed"] < 30
             assert not never.done()
             system.meta.directory.set_policies({})
-            assert isinstance(await within(never, 20), Receipt)
+            assert isinstance(await asyncio.wait_for(never, 20), Receipt)
 
 
 # --- pulls ------------------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ async def test_a_paused_group_waits_like_on_an_empty_subject_and_goes_on_at_once
         assert await client.ack(0, 0) == ResponseCode.SUCCESS
         assert not held.done()
         await enforce(broker, EMPTY_POLICY)
-        assert await within(held, 2) == (1, ["m1", "m2"])
+        assert await asyncio.wait_for(held, 2) == (1, ["m1", "m2"])
 
 
 async def test_a_pause_holds_pulls_that_waited_before_it_and_the_retry_subject(tmp_path: Path) -> None:
@@ -212,8 +212,8 @@ async def test_a_pause_holds_pulls_that_waited_before_it_and_the_retry_subject(t
         assert not before.done()
         assert not retries.done()
         await enforce(broker, EMPTY_POLICY)
-        assert await within(before, 2) == (0, ["m0"])
-        assert await within(retries, 2) == (0, ["m1"])
+        assert await asyncio.wait_for(before, 2) == (0, ["m0"])
+        assert await asyncio.wait_for(retries, 2) == (0, ["m1"])
 
 
 async def test_a_paused_consumer_does_not_hold_up_its_group(tmp_path: Path) -> None:
@@ -223,11 +223,11 @@ async def test_a_paused_consumer_does_not_hold_up_its_group(tmp_path: Path) -> N
         one = await waiting_pull(broker, client, consumer="c1")
         two = await waiting_pull(broker, client, consumer="c2")
         await client.send(message(0))
-        assert await within(two, 2) == (0, ["m0"])
+        assert await asyncio.wait_for(two, 2) == (0, ["m0"])
         assert not one.done()
         await client.send(message(1))
         await enforce(broker, EMPTY_POLICY)
-        assert await within(one, 2) == (0, ["m1"])
+        assert await asyncio.wait_for(one, 2) == (0, ["m1"])
 
 
 async def test_a_paused_consumer_that_pulls_keeps_what_it_holds(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ async def test_groups_that_a_subject_does_not_allow_get_nothing(
         await enforce(broker, rules(orders=SubjectPolicy(allowed_groups=("g",))))
         await client.send(message(0), message(1, "%RETRY%orders%spy"))
         assert await client.pull() == (0, ["m0"])
-        assert await within(held, 5) == (-1, [])
+        assert await asyncio.wait_for(held, 5) == (-1, [])
         loop = asyncio.get_running_loop()
         began = loop.time()
         for name in ("orders", "%RETRY%orders%spy", "%RETRY%orders%g"):

@@ -13,7 +13,7 @@ from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.extensions import LeaveGroupRequest
 from tests.support.in_process import Client, connected, get_json, message, remove_files, run_jobs, running_broker
-from tests.support.waiting import eventually_async, within
+from tests.support.waiting import eventually_async
 
 RETRY = "%RETRY%orders%g"
 LEASE = 180
@@ -32,8 +32,8 @@ async def test_a_parked_pull_gets_nothing_that_another_connection_holds_until_th
         second = asyncio.create_task(b.pull(timeout_ms=1_000))
         await eventually_async(lambda: broker.handlers.polls.held == 2)
         await b.send(*(message(n) for n in range(5)))
-        assert await within(first, 5) == (0, ids(0, 1, 2, 3, 4))
-        assert await within(second, 10) == (-1, [])
+        assert await asyncio.wait_for(first, 5) == (0, ids(0, 1, 2, 3, 4))
+        assert await asyncio.wait_for(second, 10) == (-1, [])
         assert await b.pull() == (-1, []), "the first connection is alive and holds them"
         await stack.aclose()
         await eventually_async(lambda: len(broker.server.connections) == 1)
@@ -143,7 +143,7 @@ async def test_one_connection_with_two_pulls_gets_its_messages_once(tmp_path: Pa
         pulls = [asyncio.create_task(client.pull(timeout_ms=1_000)) for _ in range(2)]
         await eventually_async(lambda: broker.handlers.polls.held == 2)
         await client.send(message(0))
-        assert sorted([await within(task, 10) for task in pulls]) == [(-1, []), (0, ids(0))]
+        assert sorted([await asyncio.wait_for(task, 10) for task in pulls]) == [(-1, []), (0, ids(0))]
         assert await client.pull() == (0, ids(0)), "a pull that arrives gets what its connection has not acked"
 
 

@@ -8,7 +8,7 @@ from qmq.protocol.commands import TagFilter
 from qmq.protocol.extensions import LeaveGroupRequest
 from qmq.protocol.names import is_subject_refusal
 from tests.support.in_process import connected, message, running_broker
-from tests.support.waiting import eventually_async, within
+from tests.support.waiting import eventually_async
 
 RETRY = "%RETRY%orders%g"
 
@@ -58,7 +58,7 @@ async def test_a_pull_of_a_retry_subject_makes_nothing_and_the_first_retry_reach
         waiting = asyncio.create_task(client.pull(RETRY, timeout_ms=20_000))
         await eventually_async(lambda: broker.handlers.polls.held == 1)
         await client.send(message(0, RETRY))
-        assert await within(waiting, 5) == (0, ["m0"])
+        assert await asyncio.wait_for(waiting, 5) == (0, ["m0"])
         await client.send(message(1, RETRY))
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         assert await client.pull(RETRY) == (0, ["m0"])

@@ -13,7 +13,7 @@ from qmq.daemon.policy import NodePolicy, SubjectPolicy
 from tests.sim.broker.test_policy import enforce
 from tests.sim.broker.test_reading import ranges
 from tests.support.in_process import connected, files_in, message, run_jobs, running_broker
-from tests.support.waiting import eventually_async, within
+from tests.support.waiting import eventually_async
 
 RETRY = "%RETRY%orders%g"
 
@@ -93,7 +93,7 @@ async def test_a_pull_that_waits_on_a_removed_subject_is_answered(tmp_path: Path
         waiting = asyncio.create_task(client.pull(RETRY, timeout_ms=20_000))
         await eventually_async(lambda: broker.handlers.polls.held == 1)
         await client.send(message(71, RETRY))
-        assert await within(waiting, 5) == (0, ["m71"])
+        assert await asyncio.wait_for(waiting, 5) == (0, ["m71"])
         subject = broker.store.subjects[RETRY]
         assert (subject.begin, subject.visible_end) == (70, 71)
 
@@ -110,7 +110,7 @@ async def test_a_subject_is_removed_while_a_pull_waits_on_it(tmp_path: Path) -> 
         await client.send(message(0))
         # As for any group that is forgotten: it begins with what is stored from its next pull on.
         await client.send(message(1))
-        assert (await within(waiting, 5))[1] == ["m1"]
+        assert (await asyncio.wait_for(waiting, 5))[1] == ["m1"]
 
 
 async def test_pages_of_ranges_do_not_break_when_one_subject_replaces_another(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tests.sim.cluster import Cluster
 from tests.sim.loop import running_loop
 from tests.support.in_process import SmallSystem, small_system
 from tests.support.promises import judging
-from tests.support.waiting import eventually_async, within
+from tests.support.waiting import eventually_async
 
 RETRY_SECONDS = 0.1
 """A send that failed at once is repeated within it."""
@@ -58,7 +58,7 @@ async def test_failing_handlers_see_the_next_attempt_and_then_a_dead_letter(syst
         await letter.ack()
     assert Counter(seen) == Counter({("poison", 1): 1, ("poison", 2): 1, ("good", 1): 1, ("good", 2): 1})
     app.stop()
-    await within(running, 20)
+    await asyncio.wait_for(running, 20)
 
 
 async def test_a_retry_says_why_and_the_next_one_does_not_repeat_it(system: SmallSystem) -> None:
@@ -101,7 +101,7 @@ async def test_a_dead_broker_group_is_left_for_the_other_and_everything_arrives(
                             received.add(delivery.properties["number"])
                         await delivery.ack()
 
-            await within(take(), 30)
+            await asyncio.wait_for(take(), 30)
         with judging():
             assert received == {str(number) for number in range(200)}
 

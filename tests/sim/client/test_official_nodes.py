@@ -1,5 +1,6 @@
 """Our client against nodes that answer like the official server."""
 
+import asyncio
 import logging
 
 import pytest
@@ -11,7 +12,7 @@ from qmq.protocol.codes import SendResult
 from qmq.protocol.messages import Message, set_large_string
 from tests.support.in_process import CREATED, message
 from tests.support.official import OfficialSystem, official_system
-from tests.support.waiting import eventually_async, within
+from tests.support.waiting import eventually_async
 
 MIB = 1 << 20
 QUICK = Backoff(first=0.001, longest=0.01)
@@ -52,7 +53,7 @@ async def test_an_answer_of_40_mib_is_received_and_the_next_pull_asks_for_as_man
     async with official_system() as system:
         system.store("orders", "g", *(large(number, 4 * MIB) for number in range(10)))
         async with consumer_of(system, Limits(pull_messages=10)) as consumer:
-            assert await within(take(consumer, 10), 60) == [f"m{number}" for number in range(10)]
+            assert await asyncio.wait_for(take(consumer, 10), 60) == [f"m{number}" for number in range(10)]
             await eventually_async(lambda: len(asked(system)) == 2)
         assert asked(system) == [10, 7], "32 MiB hold 7 messages of 4 MiB and a bit"
 
@@ -62,7 +63,7 @@ async def test_an_answer_above_the_limit_halves_what_is_asked_for_until_it_fits(
         system.store("orders", "g", *(large(number, 100_000) for number in range(16)))
         limits = Limits(pull_messages=16, answer_bytes=500_000)
         async with consumer_of(system, limits) as consumer:
-            assert await within(take(consumer, 16), 60) == [f"m{number}" for number in range(16)]
+            assert await asyncio.wait_for(take(consumer, 16), 60) == [f"m{number}" for number in range(16)]
         assert asked(system)[:3] == [16, 8, 4]
 
 
@@ -72,7 +73,7 @@ async def test_one_message_above_the_limit_fails_the_consumer_with_the_limits_na
         consumer = consumer_of(system, Limits(pull_messages=4, answer_bytes=50_000))
         await consumer.start()
         with pytest.raises(ClientFailed, match="answer_bytes") as raised:
-            await within(consumer.pull(1, timeout=600), 20)
+            await asyncio.wait_for(consumer.pull(1, timeout=600), 20)
         assert isinstance(raised.value.__cause__, ConsumeFailed)
         assert raised.value.__cause__.code == "client.message_too_large"
         with pytest.raises(ClientFailed):
@@ -98,7 +99,7 @@ async def test_a_start_that_the_broker_cannot_place_fails_the_first_pull(start: 
         consumer = consumer_of(system, start=start)
         await consumer.start()
         with pytest.raises(ClientFailed, match="cannot place a consumer group") as raised:
-            await within(anext(aiter(consumer)), 20)  # type: ignore[arg-type]
+            await asyncio.wait_for(anext(aiter(consumer)), 20)  # type: ignore[arg-type]
         assert isinstance(raised.value.__cause__, ConsumeFailed)
         assert raised.value.__cause__.code == "client.start_unsupported"
         with pytest.raises(ClientFailed):
@@ -112,7 +113,7 @@ async def test_the_end_needs_no_placing(start: object) -> None:
         await eventually_async(lambda: len(system.waiting) == 2)
         system.store("orders", "g", message(1))
         system.waiting = [item for item in system.waiting if not system._pull(*item)]
-        assert await within(take(consumer, 1), 20) == ["m1"]
+        assert await asyncio.wait_for(take(consumer, 1), 20) == ["m1"]
 
 
 # --- closing ---------------------------------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ async def test_close_publishes_unfinished_messages_to_the_retry_subject_before_i
         async with consumer_of(system) as consumer:
             deliveries = []
             while len(deliveries) < 6:
-                deliveries += await within(consumer.pull(6, timeout=60), 20)
+                deliveries += await asyncio.wait_for(consumer.pull(6, timeout=60), 20)
             for delivery in deliveries:
                 if delivery.message_id in ("m0", "m3"):
                     await delivery.ack()
@@ -151,7 +152,7 @@ async def test_close_reports_how_many_messages_could_not_be_returned_and_does_no
         system.store("orders", "g", *(message(number) for number in range(3)))
         system.refused_subjects[RETRY_SUBJECT] = SendResult.BLOCK
         async with consumer_of(system) as consumer:
-            await within(consumer.pull(1, timeout=60), 20)
+            await asyncio.wait_for(consumer.pull(1, timeout=60), 20)
             await eventually_async(lambda: len(consumer._ready) == 2)
             caplog.set_level(logging.WARNING)
         assert "3 of 3 unfinished messages could not be returned to the retry subject" in caplog.text
@@ -162,7 +163,7 @@ async def test_at_most_once_returns_nothing() -> None:
     async with official_system() as system:
         system.store("orders", "g", *(message(number) for number in range(3)))
         async with consumer_of(system, at_most_once=True) as consumer:
-            await within(consumer.pull(1, timeout=60), 20)
+            await asyncio.wait_for(consumer.pull(1, timeout=60), 20)
         assert not [event for event in system.events if event.startswith("send")]
 
 
@@ -170,5 +171,5 @@ async def test_a_broadcast_returns_nothing() -> None:
     async with official_system() as system:
         system.store("orders", "c@@1", *(message(number) for number in range(3)))
         async with Consumer(system.address, "orders", consumer_id="c@@1", broadcast=True, backoff=QUICK) as consumer:
-            await within(consumer.pull(1, timeout=60), 20)
+            await asyncio.wait_for(consumer.pull(1, timeout=60), 20)
         assert not [event for event in system.events if event.startswith("send")]

@@ -12,7 +12,7 @@ from qmq.net.caller import Caller
 from qmq.protocol.codes import Command
 from qmq.protocol.frames import Frame
 from tests.support.in_process import small_system
-from tests.support.waiting import eventually_async, within
+from tests.support.waiting import eventually_async
 
 SENDS = 20_000
 BATCHES_MAX = 60
@@ -67,7 +67,7 @@ async def test_a_message_larger_than_the_whole_queue_is_sent_alone(tmp_path: Pat
     limits = Limits(queue_bytes=1_000)
     async with small_system(tmp_path, with_delay=False) as system, Producer(system.meta_url, limits=limits) as producer:
         sends = [producer.send("orders", {"data": "x" * size}) for size in (10, 5_000, 10)]
-        assert len(await within(asyncio.gather(*sends), 20)) == 3
+        assert len(await asyncio.wait_for(asyncio.gather(*sends), 20)) == 3
 
 
 async def test_when_the_sender_fails_senders_that_wait_for_room_fail_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,16 +79,16 @@ async def test_when_the_sender_fails_senders_that_wait_for_room_fail_too(monkeyp
     monkeypatch.setattr(Accumulator, "take", fail)
     producer = Producer("127.0.0.1:1", limits=Limits(queue_messages=2), timeouts=Timeouts(delivery=600, route=600))
     await producer.start()
-    results = await within(
+    results = await asyncio.wait_for(
         asyncio.gather(*(producer.send("orders", "x") for _ in range(5)), return_exceptions=True), 20
     )
-    results.append(await within(asyncio.gather(producer.send("orders", "x"), return_exceptions=True), 20))
+    results.append(await asyncio.wait_for(asyncio.gather(producer.send("orders", "x"), return_exceptions=True), 20))
     for result in [*results[:5], *results[5]]:  # type: ignore[misc]
         assert isinstance(result, SendFailed)
         assert result.code == "client.failed"
         assert "'sender'" in str(result)
         assert result.__cause__ is error
     with pytest.raises(ClientFailed, match="'sender'") as raised:
-        await within(producer.close(), 20)
+        await asyncio.wait_for(producer.close(), 20)
     assert raised.value.__cause__ is error
     await eventually_async(lambda: producer.waiting == 0)

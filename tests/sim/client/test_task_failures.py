@@ -21,7 +21,7 @@ from qmq.protocol.frames import Frame
 from qmq.supervisor import JobKind, Supervisor
 from tests.support.in_process import SmallSystem, small_system
 from tests.support.processes import PROJECT
-from tests.support.waiting import eventually_async, within
+from tests.support.waiting import eventually_async
 
 ALLOWED = {
     ("qmq/client/app.py", "run"): "a TaskGroup: it raises what its tasks raise",
@@ -83,7 +83,7 @@ def critical(supervisor: Supervisor) -> list[str]:
 async def failure(work: Awaitable[object], kind: type[BaseException]) -> BaseException:
     """What it raises."""
     with pytest.raises(kind) as raised:
-        await within(work, 20)
+        await asyncio.wait_for(work, 20)
     return raised.value
 
 
@@ -197,7 +197,7 @@ async def test_an_app_whose_consumer_fails_ends(tmp_path: Path, monkeypatch: pyt
     await waits(consumers[0].supervisor, "routes")
     inject(consumers[0].supervisor, "routes", Injected())
     with pytest.RaisesGroup(ClientFailed, flatten_subgroups=True):
-        await within(running, 20)
+        await asyncio.wait_for(running, 20)
 
 
 def answer(*masters: str) -> Frame:

@@ -33,7 +33,7 @@ from qmq.protocol.names import is_subject_refusal
 from tests.sim.loop import running_loop
 from tests.support.in_process import SmallSystem, connected, delayed, machine, now_ms, small_system
 from tests.support.promises import judging
-from tests.support.waiting import eventually_async, within
+from tests.support.waiting import eventually_async
 
 HOUR = 3_600_000
 SLOW_SECONDS = 10.0
@@ -306,7 +306,7 @@ async def test_questions_beyond_the_limit_are_answered_busy(tmp_path: Path, monk
         monkeypatch.setattr(system.delay.pending, "find", slow)
         body = FindDelayedRequest(DelayedTarget("m1")).encode(9)
         asked = [client.caller.call_soon(Command.FIND_DELAYED, body) for _ in range(4)]
-        busy = await within(asked[3], 5)
+        busy = await asyncio.wait_for(asked[3], 5)
         assert busy.code == ResponseCode.PARAM_ERROR
         assert Fields(busy.body).text("code") == "delay.busy"
         hold.set()

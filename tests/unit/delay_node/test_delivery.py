@@ -118,11 +118,11 @@ async def deliver_all(
     known, brokers.routes_known = brokers.routes_known, () if after_outage else brokers.routes_known
     running = asyncio.create_task(delivery.run())
     if after_outage:
-        await eventually_async(lambda: running.done() or delivery.overdue == len(store.states), 60)
+        await eventually_async(lambda: running.done() or delivery.overdue == len(store.states))
         brokers.routes_known = known
         for subject in store.subject_names:
             delivery.routes_changed(subject, 1)
-    await eventually_async(lambda: running.done() or store.states.count(State.DELIVERED) == len(store.states), 60)
+    await eventually_async(lambda: running.done() or store.states.count(State.DELIVERED) == len(store.states))
     assert not running.done(), running.exception()
     await delivery.stop(1)
     await running
@@ -227,7 +227,7 @@ async def test_one_lane_never_holds_all_frames_of_a_broker_group() -> None:
     brokers.get = stalled  # type: ignore[method-assign]
     delivering = asyncio.create_task(deliver_all(store, brokers))
     # No frame is answered before the other subject's messages are out.
-    await eventually_async(lambda: delivering.done() or QUIET in brokers.subjects(), 30)
+    await eventually_async(lambda: delivering.done() or QUIET in brokers.subjects())
     assert QUIET in brokers.subjects()
     assert held.qsize() <= module.FRAMES_IN_FLIGHT
     while not delivering.done():
