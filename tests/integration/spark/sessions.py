@@ -42,7 +42,8 @@ def quick_environment(folder: Path) -> dict[str, str]:
 
 def attach_environment(session: SparkSession) -> dict[str, str]:
     """Return the variables with which `attach` in another process connects to this session's JVM, as `spark-submit` sets them."""
-    parameters = session.sparkContext._gateway.gateway_parameters
+    gateway: Any = session.sparkContext._gateway
+    parameters = gateway.gateway_parameters
     return {"PYSPARK_GATEWAY_PORT": str(parameters.port), "PYSPARK_GATEWAY_SECRET": str(parameters.auth_token)}
 
 
