@@ -21,8 +21,7 @@ def qmq(system: System, *arguments: str) -> "subprocess.CompletedProcess[str]":
         try:
             code = main([*arguments, "--meta", system.meta_url])
         except SystemExit as ended:  # by the parser of arguments
-            assert isinstance(ended.code, int)
-            code = ended.code
+            code = int(ended.code or 0)
     return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
