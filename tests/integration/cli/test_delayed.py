@@ -1,17 +1,32 @@
-"""`qmq produce --delay` and `qmq delayed` against real processes."""
+"""`qmq produce --delay` and `qmq delayed` against real nodes; the command itself runs in this process."""
 
+import contextlib
+import io
 import json
+import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from qmq.cli import main
 from tests.support.system import System
 
 
+def qmq(system: System, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """What the `qmq` command prints, and its exit code."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main([*arguments, "--meta", system.meta_url])
+        except SystemExit as ended:  # by the parser of arguments
+            code = int(ended.code or 0)
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+
+
 def answer(served: System, *arguments: str, code: int = 0) -> Any:
-    done = served.qmq(*arguments, "--json")
+    done = qmq(served, *arguments, "--json")
     assert done.returncode == code, done.stderr
     return json.loads(done.stdout)
 
@@ -19,7 +34,7 @@ def answer(served: System, *arguments: str, code: int = 0) -> Any:
 def test_produce_with_a_delay_and_consume_it_on_time(served: System) -> None:
     sent = answer(served, "produce", "later.tea", "-p", "n=1", "--delay", "1500ms")
     (due_ms,) = sent["due_ms"].values()
-    done = served.qmq("consume", "later.tea", "g", "--count", "1", "--timeout", "15")
+    done = qmq(served, "consume", "later.tea", "g", "--count", "1", "--timeout", "15")
     assert done.returncode == 0, done.stderr
     assert time.time() * 1000 >= due_ms
     assert json.loads(done.stdout)["message_id"] in sent["due_ms"]
@@ -45,7 +60,7 @@ def test_list_show_reschedule_deliver_cancel(served: System) -> None:
     assert answer(served, "delayed", "cancel", second, "--was-due", near["messages"][1]["due_at"])["outcome"] == "done"
     assert answer(served, "delayed", "deliver", second, code=1)["outcome"] == "too_late"
     assert answer(served, "delayed", "deliver", third)["outcome"] == "done"
-    came = served.qmq("consume", "later.orders", "g", "--count", "1", "--timeout", "15")
+    came = qmq(served, "consume", "later.orders", "g", "--count", "1", "--timeout", "15")
     assert json.loads(came.stdout)["message_id"] == third
     assert answer(served, "delayed", "cancel", third, code=1)["outcome"] == "too_late"
     assert answer(served, "delayed", "cancel", "nobody", code=1)["outcome"] == "not_found"
@@ -58,7 +73,7 @@ def test_list_show_reschedule_deliver_cancel(served: System) -> None:
     assert (counted["matched"], counted["cancelled"]) == (1, 0)
     assert answer(served, "delayed", "cancel", "--subject", "later.orders")["cancelled"] == 2
     assert answer(served, "delayed", "show", other["message_ids"][0])["messages"][0]["state"] == "cancelled"
-    text = served.qmq("delayed", "list", "later.orders", "--state", "cancelled")
+    text = qmq(served, "delayed", "list", "later.orders", "--state", "cancelled")
     assert text.stdout.count("cancelled") == 3
 
 
@@ -77,7 +92,7 @@ def test_list_show_reschedule_deliver_cancel(served: System) -> None:
     ],
 )
 def test_wrong_use_says_what_and_why(served: System, arguments: tuple[str, ...], code: int, words: str) -> None:
-    done = served.qmq(*arguments)
+    done = qmq(served, *arguments)
     assert done.returncode == code
     assert words in done.stderr + done.stdout
 
@@ -85,7 +100,7 @@ def test_wrong_use_says_what_and_why(served: System, arguments: tuple[str, ...],
 def test_without_a_delay_group_the_command_says_how_to_start_one(new_system: Callable[..., System]) -> None:
     bare = new_system(groups=0)
     bare.meta.start()
-    done = bare.qmq("delayed", "calendar")
+    done = qmq(bare, "delayed", "calendar")
     assert done.returncode == 1
     assert "manage.py delay_node" in done.stderr
 

@@ -1,5 +1,6 @@
 """Management commands: which system they act on, and what they print when its database is not there."""
 
+import json
 import os
 import subprocess
 import sys
@@ -24,6 +25,31 @@ NO_DATABASE_NEEDED = {
 }
 
 
+RUNS_EACH = """
+import json, os, sys, tempfile
+folder, commands = sys.argv[1], json.loads(sys.argv[2])
+os.environ.update(QMQ_DATA_DIR=folder, DJANGO_SETTINGS_MODULE="console.settings")
+import django
+django.setup()
+import console.urls  # which most commands check
+from console.manage import main
+found = {}
+for command, arguments in commands.items():
+    with tempfile.TemporaryFile("w+") as error:
+        child = os.fork()
+        if not child:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            os.dup2(error.fileno(), 2)
+            sys.argv = ["manage.py", command, *arguments, "--data-dir", folder]
+            main()
+            sys.exit()
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        error.seek(0)
+        found[command] = (code, error.read())
+print(json.dumps(found))
+"""
+
+
 def manage(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """Run manage.py without a database of this test run."""
     base = {name: value for name, value in os.environ.items() if not name.startswith("QMQ_")}
@@ -38,21 +64,35 @@ def test_every_command_of_ours_is_tried_without_a_database() -> None:
     assert ours <= {*ARGUMENTS, *NO_DATABASE_NEEDED}
 
 
-@pytest.mark.parametrize("command", ARGUMENTS)
+def each_command(folder: Path) -> "dict[str, subprocess.CompletedProcess[str]]":
+    """Run every command of ARGUMENTS on a data folder, as manage.py does it, in forks of one process that has loaded Django."""
+    base = {name: value for name, value in os.environ.items() if not name.startswith("QMQ_")}
+    done = subprocess.run(
+        [sys.executable, "-c", RUNS_EACH, str(folder), json.dumps(ARGUMENTS)],
+        cwd=PROJECT, env=base, capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    return {
+        command: subprocess.CompletedProcess(command, code, "", error)
+        for command, (code, error) in json.loads(done.stdout).items()
+    }
+
+
 @pytest.mark.parametrize("is_there", [False, True])
-def test_a_missing_database_is_one_line_that_says_what_to_do(tmp_path: Path, command: str, is_there: bool) -> None:
+def test_a_missing_database_is_one_line_that_says_what_to_do(tmp_path: Path, is_there: bool) -> None:
     if is_there:
         (tmp_path / "meta").mkdir()
-    done = manage(command, *ARGUMENTS[command], "--data-dir", str(tmp_path))
-    if command == "showmigrations" and is_there:
-        assert done.returncode == 0, "an empty database has no migrations: that is what it lists"
-        return
-    assert done.returncode != 0
-    (line,) = done.stderr.strip().splitlines()
-    assert str(tmp_path / "meta/meta.sqlite3") in line
-    assert "has no tables of ours" in line if is_there else "does not exist" in line
-    assert "--data-dir" in line
-    assert "make up" in line
+    found = each_command(tmp_path)
+    assert found.keys() == ARGUMENTS.keys()
+    for command, done in found.items():
+        if command == "showmigrations" and is_there:
+            assert done.returncode == 0, "an empty database has no migrations: that is what it lists"
+            continue
+        assert done.returncode != 0, command
+        (line,) = done.stderr.strip().splitlines()
+        assert str(tmp_path / "meta/meta.sqlite3") in line
+        assert "has no tables of ours" in line if is_there else "does not exist" in line
+        assert "--data-dir" in line
+        assert "make up" in line
 
 
 def test_with_traceback_the_whole_error_is_shown(tmp_path: Path) -> None:
