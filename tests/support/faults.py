@@ -22,8 +22,6 @@ from tests.support.system import Answer, System
 from tests.support.traffic import Traffic
 from tests.support.waiting import eventually, eventually_async, figure
 
-ANSWER_SECONDS_MAX = 10.0
-"""No request may take longer, whatever is away."""
 LOOK_SECONDS = 0.2
 
 
@@ -101,13 +99,12 @@ class Api:
         self.statuses: set[int] = set()
 
     def ask(self, method: str, path: str, body: Any = None, **kwargs: Any) -> Answer:
-        """One request; never longer than ANSWER_SECONDS_MAX."""
+        """Send one request and measure it."""
         began = time.monotonic()
         answer = self.plane.ask(method, path, body, **kwargs)
         took = time.monotonic() - began
         self.slowest_seconds = max(self.slowest_seconds, took)
         self.statuses.add(answer.status)
-        assert took < ANSWER_SECONDS_MAX, f"{method} {path} took {took:.1f} s"
         if answer.status >= 500 and not is_problem(answer):
             raise PromiseBroken(f"{method} {path}: {answer.status} {answer.raw[:300]!r}")
         return answer

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -19,14 +20,20 @@ DEFAULT_SECONDS = 300.0
 """For a condition outside of a test."""
 VIRTUAL_SECONDS = 10.0
 """For a condition in virtual time, unless a test names another limit."""
-FIGURE_FACTOR = 3
-"""A figure above so many times its limit fails the test: the product is at fault then, not the machine."""
+
+
+class FigureAboveLimit(UserWarning):
+    """Something took longer than an idle machine needs for it. pytest lists these warnings at the end of a run."""
 
 
 def figure(what: str, seconds: float, limit_s: float = math.inf) -> None:
-    """Print what took how long beside its limit: `figure: WHAT: 6.8 s of 10`. See figures with `pytest -rP`."""
+    """Print what took how long beside its limit: `figure: WHAT: 6.8 s of 10`. See figures with `pytest -rP`.
+
+    A figure above its limit is a warning and fails nothing: how fast a busy machine is says nothing about correctness.
+    """
     print(f"figure: {what}: {seconds:.1f} s" + (f" of {limit_s:g}" if limit_s < math.inf else ""))
-    assert seconds <= limit_s * FIGURE_FACTOR, f"{what}: {seconds:.1f} s, more than {FIGURE_FACTOR} times {limit_s:g} s"
+    if seconds > limit_s:
+        warnings.warn(f"{what}: {seconds:.1f} s, the limit is {limit_s:g} s", FigureAboveLimit, stacklevel=2)
 
 
 @contextlib.contextmanager

@@ -76,8 +76,7 @@ async def test_f28_clients_do_not_notice_that_the_database_is_away(plane: System
             assert int(str((await asyncio.to_thread(metaserver, plane))["not_stored_yet"])) > 0
             await during(AWAY_SECONDS / 2, look)
             await goes_on(traffic)
-        figure(f"F28 {name}: slowest answer of the API", api.slowest_seconds)
-        assert api.slowest_seconds < CONNECT_AND_ANSWER_SECONDS
+        figure(f"F28 {name}: slowest answer of the API", api.slowest_seconds, CONNECT_AND_ANSWER_SECONDS)
         assert api.statuses == {503}
         took = await until(lambda: api.ask("GET", "/subjects/").status == 200, 15, "the API is back")
         figure(f"F28 {name}: API back after the return", took)

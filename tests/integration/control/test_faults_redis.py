@@ -68,13 +68,11 @@ async def test_f30_without_redis_pages_are_stale_and_everything_else_goes_on(
             runs = int((await asyncio.to_thread(plane.loop, "heartbeats"))["runs"])
         back_at = time.monotonic()
         fresh_at, _ = await page.next("fresh", stale_at, FRESH_SECONDS + 3)
-        figure(f"F30 Redis {fault}: pages fresh after the return", fresh_at - back_at)
-        assert fresh_at - back_at <= FRESH_SECONDS
+        figure(f"F30 Redis {fault}: pages fresh after the return", fresh_at - back_at, FRESH_SECONDS)
         assert page.is_open
         took = await until(lambda: int(plane.loop("heartbeats")["runs"]) > runs + 1, 30, "loops run again")
         figure(f"F30 Redis {fault}: loops run after the return", took)
-        figure(f"F30 Redis {fault}: slowest answer of the API", api.slowest_seconds)
-        assert api.slowest_seconds < 3
+        figure(f"F30 Redis {fault}: slowest answer of the API", api.slowest_seconds, 3)
     assert states.changes() == []
     assert pids(plane) == before, "all went on by themselves"
     said = plane.console.log().count("rate limits are off") - said
