@@ -14,7 +14,7 @@ from tests.support.promises import PromiseBroken
 
 RUNS = int(os.environ.get("QMQ_SIM_RUNS", "50"))
 """Seeds of `make test`: always the same, so that no change fails on a run that was not there before. `make sim` tries others."""
-FEW = 10
+FEW = 3
 """Of these run on other Python versions, too."""
 SEEDS_ELSEWHERE = (2, 3)
 """That processes with other hash seeds, and other Python versions, repeat: two of the shortest."""

@@ -107,7 +107,7 @@ async def deliver_all(
     store: PlainStore, brokers: PlainBrokers, *, after_outage: bool = False, rng: Random | None = None
 ) -> None:
     """Run a Delivery until each message has left. `after_outage`: first all wait in their lanes without a broker group."""
-    committer: Any = SimpleNamespace(when_synced=lambda offset, done: done(), kick=lambda: None)
+    committer: Any = SimpleNamespace(synced=lambda offset: asyncio.sleep(0), kick=lambda: None)
     clock: Any = SimpleNamespace(now_ms=lambda: NOW_MS)
     ticks = ManualClock()
     supervisor = Supervisor(ticks, logger=logging.getLogger("qmq.delay"), on_failure=lambda name, error: None)
