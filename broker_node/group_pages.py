@@ -12,7 +12,7 @@ from broker_node.stats import group_numbers
 from broker_node.store import LimitReached
 from broker_node.subject import Group, Subject
 from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params, number
-from qmq.errors import IllegalName
+from qmq.errors import IllegalName, LogError
 from qmq.lag import lag_of
 from qmq.protocol.names import check_group, retry_subject
 
@@ -221,7 +221,7 @@ class GroupPages:
 
 
 async def wait_until_durable(broker: "Broker", offset: int) -> None:
-    """Wait until a record is on disk. Raises BadRequest 503 after DURABLE_SECONDS_MAX, and LogError when the log fails."""
+    """Wait until a record is on disk. Raises BadRequest 503 after DURABLE_SECONDS_MAX, or when the log fails."""
     try:
         async with asyncio.timeout(DURABLE_SECONDS_MAX):
             await broker.committer.synced(offset)
@@ -231,3 +231,5 @@ async def wait_until_durable(broker: "Broker", offset: int) -> None:
             "change.unknown",
             f"the disk did not confirm it in {DURABLE_SECONDS_MAX:g} s: it may be done, look again",
         ) from error
+    except LogError as error:
+        raise BadRequest(503, "change.unknown", f"{error}: it may be done, look again") from error

@@ -62,8 +62,8 @@ class Committer:
         self._policy = policy
         self._interval = interval_seconds
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
-        self._awaited: set[asyncio.Future[None]] = set()
-        """Of `synced`: a failure ends them."""
+        self._awaited: dict[asyncio.Future[None], None] = {}
+        """Of `synced`, in the order of the calls: a failure ends them."""
         self._start_thread = start_thread
         self._thread: JobThread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -112,12 +112,12 @@ class Committer:
         if self.failed is not None:
             raise _has_failed(self.failed)
         done = asyncio.get_running_loop().create_future()
-        self._awaited.add(done)
+        self._awaited[done] = None
         self.when_synced(offset, lambda: None if done.done() else done.set_result(None))
         try:
             await done
         finally:
-            self._awaited.discard(done)
+            del self._awaited[done]
 
     @property
     def waiting(self) -> int:

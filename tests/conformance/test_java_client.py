@@ -416,7 +416,7 @@ def test_a_broker_restarted_under_the_client_loses_nothing(system: System, java:
     eventually(lambda: sent <= {event["id"] for event in client.of("message")}, what="every message comes")
 
 
-def test_an_illegal_subject_harms_nobody_else(served: System, java: Make, version: str) -> None:
+def test_an_illegal_subject_does_not_affect_other_subjects(served: System, java: Make, version: str) -> None:
     # T3: an answer without groups would block one of three sender threads; a broker refuses the message instead.
     client = java(served)
     client.do("send", subject="il legal")
@@ -431,7 +431,7 @@ def test_a_producer_that_starts_while_every_broker_refuses_sends_is_not_blocked(
     # T3: without an answer to its registration, the sends would neither fail nor succeed.
     system = new_system(groups=1, broker_flags=("--read-only",))
     system.start()
-    eventually(lambda: "read_only" in system.group_states(), what="the metaserver knows that the broker is read only")
+    eventually(lambda: "read_only" in system.group_states(), what="the metaserver has the group as read only")
     client = java(system)
     client.do("send", subject="orders", count=3)
     client.wait("failed", 3)
@@ -439,8 +439,6 @@ def test_a_producer_that_starts_while_every_broker_refuses_sends_is_not_blocked(
     system.brokers["g1"].stop()
     system.broker_flags = ()
     system.add_broker("g1").start()
-    eventually(
-        lambda: "read_write" in system.group_states(), what="the metaserver knows that the broker takes messages"
-    )
+    eventually(lambda: "read_write" in system.group_states(), what="the metaserver has the group as read-write")
     client.do("send", subject="orders", count=3)
     client.wait("sent", 3)

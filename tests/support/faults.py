@@ -62,14 +62,16 @@ async def load(plane: System, *subjects: str, per_second: float = 20.0) -> Async
 
 
 async def goes_on(traffic: Traffic) -> None:
-    """Messages are acknowledged and received now, on every subject."""
+    """Wait until more messages are acknowledged and received on every subject."""
     sent = {subject: len(values) for subject, values in traffic.acked.items()}
     received = {key: len(counts) for key, counts in traffic.received.items()}
     await eventually_async(
-        lambda: all(len(traffic.acked[subject]) > count + 10 for subject, count in sent.items()), what="sends go on"
+        lambda: all(len(traffic.acked[subject]) > count + 10 for subject, count in sent.items()),
+        what="each subject has ten more acknowledged messages",
     )
     await eventually_async(
-        lambda: all(len(traffic.received[key]) > count + 10 for key, count in received.items()), what="pulls go on"
+        lambda: all(len(traffic.received[key]) > count + 10 for key, count in received.items()),
+        what="each group has ten more messages",
     )
 
 
@@ -157,8 +159,8 @@ class Live:
         """Those of a type that came since then."""
         return [(at, message) for at, message in list(self.messages) if message["type"] == kind and at >= since]
 
-    async def next(self, kind: str, since: float, within_s: float) -> tuple[float, dict[str, Any]]:
-        """The first of a type since then."""
+    async def next(self, kind: str, since: float) -> tuple[float, dict[str, Any]]:
+        """Wait for the first message of a type since then; its time of arrival and itself."""
         await eventually_async(lambda: self.of(kind, since), what=f"a {kind} message")
         return self.of(kind, since)[0]
 

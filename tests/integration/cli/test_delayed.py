@@ -63,7 +63,7 @@ def test_list_show_reschedule_deliver_cancel(served: System) -> None:
     came = qmq(served, "consume", "later.orders", "g", "--count", "1", "--timeout", "15")
     assert json.loads(came.stdout)["message_id"] == third
     assert answer(served, "delayed", "cancel", third, code=1)["outcome"] == "too_late"
-    assert answer(served, "delayed", "cancel", "nobody", code=1)["outcome"] == "not_found"
+    assert answer(served, "delayed", "cancel", "missing", code=1)["outcome"] == "not_found"
 
     hours = {
         entry["hour"]: entry["pending"] for entry in answer(served, "delayed", "calendar", "later.orders")["hours"]
@@ -88,7 +88,7 @@ def test_list_show_reschedule_deliver_cancel(served: System) -> None:
         (("delayed", "cancel", "m1", "--match", "a=b"), 2, "bulk cancel"),
         (("delayed", "list", "later.orders", "--match", "ab"), 2, "KEY=VALUE"),
         (("delayed", "reschedule", "m1"), 2, "one of the arguments"),
-        (("delayed", "show", "nobody"), 1, "no delayed message nobody"),
+        (("delayed", "show", "missing"), 1, "no delayed message missing"),
     ],
 )
 def test_wrong_use_says_what_and_why(served: System, arguments: tuple[str, ...], code: int, words: str) -> None:

@@ -136,9 +136,9 @@ def test_commands_answer_as_documented(served: System) -> None:
     drained = served.qmq("bench", "consume", "cli.load", "--count", "3000", "--json")
     assert drained.returncode == 0, drained.stderr
     assert json.loads(drained.stdout)["messages"] == 3000
-    unknown = served.qmq("lag", "nobody")
+    unknown = served.qmq("lag", "missing")
     assert (unknown.returncode, unknown.stdout) == (1, "")
-    assert "nobody" in unknown.stderr
+    assert "missing" in unknown.stderr
     assert len(unknown.stderr.strip().splitlines()) == 1, unknown.stderr
 
 

@@ -56,9 +56,9 @@ async def test_f30_without_redis_pages_are_stale_and_everything_else_goes_on(
         away_at = time.monotonic()
         # In this thread: a server ends with the thread that started it.
         with getattr(own_redis, fault)():
-            stale_at, message = await page.next("stale", away_at, STALE_SECONDS + 2)
-            figure(f"F30 Redis {fault}: pages say stale", stale_at - away_at)
-            assert stale_at - away_at <= STALE_SECONDS + (0.5 if fault == "stopped" else 0)
+            stale_at, message = await page.next("stale", away_at)
+            limit = STALE_SECONDS + (0.5 if fault == "stopped" else 0)
+            figure(f"F30 Redis {fault}: pages say stale", stale_at - away_at, limit)
             assert message["reason"]
             assert message["since"]
             await during(AWAY_SECONDS, look)
@@ -67,7 +67,7 @@ async def test_f30_without_redis_pages_are_stale_and_everything_else_goes_on(
             assert not told, "nothing is made up while nothing is known"
             runs = int((await asyncio.to_thread(plane.loop, "heartbeats"))["runs"])
         back_at = time.monotonic()
-        fresh_at, _ = await page.next("fresh", stale_at, FRESH_SECONDS + 3)
+        fresh_at, _ = await page.next("fresh", stale_at)
         figure(f"F30 Redis {fault}: pages fresh after the return", fresh_at - back_at, FRESH_SECONDS)
         assert page.is_open
         took = await until(lambda: int(plane.loop("heartbeats")["runs"]) > runs + 1, 30, "loops run again")
@@ -86,8 +86,8 @@ async def test_f30_a_redis_that_forgot_everything_is_filled_again(plane: System,
         with redis.Redis.from_url(own_redis.url) as client:
             client.flushall()
         flushed_at = time.monotonic()
-        at, _ = await page.next("delta", flushed_at, FRESH_SECONDS)
-        figure("F30 Redis flushed: next numbers on pages", at - flushed_at)
+        at, _ = await page.next("delta", flushed_at)
+        figure("F30 Redis flushed: next numbers on pages", at - flushed_at, FRESH_SECONDS)
         await until(lambda: int(plane.loop("heartbeats")["runs"]) > runs + 2, 20, "loops run")
         assert not page.of("stale", flushed_at), "nobody was silent for so long"
     async with live(plane, "/ws/lag/"):

@@ -44,7 +44,7 @@ async def test_pause_holds_the_pulls_of_a_group_and_resume_releases_them(
             stats = plane.admin("g1", "/stats?subject=orders")["subjects"][0]
             return any(group["group"] == "billing" and group["paused"] for group in stats["groups"])
 
-        await eventually_async(is_held, what="the node heard of the pause")
+        await eventually_async(is_held, what="the pause is in force on the node")
         await take(1)  # what was asked for before the pause came may still be answered
         held = [await send() for _ in range(3)]
         assert await take(2) == []

@@ -30,8 +30,12 @@ def test_a_worker_of_all_queues_that_comes_late_throws_old_words_away_and_takes_
         plane.console.start()
         (worker,) = plane.workers
         worker.start(wait=False)
-        eventually(lambda: plane.loop("cleanups")["succeeded_at"], what="the last word is heard", every_s=ASK_SECONDS)
+        eventually(
+            lambda: plane.loop("cleanups")["succeeded_at"],
+            what="the last message has run the loop",
+            every_s=ASK_SECONDS,
+        )
         assert stored.llen("analytics") == 0
-    eventually(lambda: worker.log().count("succeeded in"), what="it is told")
+    eventually(lambda: worker.log().count("succeeded in"), what="the task is logged as succeeded")
     assert worker.log().count("Discarding revoked task") == OLD
     assert worker.log().count("succeeded in") == 1

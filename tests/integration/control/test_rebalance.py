@@ -33,7 +33,7 @@ async def test_two_new_groups_take_a_share_of_20_subjects_under_load(plane: Syst
             await asyncio.to_thread(eventually, is_balanced, what="subjects are spread", every_s=ASK_SECONDS)
         assert all(len(row["broker_groups"]) == 2 for row in await asyncio.to_thread(rows))
         before = traffic.sent
-        await eventually_async(lambda: traffic.sent > before + 400, what="the load goes on")
+        await eventually_async(lambda: traffic.sent > before + 400, what="400 more messages are sent")
         await traffic.end_sending()
         await traffic.check_received()
         traffic.check_received_once()

@@ -122,7 +122,7 @@ async def test_many_clients_are_one_subscription_and_get_the_same_text(web: Syst
         texts = {await client.socket.recv() for client in clients}
         assert len(texts) == 1
     with redis_of(web) as cache:
-        await eventually_async(lambda: not cache.pubsub_channels(f"{PREFIX}*"), what="nobody listens any more")
+        await eventually_async(lambda: not cache.pubsub_channels(f"{PREFIX}*"), what="the channel has no subscribers")
 
 
 async def test_without_a_snapshot_a_client_is_told_that_nothing_is_known(web: System, beats: Beats) -> None:
@@ -136,7 +136,7 @@ async def test_without_a_snapshot_a_client_is_told_that_nothing_is_known(web: Sy
         assert text_of(client) == "one"
 
 
-async def test_nonsense_on_the_channel_harms_nobody(web: System, beats: Beats) -> None:
+async def test_invalid_messages_on_the_channel_have_no_effect(web: System, beats: Beats) -> None:
     await beats.publish("one")
     async with open_feed(web, "/ws/lag/?subject=s") as client:
         await joined(web, client)

@@ -93,7 +93,7 @@ def test_a_run_that_is_killed_leaves_whole_publications_and_the_next_completes_t
     left = database.told()
     assert {row[0] for row in left["failures"]} == {3600}, "hours were published, days were not"
     assert left["runs"] == [["running", "", len(left["failures"])]]
-    assert left["states"] == [["failures", None]], "nothing is said to be complete"
+    assert left["states"] == [["failures", None]], "no time is recorded up to which rows are complete"
 
     said = database.python("manage.py", "analytics", "failures", "--lake", str(lake))
     assert said.splitlines()[-1].startswith("1 jobs: ")

@@ -19,11 +19,12 @@ import pytest
 import metaserver.metaserver
 import qmq.daemon.node
 from broker_node.broker import Broker
+from broker_node.group_pages import wait_until_durable
 from broker_node.message_log import ColdRead
 from broker_node.retry import TURN_MESSAGES_MAX
 from delay_node.delay_node import DelayNode
 from metaserver.metaserver import Metaserver
-from qmq.daemon.admin_http import AdminHttp
+from qmq.daemon.admin_http import AdminHttp, BadRequest
 from qmq.daemon.node import Node
 from qmq.daemon.runner import run_daemon
 from qmq.errors import CommitNotApplied, ConnectionLost, CriticalTaskFailed, LogError
@@ -223,6 +224,10 @@ async def test_a_commit_that_can_not_be_applied_ends_the_node_and_nothing_is_ans
             for synced in (waiting, node.committer.synced(-1)):
                 with pytest.raises(LogError, match="the message log has failed: the commit at log offset"):
                     await synced
+            if isinstance(node, Broker):
+                with pytest.raises(BadRequest, match="it may be done, look again") as unknown:
+                    await wait_until_durable(node, -1)
+                assert (unknown.value.status, unknown.value.code) == (503, "change.unknown")
             assert (await page(node, "/healthz"))[0] == 503
 
 

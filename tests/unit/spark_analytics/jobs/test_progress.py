@@ -43,7 +43,7 @@ def test_a_session_that_ends_breaks_no_bar(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(progress, "LOOK_SECONDS", 0.001)
     out = Terminal()
     with Progress(out, tasks=gone).doing("lag"):
-        eventually(lambda: "lag  0 s" in out.getvalue(), what="time goes on")
+        eventually(lambda: "lag  0 s" in out.getvalue(), what="the lag is printed as 0 s")
 
 
 def test_a_bar_says_what_is_known() -> None:
