@@ -19,20 +19,24 @@ export PYTHONDONTWRITEBYTECODE =
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# uv takes a quarter of pip's time, but doesn't read pip's settings (an index of your own, say): where it fails, pip installs.
 setup: $(STAMP) ## make .venv with everything in it
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@awk '/^[a-z]/ { is_uv = /^uv==/ } is_uv' requirements.lock > $(VENV)/uv.lock
+	$(PIP) --require-hashes -r $(VENV)/uv.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock || $(PIP) --require-hashes -r requirements.lock
+	$(PIP) --no-deps --no-build-isolation -e .
 	@rm -f $(VENV)/.stamp-*
 	@touch $@
 
 # The system's Node.js when it is new enough; 60 MB are fetched only where there is none.
 nodejs: setup
-	@$(BIN)/python -m tools.node > /dev/null 2>&1 || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  --require-hashes -r requirements-nodejs.lock
+	@$(BIN)/python -m tools.node > /dev/null 2>&1 || $(PIP) --require-hashes -r requirements-nodejs.lock
 	@$(BIN)/python -m tools.node > /dev/null
 
 # Packages of npm with the system's Node.js, while .venv is still being made.
