@@ -139,7 +139,10 @@ class DelayAdmin:
         }
 
     async def _confirm_clock(self, request: web.Request, params: Params) -> dict[str, Any]:
-        alarm = self._node.clock_alarm
-        self._node.trusted.confirm()
-        self._node.delivery.wake()
+        try:
+            alarm = await self._node.confirm_clock()
+        except OSError as error:
+            raise BadRequest(
+                503, "clock.not_confirmed", f"the held step can't be removed from the disk: {error}"
+            ) from error
         return {"confirmed": True, "was_ahead_ms": alarm.ahead_ms if alarm is not None else 0}

@@ -8,6 +8,7 @@ from typing import Any
 from delay_node.admin import DelayAdmin
 from delay_node.delivery import Delivery
 from delay_node.handlers import Handlers
+from delay_node.held_step import HeldStepFile
 from delay_node.metrics import DelayMetrics
 from delay_node.options import DelayOptions
 from delay_node.pending import PendingMessages
@@ -52,7 +53,8 @@ class DelayNode(Node):
 
     def __init__(self, options: DelayOptions, machine: Machine | None = None) -> None:
         super().__init__(options, machine)
-        self.trusted = TrustedClock(self.clock)
+        self._clock_change = asyncio.Lock()
+        """Of the file of the held step."""
         self._delivering: asyncio.Task[None] | None = None
         self._has_logged_alarm = False
         self._delivered_before = 0
@@ -62,6 +64,13 @@ class DelayNode(Node):
 
     def open_store(self, budget: FileBudget) -> SegmentedLog:
         options = self.options
+        self._step_file = HeldStepFile(self.disk, options.data_dir)
+        try:
+            held = self._step_file.load()
+        except OSError as error:
+            logger.error("it is not known whether a step of the wall clock was held, the clock is accepted: %s", error)
+            held = None
+        self.trusted = TrustedClock(self.clock, held)
         self.store, report = open_store(
             self.disk,
             options.data_dir,
@@ -162,6 +171,7 @@ class DelayNode(Node):
     def start_jobs(self) -> None:
         every = self.supervisor.every
         every(JOB_SECONDS, "clock", self._check_clock, is_vital=True)
+        every(JOB_SECONDS, "clock_file", self._keep_step)
         every(JOB_SECONDS, "lateness", self._advance_lateness)
         every(JOB_SECONDS, "hour_closing", self._close_hours)
         every(JOB_SECONDS, "retention", self._drop_segments)
@@ -191,6 +201,27 @@ class DelayNode(Node):
             )  # fmt: skip
         else:
             logger.warning("the wall clock is trusted again")
+
+    async def _keep_step(self) -> None:
+        """Keep the step that is not accepted for a restart. Raises OSError."""
+        async with self._clock_change:
+            self.trusted.now_ms()
+            held = self.trusted.held
+            if not self._step_file.is_kept(held):
+                await asyncio.to_thread(self._step_file.keep, held)
+
+    async def confirm_clock(self) -> ClockAlarm | None:
+        """Accept the wall clock, also after a restart; the step that was held until now.
+
+        Raises:
+            OSError: the step can't be removed from the disk; it is held as before.
+        """
+        async with self._clock_change:
+            await asyncio.to_thread(self._step_file.keep, None)
+            alarm = self.clock_alarm
+            self.trusted.confirm()
+        self.delivery.wake()
+        return alarm
 
     async def _load_hours(self) -> None:
         """Load hours that begin soon into the wheel, oldest first; nothing newer is delivered before they are read.
@@ -243,8 +274,7 @@ class DelayNode(Node):
     def restrictions(self) -> dict[str, str]:
         """As of every node, and `clock` while a forward step of the wall clock is not accepted.
 
-        The node delivers by the previous time meanwhile, so it serves. A restart would accept the step unchecked and deliver
-        messages early, so the step must not make a supervisor restart the node.
+        The node delivers by the previous time meanwhile, so it serves. A restart would change nothing: the step is kept.
         """
         found, alarm = super().restrictions(), self.clock_alarm
         if alarm is not None:

@@ -4,10 +4,14 @@ A wall clock may step, by hand, by NTP, by a virtual machine that wakes up. Back
 Forward: a message delivered early can't be called back, so a step of more than `STEP_ACCEPTED_MS` is not believed. The node
 goes on by the clock it had, which keeps pace by the monotonic clock, and raises an alarm until an operator confirms the new
 time, or the clock returns. Rule: reference/broker-peers.md, 4.4, F25 and F26.
+
+A step that is held stays held over restarts (delay_node/held_step.py). At a start without one there is nothing to compare with, and
+the wall clock is accepted.
 """
 
 from dataclasses import dataclass
 
+from delay_node.held_step import HeldStep
 from qmq.clock import Clock
 
 STEP_ACCEPTED_MS = 5_000
@@ -30,13 +34,26 @@ class ClockAlarm:
 class TrustedClock:
     """Trusted time in milliseconds since the epoch. `now_ms` is to be called at least once a minute or so."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, held: HeldStep | None = None) -> None:
+        """Begin with the wall clock.
+
+        Args:
+            held: the step that was held before a restart. If the wall clock is below the time when that step began plus the step,
+                it has returned meanwhile and is accepted.
+        """
         self._clock = clock
         self._anchor_wall_ms = float(clock.wall_ms())
         self._anchor_at = clock.monotonic()
         self._allowance_ms = float(STEP_ACCEPTED_MS)
         self._behind_since: float | None = None
         self._alarm_since_ms: int | None = None
+        self._ahead_ms = 0
+        """Of the alarm."""
+        if held is not None and self._anchor_wall_ms - held.ahead_ms >= held.since_ms:
+            self._anchor_wall_ms -= held.ahead_ms
+            self._allowance_ms = 0.0
+            self._ahead_ms = held.ahead_ms
+            self._alarm_since_ms = held.since_ms
         self.steps_refused = 0
 
     def now_ms(self) -> int:
@@ -52,6 +69,7 @@ class TrustedClock:
                 self._alarm_since_ms = int(vouched_ms)
                 self.steps_refused += 1
             self._behind_since = None
+            self._ahead_ms = int(ahead_ms)
             return int(vouched_ms)
         self._alarm_since_ms = None
         if ahead_ms >= 0:
@@ -70,7 +88,13 @@ class TrustedClock:
         """The step that is not believed, as of the last `now_ms`."""
         if self._alarm_since_ms is None:
             return None
-        return ClockAlarm(int(self._clock.wall_ms() - self._anchor_wall_ms), self._alarm_since_ms)
+        return ClockAlarm(self._ahead_ms, self._alarm_since_ms)
+
+    @property
+    def held(self) -> HeldStep | None:
+        """The same, as it is kept over a restart."""
+        alarm = self.alarm
+        return HeldStep(alarm.ahead_ms, alarm.since_ms) if alarm is not None else None
 
     def confirm(self) -> None:
         """An operator says that the wall clock is right."""

@@ -226,7 +226,7 @@ def once(history: History, audit: Audit, plans: Iterable[GroupPlan]) -> Iterator
 
 def early(history: History) -> Iterator[Broken]:
     """No delayed message arrives before its time, and none after a confirmed cancel."""
-    allowed_ms = min(history.forward_ms, EARLY_STEP_MS)
+    allowed_ms = max(min(history.forward_ms, EARLY_STEP_MS), history.unchecked_ms)
     for one in history.got:
         sent = history.sent.get(one.message_id)
         if sent is None or sent.due_ms is None:

@@ -84,6 +84,8 @@ class History:
     """(broker group, subject, consumer group, consumer and its life, pull sequence) -> message id."""
     forward_ms: int = 0
     """How far ahead of true time the clock of any delay node has been."""
+    unchecked_ms: int = 0
+    """The same while a delay node was away, or may have ended before it kept the step: a start accepts it."""
     damaged: set[str] = field(default_factory=set)
     """Broker groups whose log was damaged: what was in the damaged commits is withheld."""
     broken: list[Broken] = field(default_factory=list)

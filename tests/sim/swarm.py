@@ -36,6 +36,8 @@ STORM_SECONDS = (10.0, 25.0)
 """How long faults come in a run."""
 DRAIN_SECONDS = 90.0
 """After the last fault everything is delivered within this."""
+KEEP_STEP_SECONDS = 1.5
+"""After a step of its clock a delay node with a good disk has it in its file: JOB_SECONDS, and the write."""
 IDLE_SECONDS = 80.0
 """After the last client has left, each server is idle again by then. Half-open connections are found in a minute."""
 LOOK_SECONDS = 0.3
@@ -327,9 +329,16 @@ class Storm:
         step = self._rng.choice((-3_600_000, -5_000, -500, 500, 4_000, 3_600_000))
         self.note(f"the clock of {host.name} steps by {step} ms")
         host.clock.offset_ms += step
+        seconds = self._rng.uniform(1, 8)
+        keeping = min(seconds, KEEP_STEP_SECONDS)
+        process = host.process if host.is_serving else None
+        await asyncio.sleep(keeping)
         if host.name in self._cluster.delays:
             self._history.forward_ms = max(self._history.forward_ms, host.clock.offset_ms)
-        await asyncio.sleep(self._rng.uniform(1, 8))
+            is_same = process is not None and host.process is process and not process.is_paused
+            if not is_same or host.weather.slowness > 1 or host.has_bad_disk:
+                self._history.unchecked_ms = max(self._history.unchecked_ms, host.clock.offset_ms)
+        await asyncio.sleep(seconds - keeping)
         host.clock.offset_ms = 0
 
     async def database_away(self) -> None:

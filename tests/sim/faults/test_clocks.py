@@ -1,11 +1,14 @@
 """F25, F26: the wall clock of one machine steps while it serves, forward and backward, once and again and again."""
 
 import asyncio
+import json
 
 import pytest
 
 from delay_node.trusted_clock import STEP_ACCEPTED_MS
 from metaserver.directory import EXPIRY_SECONDS
+from qmq.daemon.node import JOB_SECONDS
+from qmq.net.discovery import http_post_json
 from tests.sim.faults.scenario import NETWORK_SECONDS, OFFLINE_SECONDS, running
 
 HOUR_MS = 3_600_000
@@ -87,6 +90,55 @@ async def test_f26_a_delay_node_whose_clock_steps_forward_delivers_nothing_early
         assert scenario.changes_since(began) == []
         await scenario.settle()
         assert not scenario.repeated()
+
+
+async def test_f26_a_step_that_was_not_accepted_is_held_when_the_node_is_killed_and_comes_back() -> None:
+    async with running() as scenario:
+        scenario.add_consumer("c1")
+        scenario.add_producer("p1", delay=20.0, every=0.1)
+        await asyncio.sleep(22)
+        host = scenario.host("d1")
+        host.clock.offset_ms = HOUR_MS
+        await asyncio.sleep(JOB_SECONDS + NETWORK_SECONDS)
+        host.kill()
+        host.start()
+        await host.has_started.wait()
+        began = scenario.loop.now
+        await asyncio.sleep(5)
+        due = {send.value: send.due or 0.0 for send in scenario.sends}
+        lateness = [item.at - due[item.value] for item in scenario.received if item.at > began]
+        assert lateness
+        assert min(lateness) >= -0.001
+        restrictions = host.server.restrictions() if host.server is not None else {}
+        assert "the wall clock jumped ahead by" in restrictions["clock"]
+        host.clock.offset_ms = 0
+        await asyncio.sleep(2 * JOB_SECONDS)
+        assert not [name for name in host.disk.names if name.endswith("/clock")]
+        await scenario.settle()
+
+
+async def test_f26_a_confirmation_that_is_not_on_disk_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as scenario:
+        host = scenario.host("d1")
+        host.clock.offset_ms = HOUR_MS
+        await asyncio.sleep(2 * JOB_SECONDS)
+        url = f"http://127.0.0.1:{host.admin_port}/clock/confirm"
+        with monkeypatch.context() as patch:
+            patch.setattr(host.disk, "remove", failing_remove)
+            status, body = await http_post_json(url, b"{}", timeout_s=5)
+        assert (status, json.loads(body)["code"]) == (503, "clock.not_confirmed")
+        assert host.server is not None
+        assert "clock" in host.server.restrictions()
+        status, body = await http_post_json(url, b"{}", timeout_s=5)
+        assert (status, json.loads(body)["confirmed"]) == (200, True)
+        host.kill()
+        host.start()
+        await host.has_started.wait()
+        assert "clock" not in host.server.restrictions(), "the confirmed clock is accepted by the next process"
+
+
+def failing_remove(path: str) -> None:
+    raise OSError(5, "Input/output error", path)
 
 
 async def test_f26_a_delay_node_whose_clock_steps_backward_lets_messages_wait_for_the_corrected_clock() -> None:

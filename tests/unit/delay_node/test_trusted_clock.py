@@ -2,8 +2,12 @@
 
 import random
 
+import pytest
+
+from delay_node.held_step import CHANGE_MS, HeldStep, HeldStepFile
 from delay_node.trusted_clock import SETTLE_SECONDS, STEP_ACCEPTED_MS, TrustedClock
 from qmq.clock import ManualClock
+from tests.support.memory_disk import MemoryDisk
 
 HOUR_MS = 3_600_000
 
@@ -95,3 +99,76 @@ def test_never_early_by_the_true_clock_under_any_strobing() -> None:
             clock.step_wall(target - offset)
             offset = target
             assert trusted.now_ms() <= true_ms + STEP_ACCEPTED_MS + 1_000, f"seed {seed}"
+
+
+def test_a_held_step_is_held_by_the_next_process_and_ends_when_the_clock_returns() -> None:
+    clock = ManualClock()
+    trusted = TrustedClock(clock)
+    clock.step_wall(HOUR_MS)
+    before = trusted.now_ms()
+    clock.advance(60)
+    again = TrustedClock(clock, trusted.held)
+    assert again.now_ms() == before + 60_000
+    assert again.held == trusted.held
+    clock.step_wall(-HOUR_MS)
+    assert again.now_ms() == clock.wall_ms()
+    assert again.held is None
+
+
+def test_a_clock_that_returned_while_the_node_was_away_is_accepted() -> None:
+    clock = ManualClock()
+    trusted = TrustedClock(clock)
+    clock.step_wall(HOUR_MS)
+    trusted.now_ms()
+    clock.step_wall(-HOUR_MS)
+    clock.advance(60)
+    again = TrustedClock(clock, trusted.held)
+    assert again.now_ms() == clock.wall_ms()
+    assert again.alarm is None
+
+
+def test_a_step_of_a_spent_allowance_is_held_by_the_next_process_too() -> None:
+    clock = ManualClock()
+    trusted = TrustedClock(clock)
+    clock.step_wall(STEP_ACCEPTED_MS - 1_000)
+    assert trusted.now_ms() == clock.wall_ms()
+    clock.step_wall(3_000)
+    trusted.now_ms()
+    assert TrustedClock(clock, trusted.held).now_ms() == clock.wall_ms() - 3_000
+
+
+def step_file(disk: MemoryDisk) -> HeldStepFile:
+    return HeldStepFile(disk, "/data")
+
+
+def test_the_file_has_the_step_after_a_power_cut_and_is_gone_after_its_end() -> None:
+    disk = MemoryDisk()
+    disk.make_dir("/data")
+    first = step_file(disk)
+    assert first.load() is None
+    assert first.is_kept(None)
+    step = HeldStep(HOUR_MS, 5)
+    assert not first.is_kept(step)
+    first.keep(step)
+    second = step_file(disk.after_power_cut(random.Random(1)))
+    assert second.load() == step
+    assert second.is_kept(HeldStep(HOUR_MS + CHANGE_MS - 1, 5))
+    assert not second.is_kept(HeldStep(HOUR_MS + CHANGE_MS, 5))
+    assert not second.is_kept(HeldStep(HOUR_MS, 6))
+    first.keep(None)
+    assert step_file(disk.after_power_cut(random.Random(1))).load() is None
+
+
+def test_a_damaged_file_is_an_error_and_is_written_anew() -> None:
+    disk = MemoryDisk()
+    disk.make_dir("/data")
+    step_file(disk).keep(HeldStep(HOUR_MS, 5))
+    file = disk.open("/data/clock", writable=True)
+    file.pwritev([b"\xff"], 3)
+    file.close()
+    damaged = step_file(disk)
+    with pytest.raises(OSError, match="its check does not match"):
+        damaged.load()
+    assert not damaged.is_kept(None)
+    damaged.keep(None)
+    assert step_file(disk).load() is None
