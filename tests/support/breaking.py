@@ -14,15 +14,15 @@ class Injected(Exception):
     """What a broken job raises."""
 
 
-async def _for_ever(_: float) -> None:
-    await asyncio.Event().wait()
+def _for_ever(_: float) -> "asyncio.Future[None]":
+    return asyncio.get_running_loop().create_future()
 
 
 class BreakingSupervisor(Supervisor):
     """Periodic jobs run when they start and when `run_soon` asks for it. Broken jobs raise, whatever they are."""
 
     def __init__(self, clock: Clock, **arguments: Any) -> None:
-        super().__init__(clock, **{**arguments, "sleep": _for_ever})
+        super().__init__(clock, **{**arguments, "pause": _for_ever})
         self._broken: set[str] = set()
         self._breaks: dict[str, asyncio.Event] = {}
 

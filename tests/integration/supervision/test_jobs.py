@@ -66,7 +66,7 @@ PERIODIC = {
         *NODE, "rates", "retention", "subject_retention", "history_retention", "subject_removal", "consumer_leases",
         "long_poll_deadlines", "interval_sync",
     ),
-    "delay": (*NODE, "hour_loading", "hour_closing", "clock", "lateness", "retention", "rates"),
+    "delay": (*NODE, "hour_loading", "hour_closing", "clock", "clock_file", "lateness", "retention", "rates"),
     "metaserver": (*SERVED, "leases", "reload", "route_file"),
 }  # fmt: skip
 """Every periodic job, by process."""

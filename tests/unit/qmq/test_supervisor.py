@@ -22,14 +22,14 @@ class Bench:
         self.sleeping: list[asyncio.Future[None]] = []
         self.slept: list[float] = []
         self.supervisor = Supervisor(
-            self.clock, logger=logger, on_failure=lambda *failure: self.failures.append(failure), sleep=self._sleep
+            self.clock, logger=logger, on_failure=lambda *failure: self.failures.append(failure), pause=self._pause
         )
 
-    async def _sleep(self, seconds: float) -> None:
-        future = asyncio.get_running_loop().create_future()
+    def _pause(self, seconds: float) -> "asyncio.Future[None]":
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.slept.append(seconds)
         self.sleeping.append(future)
-        await future
+        return future
 
     async def turns(self) -> None:
         """Let everything run that can run now."""
