@@ -20,6 +20,7 @@ import qmq.clock
 from broker_node.broker import Broker
 from broker_node.reader import read_and_repair
 from delay_node.delay_node import DelayNode
+from qmq.daemon.node import Node
 from qmq.errors import ProtocolError, QmqError
 from qmq.net.discovery import http_post_json
 from qmq.protocol.messages import decode_raw
@@ -132,6 +133,8 @@ class Storm:
         self._history = history
         self._mix = mix
         self._rng = cluster.loop.rng("storm")
+        self._damaged: Host | None = None
+        """The node that has damage in this run."""
         self._tasks: dict[asyncio.Task[None], None] = {}
         self.events: list[str] = []
 
@@ -295,7 +298,7 @@ class Storm:
         host.disk.capacity_bytes = None
 
     def flipped_bit(self) -> None:
-        """A bit of a broker's log flips."""
+        """A bit of a node's log flips."""
         if (place := self._damage()) is not None:
             _, inode, offset, what = place
             self.note(f"a bit flips in {what}")
@@ -303,23 +306,26 @@ class Storm:
             inode.synced[offset] = inode.content[offset]
 
     def bad_sector(self) -> None:
-        """A sector of a broker's log can't be read any more."""
+        """A sector of a node's log can't be read any more."""
         if (place := self._damage()) is not None:
             host, _, offset, what = place
             self.note(f"a sector can't be read: {what}")
             host.disk.break_pages(what.rpartition(" ")[0], offset, offset + 1)
 
     def _damage(self) -> tuple[Host, Inode, int, str] | None:
-        """A place in the log of the one broker that has damage in this run; its newest commits stay whole."""
-        host = next(iter(self._cluster.brokers.values()))
-        if not isinstance(host.server, Broker):
+        """A place in the log of the one node that has damage in this run; its newest commits stay whole."""
+        if self._damaged is None:
+            kinds = (self._cluster.brokers, self._cluster.delays)[: 2 if self._mix.delayed else 1]
+            self._damaged = next(iter(self._rng.choice(kinds).values()))
+        host = self._damaged
+        if not isinstance(host.server, Node):
             return None
-        log = host.server.store.log
+        log = host.server.log
         if log.synced_end - log.begin < DAMAGE_DISTANCE:
             return None
         at = self._rng.randrange(log.begin, log.synced_end - DAMAGE_DISTANCE + 1)
         info = next(info for info in log.segments() if info.base <= at < info.end)
-        path = f"{host.server.store.paths.log}/{info.base:020}"
+        path = f"{host.server.options.data_dir}/log/{info.base:020}"
         self._history.damaged.add(host.name)
         return host, host.disk.names[path], at - info.base, f"{path} {at - info.base}"
 
