@@ -198,8 +198,6 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
 
     def __init__(self, seed: int) -> None:
         super().__init__()
-        # Collections during the run and at its end look at the run's objects only, and not at all that pytest and Django hold.
-        gc.freeze()
         self.seed = seed
         self.now = START_SECONDS
         self._ident = threading.get_ident()
@@ -404,14 +402,12 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
         for release in self.at_close:
             release()
         self.at_close.clear()
-        try:
-            self._bury_killed()
-        finally:
-            gc.unfreeze()
+        self._bury_killed()
 
     def _bury_killed(self) -> None:
         if not self.killed:
             return
+        self.set_exception_handler(lambda *_: None)
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
         disabled = logging.root.manager.disable
         logging.disable()
