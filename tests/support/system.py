@@ -32,10 +32,12 @@ BROKER_FLAGS = ("--retry-delay-seconds", "0.3")
 FIRST_ADMIN = "admin"
 """Created with the tables. The token has every scope; those of other people have `read`."""
 
-_MAKE_PEOPLE = """
+_MAKE_TABLES_AND_PEOPLE = """
 import json, sys
 import django
 django.setup()
+from django.core.management import call_command
+call_command("migrate", verbosity=0)
 from datetime import timedelta
 from allauth.mfa.totp.internal.auth import TOTP
 from django.conf import settings
@@ -286,10 +288,9 @@ class System:
 
     def _make_people(self) -> dict[str, dict[str, str]]:
         self.database.parent.mkdir(parents=True, exist_ok=True)
-        self.python("manage.py", "migrate", "--verbosity", "0")
-        made: dict[str, dict[str, str]] = json.loads(
-            self.python("-c", _MAKE_PEOPLE, json.dumps([asdict(one) for one in self.people])).splitlines()[-1]
-        )
+        people = json.dumps([asdict(one) for one in self.people])
+        output = self.python("-c", _MAKE_TABLES_AND_PEOPLE, people)
+        made: dict[str, dict[str, str]] = json.loads(output.splitlines()[-1])
         return made
 
     def start(self) -> None:
