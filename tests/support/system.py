@@ -67,6 +67,14 @@ for one in people:
     found[user.username] = credentials(user, ["read"])
 print(json.dumps(found))
 """
+_MAKE_METASERVER_TABLES = """
+import sys
+from metaserver.__main__ import set_up_django
+from metaserver.database import migrate
+from metaserver.options import MetaOptions
+set_up_django(MetaOptions(data_dir=sys.argv[1]))
+migrate()
+"""
 _ACCEPT_LOG_LOSS = """
 import sys
 from metaserver.__main__ import set_up_django
@@ -308,6 +316,8 @@ class System:
         self._start(self.control_processes)
 
     def _start(self, processes: list[Process]) -> None:
+        if not self._database_url and not self.database.exists():
+            shutil.copytree(_metaserver_tables(), self.folder / "meta", dirs_exist_ok=True)
         started = [process for process in processes if not process.is_running]
         for process in started:
             process.start(wait=False)
@@ -472,6 +482,16 @@ def _template(people: tuple[Person, ...]) -> tuple[Path, dict[str, dict[str, str
     _template_folders.append(folder)
     with System(Path(folder.name), groups=0, people=people, redis_url="redis://127.0.0.1:1/0") as system:
         return system.folder, system._make_people()
+
+
+@functools.cache
+def _metaserver_tables() -> Path:
+    """Return a data folder of a metaserver with the tables alone, made once in a process: migrations take most of its start."""
+    folder = tempfile.TemporaryDirectory(prefix="qmq-tables-")
+    _template_folders.append(folder)
+    command = [sys.executable, "-c", _MAKE_METASERVER_TABLES, folder.name]
+    subprocess.run(command, cwd=PROJECT, check=True, timeout=COMMAND_SECONDS)
+    return Path(folder.name)
 
 
 _template_folders: list[tempfile.TemporaryDirectory[str]] = []
