@@ -106,7 +106,7 @@ def _collected(request: pytest.FixtureRequest) -> Iterator[None]:
     if not any(folder in request.path.parents for folder in NODE_FOLDERS):
         yield
         return
-    # What tests before left in cycles is not this test's; what still lives is not collected again.
+    # What tests before left in cycles is not this test's. What lives now isn't looked at again: most of it lasts.
     gc.collect()
     gc.freeze()
     yield
