@@ -39,6 +39,10 @@ export default defineConfig(({ command }) => ({
     // `make test` names a file for the results.
     reporters: process.env.QMQ_JUNIT ? ["default", ["junit", { outputFile: process.env.QMQ_JUNIT }]] : ["default"],
     css: false,
+    // Files share one process and its modules: to load React and Mantine for each file costs more than the tests. So a test may not
+    // replace a module (vi.mock): files before it have loaded the real one. What a test changes, src/test/setup.ts puts back.
+    isolate: false,
+    maxWorkers: 1,
     // What draws nothing needs no browser: an environment for each file costs more than its tests.
     projects: [
       {

@@ -4,6 +4,7 @@ No other module reads a clock or draws a random number, except where a process i
 commands: an import rule checks it.
 """
 
+import os
 import random
 import time
 from typing import Protocol
@@ -37,6 +38,8 @@ class SystemClock:
 SYSTEM_CLOCK: Clock = SystemClock()
 SYSTEM_RANDOM = random.Random()
 """For choices that only have to be spread."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=SYSTEM_RANDOM.seed)  # forks of one process must not make the same choices
 
 
 def sleep(seconds: float) -> None:

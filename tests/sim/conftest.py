@@ -4,7 +4,7 @@ Clocks of the product that are not handed in read virtual time too.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
@@ -14,6 +14,8 @@ from tests.sim.loop import SimulatedClock, SimulatedLoop, running_loop
 from tests.sim.world import World
 from tests.support.results import SEED as SEED_PROPERTY
 
+WORLDS: list[World] = []
+"""The loops of the present test."""
 SEED = int(os.environ.get("QMQ_SIM_SEED", "1"))
 """Decides every delay and order of a test that names no seed of its own."""
 
@@ -22,15 +24,27 @@ def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], SimulatedLoop]]:
     """Run each coroutine on a simulated loop."""
-    return {"virtual": lambda: World(SEED)}
+
+    def new() -> World:
+        WORLDS.append(World(SEED))
+        return WORLDS[-1]
+
+    return {"virtual": new}
 
 
 @pytest.fixture(autouse=True)
-def virtual_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `SystemClock` read the clock of the simulated loop, and blocking clients wait in virtual time."""
+def virtual_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let `SystemClock` read the clock of the simulated loop, and blocking clients wait in virtual time.
+
+    At the end no exception has reached the loop: one that a test expects it takes from `running_loop().errors`.
+    """
     request.node.user_properties.append((SEED_PROPERTY, SEED))
     monkeypatch.setattr(SystemClock, "monotonic", lambda _: SimulatedClock(running_loop()).monotonic())
     monkeypatch.setattr(SystemClock, "wall_ms", lambda _: SimulatedClock(running_loop()).wall_ms())
     monkeypatch.setattr("qmq.clock.time", blocking.TIME)
     monkeypatch.setattr("socket.create_connection", blocking.create_connection)
     SYSTEM_RANDOM.seed(SEED)
+    yield
+    errors = [error for world in WORLDS for error in world.errors]
+    WORLDS.clear()
+    assert not errors, f"exceptions reached the loop: {errors[:3]}"

@@ -198,7 +198,8 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
 
     def __init__(self, seed: int) -> None:
         super().__init__()
-        # Collections during the run and at its end look at the run's objects only, and not at all that pytest and Django hold.
+        # Collections during the run look at the run's objects only, and not at all that pytest and Django hold, nor at the runs before.
+        gc.collect()
         gc.freeze()
         self.seed = seed
         self.now = START_SECONDS
@@ -404,14 +405,12 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
         for release in self.at_close:
             release()
         self.at_close.clear()
-        try:
-            self._bury_killed()
-        finally:
-            gc.unfreeze()
+        self._bury_killed()
 
     def _bury_killed(self) -> None:
         if not self.killed:
             return
+        self.set_exception_handler(lambda *_: None)
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
         disabled = logging.root.manager.disable
         logging.disable()

@@ -192,6 +192,7 @@ print(play(7), play(7), play(8), sep="\\n")
 """
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_run_in_two_processes_with_different_hashes() -> None:
     running = [
         subprocess.Popen(

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.support import fork_server
+from tests.support.fork_server import PROJECT as PROJECT
 from tests.support.waiting import eventually
 
-PROJECT = Path(__file__).resolve().parent.parent.parent
 STOP_SECONDS = 60.0
 """For a process to end by itself after SIGTERM; then it is killed."""
 LOG_CHARS = 4_000
@@ -51,7 +52,7 @@ class Process:
         self._command = command
         self._log_path = folder / f"{name}.log"
         self._ready_url = ready_url
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: fork_server.ForkedProcess | subprocess.Popen[bytes] | None = None
 
     def set_environment(self, **values: str) -> None:
         """Set variables from the next start on."""
@@ -60,7 +61,7 @@ class Process:
     def start(self, *, wait: bool = True) -> None:
         """Start the process; by default return when its page answers 200."""
         with open(self._log_path, "ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, cwd=PROJECT, env=self._environment)
+            self._process = fork_server.start(self._command, self._environment, log)
         if wait:
             self.wait_ready()
 

@@ -32,10 +32,12 @@ BROKER_FLAGS = ("--retry-delay-seconds", "0.3")
 FIRST_ADMIN = "admin"
 """Created with the tables. The token has every scope; those of other people have `read`."""
 
-_MAKE_PEOPLE = """
+_MAKE_TABLES_AND_PEOPLE = """
 import json, sys
 import django
 django.setup()
+from django.core.management import call_command
+call_command("migrate", verbosity=0)
 from datetime import timedelta
 from allauth.mfa.totp.internal.auth import TOTP
 from django.conf import settings
@@ -64,6 +66,14 @@ for one in people:
         TOTP.activate(user, one["totp_secret"])
     found[user.username] = credentials(user, ["read"])
 print(json.dumps(found))
+"""
+_MAKE_METASERVER_TABLES = """
+import sys
+from metaserver.__main__ import set_up_django
+from metaserver.database import migrate
+from metaserver.options import MetaOptions
+set_up_django(MetaOptions(data_dir=sys.argv[1]))
+migrate()
 """
 _ACCEPT_LOG_LOSS = """
 import sys
@@ -286,10 +296,9 @@ class System:
 
     def _make_people(self) -> dict[str, dict[str, str]]:
         self.database.parent.mkdir(parents=True, exist_ok=True)
-        self.python("manage.py", "migrate", "--verbosity", "0")
-        made: dict[str, dict[str, str]] = json.loads(
-            self.python("-c", _MAKE_PEOPLE, json.dumps([asdict(one) for one in self.people])).splitlines()[-1]
-        )
+        people = json.dumps([asdict(one) for one in self.people])
+        output = self.python("-c", _MAKE_TABLES_AND_PEOPLE, people)
+        made: dict[str, dict[str, str]] = json.loads(output.splitlines()[-1])
         return made
 
     def start(self) -> None:
@@ -307,6 +316,8 @@ class System:
         self._start(self.control_processes)
 
     def _start(self, processes: list[Process]) -> None:
+        if not self._database_url and not self.database.exists():
+            shutil.copytree(_metaserver_tables(), self.folder / "meta", dirs_exist_ok=True)
         started = [process for process in processes if not process.is_running]
         for process in started:
             process.start(wait=False)
@@ -471,6 +482,16 @@ def _template(people: tuple[Person, ...]) -> tuple[Path, dict[str, dict[str, str
     _template_folders.append(folder)
     with System(Path(folder.name), groups=0, people=people, redis_url="redis://127.0.0.1:1/0") as system:
         return system.folder, system._make_people()
+
+
+@functools.cache
+def _metaserver_tables() -> Path:
+    """Return a data folder of a metaserver with the tables alone, made once in a process: migrations take most of its start."""
+    folder = tempfile.TemporaryDirectory(prefix="qmq-tables-")
+    _template_folders.append(folder)
+    command = [sys.executable, "-c", _MAKE_METASERVER_TABLES, folder.name]
+    subprocess.run(command, cwd=PROJECT, check=True, timeout=COMMAND_SECONDS)
+    return Path(folder.name)
 
 
 _template_folders: list[tempfile.TemporaryDirectory[str]] = []

@@ -16,6 +16,8 @@ class Command(BaseCommand):
     """The collector of live numbers. Any number may run: one acts."""
 
     help = __doc__ or ""
+    # Checks import every page of the API, half of the CPU time of a start. None is about the collector, and workers run them.
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Flags."""

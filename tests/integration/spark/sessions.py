@@ -20,13 +20,20 @@ FEW_ROWS = {
 }
 """Java is not generated, compiled and warmed up for each query: with few rows that takes longer than the query."""
 
+NO_CALL_SITES = {"spark.python.sql.dataFrameDebugging.enabled": "false"}
+"""PySpark walks the Python stack and calls the JVM several times for each function on a column, for the texts of errors: a quarter
+of the time of the tests' Python."""
+
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 def quick_session(scratch: Path | None = None) -> SparkSession:
     """A local session with two workers, two shuffle partitions and the data source `qmq`, quick with few rows."""
     session = spark_session(
-        app="tests", shuffle_partitions=2, scratch=scratch, settings={"spark.driver.extraJavaOptions": QUICK_JVM}
+        app="tests",
+        shuffle_partitions=2,
+        scratch=scratch,
+        settings={"spark.driver.extraJavaOptions": QUICK_JVM, **NO_CALL_SITES},
     )
     for name, value in FEW_ROWS.items():
         session.conf.set(name, value)
@@ -35,7 +42,7 @@ def quick_session(scratch: Path | None = None) -> SparkSession:
 
 def quick_environment(folder: Path) -> dict[str, str]:
     """What makes the product's own command quick with few rows: variables, and a file of settings that is written to a folder."""
-    lines = [f"{name} {value}\n" for name, value in FEW_ROWS.items()]
+    lines = [f"{name} {value}\n" for name, value in (FEW_ROWS | NO_CALL_SITES).items()]
     (folder / "spark-defaults.conf").write_text("".join(lines))
     return {"SPARK_CONF_DIR": str(folder), "JAVA_TOOL_OPTIONS": QUICK_JVM}
 

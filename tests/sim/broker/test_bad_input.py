@@ -284,6 +284,7 @@ def large(n: int, size: int) -> Message:
     return Message("orders", f"large{n}", {**CREATED, **properties})
 
 
+@pytest.mark.slow
 async def test_thirty_large_messages_in_one_frame_are_stored(tmp_path: Path) -> None:
     """The official producer sends 30 messages at a time, whatever their size, and has no way to send fewer."""
     async with running_broker(tmp_path, segment_bytes=64 << 20) as broker, connected(broker) as client:

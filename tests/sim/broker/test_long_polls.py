@@ -67,6 +67,7 @@ def counted(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return tried
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tags", [(), ("a",)])
 async def test_one_message_for_ten_thousand_idle_consumers_costs_a_try_for_each_group_and_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tags: tuple[str, ...]
@@ -89,6 +90,7 @@ async def test_one_message_for_ten_thousand_idle_consumers_costs_a_try_for_each_
         assert [connection.codes for connection in waiting[:4]] == [[0], [0], [0], []]
 
 
+@pytest.mark.slow
 async def test_answered_pulls_leave_the_heap_long_before_their_deadline(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await client.begin()

@@ -34,6 +34,7 @@ def send_frames(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return bodies
 
 
+@pytest.mark.slow
 async def test_more_sends_than_the_queue_takes_go_in_full_batches(tmp_path: Path, send_frames: list[bytes]) -> None:
     async with small_system(tmp_path, with_delay=False) as system, Producer(system.meta_url) as producer:
         await producer.send("orders", "first")  # the route is known

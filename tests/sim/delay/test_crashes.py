@@ -28,6 +28,7 @@ def stored(cluster: Cluster) -> list[Message]:
     return stored_in([cast(Broker, host.server) for host in cluster.brokers.values()], "orders")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_power", [True, False])
 @pytest.mark.parametrize("after_ms", [-1, 300, 999])
 async def test_f33_a_crash_around_a_burst_in_one_second(after_ms: int, has_power: bool) -> None:

@@ -10,6 +10,8 @@ import random
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
+
 from qmq.net.discovery import http_get, http_post_json
 from qmq.protocol.delayed import DelayedTarget, Operation, Outcome
 from tests.support.in_process import (
@@ -51,6 +53,7 @@ async def all_stored(system: SmallSystem, count: int, subject: str = "orders", w
 # --- F34 ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_f34_down_for_hours_or_a_month_all_overdue_come_oldest_first(tmp_path: Path) -> None:
     for name, days in (("hours", 3 / 24), ("month", 30)):
         clock, rng, count = ShiftedClock(), random.Random(34), 3_000
@@ -101,6 +104,7 @@ async def test_past_hours_are_removed_when_nothing_is_left_in_them(tmp_path: Pat
 # --- F35 ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_f35_all_brokers_down_while_messages_fall_due(tmp_path: Path) -> None:
     count = 100_000 if FULL else 10_000
     async with small_system(tmp_path, send_seconds=60.0) as system, connected(system.delay) as client:
@@ -174,6 +178,7 @@ def _stored_of(broker: object) -> list[object]:
 # --- F36 ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_f36_of_a_cancel_and_a_delivery_exactly_one_wins_and_both_are_told(tmp_path: Path) -> None:
     count = 100_000 if FULL else 8_000
     async with small_system(tmp_path, groups=1) as system, connected(system.delay) as client:

@@ -70,6 +70,7 @@ async def test_a_changed_policy_reaches_its_nodes_and_they_report_it(tmp_path: P
         await eventually_async(lambda: directory.groups["g1"].policy_version == EMPTY_POLICY.version)
 
 
+@pytest.mark.slow
 async def test_a_large_policy_arrives_whole(tmp_path: Path) -> None:
     async with small_system(tmp_path, with_delay=False) as system:
         large = NodePolicy.of({f"subject-{n:016d}": SubjectPolicy(messages_per_second=n + 1) for n in range(40_000)})

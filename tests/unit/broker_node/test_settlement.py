@@ -149,6 +149,7 @@ def run_until_crash(crash_after: int | None) -> tuple[StoreDriver, int]:
     return driver, driver.disk.steps - begin
 
 
+@pytest.mark.slow
 def test_a_crash_at_any_disk_operation_loses_nothing_and_repeats_one_slice_at_most() -> None:
     everything = {f"m{n}" for n in range(60)}
     _, total = run_until_crash(None)

@@ -51,6 +51,7 @@ def test_pages_hold_every_name_in_order_whatever_was_added_and_removed(
     assert names.page("a2", 2) == sorted(name for name in expected if name > "a2")[:2]
 
 
+@pytest.mark.slow
 def test_a_page_of_100000_names_compares_a_few() -> None:
     names = SortedNames()
     for number in range(100_000):

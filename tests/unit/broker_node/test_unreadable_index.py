@@ -297,6 +297,7 @@ def test_messages_that_retention_deletes_during_a_repair_are_not_lost_to_damage(
     assert (subject.withheld_count, store.counters.withheld_messages, store.log.damaged) == (0, 0, ())
 
 
+@pytest.mark.slow
 def test_a_crash_at_any_step_of_a_repair_leaves_what_the_next_read_repairs() -> None:
     for page in (1, 2):
         step, crashed = 0, True

@@ -136,6 +136,7 @@ BACKLOG = 40_000
 OVERDUE_MS = NOW_MS - 600_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("due_ms", [OVERDUE_MS, NOW_MS - 10], ids=["overdue", "fresh"])
 async def test_a_backlog_of_one_subject_delays_no_other(due_ms: int) -> None:
     busy = [(OVERDUE_MS + i // 100, BUSY) for i in range(BACKLOG)]
@@ -147,6 +148,7 @@ async def test_a_backlog_of_one_subject_delays_no_other(due_ms: int) -> None:
     assert last < 5 * module.FETCH_MESSAGES, f"the other subject's last message left after {last} of {len(order)}"
 
 
+@pytest.mark.slow
 async def test_a_backlog_after_an_outage_of_the_brokers_delays_no_other_subject() -> None:
     store = PlainStore([*[(OVERDUE_MS + i // 100, BUSY) for i in range(BACKLOG)], *[(NOW_MS - 5_000, QUIET)] * 10])
     brokers = PlainBrokers(store)
@@ -167,6 +169,7 @@ async def test_a_backlog_of_large_messages_leaves_memory_to_other_subjects(monke
     assert max(at for at, subject in enumerate(order) if subject == QUIET) < 200
 
 
+@pytest.mark.slow
 async def test_many_subjects_with_a_backlog_are_served_in_turn() -> None:
     lanes, each = 40, 500
     store = PlainStore([(OVERDUE_MS + i, i % lanes) for i in range(lanes * each)])
@@ -206,6 +209,7 @@ async def test_a_subject_with_a_message_now_and_then_uses_all_its_broker_groups(
     assert 10 <= places.count("h0:1") <= 30
 
 
+@pytest.mark.slow
 async def test_one_lane_never_holds_all_frames_of_a_broker_group() -> None:
     store = PlainStore([*[(OVERDUE_MS, BUSY)] * 20_000, *[(OVERDUE_MS + 500, QUIET)] * 10])
     brokers = PlainBrokers(store)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,6 +70,7 @@ def test_every_lane_with_messages_is_served_once_in_as_many_turns_as_there_are_l
 sizes = st.sampled_from([10, 2_000, 30_000, 400_000, FRAME_BYTES, 3 * FRAME_BYTES])
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(sizes, min_size=2, max_size=12))
 def test_lanes_get_equal_parts_whatever_the_size_of_their_messages(each: list[int]) -> None:
@@ -123,6 +125,7 @@ def test_within_a_lane_fresh_messages_get_a_quarter_of_a_frame() -> None:
     assert sum(item.due_ms >= 1_000_000 for item in items) == 125
 
 
+@pytest.mark.slow
 def test_a_few_messages_pass_a_large_backlog_in_the_next_frame() -> None:
     queue = FairQueue()
     queue.add(lane_of(1, old=400_000))

@@ -216,6 +216,7 @@ def _keep(path: str, number: int, ready: Any, results: Any) -> None:
     results.put(keep_secret(path, lambda: f"secret of process {number}"))
 
 
+@pytest.mark.slow
 def test_processes_that_start_at_once_agree_on_one_secret(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     for round_ in range(ROUNDS):

@@ -1,13 +1,8 @@
 import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import AnalyticsPage from "@/features/analytics/AnalyticsPage";
 import { answer, mount } from "@/test/mount";
-
-// The drawing library needs a canvas; what it is handed is looked at in series.test.ts.
-vi.mock("@/ui/chart/Drawn", () => ({
-  default: ({ label }: { label: string }) => <div role="img" aria-label={label} />,
-}));
 
 const LAG = "/api/v1/analytics/tables/lag/";
 const run = { id: "12", job: "lag", state: "succeeded", finished_at: null, watermark_at: null, missing: [] };
@@ -58,7 +53,7 @@ test("with nothing chosen, what stands out most is drawn; what was not measured 
   });
   await mount(AnalyticsPage, "/analytics");
   expect(await screen.findByText("order.paid · billing")).toBeInTheDocument();
-  expect(await screen.findByRole("img", { name: "Time lag" })).toBeInTheDocument();
+  expect(await screen.findByRole("slider", { name: "Time lag" })).toBeInTheDocument();
   const series = asked.find(({ url }) => url.searchParams.get("ordering") === "at")?.url.searchParams;
   expect(series?.get("subject")).toBe("order.paid");
   expect(series?.get("group")).toBe("billing");
@@ -91,7 +86,7 @@ test("one step is no line", async () => {
   answer({ ...names, [`GET ${LAG}`]: page([row("order.paid", "billing", 1)]) });
   await mount(AnalyticsPage, "/analytics?subject=order.paid&group=billing", "/analytics");
   expect(await screen.findByText(/nothing to draw a line through/)).toBeInTheDocument();
-  expect(screen.queryByRole("img")).not.toBeInTheDocument();
+  expect(screen.queryByRole("slider")).not.toBeInTheDocument();
 });
 
 test("a long series is read on in the range and step of its first page", async () => {

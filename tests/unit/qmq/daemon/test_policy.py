@@ -131,6 +131,7 @@ def test_each_limit_is_named_when_it_is_passed(monkeypatch: pytest.MonkeyPatch) 
         encode_policy(NodePolicy.of(read_only="\ud800"))
 
 
+@pytest.mark.slow
 def test_the_largest_policy_fits_what_a_node_takes() -> None:
     subjects = {f"subject-{n:020d}": SubjectPolicy(True) for n in range(p.POLICY_SUBJECTS_MAX)}
     assert decode_policy(encode_policy(NodePolicy.of(subjects))).subjects == subjects
