@@ -198,7 +198,7 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
 
     def __init__(self, seed: int) -> None:
         super().__init__()
-        # Collections during the run look at the run's objects only, and not at all that pytest and Django hold, nor at the runs before.
+        # Collections during the run look at the run's objects only, not at all that pytest and Django hold, and not at runs before.
         gc.collect()
         gc.freeze()
         self.seed = seed

@@ -175,6 +175,15 @@ class MemoryDisk:
         """Make the pages of a file that hold bytes [begin, end) unreadable."""
         self.unreadable_pages |= _pages(path, begin, end - begin)
 
+    def zero_unreadable_pages(self) -> None:
+        """Have zeros in place of unreadable pages: what an operator does who copies the folder to another disk."""
+        for path, page in self.unreadable_pages:
+            if (inode := self.names.get(path)) is not None:
+                for content in (inode.content, inode.synced):
+                    begin, end = page * PAGE_BYTES, min((page + 1) * PAGE_BYTES, len(content))
+                    content[begin:end] = bytes(max(0, end - begin))
+        self.unreadable_pages.clear()
+
     def check_readable(self, path: str, offset: int, size: int) -> None:
         """Raise EIO when an unreadable page is touched."""
         if self.unreadable_pages and self._broken(path, offset, size):
