@@ -33,6 +33,8 @@ export default defineConfig(
     rules: {
       "import-x/no-restricted-paths": ["error", { zones }],
       "import-x/no-cycle": "error",
+      // Files of tests share their modules (vite.config.ts): one that another file has loaded is not replaced any more.
+      "no-restricted-properties": ["error", ...["mock", "doMock"].map((property) => ({ object: "vi", property }))],
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true }],
       "@typescript-eslint/no-confusing-void-expression": ["error", { ignoreArrowShorthand: true }],
       "@typescript-eslint/no-misused-promises": ["error", { checksVoidReturn: { attributes: false } }],
