@@ -76,7 +76,7 @@ quick: setup ## unit tests, ten seeds of the simulation, lint of what you change
 test: frontend ## what CI runs: lint and all tests but the longest: make test ARGS="-k word"
 	@$(BIN)/python -m tests.support.all_tests $(ARGS)
 
-test-pythons: setup ## the part of `make test` on the other Python versions of this machine
+test-pythons: setup ## nodes and clients on the other Python versions of this machine
 	@$(BIN)/python -m tests.support.all_tests --pythons
 
 sim: setup ## one seed of the simulation, or many: make sim SEED=17, ARGS="--seeds 1000"
@@ -100,7 +100,7 @@ bench-delay: setup ## measure the delay node: lateness, ten million pending
 
 # Every part runs, also after one that failed. Without CI in the environment examples of hypothesis are random.
 test-all: frontend ## everything, one part after the other: more than an hour
-	@CI= QMQ_SIM=full $(MAKE) --no-print-directory --keep-going SEEDS=2000 test sim e2e faults spark test-databases attack
+	@CI= QMQ_SIM=full $(MAKE) --no-print-directory --keep-going SEEDS=2000 test test-pythons sim e2e faults spark test-databases attack
 
 attack: setup ## attack a whole system for two minutes (its limits: docs/security.md)
 	QMQ_ATTACK=full $(BIN)/python -m pytest -s tests/attack $(ARGS)

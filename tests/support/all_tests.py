@@ -111,16 +111,25 @@ def rows(arguments: Sequence[str] = ()) -> list[Row]:
         Row("tests", PYTEST, workers=("-n", str(WORKERS), "-q")),
         # The longest of the others first, so that none is left alone at the end.
         *reversed(_on_databases(("-m", "database"))),
-        *python_rows(),
+        *python_rows(is_whole=False),
         Row("vitest", (*POLITELY, *FRONTEND, "test"), is_pytest=False),
         *_lint(),
     ]
 
 
-def python_rows() -> list[Row]:
-    """Return a row for each other Python version that is installed."""
+def python_rows(*, is_whole: bool = True) -> list[Row]:
+    """Return a row for each other Python version that is installed.
+
+    Args:
+        is_whole: all tests of Python versions on each; otherwise only those of whole systems between the oldest and the newest.
+    """
+    ends = (pythons.VERSIONS[0], pythons.VERSIONS[-1])
     return [
-        Row(f"python{version}", (*POLITELY, *ON_PYTHON, version, "--", *PYTEST[1:], "-q"), pythons.SELECTION)
+        Row(
+            f"python{version}",
+            (*POLITELY, *ON_PYTHON, version, "--", *PYTEST[1:], "-q"),
+            pythons.SELECTION if is_whole or version in ends else pythons.SYSTEMS,
+        )
         for version in pythons.installed()
     ]
 

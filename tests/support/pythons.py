@@ -45,6 +45,8 @@ TESTS = (
 )
 SELECTION = (*TESTS, "-m", "not slow")
 """Arguments of pytest: the tests that run on each version. Large inputs, crashes at every step and most seeds run on one."""
+SYSTEMS = ("tests/sim/test_swarm.py", "-m", "not slow")
+"""The same for a version between the oldest and the newest: whole systems. What works on both of these rarely fails between."""
 LOCK = PROJECT / "requirements.lock"
 
 

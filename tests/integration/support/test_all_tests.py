@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import results
-from tests.support.all_tests import INTERRUPTED, PYTEST, RERUNS_MAX, Row, quick_rows, rows
+from tests.support import pythons, results
+from tests.support.all_tests import INTERRUPTED, PYTEST, RERUNS_MAX, Row, python_rows, quick_rows, rows
 from tests.support.flaky import FLAKY_MAX, Quarantined
 from tests.support.machine import Ticks, cpu_ticks, percentile
 from tests.support.processes import PROJECT
@@ -412,7 +412,9 @@ def test_one_row_runs_every_test() -> None:
 
 def test_every_other_python_that_is_installed_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.support.pythons.installed", lambda: ["3.12", "3.13"])
-    assert [row.name for row in rows() if row.name.startswith("python")] == ["python3.12", "python3.13"]
+    found = {row.name: row.selection for row in rows() if row.name.startswith("python")}
+    assert found == {"python3.12": pythons.SYSTEMS, "python3.13": pythons.SELECTION}
+    assert {row.name: row.selection for row in python_rows()} == dict.fromkeys(found, pythons.SELECTION)
 
 
 def test_quick_checks_only_files_that_changed(monkeypatch: pytest.MonkeyPatch) -> None:
