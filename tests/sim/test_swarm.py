@@ -12,7 +12,7 @@ from tests.sim.swarm import run_seed
 from tests.support.processes import PROJECT
 from tests.support.promises import PromiseBroken
 
-RUNS = int(os.environ.get("QMQ_SIM_RUNS", "50"))
+RUNS = int(os.environ.get("QMQ_SIM_RUNS", "30"))
 """Seeds of `make test`: always the same, so that no change fails on a run that was not there before. `make sim` tries others."""
 FEW = 3
 """Of these run on other Python versions, too."""
