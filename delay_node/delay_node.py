@@ -8,13 +8,13 @@ from typing import Any
 from delay_node.admin import DelayAdmin
 from delay_node.delivery import Delivery
 from delay_node.handlers import Handlers
-from delay_node.held_step import HeldStepFile
+from delay_node.held_step import HeldStep, HeldStepFile
 from delay_node.metrics import DelayMetrics
 from delay_node.options import DelayOptions
 from delay_node.pending import PendingMessages
 from delay_node.reading import DelayReading
 from delay_node.recovery import DelayCheckpoints, open_store
-from delay_node.trusted_clock import ClockAlarm, TrustedClock
+from delay_node.trusted_clock import TrustedClock
 from qmq.client.config import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
 from qmq.client.pool import Pool
 from qmq.client.session import MetaSession
@@ -210,7 +210,7 @@ class DelayNode(Node):
             if not self._step_file.is_kept(held):
                 await asyncio.to_thread(self._step_file.keep, held)
 
-    async def confirm_clock(self) -> ClockAlarm | None:
+    async def confirm_clock(self) -> HeldStep | None:
         """Accept the wall clock, also after a restart; the step that was held until now.
 
         Raises:
@@ -253,9 +253,9 @@ class DelayNode(Node):
     # --- state -----------------------------------------------------------------------------------------------------
 
     @property
-    def clock_alarm(self) -> ClockAlarm | None:
+    def clock_alarm(self) -> HeldStep | None:
         """The clock's step that is not believed."""
-        return self.trusted.alarm
+        return self.trusted.held
 
     @property
     def clock_steps(self) -> int:

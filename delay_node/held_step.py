@@ -12,17 +12,18 @@ from qmq.log.atomic_file import replace_file
 from qmq.log.disk import Disk
 
 CHANGE_MS = 100
-"""The file is written anew when the step has changed by this much: the wall clock drifts all the time, and may step again."""
+"""A change of the step by less is not written: the two clocks always drift apart a little."""
 _STEP = Struct(">qq")
 _CRC = Struct(">I")
 
 
 @dataclass(frozen=True, slots=True)
 class HeldStep:
-    """By how much the wall clock is ahead, and the trusted time when that was seen first."""
+    """The wall clock is ahead by a step that was not accepted."""
 
     ahead_ms: int
     since_ms: int
+    """Trusted time when it was seen first."""
 
 
 class HeldStepFile:

@@ -9,8 +9,6 @@ A step that is held stays held over restarts (delay_node/held_step.py). At a sta
 the wall clock is accepted.
 """
 
-from dataclasses import dataclass
-
 from delay_node.held_step import HeldStep
 from qmq.clock import Clock
 
@@ -20,15 +18,6 @@ REGAIN_MS_PER_S = 1.0
 """How fast that allowance grows again: twice what NTP slews at most (500 ppm)."""
 SETTLE_SECONDS = 600.0
 """After this long behind, the wall clock counts as corrected, and steps forward are judged from there."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClockAlarm:
-    """The wall clock is ahead by a step that nobody confirmed."""
-
-    ahead_ms: int
-    since_ms: int
-    """In trusted time."""
 
 
 class TrustedClock:
@@ -48,7 +37,7 @@ class TrustedClock:
         self._behind_since: float | None = None
         self._alarm_since_ms: int | None = None
         self._ahead_ms = 0
-        """Of the alarm."""
+        """Of the held step."""
         if held is not None and self._anchor_wall_ms - held.ahead_ms >= held.since_ms:
             self._anchor_wall_ms -= held.ahead_ms
             self._allowance_ms = 0.0
@@ -84,17 +73,11 @@ class TrustedClock:
         return wall_ms
 
     @property
-    def alarm(self) -> ClockAlarm | None:
+    def held(self) -> HeldStep | None:
         """The step that is not believed, as of the last `now_ms`."""
         if self._alarm_since_ms is None:
             return None
-        return ClockAlarm(self._ahead_ms, self._alarm_since_ms)
-
-    @property
-    def held(self) -> HeldStep | None:
-        """The same, as it is kept over a restart."""
-        alarm = self.alarm
-        return HeldStep(alarm.ahead_ms, alarm.since_ms) if alarm is not None else None
+        return HeldStep(self._ahead_ms, self._alarm_since_ms)
 
     def confirm(self) -> None:
         """An operator says that the wall clock is right."""

@@ -18,7 +18,7 @@ def test_it_follows_the_wall_clock_that_runs_well() -> None:
     for _ in range(1_000):
         clock.advance(random.Random(1).uniform(0.001, 5))
         assert trusted.now_ms() == clock.wall_ms()
-    assert trusted.alarm is None
+    assert trusted.held is None
 
 
 def test_a_small_step_forward_is_followed_and_a_large_one_is_not_until_confirmed() -> None:
@@ -30,12 +30,12 @@ def test_a_small_step_forward_is_followed_and_a_large_one_is_not_until_confirmed
     before = clock.wall_ms() - HOUR_MS
     clock.advance(60)
     assert trusted.now_ms() == before + 60_000, "it goes on by the clock it had"
-    alarm = trusted.alarm
+    alarm = trusted.held
     assert alarm is not None
     assert abs(alarm.ahead_ms - HOUR_MS) < 10
     trusted.confirm()
     assert trusted.now_ms() == clock.wall_ms()
-    assert trusted.alarm is None
+    assert trusted.held is None
     assert trusted.steps_refused == 1
 
 
@@ -47,7 +47,7 @@ def test_a_step_that_comes_back_leaves_nothing_behind() -> None:
         assert trusted.now_ms() == clock.wall_ms() - offset
         clock.step_wall(-offset)
         assert trusted.now_ms() == clock.wall_ms()
-    assert trusted.alarm is None
+    assert trusted.held is None
 
 
 def test_a_step_back_is_followed_at_once_and_forgiven_when_it_returns() -> None:
@@ -58,7 +58,7 @@ def test_a_step_back_is_followed_at_once_and_forgiven_when_it_returns() -> None:
     clock.advance(10)
     clock.step_wall(30_000)
     assert trusted.now_ms() == clock.wall_ms(), "strobing: the clock is where it was vouched for"
-    assert trusted.alarm is None
+    assert trusted.held is None
 
 
 def test_after_a_while_a_clock_set_back_is_the_new_reference() -> None:
@@ -124,7 +124,7 @@ def test_a_clock_that_returned_while_the_node_was_away_is_accepted() -> None:
     clock.advance(60)
     again = TrustedClock(clock, trusted.held)
     assert again.now_ms() == clock.wall_ms()
-    assert again.alarm is None
+    assert again.held is None
 
 
 def test_a_step_of_a_spent_allowance_is_held_by_the_next_process_too() -> None:
