@@ -83,7 +83,7 @@ sim: setup ## one seed of the simulation, or many: make sim SEED=17, ARGS="--see
 	$(BIN)/python -m tests.sim.swarm $(if $(SEED),--seed $(SEED),$(or $(ARGS),--seeds $(SEEDS)))
 
 e2e: frontend ## stories in a real browser, and the demo: make e2e ARGS="-k lag"
-	QMQ_STORIES=full $(BIN)/python -m pytest tests/e2e tests/integration/demo $(ARGS)
+	QMQ_STORIES=full $(BIN)/python -m pytest tests/served/e2e tests/served/demo $(ARGS)
 
 test-databases: setup ## tests of databases: make test-databases DATABASES=postgresql
 	@$(BIN)/python -m tests.support.with_database $(DATABASES) $(if $(ARGS),--may-be-empty) -- \
@@ -103,17 +103,16 @@ test-all: frontend ## everything, one part after the other: more than an hour
 	@CI= QMQ_SIM=full $(MAKE) --no-print-directory --keep-going SEEDS=2000 test test-pythons sim e2e faults spark test-databases attack
 
 attack: setup ## attack a whole system for two minutes (its limits: docs/security.md)
-	QMQ_ATTACK=full $(BIN)/python -m pytest -s tests/attack $(ARGS)
+	QMQ_ATTACK=full $(BIN)/python -m pytest -s tests/faults/attack $(ARGS)
 
 faults: setup ## the whole fault suite
-	QMQ_FAULTS=full $(BIN)/python -m pytest tests/fault tests/integration/broker tests/integration/delay tests/integration/control tests/integration/live \
-	  tests/conformance $(ARGS)
+	QMQ_FAULTS=full $(BIN)/python -m pytest tests/faults tests/sim/crashes tests/sim/delay tests/served/control tests/served/conformance $(ARGS)
 
 spark: setup ## all tests of analytics, with a cluster of two workers
-	QMQ_SPARK=full $(BIN)/python -m pytest tests/integration/spark tests/unit/spark_analytics $(ARGS)
+	QMQ_SPARK=full $(BIN)/python -m pytest tests/served/spark tests/unit/spark_analytics $(ARGS)
 
 fuzz: setup ## the codec, for long
-	FUZZ_CASES=1000000 $(BIN)/python -m pytest tests/fuzz $(ARGS)
+	FUZZ_CASES=1000000 $(BIN)/python -m pytest tests/unit/fuzz $(ARGS)
 
 openapi: nodejs ## write the OpenAPI file anew, and the front end's types from it
 	$(BIN)/python manage.py spectacular --fail-on-warn --validate --file api/openapi.yaml

@@ -9,16 +9,17 @@ runs all of them on both servers.
 """
 
 import contextlib
+import functools
 import gc
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 
-from tests.conformance.driver import missing_tools
+from tests.served.conformance.driver import missing_tools
 from tests.support.processes import LOG_CHARS, PROJECT
 from tests.support.required import is_ci, missing
 from tests.support.services import (
@@ -41,10 +42,7 @@ os.environ.setdefault("QMQ_SECRET_KEY", "a key for tests only")
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=is_ci(), print_blob=True)
 hypothesis.settings.load_profile("tests")
 
-NODE_FOLDERS = tuple(
-    PROJECT / "tests" / name
-    for name in ("fault", "integration/broker", "integration/client", "integration/delay", "integration/net")
-)
+NODE_FOLDERS = tuple(PROJECT / "tests/served" / name for name in ("broker", "client", "net"))
 """Tests in these run nodes in this process."""
 PEOPLE = (
     Person("viewer", "viewer"),
@@ -171,6 +169,29 @@ def system(new_system: NewSystems) -> System:
     """A metaserver and two broker groups of the test's own, started."""
     found = new_system()
     found.start()
+    return found
+
+
+@pytest.fixture
+def make_plane(new_system: NewSystems) -> Callable[..., System]:
+    """Create a system with its control plane (other parts of `System` may be given), not started."""
+    return functools.partial(new_system, console=True, workers=1, beats=1)
+
+
+@pytest.fixture
+def plane(make_plane: Callable[..., System]) -> System:
+    """Two broker groups, the metaserver, console, collector, a worker and beat, of the test's own and started."""
+    found = make_plane()
+    found.start()
+    return found
+
+
+@pytest.fixture
+def console_only(make_plane: Callable[..., System]) -> System:
+    """The console's process alone, over an empty database."""
+    found = make_plane(groups=0)
+    found.prepare()
+    found.console.start()
     return found
 
 

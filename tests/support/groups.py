@@ -14,25 +14,24 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 SHARED = {
-    "spark": ("tests/integration/spark",),
-    "browser": ("tests/e2e",),
-    "live": ("tests/integration/live",),
-    "java": ("tests/conformance",),
-    "control": ("tests/integration/control",),
-    "sql servers": ("tests/integration/support/test_services.py", "tests/fault/test_database_away.py"),
+    "spark": ("tests/served/spark",),
+    "browser": ("tests/served/e2e",),
+    "live": ("tests/served/live",),
+    "java": ("tests/served/conformance",),
+    "control": ("tests/served/control", "tests/faults/control"),
+    "sql servers": ("tests/served/support/test_services.py", "tests/faults/test_database_away.py"),
 }
 """Groups of more than one file, the longest first."""
 ORDER = (
     *(path for paths in SHARED.values() for path in paths),
-    "tests/docs",
-    "tests/integration/delay",
-    "tests/integration/cli",
-    "tests/fault",
-    "tests/integration/api/test_openapi.py",
-    "tests/integration/api/nodes",
-    "tests/integration/client",
-    "tests/integration/broker",
-    "tests/integration",
+    "tests/served/docs",
+    "tests/served/cli",
+    "tests/faults",
+    "tests/served/api/test_openapi.py",
+    "tests/served/api/nodes",
+    "tests/served/client",
+    "tests/served/broker",
+    "tests/served",
     "tests/sim",
 )
 """What starts first; then everything else, whose files take a few seconds at most."""

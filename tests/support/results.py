@@ -15,7 +15,7 @@ PROMISE_BROKEN = "promise_broken"
 """Property of a test case that failed with a PromiseBroken."""
 SEED = "seed"
 """Property of a test case that a seed decided: `request.node.user_properties.append((SEED, 7))`."""
-PURE = {"unit": "a unit test", "fuzz": "a unit test", "sim": "a simulated test"}
+PURE = {"unit": "a unit test", "sim": "a simulated test"}
 """Folders of tests that depend on nothing that could differ from one run to the next."""
 
 

@@ -1,0 +1,448 @@
+"""Every operation of the API and every websocket, with a valid request, by every kind of caller: roles, scopes and ownership.
+
+The operations are those of api/openapi.yaml: one that has no request in CASES fails here. Everything that has an owner belongs to
+team shop. Changes are dry runs, so that the calls do not depend on each other.
+"""
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from asgiref.sync import async_to_sync
+from django.urls import resolve
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from api.throttles import PrincipalThrottle
+from console.accounts.models import ApiToken, User
+from console.accounts.principals import principal_of
+from console.accounts.roles import OF_A_SUBJECT, Principal, Right, Role, Scope
+from console.alerts.models import Alert, AlertChannel, AlertRule, Silence
+from console.analytics import services as analytics
+from console.live.consumers import KINDS, LiveApp, request_of
+from metaserver import queries, snapshot
+from metaserver.choices import GroupKind, GroupState, OperatorState
+from metaserver.ownership import may_change
+from metaserver.services import broker_groups, groups, subjects, teams
+from qmq import Producer
+from tests.served.api.nodes.people import give
+from tests.support.people import TESTER, browser, machine, person
+from tests.support.processes import PROJECT
+from tests.support.promises import PromiseBroken
+from tests.support.threaded_system import ThreadedSystem
+from tests.support.websockets import opened
+
+TEAM, FOREIGN = "shop", "warehouse"
+SECRET = "what-only-readers-of-shop-may-see"
+RETRY, DEAD = "%RETRY%orders%tried", "%DEAD_RETRY%orders%dead"
+OWNED = OF_A_SUBJECT | {Right.CHANGE_ALERTS}
+"""Rights whose use here is on something of team shop."""
+LATER = (datetime.now(UTC) + timedelta(hours=2)).isoformat()
+METHODS = ("get", "post", "put", "patch", "delete")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A valid request for one operation."""
+
+    body: dict[str, Any] | None = None
+    query: str = ""
+    arguments: dict[str, str] = field(default_factory=dict)
+    """What stands in the path instead of the world's value of that name."""
+    right: Right | None = None
+    """The right that this request takes, where it is another one than the view names."""
+    shows: bool = False
+    """Whether readers of shop's messages see SECRET."""
+    only: frozenset[str] | None = None
+    """Callers for whom the thing exists, where it is a caller's own; others with the right get 404."""
+    status: int = 200
+
+
+def of_subject(**values: Any) -> tuple[Case, ...]:
+    """The same request for a subject, its retry and its dead-letter subject."""
+    shadows = (
+        Case(arguments={"subject": name, "broker_group": f"{kind}_group", "sequence": f"{kind}_sequence"}, **values)
+        for name, kind in ((RETRY, "retry"), (DEAD, "dead"))
+    )
+    return Case(**values), *shadows
+
+
+OWN_OPERATOR = frozenset({"own operator"})
+DELAYED = (Case(arguments={"message_id": "delayed"}), Case(arguments={"message_id": "delayed_retry"}))
+CASES: dict[str, tuple[Case, ...]] = {
+    "alert_channels_list": (Case(),),
+    "alert_channels_create": (Case({"kind": "email", "name": "more", "addresses": ["a@example.com"]}, status=200),),
+    "alert_channels_get": (Case(),),
+    "alert_channels_update": (Case({"is_enabled": False}),),
+    "alert_channels_delete": (Case(arguments={"channel": "unused_channel"}),),
+    "alert_channels_test": (Case({"reason": "try"}),),
+    "alert_rules_list": (Case(),),
+    "alert_rules_create": (
+        Case({"kind": "lag", "name": "more", "target": "orders", "threshold": 5, "severity": "warning"}),
+        Case({"kind": "lag", "name": "more", "target": f"{RETRY}/x", "threshold": 5, "severity": "warning"}),
+        Case({"kind": "lag", "name": "more", "owner": TEAM, "threshold": 5, "severity": "warning"}),
+    ),
+    "alert_rules_get": (Case(),),
+    "alert_rules_update": (
+        Case({"is_enabled": False}),
+        Case({"threshold": 7}, arguments={"rule": "team_rule"}),
+        Case({"is_enabled": False}, arguments={"rule": "builtin_rule"}, right=Right.CHANGE_CLUSTER),
+    ),
+    "alert_rules_delete": (Case(), Case(arguments={"rule": "team_rule"})),
+    "alerts_list": (Case(),),
+    "alerts_get": (Case(),),
+    "alerts_acknowledge": (Case({"reason": "on it"}),),
+    "analytics_runs_list": (Case(),),
+    "analytics_runs_get": (Case(),),
+    "analytics_tables_list": (Case(),),
+    "analytics_tables_get": (Case(),),
+    "apply": (
+        Case({"subjects": [{"name": "orders", "description": "x", "consumer_groups": ["more"]}]}),
+        Case({"subjects": [{"name": "new", "owner": TEAM}]}),
+        Case({"teams": [{"name": "more"}]}, right=Right.CHANGE_ACCOUNTS),
+    ),
+    "audit_list": (Case(),),
+    "audit_verify": (Case(),),
+    "broker_groups_list": (Case(),),
+    "broker_groups_create": (Case({"name": "g9"}),),
+    "broker_groups_get": (Case(),),
+    "broker_groups_update": (Case({"description": "x"}),),
+    "broker_groups_remove": (Case(arguments={"name": "spare"}),),
+    "broker_groups_approve": (Case({"reason": "x"}, arguments={"name": "waiting"}),),
+    "broker_groups_drain": (Case({"reason": "x"}),),
+    "broker_groups_read_only": (Case({"reason": "x"}),),
+    "broker_groups_writable": (Case({"reason": "x"}),),
+    "consumer_groups_list": (Case(),),
+    "consumer_groups_create": (Case({"subject": "orders", "name": "more"}),),
+    "consumer_groups_get": (Case(),),
+    "consumer_groups_update": (Case({"description": "x"}),),
+    "consumer_groups_forget": (Case({"force": True, "reason": "x"}),),
+    "consumer_groups_pause": (Case({"reason": "x"}), Case({"consumer_id": "c1"})),
+    "consumer_groups_reset": (Case({"to": "earliest"}),),
+    "consumer_groups_resume": (Case({"reason": "x"}),),
+    "dead_letters_count": (Case(),),
+    "dead_letters_list": (Case(arguments={"group": "dead"}, shows=True),),
+    "dead_letters_get": (
+        Case(
+            arguments={"group": "dead", "broker_group": "dead_group", "sequence": "dead_sequence"},
+            shows=True,
+        ),
+    ),
+    "dead_letters_delete": (Case({"all": True}, arguments={"group": "dead"}),),
+    "dead_letters_replay": (
+        Case({"all": True}, arguments={"group": "dead"}),
+        Case({"all": True, "to": "subject", "force": True}, arguments={"group": "dead"}),
+    ),
+    "delayed_messages_list": (
+        Case(shows=True),
+        Case(query="subject=orders", shows=True),
+        Case(query=f"subject={RETRY}".replace("%", "%25"), shows=True),
+        Case(query="subject=orders&property=a%3Db", right=Right.READ_MESSAGES, shows=True),
+        Case(query=f"subject={RETRY}".replace("%", "%25") + "&property=a%3Db", right=Right.READ_MESSAGES, shows=True),
+    ),
+    "delayed_messages_get": (
+        Case(arguments={"message_id": "delayed"}, shows=True),
+        Case(arguments={"message_id": "delayed_retry"}, shows=True),
+    ),
+    "delayed_messages_cancel": DELAYED,
+    "delayed_messages_deliver": DELAYED,
+    "delayed_messages_reschedule": (
+        Case({"delay_seconds": 60}, arguments={"message_id": "delayed"}),
+        Case({"due_at": LATER}, arguments={"message_id": "delayed_retry"}),
+    ),
+    "delayed_messages_bulk_cancel": (
+        Case({"subject": "orders"}),
+        Case({"subject": RETRY}),
+        Case({"subject": RETRY, "properties": {"a": "b"}}),
+    ),
+    "delayed_messages_calendar": (Case(),),
+    "history": (Case(query="subject=orders"),),
+    "jump": (Case(query="q=ord"),),
+    "lag_list": (Case(),),
+    "me_get": (Case(),),
+    "me_update": (Case({"first_name": "x"}),),
+    "me_sessions": (Case(),),
+    "me_end_sessions": (Case(),),
+    "me_end_session": (Case(only=OWN_OPERATOR),),
+    "nodes_list": (Case(),),
+    "nodes_get": (Case(),),
+    "nodes_accept_log_loss": (Case({"log_end": "0", "reason": "x"}),),
+    "overview": (Case(),),
+    "roles_list": (Case(),),
+    "silences_list": (Case(),),
+    "silences_create": (
+        Case({"owner": TEAM, "ends_at": LATER, "reason": "x"}),
+        Case({"ends_at": LATER, "reason": "x"}, right=Right.CHANGE_CLUSTER),
+    ),
+    "silences_get": (Case(),),
+    "silences_end": (Case(), Case(arguments={"silence": "system_silence"}, right=Right.CHANGE_CLUSTER)),
+    "subjects_list": (Case(),),
+    "subjects_create": (Case({"name": "new", "owner": TEAM}),),
+    "subjects_get": (Case(),),
+    "subjects_update": (Case({"description": "x"}), Case({"owner": TEAM}), Case({"owner": None})),
+    "subjects_delete": (Case(arguments={"subject": "archived"}),),
+    "subjects_archive": (Case({"reason": "x"}),),
+    "messages_list": of_subject(shows=True),
+    "messages_send": (Case({"properties": {"a": "b"}}), Case({"properties": {"a": "b"}, "delay_seconds": 60})),
+    "messages_get": of_subject(shows=True),
+    "messages_trace": of_subject(shows=True),
+    "messages_search": of_subject(shows=True),
+    "subjects_placement": (Case(),),
+    "subjects_place": (Case({"broker_groups": ["g1", "g2"]}),),
+    "subjects_restore": (Case({"reason": "x"}),),
+    "tasks_list": (Case(),),
+    "tasks_get": (Case(arguments={"name": "task"}),),
+    "tasks_disable": (Case({"reason": "x"}, arguments={"name": "task"}),),
+    "tasks_enable": (Case({"reason": "x"}, arguments={"name": "task"}),),
+    "teams_list": (Case(),),
+    "teams_create": (Case({"name": "more"}),),
+    "teams_get": (Case(),),
+    "teams_update": (Case({"description": "x"}),),
+    "teams_delete": (Case(arguments={"team": "empty_team"}),),
+    "teams_members": (Case(),),
+    "teams_set_members": (Case({"members": ["bystander"]}),),
+    "tokens_list": (Case(),),
+    "tokens_create": (Case({"name": "more", "scopes": ["read"]}),),
+    "tokens_revoke": (Case(only=OWN_OPERATOR | {"admin"}),),
+    "users_list": (Case(),),
+    "users_create": (Case({"username": "eve", "role": "viewer"}),),
+    "users_get": (Case(),),
+    "users_update": (Case({"role": "operator", "teams": [TEAM]}),),
+    "users_unlock": (Case({"reason": "x"}),),
+    "users_end_sessions": (Case({"reason": "x"}),),
+}
+WEBSOCKETS: dict[str, tuple[str, ...]] = {
+    "lag": ("", "subject=orders", "subject=orders&group=billing"),
+    "nodes": ("",),
+    "events": ("",),
+    "tail": ("subject=orders", *(f"subject={name}".replace("%", "%25") for name in (RETRY, DEAD))),
+}
+
+
+def operations() -> dict[str, tuple[str, str]]:
+    """Method and path of every operation of the OpenAPI file, by its id."""
+    document = yaml.safe_load((Path(PROJECT) / "api/openapi.yaml").read_text())
+    return {
+        description["operationId"]: (method, path)
+        for path, methods in document["paths"].items()
+        for method, description in methods.items()
+        if method in METHODS
+    }
+
+
+def test_every_operation_and_websocket_has_a_valid_request() -> None:
+    assert set(CASES) == set(operations()), (
+        "each operation of api/openapi.yaml needs a valid request in CASES, and no other"
+    )
+    assert all(CASES.values())
+    assert set(WEBSOCKETS) == set(KINDS), "each kind of websocket needs a valid request in WEBSOCKETS"
+    document = yaml.safe_load((Path(PROJECT) / "api/openapi.yaml").read_text())
+    shapes = document["components"]["schemas"]
+    for name, (method, path) in operations().items():
+        request = document["paths"][path][method].get("requestBody")
+        if request is None:
+            continue
+        shape = shapes[request["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]]
+        for case in CASES[name]:
+            if case.body is None:
+                assert not shape.get("required"), f"{name}: a body is needed"
+                continue
+            assert set(shape.get("required", ())) <= set(case.body) <= set(shape["properties"]), name
+
+
+@dataclass(frozen=True)
+class Caller:
+    name: str
+    client: APIClient
+    principal: Principal | None
+
+    def may(self, right: Right) -> bool:
+        """What the table of rights says about something of team shop."""
+        assert self.principal is not None
+        return self.principal.has(right) and (right not in OWNED or may_change(TEAM, self.principal.bound_to))
+
+    def headers(self) -> list[tuple[str, str]]:
+        """What the caller's websockets show."""
+        token = self.client._credentials.get("HTTP_AUTHORIZATION")
+        if token is not None:
+            return [("authorization", token)]
+        cookies = "; ".join(f"{name}={morsel.value}" for name, morsel in self.client.cookies.items())
+        return [("cookie", cookies), ("origin", "http://localhost"), ("host", "localhost")]
+
+
+@pytest.fixture
+def world(cluster: ThreadedSystem, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Something of team shop for every operation; what paths name, by argument."""
+    monkeypatch.setattr(PrincipalThrottle, "get_rate", lambda self: None)
+    cluster.send("orders", 6, secret=SECRET)
+    give("orders", TEAM)
+    for name in (FOREIGN, "empty"):
+        teams.create_team(name, actor=TESTER)
+    cluster.consume("orders", "billing", 2)
+    groups.create_group("orders", "billing", {}, actor=TESTER)
+    cluster.make_dead("orders", "dead", 2)
+    cluster.consume("orders", "tried", 2, settle="retry")
+
+    async def delay() -> None:
+        due = datetime.now(UTC) + timedelta(hours=5)
+        async with Producer(cluster.meta_url, app="test") as producer:
+            await producer.send("orders", {"a": "b", "secret": SECRET}, due=due, message_id="d-orders")
+            await producer.send(RETRY, {"a": "b", "secret": SECRET}, due=due, message_id="d-retry")
+
+    cluster.do(delay)
+    broker_groups.save_group(
+        snapshot.BrokerGroup("spare", GroupKind.BROKER, GroupState.OFFLINE, 1, "", ()), actor=TESTER, reason="test"
+    )
+    broker_groups.save_group(
+        snapshot.BrokerGroup(
+            "waiting", GroupKind.BROKER, GroupState.OFFLINE, 1, "", (), operator_state=OperatorState.UNAPPROVED
+        ),
+        actor=TESTER,
+        reason="test",
+    )
+    subjects.create_subject("archived", {"owner": TEAM}, actor=TESTER)
+    subjects.set_archived("archived", True, actor=TESTER)
+    now = timezone.now()
+    words: dict[str, Any] = {"kind": "lag", "threshold": 5.0, "severity": "warning"}
+    of_orders = AlertRule.objects.create(name="of orders", target="orders", clear_threshold=1, owner=TEAM, **words)
+    of_team = AlertRule.objects.create(name="of shop", clear_threshold=1, owner=TEAM, **words)
+    alert = Alert.objects.create(
+        rule=of_orders, rule_name="of orders", target="orders/billing", owner=TEAM, state="firing", since=now, fired_at=now,
+        last_seen_at=now, value=6, open_key="k", place=1, **words,
+    )  # fmt: skip
+    span = {"starts_at": now, "ends_at": now + timedelta(hours=1), "reason": "x", "created_by": "x"}
+    return {
+        "subject": "orders",
+        "group": "billing",
+        "name": "g1",
+        "spare": "spare",
+        "waiting": "waiting",
+        "archived": "archived",
+        "task": "cleanups",
+        "table": "lag",
+        "team": TEAM,
+        "empty_team": "empty",
+        "node_id": "g1-a",
+        "delayed": "d-orders",
+        "delayed_retry": "d-retry",
+        "channel": str(AlertChannel.objects.create(name="mail", kind="email", addresses=["a@example.com"]).pk),
+        "unused_channel": str(AlertChannel.objects.create(name="unused", kind="email").pk),
+        "rule": str(of_orders.pk),
+        "team_rule": str(of_team.pk),
+        "builtin_rule": str(AlertRule.objects.filter(builtin__isnull=False)[0].pk),
+        "alert": str(alert.pk),
+        "silence": str(Silence.objects.create(target="orders", owner=TEAM, is_system=False, **span).pk),
+        "system_silence": str(Silence.objects.create(**span).pk),
+        "run_id": str(analytics.start_run("lag", from_at=now - timedelta(hours=1), to_at=now).pk),
+    }
+
+
+def _with(user: User, scope: Scope) -> Principal:
+    of_session = principal_of(user)
+    return Principal(of_session.name, of_session.role, of_session.teams, frozenset({scope}))
+
+
+@pytest.fixture
+def callers(world: dict[str, str]) -> list[Caller]:
+    """One of every kind. The world gets what belongs to the own operator, and where messages are stored."""
+    people = {
+        "viewer": person("vera", Role.VIEWER, [TEAM]),
+        "own operator": person("olga", Role.OPERATOR, [TEAM]),
+        "foreign operator": person("otto", Role.OPERATOR, [FOREIGN]),
+        "admin": person("ada", Role.ADMIN),
+    }
+    found = [Caller("anonymous", APIClient(raise_request_exception=False), None)]
+    found += [Caller(name, browser(user), principal_of(user)) for name, user in people.items()]
+    for name, scope in (
+        ("own operator", Scope.MESSAGES),
+        ("foreign operator", Scope.MESSAGES),
+        ("foreign operator", Scope.OPERATE),
+        ("admin", Scope.ADMIN),
+    ):
+        found.append(Caller(f"{name}'s token {scope}", machine(people[name], scope), _with(people[name], scope)))
+    world["user_id"] = str(person("bystander").pk)
+    olga = next(caller for caller in found if caller.name == "own operator")
+    world["token_id"] = str(ApiToken.objects.get(owner=people["own operator"]).pk)
+    for kind, subject in (("", "orders"), ("retry", RETRY), ("dead", DEAD)):
+        [row, *_] = olga.client.get(f"/api/v1/subjects/{subject.replace('%', '%25')}/messages/").json()["results"]
+        names = (f"{kind}_group", f"{kind}_sequence") if kind else ("broker_group", "sequence")
+        world |= dict(zip(names, (row["broker_group"], row["sequence"]), strict=True))
+    world["session_id"] = olga.client.get("/api/v1/me/sessions/").json()["results"][0]["id"]
+    return found
+
+
+def _address(path: str, case: Case, world: dict[str, str]) -> str:
+    def value(found: "re.Match[str]") -> str:
+        name = case.arguments.get(found[1], found[1])
+        return world.get(name, name).replace("%", "%25")
+
+    where = re.sub(r"{(\w+)}", value, path)
+    return where + (f"?{case.query}" if case.query else "")
+
+
+def _expected(caller: Caller, right: Right, case: Case) -> int:
+    if caller.principal is None:
+        return 401
+    if not caller.may(case.right or right):
+        return 403
+    if case.only is not None and caller.name not in case.only:
+        return 404
+    return case.status
+
+
+def test_every_caller_may_what_the_tables_say(world: dict[str, str], callers: list[Caller]) -> None:
+    wrong: list[str] = []
+    entries = queries.audit_entries().exclude(action="message.read").count()
+    readers: dict[str, set[str]] = defaultdict(set)
+    for name, (method, path) in operations().items():
+        for case in CASES[name]:
+            where = _address(path, case, world)
+            right = resolve(where.partition("?")[0].replace("%25", "%")).func.cls.rights[method.upper()]  # type: ignore[attr-defined]
+            if method != "get":
+                where += ("&" if case.query else "?") + "dry_run=true"
+            for caller in callers:
+                answer = getattr(caller.client, method)(where, case.body)
+                expected = _expected(caller, right, case)
+                shown = SECRET in answer.content.decode()
+                may_see = caller.principal is not None and caller.may(Right.READ_MESSAGES)
+                text = f"{name}: {method} {where} {case.body} by {caller.name}"
+                if answer.status_code != expected:
+                    wrong.append(f"{text}: {answer.status_code} instead of {expected}: {answer.content[:300]!r}")
+                elif shown and not may_see:
+                    wrong.append(f"{text}: messages of team {TEAM} are shown")
+                elif case.shows and expected == 200 and may_see and not shown:
+                    wrong.append(f"{text}: readers don't see what the request is for")
+                elif shown:
+                    readers[name].add(caller.name)
+    if wrong:
+        raise PromiseBroken("\n".join(wrong))
+    assert set(readers) == {name for name, cases in CASES.items() if any(case.shows for case in cases)}
+    assert queries.audit_entries().exclude(action="message.read").count() == entries, (
+        "dry runs and refusals change nothing"
+    )
+
+
+def test_websockets_follow_the_same_tables(world: dict[str, str], callers: list[Caller]) -> None:
+    expected: dict[tuple[str, str, str], int | None] = {}
+    for kind, requests in WEBSOCKETS.items():
+        for query in requests:
+            right = request_of(f"/ws/{kind}/", query.encode()).right
+            for caller in callers:
+                code = 4401 if caller.principal is None else None if caller.may(right) else 4403
+                expected[(kind, query, caller.name)] = code
+
+    async def ask() -> dict[tuple[str, str, str], int | None]:
+        found: dict[tuple[str, str, str], int | None] = {}
+        app = LiveApp()
+        for kind, query, name in expected:
+            caller = next(caller for caller in callers if caller.name == name)
+            async with opened(app, f"/ws/{kind}/?{query}", caller.headers()) as socket:
+                found[(kind, query, name)] = await socket.verdict()
+        return found
+
+    assert async_to_sync(ask)() == expected

@@ -1,0 +1,106 @@
+"""One system and one Chromium for all tests of this folder; each test has visits of its own, which must go without a fault."""
+
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.conftest import NewSystems
+from tests.served.e2e.furniture import Furniture, furnish
+from tests.support.browser import DESKTOP, WAIT_SECONDS, BrowserMissing, Look, Visit, chromium, visit
+from tests.support.people import PASSWORD
+from tests.support.promises import PromiseBroken
+from tests.support.required import missing
+from tests.support.services import named_databases
+from tests.support.system import WHOLE, Person, System
+
+TOTP_SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
+PEOPLE = (
+    Person("ada", "admin"),
+    Person("olga", "operator", ("orders",)),
+    Person("vera", "viewer"),
+    Person("tom", "operator", ("orders",), totp_secret=TOTP_SECRET),
+    Person("ling", "viewer", language="zh"),
+    Person("faye", "viewer"),
+)
+
+expect.set_options(timeout=WAIT_SECONDS * 1000)
+
+
+class Visits:
+    """The visits of one test."""
+
+    def __init__(self, browser: Browser, url: str) -> None:
+        self._browser = browser
+        self._url = url
+        self.made: list[Visit] = []
+
+    def __call__(self, look: Look = DESKTOP, *, user: str = "") -> Visit:
+        """A new visit, signed in when a user is named."""
+        self.made.append(visit(self._browser, self._url, look))
+        if user:
+            self.made[-1].sign_in(user, PASSWORD)
+        return self.made[-1]
+
+    def close(self) -> None:
+        """Close all."""
+        for one in self.made:
+            one.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+    """A test that went well still fails for what went wrong in its pages; of a failed one the pages are kept."""
+    visits: Visits | None = pyfuncitem.funcargs.get("new_visit")
+    try:
+        result = yield
+        wrong = [line for one in visits.made for line in one.problems()] if visits is not None else []
+        if wrong:
+            pytest.fail("\n".join(("in the browser:", *wrong)), pytrace=False)
+    except BaseException as error:
+        if visits is not None:
+            for number, one in enumerate(visits.made):
+                folder = pyfuncitem.funcargs["tmp_path"] / f"visit{number}"
+                one.save(folder)
+                pyfuncitem.add_report_section("call", "browser", f"{folder}\n{(folder / 'console.log').read_text()}")
+            server_errors = [line for one in visits.made for line in one.server_errors]
+            if server_errors and not isinstance(error, KeyboardInterrupt):
+                raise PromiseBroken("\n".join(("in the browser:", *server_errors))) from error
+        raise
+    return result
+
+
+# Of the package and not of the session: a running Chromium leaves no room for tests of other folders that are coroutines.
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """A started Chromium; without one tests are skipped, or fail where everything has to be there and in CI."""
+    try:
+        with chromium() as found:
+            yield found
+    except BrowserMissing as error:
+        missing(str(error), is_required=bool(named_databases()))
+
+
+@pytest.fixture(scope="package")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """A whole system with PEOPLE; a test that breaks a part puts it right."""
+    with NewSystems(tmp_path_factory.mktemp("console")) as create:
+        found = create(people=PEOPLE, **WHOLE)
+        found.start()
+        yield found
+
+
+@pytest.fixture(scope="package")
+def furniture(console: System) -> Furniture:
+    """Something of each kind, for tests that only look."""
+    return furnish(console)
+
+
+@pytest.fixture
+def new_visit(browser: Browser, console: System, tmp_path: Path) -> Iterator[Callable[..., Visit]]:
+    """Make visits: `new_visit(PHONE, user="olga")`. A fault in any of them fails the test."""
+    visits = Visits(browser, console.url)
+    yield visits
+    visits.close()

@@ -1,0 +1,87 @@
+"""Page objects of subjects: the list, and one with its tabs."""
+
+from playwright.sync_api import Locator, expect
+
+from tests.served.e2e.pages import Inside
+from tests.served.e2e.plan_dialog import PlanDialog
+
+
+class SubjectsPage(Inside):
+    """The list."""
+
+    def open(self) -> "SubjectsPage":
+        """Go there."""
+        self.visit.open("/subjects")
+        expect(self.heading).to_have_text(self.text("subjects:title"))
+        return self
+
+    def create(self, name: str, owner: str) -> None:
+        """Make a subject that a team owns; its page follows."""
+        self.button("subjects:create.title").click()
+        dialog = PlanDialog(self.visit, self.language)
+        dialog.dialog.get_by_role("textbox", name=self.text("subjects:field.name")).fill(name)
+        dialog.dialog.get_by_role("combobox", name=self.text("subjects:field.owner")).click()
+        owners = self.page.get_by_role("listbox", name=self.text("subjects:field.owner"))
+        owners.get_by_role("option", name=owner, exact=True).click()
+        plan = dialog.preview()
+        expect(plan).to_contain_text(name)
+        expect(plan.get_by_role("row", name="owner")).to_contain_text(owner)
+        dialog.done(self.text("subjects:create.done", name=name))
+        expect(self.heading).to_have_text(name)
+
+
+class SubjectPage(Inside):
+    """One subject."""
+
+    def open(self, subject: str, tab: str = "messages") -> "SubjectPage":
+        """Go there."""
+        self.visit.open(f"/subjects/{subject}?tab={tab}")
+        expect(self.heading).to_have_text(subject)
+        return self
+
+    def go_to(self, key: str) -> None:
+        """Another tab, by the key of its label."""
+        self.page.get_by_role("tab", name=self.text(key), exact=True).click()
+
+    @property
+    def messages(self) -> Locator:
+        """The lines of messages that are listed, found or tailed."""
+        return self.page.locator("[data-row]")
+
+    @property
+    def message(self) -> Locator:
+        """The message that is open beside the list."""
+        return self.page.get_by_role("dialog", name=self.text("messages:one.title")).locator("[data-message]")
+
+    def open_message(self, place: str) -> Locator:
+        """Open a line's message."""
+        self.page.get_by_role("button", name=self.text("messages:one.open", place=place), exact=True).click()
+        expect(self.message).to_have_attribute("data-message", place)
+        return self.message
+
+    def close_message(self) -> None:
+        """Back to the list."""
+        self.page.get_by_role("dialog").get_by_role("button", name=self.text("action.close"), exact=True).click()
+        expect(self.page.get_by_role("dialog")).to_have_count(0)
+
+    def send(self, body: str) -> str:
+        """Send a test message; its id, as the page says it."""
+        self.button("messages:send.open").click()
+        dialog = PlanDialog(self.visit, self.language)
+        dialog.dialog.get_by_label(self.text("messages:send.body"), exact=True).fill(body)
+        subject = self.heading.inner_text()
+        expect(dialog.preview()).to_contain_text(self.text("messages:send.plan_now", subject=subject))
+        dialog.done(self.text("messages:send.done"))
+        return self.page.locator("[data-receipt]").get_attribute("data-receipt") or ""
+
+    def search(self, pair: str) -> Locator:
+        """Look for messages with a property; the search's state is its attribute `data-search`."""
+        self.page.get_by_role("radiogroup", name=self.text("messages:view.label")).get_by_text(
+            self.text("messages:view.search"), exact=True
+        ).click()
+        form = self.page.get_by_role("search", name=self.text("messages:search.label"))
+        properties = form.get_by_label(self.text("messages:search.properties"))
+        properties.fill(pair)
+        properties.press("Enter")
+        form.get_by_role("button", name=self.text("messages:search.action")).click()
+        return self.page.locator("[data-search]")

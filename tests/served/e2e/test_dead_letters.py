@@ -1,0 +1,63 @@
+"""A message that nobody can handle ends as a dead letter, is looked into and replayed."""
+
+import contextlib
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import expect
+
+from qmq.sync import Consumer
+from tests.served.e2e.clients import consumer, producer, receive
+from tests.served.e2e.letter_pages import LetterCountsPage
+from tests.support.browser import Visit
+from tests.support.system import System
+
+SUBJECT = "address.changed"
+GROUP = "mailing"
+ATTEMPTS = 2
+POISON = "no such street"
+
+
+def test_a_dead_letter_is_compared_and_replayed(console: System, new_visit: Callable[..., Visit]) -> None:
+    with producer(console) as sending, consumer(console, SUBJECT, GROUP, attempts_max=ATTEMPTS) as reading:
+        receipt = sending.send(SUBJECT, POISON)
+        for attempt in range(1, ATTEMPTS + 1):
+            assert _fail(reading) == attempt
+
+        counts = LetterCountsPage(new_visit(user="olga")).open()
+        expect(counts.cell(f"{SUBJECT} {GROUP}", "open")).to_have_text("1")
+        page = counts.go_to(SUBJECT, GROUP)
+        expect(page.letters).to_have_count(1)
+        place = page.letters.get_attribute("data-row") or ""
+        expect(page.cell(place, "state")).to_have_text(page.text("dead_letters:state.open"))
+        expect(page.cell(place, "message_id")).to_have_text(receipt.message_id)
+        failed = page.text("dead_letters:why.failed_of", attempts=str(ATTEMPTS), max=str(ATTEMPTS))
+        expect(page.cell(place, "why")).to_have_text(failed)
+
+        page.open_letter(place)
+        number = [page.text("dead_letters:attempts.number", number=str(attempt + 1)) for attempt in range(ATTEMPTS)]
+        expect(page.attempts.locator("[data-attempt]")).to_have_text(
+            [*number, page.text("dead_letters:attempts.letter")]
+        )
+        for what, says in (("consumer", f"^{GROUP}-1$"), ("pulled", r"\d\d:\d\d:\d\d"), ("ended", r"\d\d:\d\d:\d\d")):
+            row = page.attempts.get_by_role("row", name=page.text(f"dead_letters:attempts.{what}"))
+            expect(row.get_by_role("cell")).to_have_text([*[re.compile(says)] * ATTEMPTS, ""])
+        expect(page.letter.locator("[data-body]")).to_have_text(POISON)
+
+        page.replay_open_letter()
+        [copy] = receive(reading, 1)
+        assert (copy.body, copy.attempt) == (POISON, 1)
+        copy.ack()
+        page.close_letter()
+        expect(page.cell(place, "state")).to_have_text(page.text("dead_letters:state.replayed"))
+        counts.open()
+        expect(counts.cell(f"{SUBJECT} {GROUP}", "open")).to_have_text("0")
+        expect(counts.cell(f"{SUBJECT} {GROUP}", "replayed")).to_have_text("1")
+
+
+def _fail(reading: Consumer) -> int:
+    """Get the next message and fail to handle it; which attempt that was."""
+    [delivery] = receive(reading, 1)
+    with contextlib.suppress(ValueError), delivery:
+        raise ValueError(delivery.body)
+    return delivery.attempt

@@ -1,0 +1,75 @@
+"""Every dialog that a page opens by a button: it is well-formed, accessible, and Escape leads back to the button."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.served.e2e.furniture import Furniture
+from tests.served.e2e.pages import Inside
+from tests.support.browser import Visit
+from tests.support.whole import in_whole_story_runs
+
+DIALOGS = {
+    "messages": (
+        ("/subjects", "subjects:create.title"),
+        ("/subjects/{subject}?tab=messages", "messages:send.open"),
+        ("/subjects/{subject}?tab=placement", "subjects:placement.change"),
+        ("/subjects/{subject}?tab=settings", "subjects:archive.action"),
+        ("/groups/{subject}/{group}", "groups:action.pause"),
+        ("/groups/{subject}/{group}", "groups:action.reset"),
+        ("/groups/{subject}/{group}", "groups:action.forget"),
+        ("/groups/{subject}/{group}", "groups:about.edit"),
+        ("/dead-letters/{subject}/{group}", "dead_letters:action.replay_all"),
+        ("/dead-letters/{subject}/{group}", "dead_letters:action.delete_all"),
+    ),
+    "control": (
+        ("/brokers", "brokers:add.open"),
+        ("/brokers/{broker_group}", "brokers:action.describe.open"),
+        ("/brokers/{broker_group}", "brokers:action.read-only.open"),
+        ("/brokers/{broker_group}", "brokers:action.drain.open"),
+        ("/alerts?tab=rules", "alerts:rule.create"),
+        ("/alerts?tab=channels", "alerts:channel.create"),
+        ("/alerts?tab=silences", "alerts:silence.create"),
+        ("/tasks", "tasks:disable"),
+        ("/audit", "audit:verify.start"),
+    ),
+    "people": (
+        ("/users", "users:create.title"),
+        ("/users/{user}", "users:edit.title"),
+        ("/users/{user}", "users:end_sessions.title"),
+        ("/users/{user}", "users:unlock.title"),
+        ("/users/{user}", "users:disable.title"),
+        ("/teams", "teams:create.title"),
+        ("/teams/{team}", "teams:members.edit"),
+        ("/teams/{team}", "teams:describe.title"),
+        ("/tokens", "tokens:create.title"),
+        ("/account", "account:sessions.end_others"),
+    ),
+}
+"""By area: a page, and the text of the button."""
+
+
+@in_whole_story_runs
+@pytest.mark.parametrize("area", DIALOGS)
+def test_it_is_well_formed_and_escape_leads_back(
+    new_visit: Callable[..., Visit], furniture: Furniture, area: str
+) -> None:
+    inside = Inside(new_visit(user="ada"))
+    dialog = inside.page.get_by_role("dialog")
+    wrong: list[str] = []
+    for pattern, key in DIALOGS[area]:
+        inside.visit.open(furniture.address(pattern))
+        inside.settles()
+        button = inside.page.get_by_role("main").get_by_role("button", name=inside.text(key)).first
+        try:
+            button.click()
+            expect(dialog).to_be_visible()
+            expect(dialog.locator(".mantine-Loader-root")).to_have_count(0)
+            inside.visit.axe_clean()
+            inside.page.keyboard.press("Escape")
+            expect(dialog).to_have_count(0)
+            expect(button).to_be_focused()
+        except AssertionError as error:
+            wrong.append(f"{pattern} {key}: {error}")
+    assert not wrong, "\n".join(wrong)

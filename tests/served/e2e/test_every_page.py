@@ -1,0 +1,176 @@
+"""Every page, looked at in each way it may be looked at: it is there, well-formed, and nothing in it goes wrong."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from playwright.sync_api import TimeoutError as NotInTime
+from playwright.sync_api import expect
+
+from tests.served.e2e.furniture import Furniture
+from tests.served.e2e.pages import TEXTS, Inside
+from tests.support.browser import DESKTOP, PHONE, Visit
+from tests.support.whole import in_whole_story_runs
+
+CHINESE_PHONE = replace(PHONE, locale="zh-CN")
+PAGES = {
+    "subjects": (
+        "/",
+        "/subjects",
+        "/subjects/{subject}",
+        "/subjects/{subject}?tab=messages",
+        "/subjects/{subject}?tab=tail",
+        "/subjects/{subject}?tab=groups",
+        "/subjects/{subject}?tab=placement",
+        "/subjects/{subject}?tab=settings",
+    ),
+    "delivery": (
+        "/groups",
+        "/groups/{subject}/{group}",
+        "/delayed",
+        "/delayed?message={delayed}&of={subject}",
+        "/dead-letters",
+        "/dead-letters/{subject}/{group}",
+        "/trace",
+        "/trace/{subject}/{broker_group}/{sequence}",
+    ),
+    "cluster": (
+        "/brokers",
+        "/brokers/{broker_group}",
+        "/tasks",
+        "/provisioning",
+        "/audit",
+        "/analytics",
+    ),
+    "people": (
+        "/alerts",
+        "/alerts?tab=rules",
+        "/alerts?tab=channels",
+        "/alerts?tab=silences",
+        "/users",
+        "/users/{user}",
+        "/teams",
+        "/teams/{team}",
+        "/tokens",
+        "/account",
+    ),
+}
+"""By area, as the tests go through them. A new page is added here."""
+DARK_PAGES = (
+    "/",
+    "/subjects",
+    "/groups/{subject}/{group}",
+    "/brokers",
+    "/delayed",
+    "/trace/{subject}/{broker_group}/{sequence}",
+    "/alerts",
+)
+NAMESPACES = sorted(path.stem for path in (TEXTS / "en").glob("*.json"))
+KEY = re.compile(rf"\b(?:{'|'.join(NAMESPACES)}):[a-z_]+(?:\.[a-z_]+)*\b")
+CHINESE_LETTER = re.compile("[\u4e00-\u9fff]")
+
+
+def _keys(value: object, path: str = "") -> set[str]:
+    if isinstance(value, dict):
+        return {key for name, inner in value.items() for key in _keys(inner, f"{path}.{name}" if path else name)}
+    return {path}
+
+
+DOTTED = {
+    key for name in NAMESPACES for key in _keys(json.loads((TEXTS / "en" / f"{name}.json").read_text())) if "." in key
+}
+
+
+class Walk:
+    """From page to page; what is wrong is told at the end, of all pages."""
+
+    def __init__(self, visit: Visit, language: str) -> None:
+        self.inside = Inside(visit, language)
+        self.visit = visit
+        self.wrong: list[str] = []
+
+    def look_at(self, address: str, *looks: Callable[[Inside], None]) -> None:
+        """Open a page and look at it in these ways."""
+        self.visit.open(address)
+        for look in (_is_well, *looks):
+            try:
+                look(self.inside)
+            except AssertionError as error:
+                self.wrong.append(f"{address}: {error}")
+
+    def end(self) -> None:
+        """Fail when something was wrong."""
+        assert not self.wrong, "\n".join(self.wrong)
+
+
+def _is_well(inside: Inside) -> None:
+    inside.settles()
+    expect(inside.heading).to_have_count(1)
+    expect(inside.page.locator("[data-problem], [data-page=not-found]")).to_have_count(0)
+    words = inside.page.locator("body").inner_text()
+    left = {*KEY.findall(words), *(DOTTED & set(words.split()))}
+    assert not left, f"texts that are not there: {left}"
+
+
+def _is_accessible(inside: Inside) -> None:
+    inside.visit.axe_clean()
+
+
+def _is_accessible_in_the_dark(inside: Inside) -> None:
+    inside.page.emulate_media(color_scheme="dark")
+    try:
+        expect(inside.page.locator("html[data-mantine-color-scheme=dark]")).to_be_attached()
+        inside.visit.axe_clean()
+    finally:
+        inside.page.emulate_media(color_scheme="light")
+
+
+def _fits(inside: Inside) -> None:
+    inside.fits_its_width()
+
+
+def _fits_a_phone(inside: Inside) -> None:
+    inside.page.set_viewport_size({"width": PHONE.width, "height": PHONE.height})
+    try:
+        # Charts take their new width a moment later.
+        inside.page.wait_for_function("() => document.scrollingElement.scrollWidth <= innerWidth")
+    except NotInTime:
+        inside.fits_its_width()
+    finally:
+        inside.page.set_viewport_size({"width": DESKTOP.width, "height": DESKTOP.height})
+
+
+def _is_chinese(inside: Inside) -> None:
+    assert CHINESE_LETTER.search(inside.page.get_by_role("main").inner_text())
+
+
+@pytest.mark.parametrize("area", PAGES)
+def test_in_english(new_visit: Callable[..., Visit], furniture: Furniture, area: str) -> None:
+    walk = Walk(new_visit(user="ada"), "en")
+    for pattern in PAGES[area]:
+        dark = (_is_accessible_in_the_dark,) if pattern in DARK_PAGES else ()
+        walk.look_at(furniture.address(pattern), _is_accessible, *dark, _fits_a_phone)
+    walk.end()
+
+
+@in_whole_story_runs
+@pytest.mark.parametrize("area", PAGES)
+def test_in_chinese_on_a_phone(new_visit: Callable[..., Visit], furniture: Furniture, area: str) -> None:
+    walk = Walk(new_visit(CHINESE_PHONE, user="ada"), "zh")
+    for pattern in PAGES[area]:
+        walk.look_at(furniture.address(pattern), _is_chinese, _fits)
+    walk.end()
+
+
+def test_no_page_is_left_out() -> None:
+    """A page of the app without a line in PAGES."""
+    sources = (TEXTS.parent / "features").glob("*/pages.ts")
+    known = {re.sub(r"\{\w+\}", "$", pattern.partition("?")[0]) for pages in PAGES.values() for pattern in pages}
+    there = {
+        re.sub(r"\$\w+", "$", path)
+        for source in sources
+        for path in re.findall(r'\bpath: "([^"]+)"', source.read_text())
+    }
+    assert there - known == {"/sign-in"}, "tests of signing in look at that one"

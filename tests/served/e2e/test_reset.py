@@ -1,0 +1,67 @@
+"""Progress is set back in the browser, with a plan that says the truth; the consumer gets everything again."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from playwright.sync_api import Locator, expect
+
+from tests.served.e2e.clients import consumer, producer, receive_and_ack
+from tests.served.e2e.group_pages import GroupPage
+from tests.support.browser import Visit
+from tests.support.system import System
+
+SUBJECT = "invoice.written"
+GROUP = "archive"
+READ, UNREAD = 6, 3
+
+
+def test_reset_to_earliest(console: System, new_visit: Callable[..., Visit]) -> None:
+    with producer(console) as sending:
+        ids = {sending.send(SUBJECT, {"number": str(number)}).message_id for number in range(READ)}
+        with consumer(console, SUBJECT, GROUP) as reading:
+            assert {one.message_id for one in receive_and_ack(reading, READ)} == ids
+        ids |= {sending.send(SUBJECT, {"number": str(READ + number)}).message_id for number in range(UNREAD)}
+    logs = dict(_logs(console))
+    assert sum(log["end_sequence"] - log["begin_sequence"] for log, _ in logs.values()) == READ + UNREAD
+
+    group = GroupPage(new_visit(user="olga")).open(SUBJECT, GROUP)
+    expect(group.number("lag")).to_have_text(str(UNREAD))
+    to_latest = group.begin_reset("latest").plan
+    expect(_said(to_latest, "skipped")).to_have_text(group.text("groups:plan.skipped_other", number=str(UNREAD)))
+    expect(_said(to_latest, "repeated")).to_have_count(0)
+    for name, (log, group_there) in logs.items():
+        begin, end = group_there["next_sequence"], log["end_sequence"]
+        expect(_numbers(to_latest, name)).to_have_text([str(begin), str(end), str(end - begin), "0"])
+
+    dialog = group.plan_reset("earliest")
+    expect(_said(dialog.plan, "repeated")).to_have_text(group.text("groups:plan.repeated_other", number=str(READ)))
+    expect(_said(dialog.plan, "skipped")).to_have_count(0)
+    for name, (log, group_there) in logs.items():
+        begin, oldest = group_there["next_sequence"], log["begin_sequence"]
+        expect(_numbers(dialog.plan, name)).to_have_text([str(begin), str(oldest), "0", str(begin - oldest)])
+    expect(dialog.apply).to_be_disabled()
+    dialog.confirm.fill(GROUP[:-1])
+    expect(dialog.apply).to_be_disabled()
+    dialog.confirm.fill(GROUP)
+    dialog.done(group.text("groups:reset.done", group=GROUP))
+    expect(group.number("lag")).to_have_text(str(READ + UNREAD))
+    with consumer(console, SUBJECT, GROUP) as reading:
+        assert {one.message_id for one in receive_and_ack(reading, READ + UNREAD)} == ids
+        expect(group.number("lag")).to_have_text("0")
+
+
+def _logs(console: System) -> Iterator[tuple[str, tuple[dict[str, Any], dict[str, Any]]]]:
+    """Of each broker that holds the subject, what it says of it and of the group."""
+    for name in console.brokers:
+        for subject in console.admin(name, f"/stats?subject={SUBJECT}")["subjects"]:
+            [group] = [one for one in subject["groups"] if one["group"] == GROUP]
+            yield name, (subject, group)
+
+
+def _said(plan: Locator, what: str) -> Locator:
+    return plan.locator(f"[data-says={what}]")
+
+
+def _numbers(plan: Locator, broker_group: str) -> Locator:
+    """From, to, skipped and repeated of one broker group."""
+    return plan.get_by_role("row", name=broker_group).get_by_role("cell")

@@ -1,0 +1,68 @@
+"""On a standalone cluster of two workers that have nothing of ours: what they need is sent to them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from qmq.sync import Producer
+from spark_analytics.jobs import __main__ as jobs
+from spark_analytics.jobs.package import NAME
+from spark_analytics.lake import Lake
+from tests.served.spark.lake_of_day import fill
+from tests.support.processes import PROJECT
+from tests.support.simulated_day import simulate
+from tests.support.spark_cluster import SPARK_HOME, Cluster, cluster
+from tests.support.system import System
+from tests.support.waiting import eventually
+from tests.support.whole import in_whole_spark_runs
+
+
+def run(found: Cluster, folder: Path, system: System, *arguments: str) -> str:
+    """A process with the cluster's environment and a database of its own; what it printed."""
+    environment = found.environment | {
+        "QMQ_DATA_DIR": str(folder),
+        "QMQ_META": system.meta_url,
+        "DJANGO_SETTINGS_MODULE": "console.settings",
+        "PYTHONPATH": str(PROJECT),
+    }
+    done = subprocess.run(
+        arguments, env=environment, cwd=folder, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@in_whole_spark_runs
+def test_executors_elsewhere_read_nodes_and_compute(spark: SparkSession, system: System, tmp_path: Path) -> None:
+    with Producer(system.meta_url) as producer:
+        for number in range(200):
+            producer.send_soon("orders", {"order": number})
+        producer.flush()
+    manage = [sys.executable, str(PROJECT / "manage.py")]
+    live, simulated = tmp_path / "live", tmp_path / "simulated"
+    fill(Lake(spark, str(simulated)), simulate(seed=5, scale=0.05))
+    with cluster(tmp_path) as found:
+        run(found, tmp_path, system, *manage, "migrate", "--verbosity", "0")
+        # The command sends the package by itself ...
+        said = run(found, tmp_path, system, *manage, "analytics", "ingest", "--lake", str(live), "--master", found.url)
+        assert "200 rows of 2 broker groups" in said
+        # ... spark-submit is told of it.
+        zipped = run(found, tmp_path, system, *manage, "analytics", "--package", str(tmp_path / "package")).strip()
+        assert zipped == str(tmp_path / "package" / NAME)
+        submit = [
+            str(SPARK_HOME / "bin/spark-submit"), "--master", found.url, "--executor-memory", "512m",
+            "--conf", "spark.driver.host=127.0.0.1", "--py-files", zipped,
+        ]  # fmt: skip
+        said = run(found, tmp_path, system, *submit, str(jobs.__file__), "lag", "--lake", str(simulated))
+        assert "lag: " in said
+        assert "1 jobs: " in said
+        eventually(lambda: len(found.state()["completedapps"]) == 2, what="the master lists both as completed")
+        state = found.state()
+        assert state["aliveworkers"] == 2
+        finished = [(app["name"], app["state"], app["cores"]) for app in state["completedapps"]]
+        assert [name for name, _, _ in finished] == ["pyqmq analytics"] * 2
+        assert {ended for _, ended, _ in finished} == {"FINISHED"}
+    rows = Lake(spark, str(live)).snapshot("index").files.values()
+    assert sum(item.rows for item in rows) == 200

@@ -1,0 +1,594 @@
+"""The lake on Spark: what is written is read, whatever is killed or lost in between; hours, compaction, retention."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_analytics.lake import Lake, LakeBusy, LakeError, ingestion
+from spark_analytics.lake.files import HadoopFiles, LocalFiles
+from spark_analytics.lake.incarnations import add_incarnations, known_incarnations
+from spark_analytics.lake.ingestion import Ingested, ingest
+from spark_analytics.lake.lake import WATERMARK_SECONDS, hour_of, partition_of
+from spark_analytics.lake.log import Batch, Change
+from spark_analytics.schemas import INDEX, SCHEMAS
+from spark_analytics.session import register
+from tests.served.spark.sessions import attach_environment
+from tests.served.spark.shop import ORDERS, PAYMENTS, Shop
+from tests.support.processes import PROJECT
+from tests.support.whole import in_whole_spark_runs
+
+HOUR_MS = 3_600_000
+NINE = int(datetime(2026, 11, 21, 9, tzinfo=UTC).timestamp() * 1000)
+EVER = (0, 1 << 42)
+SPARK_WAITS_SECONDS = 10
+"""For a stream's Python process to call back."""
+
+
+def index_rows(spark: SparkSession, begin: int, end: int, *, from_ms: int = NINE, every_ms: int = 60_000) -> DataFrame:
+    """Index rows with these sequences, one a minute from 9 o'clock on."""
+    return spark.range(begin, end, numPartitions=2).select(
+        F.lit("g1").alias("broker_group"),
+        F.lit("orders").alias("subject"),
+        F.col("id").alias("sequence"),
+        F.timestamp_millis(F.lit(from_ms) + F.col("id") * every_ms).alias("stored_at"),
+        F.lit(100).alias("size"),
+        (F.col("id") * 100).alias("log_offset"),
+        F.lit(0).cast("long").alias("tag_bits"),
+        F.lit(False).alias("is_withheld"),
+    )
+
+
+def sequences(lake: Lake, from_ms: int = EVER[0], to_ms: int = EVER[1]) -> list[int]:
+    return sorted(row["sequence"] for row in lake.read("index", INDEX, from_ms, to_ms).select("sequence").collect())
+
+
+@dataclass
+class Clock:
+    """A clock that stands."""
+
+    now_ms: int = NINE
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path, clock: Clock) -> Lake:
+    return Lake(spark, str(tmp_path / "lake"), clock)
+
+
+def test_rows_lie_by_hour_and_a_window_opens_its_hours_only(spark: SparkSession, lake: Lake) -> None:
+    assert sequences(lake) == []
+    assert lake.append("index", index_rows(spark, 0, 150)) == 150
+    assert lake.append("index", index_rows(spark, 150, 160)) == 10
+    partitions = {item.partition for item in lake.snapshot("index").files.values()}
+    assert partitions == {f"date=2026-11-21/hour={hour}" for hour in ("09", "10", "11")}
+    assert sequences(lake) == list(range(160))
+    half_ten, quarter_past = NINE + 90 * 60_000, NINE + 135 * 60_000
+    assert sequences(lake, half_ten, quarter_past) == list(range(90, 135))
+    assert {item.partition for item in lake.files_of("index", half_ten, quarter_past)} == {
+        "date=2026-11-21/hour=10",
+        "date=2026-11-21/hour=11",
+    }
+    assert sequences(lake, NINE + 60 * 60_000, NINE + 120 * 60_000) == list(range(60, 120))
+    assert {item.partition for item in lake.files_of("index", NINE + HOUR_MS, NINE + 2 * HOUR_MS)} == {
+        "date=2026-11-21/hour=10"
+    }
+    assert lake.first_ms("index") == NINE
+    assert lake.read("index", INDEX, *EVER).columns == INDEX.names
+
+
+def test_a_message_without_a_moment_is_kept_and_in_no_window(spark: SparkSession, lake: Lake) -> None:
+    withheld = index_rows(spark, 0, 2).withColumn("stored_at", F.lit(None).cast("timestamp"))
+    assert lake.append("index", withheld) == 2
+    assert sequences(lake) == []
+    assert sum(item.rows for item in lake.snapshot("index").files.values()) == 2
+
+
+def test_a_batch_that_is_run_again_counts_once(spark: SparkSession, lake: Lake) -> None:
+    assert lake.append("index", index_rows(spark, 0, 10), batch=Batch("s", 0)) == 10
+    assert lake.append("index", index_rows(spark, 0, 10), batch=Batch("s", 0)) == 0
+    assert lake.append("index", index_rows(spark, 10, 20), batch=Batch("s", 1)) == 10
+    with pytest.raises(LakeError, match="checkpoint is gone"):
+        lake.append("index", index_rows(spark, 0, 10), batch=Batch("another", 0))
+    assert sequences(lake) == list(range(20))
+
+
+def test_replacing_hours_takes_the_old_rows_out(spark: SparkSession, lake: Lake) -> None:
+    lake.append("index", index_rows(spark, 0, 125))
+    assert lake.replace("index", index_rows(spark, 60, 62), NINE + HOUR_MS, NINE + 2 * HOUR_MS) == 2
+    left = [*range(60), 60, 61, *range(120, 125)]
+    assert sequences(lake) == left
+    with pytest.raises(LakeError, match="outside of the hours"):
+        lake.replace("index", index_rows(spark, 0, 1), NINE + HOUR_MS, NINE + 2 * HOUR_MS)
+    with pytest.raises(LakeError, match="whole hours"):
+        lake.replace("index", index_rows(spark, 0, 1), NINE + 1, NINE + HOUR_MS)
+    assert sequences(lake) == left
+    assert lake.replace("index", index_rows(spark, 0, 0), NINE, NINE + 2 * HOUR_MS) == 0
+    assert sequences(lake) == left[62:]
+
+
+def test_the_watermark_is_that_of_the_slowest_table_and_group_less_what_may_be_late(lake: Lake) -> None:
+    def say(table: str, **times: int) -> None:
+        lake.commit(table, lake.snapshot(table), Change(watermarks=times))
+
+    assert lake.watermark_ms(("index", "progress")) is None
+    say("index", g1=NINE, g2=NINE + 500_000)
+    assert lake.watermark_ms(("index", "progress")) is None
+    say("progress", g1=NINE + 500_000, g2=NINE + 400_000)
+    assert lake.watermark_ms(("index", "progress")) == NINE - WATERMARK_SECONDS * 1000
+    say("index", g1=NINE + 600_000, g2=NINE + 600_000)
+    assert lake.watermark_ms(("index", "progress")) == NINE + 400_000 - WATERMARK_SECONDS * 1000
+
+
+class Told(LocalFiles):
+    """A folder that tells which files lasted when each change was made."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.lasting: set[str] = set()
+        self.at_change: dict[str, set[str]] = {}
+
+    def create(self, path: str, content: bytes) -> None:
+        super().create(path, content)
+        self.at_change[path] = set(self.lasting)
+
+    def sync(self, paths: Iterable[str]) -> None:
+        found = list(paths)
+        super().sync(found)
+        self.lasting.update(found)
+
+
+def tell(lake: Lake, tmp_path: Path) -> Told:
+    """Have a lake's changes told."""
+    files = Told(tmp_path / "lake")
+    lake.files = files
+    for log in lake._logs.values():
+        log._files = files
+    return files
+
+
+class Faulty(LocalFiles):
+    """A folder whose n-th write fails, as if the process had been killed there."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.left: int | None = None
+
+    def _step(self) -> None:
+        if self.left is not None:
+            if self.left == 0:
+                raise InterruptedError("killed here")
+            self.left -= 1
+
+    def create(self, path: str, content: bytes) -> None:
+        self._step()
+        super().create(path, content)
+        self._step()
+
+    def move(self, source: str, target: str) -> None:
+        self._step()
+        super().move(source, target)
+
+    def sync(self, paths: Iterable[str]) -> None:
+        self._step()
+        super().sync(paths)
+
+
+def many_files(spark: SparkSession, lake: Lake) -> None:
+    for number in range(4):
+        lake.append("index", index_rows(spark, number * 10, number * 10 + 10, every_ms=1_000))
+
+
+def test_a_compaction_cut_off_anywhere_leaves_every_row_exactly_once(
+    spark: SparkSession, lake: Lake, clock: Clock, tmp_path: Path
+) -> None:
+    files = Faulty(tmp_path / "lake")
+    many_files(spark, lake)
+    clock.now_ms = NINE + 3 * HOUR_MS
+    assert len(lake.snapshot("index").files) > 1
+    cuts = 0
+    while True:
+        cut = Lake(spark, str(tmp_path / "lake"), clock)
+        cut.files = files
+        cut._logs["index"]._files = files
+        files.left = cuts
+        try:
+            done = list(cut.compact("index", INDEX))
+            break
+        except InterruptedError:
+            cuts += 1
+            assert sequences(Lake(spark, str(tmp_path / "lake"))) == list(range(40))
+    after = Lake(spark, str(tmp_path / "lake"), clock)
+    assert cuts >= 4, "before and after each step"
+    assert sequences(after) == list(range(40))
+    assert len(after.snapshot("index").files) == 1
+    # The cut behind the last step had made the change: then nothing was left to do.
+    assert done in ([], [partition_of(NINE)])
+    assert list(after.compact("index", INDEX)) == []
+
+
+def test_a_compaction_waits_until_an_hour_is_over_for_a_while(spark: SparkSession, lake: Lake, clock: Clock) -> None:
+    many_files(spark, lake)
+    clock.now_ms = NINE + 2 * HOUR_MS - 1
+    assert list(lake.compact("index", INDEX)) == []
+    before = sequences(lake)
+    clock.now_ms += 1
+    assert list(lake.compact("index", INDEX)) == [partition_of(NINE)]
+    assert sequences(lake) == before
+
+
+def test_a_compacted_file_is_in_the_tables_order(spark: SparkSession, lake: Lake, clock: Clock, tmp_path: Path) -> None:
+    for subject in ("orders", "carts"):
+        for begin in (20, 0, 10):
+            rows = index_rows(spark, begin, begin + 10, every_ms=1_000).withColumn("subject", F.lit(subject))
+            lake.append("index", rows)
+    clock.now_ms = NINE + 3 * HOUR_MS
+    assert list(lake.compact("index", INDEX)) == [partition_of(NINE)]
+    (path,) = lake.snapshot("index").files
+    found = pq.read_table(tmp_path / "lake/index" / path, columns=["subject", "sequence"], partitioning=None)
+    wanted = [{"subject": subject, "sequence": n} for subject in ("carts", "orders") for n in range(30)]
+    assert found.to_pylist() == wanted
+
+
+def test_a_compaction_that_has_other_rows_changes_nothing(
+    spark: SparkSession, lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many_files(spark, lake)
+    clock.now_ms = NINE + 3 * HOUR_MS
+    whole = lake._read_files
+
+    def a_part(*arguments: Any) -> DataFrame:
+        return whole(*arguments).where("sequence != 7")
+
+    monkeypatch.setattr(lake, "_read_files", a_part)
+    with pytest.raises(LakeError, match=r"has 40 rows, its compaction 39: it is left as it is"):
+        list(lake.compact("index", INDEX))
+    monkeypatch.undo()
+    assert sequences(lake) == list(range(40))
+
+
+KILLED = """
+import os, signal, sys
+from spark_analytics.lake import Lake
+from spark_analytics.schemas import INDEX
+from tests.served.spark.sessions import attach
+
+lake = Lake(attach(), sys.argv[1], lambda: int(sys.argv[2]))
+def killed(*arguments):
+    print("killed", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+lake._logs["index"].commit = killed
+list(lake.compact("index", INDEX))
+"""
+
+
+@pytest.mark.slow
+def test_a_process_killed_in_a_compaction_leaves_every_row_exactly_once(
+    spark: SparkSession, lake: Lake, clock: Clock, tmp_path: Path
+) -> None:
+    many_files(spark, lake)
+    clock.now_ms = NINE + 3 * HOUR_MS
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path / "lake"), str(clock.now_ms)],
+        cwd=PROJECT, env=os.environ | attach_environment(spark), stdout=subprocess.PIPE, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.stdout.strip(), done.returncode) == ("killed", -9)
+    assert sequences(lake) == list(range(40))
+    assert list(lake.compact("index", INDEX)) == [partition_of(NINE)]
+    assert sequences(lake) == list(range(40))
+
+
+def test_retention_forgets_old_hours_and_deletes_their_files_when_no_reader_can_have_them(
+    spark: SparkSession, lake: Lake, clock: Clock, tmp_path: Path
+) -> None:
+    day = 24 * HOUR_MS
+    lake.append("index", index_rows(spark, 0, 5))
+    lake.append("index", index_rows(spark, 5, 8, from_ms=NINE + day))
+    clock.now_ms = NINE + 3 * day
+    assert lake.retain("index", 3) == 0
+    reader = lake.read("index", INDEX, *EVER)
+    went = lake.retain("index", 2)
+    assert went >= 1
+    assert sequences(lake) == [5, 6, 7]
+    clock.now_ms += 2 * HOUR_MS
+    assert lake.retain("index", 3) == 0
+    assert reader.count() == 8, "who began before reads on"
+    clock.now_ms += 1
+    assert lake.retain("index", 3) == went
+    assert {path.parent.parent.name for path in tmp_path.glob("lake/index/date=*/hour=*/*.parquet")} == {
+        "date=2026-11-22"
+    }
+    assert sequences(Lake(spark, str(tmp_path / "lake"))) == [5, 6, 7]
+
+
+def test_what_a_killed_writer_left_is_deleted_when_it_is_old(
+    spark: SparkSession, lake: Lake, clock: Clock, tmp_path: Path
+) -> None:
+    lake.append("index", index_rows(spark, 0, 5))
+    counted = list(tmp_path.glob("lake/index/**/*.parquet"))
+    for name in ("_staging/abc/date=2026-11-21/hour=09/part-0.parquet", "date=2026-11-21/hour=09/0000000002-0.parquet"):
+        path = tmp_path / "lake/index" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"half")
+    clock.now_ms = int(datetime.now(UTC).timestamp() * 1000)
+    assert lake.retain("index", 100_000) == 0
+    clock.now_ms += 25 * HOUR_MS
+    assert lake.retain("index", 100_000) == 2
+    assert list(tmp_path.glob("lake/index/**/*.parquet")) == counted
+    assert sequences(lake) == list(range(5))
+
+
+def test_rows_before_what_was_published_are_counted_by_hour_until_they_are_computed(
+    spark: SparkSession, lake: Lake, clock: Clock
+) -> None:
+    half_past_ten = NINE + 90 * 60_000
+    lake.append("index", index_rows(spark, 0, 150), late_before_ms=half_past_ten)
+    assert lake.snapshot("index").late == {NINE: 60, NINE + HOUR_MS: 30}
+    lake.append("index", index_rows(spark, 150, 160, from_ms=NINE), late_before_ms=half_past_ten)
+    again = Lake(spark, lake.root, clock)
+    assert again.snapshot("index").late == {NINE: 60, NINE + HOUR_MS: 30}
+    again.append("index", index_rows(spark, 0, 2), late_before_ms=half_past_ten)
+    assert again.snapshot("index").late == {NINE: 62, NINE + HOUR_MS: 30}
+    again.commit("index", again.snapshot("index"), Change(is_late_done=True))
+    assert again.snapshot("index").late == {}
+    assert lake.snapshot("index").late == {}
+
+
+def test_a_broker_group_that_is_missing_holds_up_nothing_and_is_named(lake: Lake) -> None:
+    def change(**values: Any) -> None:
+        lake.commit("index", lake.snapshot("index"), Change(**values))
+
+    late_ms = WATERMARK_SECONDS * 1000
+    change(watermarks={"g1": NINE + HOUR_MS, "g2": NINE}, missing=("g2", "g3"))
+    assert lake.watermark_ms(("index",)) == NINE + HOUR_MS - late_ms
+    assert lake.missing(("index",), NINE - late_ms) == ("g3",), "nothing of it was ever read"
+    assert lake.missing(("index",), NINE) == ("g2", "g3")
+    change(watermarks={"g1": NINE + HOUR_MS, "g2": NINE}, missing=())
+    assert lake.watermark_ms(("index",)) == NINE - late_ms
+    assert lake.missing(("index",), NINE) == ()
+
+
+def test_incarnations_are_kept_in_their_order(lake: Lake) -> None:
+    assert add_incarnations(lake.files, {"g1": "a", "g2": ""}) == {"g1": ["a"]}
+    assert add_incarnations(lake.files, {"g1": "b", "g2": "c"}) == {"g1": ["a", "b"], "g2": ["c"]}
+    assert add_incarnations(lake.files, {"g1": "a"}) == {"g1": ["a", "b"], "g2": ["c"]}
+    assert known_incarnations(Lake(lake.spark, lake.root).files) == {"g1": ["a", "b"], "g2": ["c"]}
+
+
+class Stream:
+    """A query that ends at once, with an error or without."""
+
+    def __init__(self, error: str = "") -> None:
+        self.error = error
+
+    def awaitTermination(self) -> None:
+        if self.error:
+            raise RuntimeError(self.error)
+
+    def stop(self) -> None:
+        pass
+
+
+def test_streams_start_again_without_a_broker_group_that_fails_while_it_is_read(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[tuple[str, str]] = []
+    failure = "Traceback:\nspark_analytics.source.planning.NodeUnreadable: broker group g2 (host:1): no answer\n"
+
+    def start(lake: Lake, table: str, source: dict[str, str], *_: Any) -> Stream:
+        started.append((table, source.get("broker_groups", "")))
+        return Stream("" if "broker_groups" in source else failure)
+
+    monkeypatch.setattr(ingestion, "_start", start)
+    times = [{"g1": NINE, "g2": NINE}]
+
+    def take() -> Ingested:
+        return ingest(lake, {}, ["g1", "g2"], tables=("index", "progress"), complete=lambda offset: times[0])
+
+    found = take()
+    assert found.missing == {"g2": "broker group g2 (host:1): no answer"}
+    assert started == [("index", ""), ("progress", ""), ("index", "g1"), ("progress", "g1")]
+    for table in ("index", "progress"):
+        assert lake.snapshot(table).missing == ("g2",)
+        assert lake.snapshot(table).late == {}
+
+    failure, times = "", [{"g1": NINE + HOUR_MS, "g2": NINE + HOUR_MS}]
+    assert take().missing == {}
+    assert lake.snapshot("index").missing == ()
+    assert lake.snapshot("index").late == {NINE - HOUR_MS: 0}, "it is complete up to some minutes before nine only"
+
+    failure = "StreamError: broker group g1 was started with an older folder; StreamError: broker group g9 is odd"
+    assert take().missing == {"g1": failure.split("Error: ", 1)[1]}
+    with pytest.raises(RuntimeError, match="g3"):
+        failure = "NodeUnreadable: broker group g3 (host:1): no answer"
+        take()
+
+
+# --- streams: Parquet files stand for nodes here; the data source has tests of its own ---
+
+
+@pytest.fixture
+def arrivals(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[[int, int], None]]:
+    """Write index rows to where the stream reads; each call is a batch."""
+    (tmp_path / "node").mkdir()
+    spark.conf.set("spark.sql.streaming.schemaInference", "true")
+
+    def arrive(begin: int, end: int) -> None:
+        index_rows(spark, begin, end).coalesce(1).write.mode("append").parquet(str(tmp_path / "node"))
+
+    yield arrive
+    spark.conf.set("spark.sql.streaming.schemaInference", "false")
+
+
+def take_in(lake: Lake, tmp_path: Path, now_ms: int = NINE, **values: Any) -> int:
+    source = {"path": str(tmp_path / "node"), "maxFilesPerTrigger": "1"}
+
+    def complete(offset: str) -> dict[str, int]:
+        return {"g1": now_ms}
+
+    found = ingest(lake, source, ["g1"], tables=("index",), source_format="parquet", complete=complete, **values)
+    return found.rows["index"]
+
+
+def test_streams_go_on_where_they_were_and_move_the_watermark(
+    lake: Lake, arrivals: Callable[[int, int], None], tmp_path: Path
+) -> None:
+    said: list[str] = []
+    arrivals(0, 10)
+    arrivals(10, 30)
+    assert take_in(lake, tmp_path, say=said.append) == 30
+    assert len(said) == 2
+    assert lake.snapshot("index").watermarks == {"g1": NINE}
+    assert take_in(lake, tmp_path, now_ms=NINE + 60_000) == 0
+    assert lake.snapshot("index").watermarks == {"g1": NINE + 60_000}, "nothing new is known, too"
+    arrivals(30, 40)
+    assert take_in(lake, tmp_path) == 10
+    assert sequences(lake) == list(range(40))
+
+
+def test_what_a_change_names_lasts_before_it_is_made(
+    lake: Lake, arrivals: Callable[[int, int], None], tmp_path: Path
+) -> None:
+    told = tell(lake, tmp_path)
+    arrivals(0, 150)
+    take_in(lake, tmp_path)
+    (change, *_) = sorted(path for path in told.at_change if path.startswith("index/_log/"))
+    lasted = told.at_change[change]
+    rows = {f"index/{path}" for path in lake.snapshot("index").files}
+    assert len(rows) == 3
+    # Without its plan a batch of this number could be planned anew, with another end.
+    assert lasted == rows | {
+        f"_checkpoints/index/{name}" for name in ("metadata", ".metadata.crc", "offsets/0", "offsets/.0.crc")
+    }
+
+
+@pytest.mark.parametrize("when", ["before the change", "after the change"])
+def test_a_batch_that_was_cut_off_is_in_the_lake_once(
+    lake: Lake, arrivals: Callable[[int, int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    arrivals(0, 10)
+    take_in(lake, tmp_path)
+    arrivals(10, 30)
+    commit = lake.commit
+
+    def cut_off(table: str, base: Any, change: Change) -> Any:
+        if when == "after the change":
+            commit(table, base, change)
+        raise LakeError("cut off")
+
+    monkeypatch.setattr(lake, "commit", cut_off)
+    with pytest.raises(LakeError, match=r"^cut off$"):
+        take_in(lake, tmp_path)
+    monkeypatch.undo()
+    assert sequences(lake) == list(range(30 if when == "after the change" else 10))
+    assert lake.snapshot("index").watermarks == {"g1": NINE}
+    arrivals(30, 33)
+    again = Lake(lake.spark, str(tmp_path / "lake"))
+    take_in(again, tmp_path, now_ms=NINE + 1)
+    assert sequences(again) == list(range(33))
+
+
+@pytest.mark.parametrize("torn", ["offsets/1", "commits/0"])
+def test_a_checkpoint_that_a_power_cut_left_by_half_is_mended(
+    lake: Lake, arrivals: Callable[[int, int], None], tmp_path: Path, torn: str
+) -> None:
+    arrivals(0, 10)
+    take_in(lake, tmp_path)
+    path = tmp_path / "lake/_checkpoints/index" / torn
+    path.write_bytes(b"")
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    arrivals(10, 30)
+    assert take_in(Lake(lake.spark, str(tmp_path / "lake")), tmp_path) == 20
+    assert sequences(lake) == list(range(30))
+
+
+@in_whole_spark_runs
+def test_a_stream_whose_python_is_slow_to_call_back_is_started_again(
+    spark: SparkSession, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, seen, said = tmp_path / "python", tmp_path / "seen", list[str]()
+    slow.write_text(
+        f'#!/bin/bash\ncase "$*" in *streaming_source*) mkdir {seen} 2> /dev/null && sleep {SPARK_WAITS_SECONDS + 2};; esac\n'
+        f'exec {sys.executable} "$@"\n'
+    )
+    slow.chmod(0o700)
+    lake = Lake(spark, str(tmp_path / "lake"))
+    with monkeypatch.context() as patched:
+        patched.setattr(spark.sparkContext, "pythonExec", str(slow))
+        register(spark)
+        found = ingest(lake, {"metaserver": shop.system.meta_url}, ["g1", "g2"], tables=("index",), say=said.append)
+    register(spark)
+    assert seen.exists()
+    assert said[0] == "index: started again, its Python process was not there in time"
+    rows = sum(item.rows for item in lake.snapshot("index").files.values())
+    assert rows == found.rows["index"] >= ORDERS + PAYMENTS
+
+
+def test_a_lost_checkpoint_is_said_and_nothing_is_read_twice(
+    lake: Lake, arrivals: Callable[[int, int], None], tmp_path: Path
+) -> None:
+    arrivals(0, 10)
+    take_in(lake, tmp_path)
+    lake.files.delete("_checkpoints/index")
+    with pytest.raises(LakeError, match="checkpoint is gone"):
+        take_in(lake, tmp_path)
+    assert sequences(lake) == list(range(10))
+
+
+def test_a_table_that_was_removed_is_read_anew(
+    lake: Lake, arrivals: Callable[[int, int], None], tmp_path: Path
+) -> None:
+    arrivals(0, 10)
+    take_in(lake, tmp_path)
+    lake.files.delete("index")
+    assert take_in(Lake(lake.spark, str(tmp_path / "lake")), tmp_path) == 10
+    assert sequences(Lake(lake.spark, str(tmp_path / "lake"))) == list(range(10))
+
+
+# --- other file systems ---
+
+
+def test_a_lake_on_a_hadoop_file_system_does_the_same(
+    spark: SparkSession, lake: Lake, clock: Clock, tmp_path: Path
+) -> None:
+    lake.files = HadoopFiles(spark, (tmp_path / "lake").as_uri())
+    for name in SCHEMAS.keys() & lake._logs.keys():
+        lake._logs[name]._files = lake.files
+    lake.files.lock()
+    many_files(spark, lake)
+    other = Lake(spark, str(tmp_path / "lake"))
+    base = other.snapshot("index")
+    assert sequences(other) == list(range(40)), "both ways see the same"
+    clock.now_ms = NINE + 3 * HOUR_MS
+    assert list(lake.compact("index", INDEX)) == [partition_of(NINE)]
+    assert sequences(lake) == sequences(other) == list(range(40))
+    with pytest.raises(LakeBusy):
+        lake.commit("index", base, Change(watermarks={"g1": 1}))
+    clock.now_ms += 3 * HOUR_MS
+    assert lake.retain("index", 100_000) >= 4
+    assert sequences(lake) == list(range(40))
+    with pytest.raises(FileNotFoundError):
+        lake.files.read("index/nothing")
+    lake.files.unlock()
+
+
+def test_folders_and_hours_are_each_others_inverse() -> None:
+    assert hour_of(partition_of(NINE + 59 * 60_000)) == NINE
+    with pytest.raises(LakeError, match="no hour"):
+        hour_of("date=__HIVE_DEFAULT_PARTITION__/hour=00")

@@ -1,0 +1,271 @@
+"""Jobs on a lake: what they publish, in whatever pieces they run, and what a run says of itself."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from console.analytics import services
+from console.analytics.models import DEMO_JOB, AnalyticsRun, RunState, TableState
+from console.analytics.rows import Window
+from console.analytics.steps import Step
+from console.analytics.tables import TABLES
+from metaserver.services.changes import Actor
+from metaserver.services.subjects import create_subject
+from metaserver.services.teams import create_team
+from qmq.protocol.names import split_subject
+from spark_analytics.jobs import publishing
+from spark_analytics.jobs.catalog import JOBS, ORDER
+from spark_analytics.jobs.runner import Asked, Report, Runner
+from spark_analytics.jobs.states import States
+from spark_analytics.lake import Lake, LakeBusy
+from spark_analytics.transforms import outputs
+from spark_analytics.transforms.windows import SHORT_STEPS
+from tests.served.spark.lake_of_day import fill, know
+from tests.support import analytics_frames
+from tests.support import naive_analytics as naive
+from tests.support.simulated_day import DAY_MS, HOUR_MS, Day, rows_of, simulate
+from tests.support.whole import in_whole_spark_runs
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ACTOR = Actor("tests")
+OFFLINE = [name for name in JOBS if name != "delayed"]
+"""Jobs that need no node."""
+
+
+@pytest.fixture(scope="module")
+def day() -> Day:
+    return simulate(seed=3, scale=0.1)
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, day: Day, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """With the whole day in it; tests take states and watermarks back."""
+    found = Lake(spark, str(tmp_path_factory.mktemp("running") / "lake"))
+    fill(found, day)
+    return found
+
+
+def run(lake: Lake, names: list[str], **asked: Any) -> Report:
+    report = Runner(lake, Asked({}, **asked), say=print).run(names)
+    assert not report.failed, report.failed
+    return report
+
+
+def published(*tables: str) -> dict[str, list[dict[str, Any]]]:
+    """All rows of summary tables, without who made them."""
+    found = {}
+    for name in tables or tuple(TABLES):
+        columns = [column.name for column in TABLES[name].columns]
+        rows = TABLES[name].model._default_manager.order_by("step_seconds", "at_ms", *TABLES[name].model.key)
+        found[name] = [
+            {key: bytes(value) if isinstance(value, memoryview) else value for key, value in row.items()}
+            for row in rows.values("step_seconds", "at_ms", *columns)
+        ]
+    return found
+
+
+def kept_at_the_end(day: Day) -> list[tuple[int, int, int]]:
+    """What each subject keeps by the day's last sample: begin, end, bytes."""
+    ranges = rows_of(day)["ranges"]
+    last: dict[tuple[str, str], tuple[int, int, int, int]] = {}
+    names = ("broker_group", "subject", "at_ms", "begin", "end", "stored_bytes")
+    for group, subject, *sample in zip(*(ranges[name] for name in names), strict=True):
+        last[group, subject] = max(tuple(sample), last.get((group, subject), (0, 0, 0, 0)))
+    return [(begin, end, size) for _, begin, end, size in last.values()]
+
+
+def moment(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
+
+
+def close(one: Any, other: Any) -> bool:
+    """The same, but for the order in which sums of fractions were made."""
+    return one == other or (isinstance(one, float) and one == pytest.approx(other, rel=1e-9))
+
+
+def assert_same(one: dict[str, list[dict[str, Any]]], other: dict[str, list[dict[str, Any]]]) -> None:
+    for table, rows in one.items():
+        assert len(rows) == len(other[table]), table
+        for row, expected in zip(rows, other[table], strict=True):
+            assert all(close(row[name], expected[name]) for name in expected), (table, row, expected)
+
+
+@in_whole_spark_runs
+def test_a_day_at_once_fills_every_table_and_again_the_same(lake: Lake, day: Day) -> None:
+    begin, end = day.first_ms, day.first_ms + DAY_MS
+    create_team("shop", actor=ACTOR)
+    for subject in sorted({split_subject(message.subject).subject for message in day.record.messages}):
+        create_subject(subject, {"owner": "shop"}, actor=ACTOR)
+    report = run(lake, OFFLINE)
+    assert report.watermark_ms == end
+    at_once = published()
+    for table in TABLES:
+        # Of a day's forecasts and values none is compared with a later one, or with earlier days, yet.
+        if table not in ("delayed_load", "anomalies", "forecast_scores"):
+            assert {row["step_seconds"] for row in at_once[table]} == {
+                step.seconds for step in TABLES[table].model.steps
+            }
+    (capacity,) = [row for row in at_once["team_capacity"] if row["step_seconds"] == 86400]
+    assert capacity["team"] == "shop"
+    kept = kept_at_the_end(day)
+    assert capacity["stored_messages_last"] == sum(end - begin for begin, end, _ in kept)
+    # The hour that retention is in is counted by its part.
+    assert capacity["stored_bytes_last"] == pytest.approx(sum(size for _, _, size in kept), rel=0.05)
+    runs = list(AnalyticsRun.objects.order_by("pk"))
+    assert [found.job for found in runs] == OFFLINE
+    for found in runs:
+        assert found.state == RunState.SUCCEEDED
+        assert found.tables == sorted(JOBS[found.job].tables)
+        assert (found.rows_read or 0) > 0 or found.job in ("anomalies", "scores")
+        assert found.watermark_at == datetime.fromtimestamp(end / 1000, UTC)
+        assert found.finished_at is not None
+    assert sum(found.rows_written or 0 for found in runs) == report.rows_written == sum(map(len, at_once.values()))
+
+    assert run(lake, OFFLINE).jobs == 0, "nothing is due any more"
+    run(lake, ["lag", "rates"], from_ms=begin + 5 * HOUR_MS, to_ms=begin + 7 * HOUR_MS)
+    # From a state that is made from the one before, rather than from the day's begin.
+    run(lake, ["lag"], from_ms=begin + 9 * HOUR_MS, to_ms=begin + 10 * HOUR_MS)
+    assert_same(published(), at_once)
+
+
+@in_whole_spark_runs
+def test_published_lag_is_that_of_the_naive_computation(lake: Lake, day: Day) -> None:
+    """What the job publishes, not only what the transform returns: it includes what the job passes to the transform."""
+    run(lake, ["lag"])
+    columns = [column.name for column in TABLES["lag"].columns if not column.is_key]
+    found = {
+        (row["step_seconds"] * 1000, row["at_ms"], row["subject"], row["group"]): {name: row[name] for name in columns}
+        for row in published("lag")["lag"]
+    }
+    different = analytics_frames.differences(naive.lag(day, SHORT_STEPS), found, 1e-9)
+    assert not different, f"{len(different)} differences: " + "; ".join(different[:10])
+
+
+@in_whole_spark_runs
+def test_a_day_in_pieces_gives_the_tables_of_a_day_at_once(lake: Lake, day: Day) -> None:
+    begin, end = day.first_ms, day.first_ms + DAY_MS
+    run(lake, OFFLINE)
+    at_once = published()
+    AnalyticsRun.objects.all().delete()
+    for known in (begin + 2 * HOUR_MS + 61_000, begin + 15 * HOUR_MS + 1_000_000, end):
+        know(lake, day, known)
+        run(lake, ["state", *OFFLINE])
+        last = TABLES["lag"].model._default_manager.filter(step_seconds=60).latest("at_ms")
+        assert last.at_ms + Step.MINUTE.ms == known - known % Step.MINUTE.ms, "up to the watermark, and not beyond"
+    assert_same(published(), at_once)
+
+
+def test_a_job_that_fails_says_why_and_the_others_run(lake: Lake, day: Day, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(given: Any) -> Any:
+        raise ValueError("no luck")
+
+    monkeypatch.setitem(JOBS, "rates", type(JOBS["rates"])(**{**_fields(JOBS["rates"]), "compute": broken}))
+    report = Runner(lake, Asked({}, from_ms=day.first_ms, to_ms=day.first_ms + HOUR_MS)).run(["rates", "skew"])
+    assert report.failed == {"rates": "ValueError: no luck"}
+    assert (report.jobs, "1 failed" in str(report)) == (1, True)
+    failed, succeeded = AnalyticsRun.objects.order_by("pk")
+    assert (failed.state, failed.error) == (RunState.FAILED, "ValueError: no luck")
+    assert succeeded.state == RunState.SUCCEEDED
+
+
+def test_a_range_apart_from_what_is_known_does_not_say_that_all_before_it_is(lake: Lake, day: Day) -> None:
+    run(lake, ["skew"], from_ms=day.first_ms + 5 * HOUR_MS, to_ms=day.first_ms + 6 * HOUR_MS)
+    assert TableState.objects.get(table="group_skew").watermark_at is None
+    run(lake, ["skew"])
+    state = TableState.objects.get(table="group_skew")
+    assert state.watermark_at == datetime.fromtimestamp((day.first_ms + DAY_MS) / 1000, UTC)
+    hours = {row["at_ms"] for row in published("group_skew")["group_skew"] if row["step_seconds"] == 3600}
+    assert min(hours) < day.first_ms + 5 * HOUR_MS < max(hours)
+
+
+@in_whole_spark_runs
+def test_a_range_that_follows_what_is_known_moves_on_what_is(lake: Lake, day: Day) -> None:
+    def known_hours(**asked: int) -> float:
+        run(lake, ["skew"], **{name: day.first_ms + hours * HOUR_MS for name, hours in asked.items()})
+        known = TableState.objects.get(table="group_skew").watermark_at
+        assert known is not None
+        return (known.timestamp() * 1000 - day.first_ms) / HOUR_MS
+
+    assert known_hours(to_ms=3) == 3
+    assert known_hours(from_ms=3, to_ms=5) == 5
+    assert known_hours(from_ms=2, to_ms=4) == 5
+    assert known_hours(from_ms=6, to_ms=7) == 5, "between them an hour is missing"
+
+
+def test_a_day_that_retention_has_begun_to_take_is_left_as_it_was_published(
+    lake: Lake, day: Day, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(lake, ["skew"], to_ms=day.first_ms + 3 * HOUR_MS)
+    before = published("group_skew")
+    monkeypatch.setattr(States, "begin_ms", lambda _: day.first_ms + 5 * HOUR_MS)
+    said: list[str] = []
+    assert "nothing is due" in Runner(lake, Asked({}), say=said.append).run(["skew"]).left_out["skew"]
+    assert "does not have all of what was before" in said[0]
+    assert published("group_skew") == before
+
+
+def test_more_rows_than_are_published_at_once_are_there_in_the_end_and_no_rows_take_them_out(
+    lake: Lake, day: Day, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hours = [day.first_ms + hour * HOUR_MS for hour in range(5)]
+    text = "step_ms at_ms subject group consumers_count acked_messages\n"
+    text += "\n".join(f"{HOUR_MS} {at} s {group} 1 {number}" for number, at in enumerate(hours) for group in "gh")
+    monkeypatch.setattr(publishing, "PUBLISH_ROWS_MAX", 5)
+    made = services.start_run("skew", from_at=moment(hours[0]), to_at=moment(hours[4] + HOUR_MS))
+    window = Window(hours[0], hours[4] + HOUR_MS)
+    rows = analytics_frames.table(lake.spark, text, outputs.GROUP_SKEW)
+    assert publishing.publish(made, "group_skew", rows, ((Step.HOUR, window),)) == 10
+    there = published("group_skew")["group_skew"]
+    assert [(row["at_ms"], row["acked_messages"]) for row in there] == [
+        (at, number) for number, at in enumerate(hours) for _ in "gh"
+    ]
+    assert publishing.publish(made, "group_skew", rows.where("false"), ((Step.HOUR, window),)) == 0
+    assert published("group_skew") == {"group_skew": []}, "what is not so any more is taken out"
+
+
+def test_nobody_runs_beside_another(lake: Lake) -> None:
+    other = Lake(lake.spark, lake.root)
+    other.files.lock()
+    try:
+        with pytest.raises(LakeBusy, match="another run"):
+            Runner(lake, Asked({})).run(["lag"])
+    finally:
+        other.files.unlock()
+    assert not AnalyticsRun.objects.exists()
+
+
+def test_scheduled_jobs_leave_made_up_rows_alone_and_asked_ones_replace_them(lake: Lake, day: Day) -> None:
+    at = datetime.fromtimestamp(day.first_ms / 1000, UTC)
+    demo = services.start_run(DEMO_JOB, from_at=at, to_at=datetime.fromtimestamp(day.first_ms / 1000 + 3600, UTC))
+    for name in JOBS["skew"].tables:
+        services.publish(demo, name, [], step=Step.HOUR)
+    services.finish_run(demo, watermark_at=datetime.now(UTC))
+    report = Runner(lake, Asked({}, is_scheduled=True)).run(["skew"])
+    assert "made-up rows" in report.left_out["skew"]
+    assert run(lake, ["skew"]).jobs == 1
+    assert TableState.objects.get(table="group_skew").run.job == "skew"
+
+
+def test_a_lake_that_nothing_was_read_into_is_said_to_be_empty(spark: SparkSession, tmp_path: Path) -> None:
+    report = Runner(Lake(spark, str(tmp_path / "empty")), Asked({})).run(["state", "lag", "compact", "retain"])
+    assert not report.failed
+    assert set(report.left_out) == {"state", "lag"}
+    assert "manage.py analytics ingest" in report.left_out["lag"]
+
+
+def test_every_summary_table_has_its_job_and_no_table_has_two() -> None:
+    filled = [table for job in JOBS.values() for table in job.tables]
+    assert sorted(filled) == sorted(TABLES)
+    assert set(ORDER) >= set(JOBS)
+    for job in JOBS.values():
+        for table in job.tables:
+            assert TABLES[table].model.steps == job.steps, table
+            assert TABLES[table].model.is_ahead == job.is_ahead, table
+
+
+def _fields(job: Any) -> dict[str, Any]:
+    return {name: getattr(job, name) for name in job.__dataclass_fields__}

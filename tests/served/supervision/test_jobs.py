@@ -1,0 +1,590 @@
+"""An exception in each job of each process, one at a time: the others run on and it is reported, or the process ends.
+
+The jobs are read from the processes and from the source and compared with the tables here, so a new job needs a line in a
+table, and gets its test by it.
+"""
+
+import ast
+import asyncio
+import itertools
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import aiohttp
+import pytest
+
+import metaserver.metaserver
+import qmq.daemon.node
+from broker_node.broker import Broker
+from broker_node.group_pages import wait_until_durable
+from broker_node.message_log import ColdRead
+from broker_node.retry import TURN_MESSAGES_MAX
+from delay_node.delay_node import DelayNode
+from metaserver.metaserver import Metaserver
+from qmq.daemon.admin_http import AdminHttp, BadRequest
+from qmq.daemon.node import Node
+from qmq.daemon.runner import run_daemon
+from qmq.errors import CommitNotApplied, ConnectionLost, CriticalTaskFailed, LogError
+from qmq.net.caller import Caller
+from qmq.net.server import Connection
+from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
+from qmq.protocol.commands import AckRequest, PullRequest
+from qmq.protocol.delayed import DelayedTarget, FindDelayedRequest
+from qmq.protocol.extensions import LeaveGroupRequest
+from qmq.protocol.reading import ListRangesRequest
+from qmq.supervisor import JobKind
+from tests.support.breaking import BreakingSupervisor
+from tests.support.in_process import (
+    Client,
+    SmallSystem,
+    connected,
+    delayed,
+    message,
+    now_ms,
+    run_jobs,
+    running_broker,
+    small_system,
+)
+from tests.support.processes import PROJECT
+from tests.support.waiting import eventually_async
+
+_numbers = itertools.count()
+
+Process = Broker | DelayNode | Metaserver
+
+SERVED = ("connection_deadlines", "admin_deadlines")
+NODE = (*SERVED, "segment_preparation", "disk_space", "checkpoint")
+PERIODIC = {
+    "broker": (
+        *NODE, "rates", "retention", "subject_retention", "history_retention", "subject_removal",
+        "consumer_leases", "long_poll_deadlines",
+    ),
+    "broker flushing by interval": (
+        *NODE, "rates", "retention", "subject_retention", "history_retention", "subject_removal",
+        "consumer_leases", "long_poll_deadlines", "interval_sync",
+    ),
+    "delay": (*NODE, "hour_loading", "hour_closing", "clock", "clock_file", "lateness", "retention", "rates"),
+    "metaserver": (*SERVED, "leases", "reload", "route_file"),
+}  # fmt: skip
+"""Every periodic job, by process."""
+CRITICAL = {
+    "broker": ("membership",),
+    "broker flushing by interval": (),
+    "delay": ("membership", "meta_session", "delivery"),
+    "metaserver": ("keeper",),
+}
+"""Every task that ends its process when it ends."""
+VITAL = {"disk_space", "hour_loading", "clock", "leases"}
+"""Periodic jobs whose failure makes a process unfit: /readyz answers 503."""
+
+
+@pytest.fixture(autouse=True)
+def breaking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qmq.daemon.node, "Supervisor", BreakingSupervisor)
+    monkeypatch.setattr(metaserver.metaserver, "Supervisor", BreakingSupervisor)
+
+
+@asynccontextmanager
+async def running(kind: str, folder: Path) -> AsyncIterator[Process]:
+    if kind == "broker flushing by interval":
+        async with running_broker(folder, flush="interval") as broker:
+            await run_jobs(broker)
+            yield broker
+        return
+    async with small_system(folder) as system:
+        process = one_of(system, kind)
+        await run_jobs(process)
+        yield process
+
+
+def one_of(system: SmallSystem, kind: str) -> Process:
+    return {"broker": system.brokers["g1"], "delay": system.delay, "metaserver": system.meta}[kind]
+
+
+def supervisor_of(process: Process) -> BreakingSupervisor:
+    assert isinstance(process.supervisor, BreakingSupervisor)
+    return process.supervisor
+
+
+def http_of(process: Process) -> AdminHttp:
+    return process.http if isinstance(process, Metaserver) else process.admin
+
+
+async def page(process: Process, path: str) -> tuple[int, str]:
+    host, port = http_of(process).address
+    async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}{path}") as answer:
+        return answer.status, await answer.text()
+
+
+async def reported(process: Process, name: str) -> tuple[int, int]:
+    """Statuses of /healthz and /readyz of a process that reports this job, and no other, as failing."""
+    status, health = await page(process, "/healthz")
+    assert list(process.supervisor.failing()) == [name]
+    assert f'"failing_jobs": {{"{name}": "' in health
+    # Not by HTTP, where a page answers requests for some time.
+    metrics = (await http_of(process).metrics_text()).decode()
+    failures = re.search(rf'^qmq_job_failures_total{{job="{name}"}} (.+)$', metrics, re.MULTILINE)
+    assert failures is not None
+    assert float(failures[1]) >= 1
+    return status, (await page(process, "/readyz"))[0]
+
+
+async def serves(process: Process) -> None:
+    """The process does its work."""
+    process.failure.check()
+    if isinstance(process, Metaserver):
+        async with aiohttp.ClientSession() as session:
+            host, port = http_of(process).address
+            async with session.get(f"http://{host}:{port}/meta/cluster") as answer:
+                assert answer.status == 200
+        return
+    async with connected(process) as client:
+        if isinstance(process, Broker):
+            group = f"g{next(_numbers)}"
+            assert await client.send(message(1)) == {}
+            assert await client.begin(group=group) == ResponseCode.SUCCESS
+            assert len((await client.pull(group=group, limit=1))[1]) == 1
+        else:
+            assert await client.send(delayed(1, now_ms() + 3_600_000)) == {}
+
+
+def runs(process: Process) -> dict[str, int]:
+    return {job.name: job.runs for job in process.supervisor.status() if job.kind is JobKind.PERIODIC}
+
+
+# --- periodic jobs --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", PERIODIC)
+async def test_the_tables_list_every_job_of_a_running_process(tmp_path: Path, kind: str) -> None:
+    async with running(kind, tmp_path) as process:
+        found = {(job.name, job.kind, job.is_vital) for job in process.supervisor.status()}
+        periodic = {(name, JobKind.PERIODIC, name in VITAL) for name in PERIODIC[kind]}
+        critical = {(name, JobKind.CRITICAL, True) for name in CRITICAL[kind]}
+        assert {entry for entry in found if entry[1] is not JobKind.ONE_SHOT} == periodic | critical
+        assert {entry[0] for entry in found if entry[1] is JobKind.ONE_SHOT} <= set(ONE_SHOTS)
+
+
+@pytest.mark.parametrize("kind", PERIODIC)
+async def test_a_periodic_job_that_fails_is_reported_and_everything_else_runs_on(tmp_path: Path, kind: str) -> None:
+    async with running(kind, tmp_path) as process:
+        supervisor = supervisor_of(process)
+        for name in PERIODIC[kind]:
+            before = runs(process)
+            supervisor.break_job(name)
+            await run_jobs(process)
+            await run_jobs(process)
+            assert all(count >= before[job] + 2 for job, count in runs(process).items()), name
+            assert await reported(process, name) == (200, 503 if name in VITAL else 200), name
+            await serves(process)
+            supervisor.repair_job(name)
+            await run_jobs(process)
+            assert supervisor.failing() == {}, name
+            assert (await page(process, "/healthz"), await page(process, "/readyz")) == (
+                (200, '{"status": "ok"}'),
+                (200, '{"status": "ok"}'),
+            )
+
+
+# --- tasks that end the process -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in CRITICAL.items() for name in names])
+async def test_a_critical_task_that_fails_ends_the_process_with_a_message(
+    tmp_path: Path, kind: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(kind, tmp_path) as process:
+        supervisor_of(process).break_job(name)
+        with pytest.raises(CriticalTaskFailed, match=f"task '{name}' failed: Injected: {name} is broken"):
+            await process.serve(asyncio.Event())
+    assert f"task '{name}' failed" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["broker", "delay"])
+async def test_a_commit_that_can_not_be_applied_ends_the_node_and_nothing_is_answered_after_it(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(kind, tmp_path) as node:
+        assert isinstance(node, Node)
+        async with connected(node) as client:
+            await serves(node)
+            monkeypatch.setattr(node, "synced", _raise)
+            answered: list[int] = []
+            node.committer.when_synced(1 << 60, lambda: answered.append(1))
+            waiting = asyncio.create_task(node.committer.synced(1 << 60))
+            with pytest.raises(ConnectionLost):
+                await client.send(delayed(2, now_ms() + 3_600_000) if kind == "delay" else message(2))
+            with pytest.raises(CommitNotApplied, match="is on disk and could not be applied: ValueError: odd"):
+                await node.serve(asyncio.Event())
+            node.committer.when_synced(-1, lambda: answered.append(2))
+            assert answered == []
+            for synced in (waiting, node.committer.synced(-1)):
+                with pytest.raises(LogError, match="the message log has failed: the commit at log offset"):
+                    await synced
+            if isinstance(node, Broker):
+                with pytest.raises(BadRequest, match="it may be done, look again") as unknown:
+                    await wait_until_durable(node, -1)
+                assert (unknown.value.status, unknown.value.code) == (503, "change.unknown")
+            assert (await page(node, "/healthz"))[0] == 503
+
+
+def _raise(*_: object) -> None:
+    raise ValueError("odd")
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (
+            CriticalTaskFailed("task 'delivery' failed: KeyError: 3"),
+            "the process ends: task 'delivery' failed: KeyError: 3",
+        ),
+        (ValueError("odd"), "the process ends: ValueError: odd"),
+    ],
+)
+def test_a_process_that_can_not_continue_ends_with_a_message_and_a_code(
+    error: Exception, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(_: asyncio.Event) -> None:
+        raise error
+
+    assert run_daemon(main) == 1
+    assert [record.getMessage() for record in caplog.records] == [line]
+
+
+# --- one-shots ------------------------------------------------------------------------------------------------------
+
+OneShot = Callable[[Process, BreakingSupervisor, pytest.MonkeyPatch], Awaitable[None]]
+
+
+async def _open_connection(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    supervisor.break_job("connection_setup")
+    assert isinstance(process, Node)
+    reader, writer = await asyncio.open_connection(*process.server.address)
+    try:
+        assert await reader.read() == b""
+    finally:
+        writer.close()
+    assert len(process.server.connections) == process.server.metrics.connections
+
+
+async def _close_connection(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Node)
+    supervisor.break_job("connection_closed")
+    async with connected(process) as client:
+        await client.pull(group="gone")
+
+
+async def _fail_a_request(process: Process, _: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Broker)
+    patch.setattr(process.delivery, "ack", _raise)
+    async with connected(process) as client:
+        assert (await client.raw(Command.ACK_REQUEST, AckRequest("s", "g", "c", 0, 0, False).encode(9))).code == (
+            ResponseCode.BROKER_ERROR
+        )
+    assert process.server.metrics.handler_errors == 1
+
+
+async def _fail_an_answer(process: Process, _: BreakingSupervisor, __: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Broker)
+    async with connected(process) as client:
+        process.committer.when_synced(process.log.written_end, _raise)
+        # The answers behind it are sent.
+        assert await client.send(message(7)) == {}
+
+
+async def _seal(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    supervisor.break_job("idle_seal")
+    await serves(process)
+
+
+async def _fail_a_heartbeat(process: Process, _: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Node)
+    assert process.membership is not None
+    patch.setattr(process.membership, "_describe", _raise)
+    process.membership.soon()
+
+
+async def _fetch_a_policy(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Node)
+    assert process.membership is not None
+    await eventually_async(lambda: process.policy.version)
+    await eventually_async(lambda: process.membership is not None and process.membership._fetching is None)
+    supervisor.break_job("policy_fetch")
+    process.membership._look_at_policy(process._registration(BrokerRequestType.HEARTBEAT), "another")
+
+
+async def _read_in_bulk(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Node)
+    supervisor.break_job("bulk_read")
+    async with connected(process) as client:
+        assert (await client.raw(Command.LIST_RANGES, ListRangesRequest().encode(9))).code == ResponseCode.BROKER_ERROR
+
+
+async def _ask_a_page(process: Process, _: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(process, "describe", _raise)
+    assert (await page(process, "/stats"))[0] == 500
+
+
+async def _park_a_pull(process: Process, timeout_ms: int) -> None:
+    assert isinstance(process, Broker)
+    caller = Caller(*process.server.address)
+    await caller.connect()
+    request = PullRequest("empty", "g", "c", 1, -1, -1, timeout_ms, False, ())
+    future = caller.call_soon(Command.PULL_MESSAGE, request.encode(9))
+    await eventually_async(lambda: process.handlers.polls.held)
+    await caller.close()
+    future.cancel()
+
+
+async def _expire_a_pull(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    supervisor.break_job("long_poll")
+    await _park_a_pull(process, 100)
+
+
+async def _let_the_timer_fire(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    supervisor.break_job("long_poll_timer")
+    await _park_a_pull(process, 100)
+    # The job does the timer's work.
+    assert isinstance(process, Broker)
+    await eventually_async(lambda: "long_poll_timer" in supervisor.failing())
+    await run_jobs(process)
+    await eventually_async(lambda: not process.handlers.polls.held)
+
+
+async def _refuse_a_pull(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Broker)
+    supervisor.break_job("held_refusal")
+    caller = Caller(*process.server.address)
+    await caller.connect()
+    request = PullRequest("empty", "g", "c", 0, -1, -1, 100, False, ())
+    future = caller.call_soon(Command.PULL_MESSAGE, request.encode(9))
+    await eventually_async(lambda: "held_refusal" in supervisor.failing())
+    await caller.close()
+    future.cancel()
+
+
+async def _read_cold(process: Process, supervisor: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Broker)
+    supervisor.break_job("cold_read")
+    pull = process.delivery.pull
+
+    def cold_once(request: PullRequest, peer: Connection, **options: bool) -> object:
+        patch.setattr(process.delivery, "pull", pull)
+        raise ColdRead(0, 1, b"")
+
+    async with connected(process) as client:
+        assert await client.send(message(3)) == {}
+        assert await client.begin(group="cold") == ResponseCode.SUCCESS
+        patch.setattr(process.delivery, "pull", cold_once)
+        assert (await client.pull(group="cold"))[1] == ["m3"]
+
+
+async def _hold(process: Process, client: Client, count: int) -> None:
+    """Let consumer c1 of a new group hold messages."""
+    assert isinstance(process, Broker)
+    assert await client.begin() == ResponseCode.SUCCESS
+    assert await client.send(*(message(n) for n in range(count))) == {}
+    assert len((await client.pull(limit=count))[1]) == count
+
+
+async def _settle_in_turns(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Broker)
+    async with connected(process) as client:
+        await _hold(process, client, TURN_MESSAGES_MAX + 1)
+        supervisor.break_job("settlement")
+        leave = asyncio.ensure_future(client.raw(Command.LEAVE_GROUP, LeaveGroupRequest("orders", "g", "c1").encode(9)))
+        await eventually_async(lambda: "settlement" in supervisor.failing())
+        # The job of the leases does its work when it has seen no progress between two runs.
+        await run_jobs(process)
+        await run_jobs(process)
+        assert (await leave).code == ResponseCode.SUCCESS
+
+
+async def _settle_what_is_cold(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Broker)
+    async with connected(process) as client:
+        await _hold(process, client, 3)
+        subject = process.store.subjects["orders"]
+        group = subject.groups["g"]
+        settlement = process.delivery.settle(subject, group, group.progress.consumers["c1"])
+        assert settlement is not None
+        supervisor.break_job("settlement_read")
+        process.handlers.settlements._warm(settlement, ColdRead(0, 1, b""))
+        await eventually_async(
+            lambda: process.delivery.settlements == {}, what="it ended, and a sweep may begin another"
+        )
+
+
+async def _delete_segments(process: Process, supervisor: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Broker)
+    supervisor.break_job("segment_removal")
+    log = SimpleNamespace(hide_before=lambda offset: [], hidden_segments=[0], delete_hidden=lambda most: None)
+    patch.setattr(process.segment_removal, "_log", log)
+    process.segment_removal.drop_before(0)
+
+
+async def _repair_an_index(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Broker)
+    supervisor.break_job("index_repair")
+    process._repair(ColdRead(0, 1, b""))  # type: ignore[arg-type]
+
+
+async def _ask_about_delayed(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, DelayNode)
+    supervisor.break_job("query")
+    async with connected(process) as client:
+        body = FindDelayedRequest(DelayedTarget("m1", "", -1)).encode(9)
+        assert (await client.raw(Command.FIND_DELAYED, body)).code == ResponseCode.BROKER_ERROR
+
+
+async def _deliver(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, DelayNode)
+    supervisor.break_job("delivery_batch")
+    async with connected(process) as client:
+        assert await client.send(delayed(1, now_ms())) == {}
+    with pytest.raises(CriticalTaskFailed, match="task 'delivery' failed: Injected: delivery_batch is broken"):
+        await process.serve(asyncio.Event())
+
+
+async def _fail_a_callback(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    supervisor.watch_loop()
+    try:
+        loop.call_soon(_raise)
+        await eventually_async(lambda: "event_loop" in supervisor.failing())
+    finally:
+        loop.set_exception_handler(None)
+
+
+ONE_SHOTS: dict[str, tuple[str, OneShot]] = {
+    "connection_setup": ("broker", _open_connection),
+    "connection_closed": ("broker", _close_connection),
+    "request": ("broker", _fail_a_request),
+    "answer": ("broker", _fail_an_answer),
+    "idle_seal": ("broker", _seal),
+    "heartbeat": ("broker", _fail_a_heartbeat),
+    "policy_fetch": ("broker", _fetch_a_policy),
+    "bulk_read": ("broker", _read_in_bulk),
+    "admin_request": ("broker", _ask_a_page),
+    "long_poll": ("broker", _expire_a_pull),
+    "long_poll_timer": ("broker", _let_the_timer_fire),
+    "held_refusal": ("broker", _refuse_a_pull),
+    "cold_read": ("broker", _read_cold),
+    "settlement": ("broker", _settle_in_turns),
+    "settlement_read": ("broker", _settle_what_is_cold),
+    "segment_removal": ("broker", _delete_segments),
+    "index_repair": ("broker", _repair_an_index),
+    "query": ("delay", _ask_about_delayed),
+    "delivery_batch": ("delay", _deliver),
+    "event_loop": ("metaserver", _fail_a_callback),
+}
+"""Every one-shot: a process that has it, and what makes it fail there."""
+ENDS_THE_PROCESS = {"delivery_batch"}
+
+
+@pytest.mark.parametrize("name", ONE_SHOTS)
+async def test_a_one_shot_that_fails_is_reported_and_everything_else_runs_on(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, exercise = ONE_SHOTS[name]
+    async with running(kind, tmp_path) as process:
+        supervisor = supervisor_of(process)
+        with monkeypatch.context() as patch:
+            await exercise(process, supervisor, patch)
+            await eventually_async(lambda: name in supervisor.failing(), what=f"{name} is reported")
+        supervisor.repair_job(name)
+        if name in ENDS_THE_PROCESS:
+            return
+        assert await reported(process, name) == (200, 200)
+        before = runs(process)
+        await run_jobs(process)
+        assert all(count > before[job] for job, count in runs(process).items())
+        await serves(process)
+
+
+# --- the source -----------------------------------------------------------------------------------------------------
+
+FOLDERS = ("qmq/daemon", "qmq/net", "broker_node", "delay_node", "metaserver")
+STARTERS = {"every", "critical", "background", "later", "call", "report", "watch_loop"}
+STARTED_BY_THE_CLIENT = {"meta_session"}
+"""Tasks of qmq/client that a node uses; tests/served/client/test_task_failures.py looks at that folder."""
+OUTSIDE = {
+    "create_task", "ensure_future", "call_later", "call_at", "call_soon", "call_soon_threadsafe", "add_done_callback",
+    "run_in_executor", "to_thread", "Thread", "TaskGroup", "start_soon",
+}  # fmt: skip
+"""Ways to run something that the supervisor does not see."""
+ALLOWED = {
+    ("qmq/daemon/job_thread.py", "Thread"): "its loop catches everything and reports it to the owner",
+    ("qmq/daemon/job_thread.py", "call_soon_threadsafe"): "the owner's `done` and `on_failure`: see committer.py",
+    ("qmq/daemon/committer.py", "call_soon"): "_begin catches what can raise and fails the committer",
+    ("qmq/daemon/first_failure.py", "ensure_future"): "waits for two events",
+    (
+        "qmq/daemon/log_writer.py",
+        "Thread",
+    ): "writes log lines; what it can't write it counts, and there is nowhere to report it",
+    (
+        "broker_node/settlement.py",
+        "add_done_callback",
+    ): "after the supervisor's own; ends the settlement or continues it",
+    ("qmq/daemon/membership.py", "ensure_future"): "waits for two events",
+    ("metaserver/keeper.py", "ensure_future"): "waits for two events",
+    ("qmq/daemon/membership.py", "add_done_callback"): "after the supervisor's own; forgets the task",
+    ("qmq/daemon/read_gate.py", "add_done_callback"): "after the supervisor's own; answers",
+    ("broker_node/handlers.py", "add_done_callback"): "after the supervisor's own; answers",
+    ("delay_node/handlers.py", "add_done_callback"): "after the supervisor's own; answers",
+    ("delay_node/delivery.py", "add_done_callback"): "after the supervisor's own; ends delivery",
+    ("qmq/net/listener.py", "add_done_callback"): "after the supervisor's own; forgets the task",
+    (
+        "qmq/net/server.py",
+        "call_soon",
+    ): "writes answers: what it raises reaches the event loop's handler, which counts it",
+    ("qmq/net/caller.py", "add_done_callback"): "forgets the future of a call",
+    ("qmq/net/caller.py", "call_soon"): "a method of the caller itself",
+    ("delay_node/store.py", "run_in_executor"): "awaited in the next line",
+}
+"""Places outside it, each with the reason why its failure is not silent. An awaited call needs none."""
+
+
+def _calls() -> Iterator[tuple[str, str, ast.Call]]:
+    """(file, name, call) of each call that is not awaited on the spot."""
+    for folder in FOLDERS:
+        for path in sorted((PROJECT / folder).rglob("*.py")):
+            tree = ast.parse(path.read_text())
+            awaited = {node.value for node in ast.walk(tree) if isinstance(node, ast.Await)}
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Call) and node not in awaited:
+                    function = node.func
+                    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+                    yield str(path.relative_to(PROJECT)), name, node
+
+
+def test_nothing_runs_outside_the_supervisor() -> None:
+    found = {(file, name) for file, name, _ in _calls() if name in OUTSIDE}
+    assert found - set(ALLOWED) == set(), "start it with the supervisor, or give the reason in ALLOWED"
+    assert set(ALLOWED) - found == set(), "ALLOWED names places that are gone"
+
+
+def _is_supervisors(function: ast.expr) -> bool:
+    """Whether it is a method of a supervisor; a bare name is one that was bound to it."""
+    if isinstance(function, ast.Name):
+        return function.id == "every"
+    return isinstance(function, ast.Attribute) and ast.unparse(function.value).endswith("supervisor")
+
+
+def test_the_tables_list_every_job_that_the_source_starts() -> None:
+    named: dict[str, set[str]] = {}
+    for file, starter, call in _calls():
+        if starter in STARTERS and _is_supervisors(call.func):
+            text = {argument.value for argument in call.args if isinstance(argument, ast.Constant)}
+            names = {value for value in text if isinstance(value, str)} or (
+                {"event_loop"} if starter == "watch_loop" else set()
+            )
+            assert len(names) == 1, f"{file}:{call.lineno}: a job's name is a constant"
+            named.setdefault("one_shot" if starter not in ("every", "critical") else starter, set()).update(names)
+    assert named["every"] == {name for names in PERIODIC.values() for name in names}
+    assert named["critical"] | STARTED_BY_THE_CLIENT == {name for names in CRITICAL.values() for name in names}
+    assert named["one_shot"] == set(ONE_SHOTS)

@@ -1,0 +1,124 @@
+"""The suite is worth what it catches: each deliberate breakage fails the check of the promise that it breaks."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from broker_node import checkpointing
+from broker_node.delivery import Delivery
+from broker_node.store import MessageStore
+from qmq.log import recovery
+from qmq.log.index import sync_files
+from qmq.log.log import SegmentedLog
+from tests.sim.crashes import test_store_crashes as suite
+from tests.support.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.promises import CaughtBy, Check
+from tests.support.store_driver import StoreDriver
+
+
+def power_cuts() -> None:
+    """A few of F7's power cuts."""
+    for seed in range(3):
+        total = suite.run_until_crash(seed, None).disk.steps
+        for crash_at in sorted(random.Random(seed).sample(range(1, total), 20)):
+            driver = suite.run_until_crash(seed, crash_at)
+            driver.check(driver.disk.after_power_cut())
+
+
+def test_a_sync_that_does_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemoryDisk, "__init__", _lying(MemoryDisk.__init__))
+    with CaughtBy(Check.KEPT):
+        power_cuts()
+
+
+def _lying(init: Callable[[MemoryDisk], None]) -> Callable[[MemoryDisk], None]:
+    def lying(self: MemoryDisk) -> None:
+        init(self)
+        self.lies_about_sync = True
+
+    return lying
+
+
+def test_new_folders_that_are_not_synced_before_a_checkpoint_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpointing, "sync_files", lambda disk, paths, _: sync_files(disk, paths))
+    with CaughtBy(Check.CHECKPOINT):
+        power_cuts()
+
+
+def test_a_checksum_that_is_not_looked_at_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "is_whole", lambda header, data: len(data) == 64 + header.body_bytes)
+    with CaughtBy(Check.OPENS):
+        for crash_at in range(1, 400):
+            driver = suite.run_until_crash(1, crash_at)
+            for state in driver.disk.crash_states(10, crash_at):
+                driver.check(state)
+
+
+def test_cutting_the_log_at_any_bad_commit_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery.Walker, "_judge", lambda *_: "torn")
+    with CaughtBy(Check.WHOLE):
+        suite.test_f10_flipped_bits_are_never_served_and_never_shorten_the_log(0)
+
+
+def test_handing_out_messages_before_they_are_synced_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    append = MessageStore.append_run
+
+    def early(self, subject, run, body, stored_at_ms, *origin):  # type: ignore[no-untyped-def]
+        offset = append(self, subject, run, body, stored_at_ms, *origin)
+        item = self._unsynced.pop()
+        self.index_run(subject, run, item.entries_offset, stored_at_ms)
+        return offset
+
+    monkeypatch.setattr(MessageStore, "append_run", early)
+    with CaughtBy(Check.DELIVERED):
+        for seed in range(10):
+            for crash_at in range(5, 120, 3):
+                driver = suite.run_until_crash(seed, crash_at)
+                driver.check(driver.disk.after_power_cut())
+
+
+def test_an_assignment_that_is_not_logged_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    act = MessageStore.act
+
+    def forgetful(self, subject, group, action):  # type: ignore[no-untyped-def]
+        if type(action).__name__ == "Pull":
+            self.apply(subject, group, action, self.log.appended_end, 0.0)
+            return -1
+        return act(self, subject, group, action)
+
+    monkeypatch.setattr(MessageStore, "act", forgetful)
+    with CaughtBy(Check.MEANING):
+        for seed in range(5):
+            driver = suite.finished(seed)
+            driver.check(driver.disk.after_kill())
+
+
+def test_an_ack_that_is_not_logged_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Delivery, "ack", lambda self, request: -1)
+    with CaughtBy(Check.ACKED):
+        for seed in range(5):
+            driver = suite.finished(seed)
+            driver.check(driver.disk.after_kill())
+
+
+def test_going_on_after_a_failed_sync_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = SegmentedLog.write
+
+    def stubborn(self, commit, *, sync=True):  # type: ignore[no-untyped-def]
+        try:
+            write(self, commit, sync=sync)
+        except OSError:
+            self.failed = None
+            raise
+
+    monkeypatch.setattr(SegmentedLog, "write", stubborn)
+    with CaughtBy(Check.FAIL_STOP):
+        suite.test_f15_after_one_failed_sync_nothing_is_acknowledged_any_more()
+
+
+def test_a_crash_in_the_scenario_is_a_crash() -> None:
+    driver = StoreDriver(MemoryDisk(), 1)
+    driver.disk.crash_at = driver.disk.steps + 3
+    with pytest.raises(SimulatedCrash):
+        driver.run(200)
