@@ -158,6 +158,10 @@ class DelayNode(Node):
         await self.session.close()
         await self._pool.close()
         await self._segment_removal.close()
+        try:
+            await self._keep_step()
+        except OSError as error:
+            logger.error("the next start accepts the wall clock: the held step can't be written: %s", error)
         self.store.close()
 
     # --- what happens ----------------------------------------------------------------------------------------------

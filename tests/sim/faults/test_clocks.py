@@ -92,15 +92,19 @@ async def test_f26_a_delay_node_whose_clock_steps_forward_delivers_nothing_early
         assert not scenario.repeated()
 
 
-async def test_f26_a_step_that_was_not_accepted_is_held_when_the_node_is_killed_and_comes_back() -> None:
+@pytest.mark.parametrize("end", ["killed", "stopped at once"])
+async def test_f26_a_step_that_was_not_accepted_is_held_when_the_node_ends_and_comes_back(end: str) -> None:
     async with running() as scenario:
         scenario.add_consumer("c1")
         scenario.add_producer("p1", delay=20.0, every=0.1)
         await asyncio.sleep(22)
         host = scenario.host("d1")
         host.clock.offset_ms = HOUR_MS
-        await asyncio.sleep(JOB_SECONDS + NETWORK_SECONDS)
-        host.kill()
+        if end == "killed":
+            await asyncio.sleep(JOB_SECONDS + NETWORK_SECONDS)
+            host.kill()
+        else:
+            await host.stop()
         host.start()
         await host.has_started.wait()
         began = scenario.loop.now
