@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from broker_node.admin import BrokerAdmin
 from broker_node.checkpointing import BrokerCheckpoints
@@ -17,6 +17,7 @@ from broker_node.progress import Consumer
 from broker_node.rates import RateTable
 from broker_node.reading import BrokerReading
 from broker_node.recovery import RecoveryReport, groups_with_orphans, open_store
+from broker_node.retention_clock import Gap, GapFile, RetentionClock
 from broker_node.retry import Budget, move_orphans
 from broker_node.settlement import Settlement
 from broker_node.stats import rate_counters
@@ -111,10 +112,15 @@ class Broker(Node):
             auth=self.auth,
         )
         self.handlers.apply(self.policy)
-        self.subject_retention = SubjectRetention(self.store, options.retention_hours, self._repair)
+        self._keep_ms = round(options.retention_hours * 3_600_000)
+        self._gap_file = GapFile(self.disk, options.data_dir)
+        self.retention_clock = RetentionClock(self.clock, self._keep_ms, self._load_gaps(), self.store.newest_ms)
+        self.subject_retention = SubjectRetention(
+            self.store, options.retention_hours, self._repair, self.retention_clock
+        )
         self.subject_retention.apply(self.policy)
         self.segment_removal = SegmentRemoval(self.store.log, self.clock, self.supervisor)
-        self.history_retention = HistoryRetention(self.store, options.retention_hours)
+        self.history_retention = HistoryRetention(self.store, options.retention_hours, self.retention_clock)
         self.subject_removal = SubjectRemoval(self.store)
         self.checkpoints = Checkpointing(
             BrokerCheckpoints(self.store),
@@ -127,6 +133,13 @@ class Broker(Node):
             0 if self.recovery.rebuilt else self.recovery.from_offset,
         )
         return BrokerAdmin(self).server()
+
+    def _load_gaps(self) -> Sequence[Gap]:
+        try:
+            return self._gap_file.load()
+        except OSError as error:
+            logger.error("steps of the wall clock before this start count towards the age of messages: %s", error)
+            return ()
 
     def _say_recovery(self, report: RecoveryReport) -> None:
         logger.info(
@@ -191,6 +204,7 @@ class Broker(Node):
         every = self.supervisor.every
         every(JOB_SECONDS, "rates", self._sample_rates)
         every(JOB_SECONDS, "retention", self._retain)
+        every(JOB_SECONDS, "retention_clock", self._keep_gaps)
         every(JOB_SECONDS, "subject_retention", self._retain_subjects)
         every(JOB_SECONDS, "history_retention", self._retain_histories)
         every(JOB_SECONDS, "subject_removal", self._remove_subjects)
@@ -296,12 +310,17 @@ class Broker(Node):
         self.handlers.settlements.run(settlement)
         return True
 
+    async def _keep_gaps(self) -> None:
+        """Keep what does not count towards ages for a restart. Raises OSError."""
+        gaps = self.retention_clock.gaps()
+        if not self._gap_file.is_kept(gaps):
+            await asyncio.to_thread(self._gap_file.keep, gaps)
+
     def _retain(self) -> None:
         log = self.store.log
         cut = keep_from(
             self.store.segment_ages(),
-            now_ms=self.clock.wall_ms(),
-            keep_ms=round(self.options.retention_hours * 3_600_000),
+            before_ms=self.retention_clock.before_ms(self._keep_ms),
             keep_bytes=self.options.retention_bytes,
             floor=self.checkpoints.floor,
         )

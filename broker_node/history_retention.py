@@ -7,6 +7,7 @@ position and what it holds are not in there.
 from collections import deque
 
 from broker_node.progress_log import time_from
+from broker_node.retention_clock import RetentionClock
 from broker_node.store import MessageStore
 from broker_node.subject import Group
 from broker_node.subject_retention import CHECKPOINTS_BEFORE_REMOVAL
@@ -22,8 +23,9 @@ TICK_SUBJECTS_MAX = 200
 class HistoryRetention:
     """Drops files of histories that are too old."""
 
-    def __init__(self, store: MessageStore, keep_hours: float) -> None:
+    def __init__(self, store: MessageStore, keep_hours: float, clock: RetentionClock) -> None:
         self._store = store
+        self._clock = clock
         self._keep_ms = round(keep_hours * 3_600_000)
         self._turn: deque[str] = deque()
         self._look_at: float | None = None
@@ -62,7 +64,7 @@ class HistoryRetention:
 
     def _first_kept(self, history: DenseIndex) -> int:
         """The first entry of the oldest file that holds a young one."""
-        before_ms = self._store.clock.wall_ms() - self._keep_ms
+        before_ms = self._clock.before_ms(self._keep_ms)
         kept = history.begin
         for first in history.firsts[1:]:
             # Times may step back with the wall clock, by less than it matters here: the last entry stands for its file, or the

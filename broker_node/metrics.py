@@ -98,6 +98,11 @@ class BrokerMetrics(NodeMetrics):
         yield counter(
             "expired_history_entries", "Entries of groups' histories that were old", broker.history_retention.dropped
         )
+        yield gauge(
+            "retention_gap_seconds",
+            "Wall time that does not count towards the age of messages: steps of the clock, and time the broker was away",
+            sum(gap.ms for gap in broker.retention_clock.gaps()) / 1000,
+        )
         yield gauge("held_pulls", "Pulls waiting for messages", handlers.polls.held)
         yield gauge(
             "duplicate_consumer_ids",

@@ -479,6 +479,11 @@ class MessageStore:
             SegmentAge(info.base, info.end, newest.get(info.base)) for info in self.log.segments() if info.base <= end
         ]
 
+    @property
+    def newest_ms(self) -> int | None:
+        """Wall time of the newest record; None when the log has none."""
+        return max(self.segment_newest_ms.values(), default=None)
+
     def adjust_begin(self, subject: Subject) -> None:
         """Forget the entries of messages that left with their log segment."""
         log_begin = self.log.begin

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from broker_node.consume_log import ENTRY, ENTRY_BYTES
 from broker_node.index_repair import DamagedEntries
 from broker_node.reader import WITHHELD
+from broker_node.retention_clock import RetentionClock
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
 from qmq.daemon.policy import NodePolicy
@@ -34,8 +35,15 @@ crash would have all derived files made again."""
 class SubjectRetention:
     """Drops what a policy says is too old."""
 
-    def __init__(self, store: MessageStore, node_hours: float, repair: Callable[[DamagedEntries], None]) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        node_hours: float,
+        repair: Callable[[DamagedEntries], None],
+        clock: RetentionClock,
+    ) -> None:
         self._store = store
+        self._clock = clock
         self._repair = repair
         self._node_hours = node_hours
         self._keep_ms: dict[str, int] = {}
@@ -69,7 +77,7 @@ class SubjectRetention:
             subject, keep_ms = self._store.subjects.get(name), self._keep_ms.get(name)
             if subject is None or keep_ms is None:
                 continue
-            dropped, is_done = self._drop(subject, self._store.clock.wall_ms() - keep_ms, room)
+            dropped, is_done = self._drop(subject, self._clock.before_ms(keep_ms), room)
             room -= dropped
             if subject.is_empty:
                 self._store.maybe_empty[name] = None

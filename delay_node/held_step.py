@@ -6,15 +6,13 @@ step is held, and is replaced whole.
 
 from dataclasses import dataclass
 from struct import Struct
-from zlib import crc32
 
-from qmq.log.atomic_file import replace_file
+from qmq.log.checked_file import CheckedFile
 from qmq.log.disk import Disk
 
 CHANGE_MS = 100
 """A change of the step by less is not written: the two clocks always drift apart a little."""
 _STEP = Struct(">qq")
-_CRC = Struct(">I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +30,7 @@ class HeldStepFile:
     NAME = "clock"
 
     def __init__(self, disk: Disk, folder: str) -> None:
-        self._disk = disk
-        self._folder = folder
-        self._path = f"{folder}/{self.NAME}"
+        self._file = CheckedFile(disk, folder, self.NAME, _STEP.size)
         self._kept: HeldStep | None = None
         self._is_known = False
         """Whether the file is as `_kept` says: not after a call that failed."""
@@ -45,17 +41,11 @@ class HeldStepFile:
         Raises:
             OSError: the file can't be read, or is damaged.
         """
-        if self.NAME not in self._disk.list_dir(self._folder):
-            self._is_known = True
-            return None
-        file = self._disk.open(self._path, writable=False)
-        try:
-            data = file.pread(_STEP.size + _CRC.size, 0)
-        finally:
-            file.close()
-        if len(data) < _STEP.size + _CRC.size or _CRC.unpack_from(data, _STEP.size)[0] != crc32(data[: _STEP.size]):
-            raise OSError(f"{self._path} is damaged: its check does not match")
-        self._kept, self._is_known = HeldStep(*_STEP.unpack_from(data)), True
+        content = self._file.load()
+        if content is not None and len(content) != _STEP.size:
+            raise OSError(f"{self._file.path} is damaged: it has {len(content)} bytes")
+        self._kept = HeldStep(*_STEP.unpack(content)) if content is not None else None
+        self._is_known = True
         return self._kept
 
     def is_kept(self, step: HeldStep | None) -> bool:
@@ -73,9 +63,7 @@ class HeldStepFile:
         """
         self._is_known = False
         if step is not None:
-            data = _STEP.pack(step.ahead_ms, step.since_ms)
-            replace_file(self._disk, self._path, [data, _CRC.pack(crc32(data))])
-        elif self.NAME in self._disk.list_dir(self._folder):
-            self._disk.remove(self._path)
-            self._disk.sync_dir(self._folder)
+            self._file.save(_STEP.pack(step.ahead_ms, step.since_ms))
+        else:
+            self._file.remove()
         self._kept, self._is_known = step, True

@@ -13,7 +13,7 @@ class SegmentAge:
     newest_at_ms: int | None
 
 
-def keep_from(segments: Sequence[SegmentAge], *, now_ms: int, keep_ms: int, keep_bytes: int, floor: int) -> int:
+def keep_from(segments: Sequence[SegmentAge], *, before_ms: int, keep_bytes: int, floor: int) -> int:
     """The log offset below which whole segments may be deleted.
 
     A log is in time order, so a segment of unknown age counts as old as the next newer segment whose age is known. With no
@@ -21,7 +21,7 @@ def keep_from(segments: Sequence[SegmentAge], *, now_ms: int, keep_ms: int, keep
 
     Args:
         segments: oldest first; the last is being written and stays.
-        keep_ms: records younger than this stay.
+        before_ms: records stored at this wall time or after it stay.
         keep_bytes: most bytes kept, 0 for no such limit.
         floor: nothing at or above it may go (what a checkpoint still needs to be replayed).
     """
@@ -29,7 +29,7 @@ def keep_from(segments: Sequence[SegmentAge], *, now_ms: int, keep_ms: int, keep
     total = sum(segment.end - segment.base for segment in segments)
     ages = _known_ages(segments)
     for segment, newest_at_ms in zip(segments[:-1], ages, strict=False):
-        too_old = newest_at_ms is not None and newest_at_ms < now_ms - keep_ms
+        too_old = newest_at_ms is not None and newest_at_ms < before_ms
         too_much = keep_bytes > 0 and total > keep_bytes
         if segment.end > floor or not (too_old or too_much):
             break

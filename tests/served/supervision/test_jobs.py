@@ -59,11 +59,11 @@ SERVED = ("connection_deadlines", "admin_deadlines")
 NODE = (*SERVED, "segment_preparation", "disk_space", "checkpoint")
 PERIODIC = {
     "broker": (
-        *NODE, "rates", "retention", "subject_retention", "history_retention", "subject_removal",
+        *NODE, "rates", "retention", "retention_clock", "subject_retention", "history_retention", "subject_removal",
         "consumer_leases", "long_poll_deadlines",
     ),
     "broker flushing by interval": (
-        *NODE, "rates", "retention", "subject_retention", "history_retention", "subject_removal",
+        *NODE, "rates", "retention", "retention_clock", "subject_retention", "history_retention", "subject_removal",
         "consumer_leases", "long_poll_deadlines", "interval_sync",
     ),
     "delay": (*NODE, "hour_loading", "hour_closing", "clock", "clock_file", "lateness", "retention", "rates"),

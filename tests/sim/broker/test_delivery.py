@@ -2,15 +2,17 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from broker_node.broker import Broker
 from broker_node.reset import set_position
 from qmq.clock import ManualClock
 from qmq.protocol.codes import Command, ConsumeFrom, ResponseCode
 from qmq.protocol.commands import ConsumeManageRequest, TagFilter
 from qmq.protocol.extensions import LeaveGroupRequest
-from tests.support.in_process import connected, get_json, message, run_jobs, running_broker
+from tests.support.in_process import Client, connected, get_json, message, run_jobs, running_broker
 from tests.support.waiting import eventually_async
 
 
@@ -223,23 +225,26 @@ async def test_a_broadcast_that_was_set_back_keeps_the_numbers_of_its_messages(t
         assert await client.pull(group="x", consumer="x", broadcast=True, last=4) == (5, ids(5, 6, 7))
 
 
+SHORT: dict[str, Any] = {"segment_bytes": 1 << 20, "retention_hours": 1.0, "checkpoint_bytes": 1 << 20}
+
+
+async def fill_two_segments(broker: Broker, client: Client) -> None:
+    """Send messages until two segments and their messages are needed for nothing but retention."""
+    sent = 0
+    # The log is kept from the older of two checkpoints on.
+    while broker.checkpoints.floor < 2 << 20:
+        assert sent < 240, f"no two checkpoints behind 2 MiB: {broker.checkpoints.floor}"
+        await client.send(message(sent, size=30_000), message(1000 + sent, size=30_000))
+        sent += 1
+        if sent % 20 == 0:
+            await broker.checkpoints.finish()
+
+
 async def test_retention_deletes_whole_segments_and_a_group_left_behind_is_told(tmp_path: Path) -> None:
     clock = ManualClock()
-    async with (
-        running_broker(
-            tmp_path, clock=clock, segment_bytes=1 << 20, retention_hours=1.0, checkpoint_bytes=1 << 20
-        ) as broker,
-        connected(broker) as client,
-    ):
+    async with running_broker(tmp_path, clock=clock, **SHORT) as broker, connected(broker) as client:
         await client.begin()
-        sent = 0
-        # The log is kept from the older of two checkpoints on.
-        while broker.checkpoints.floor < 2 << 20:
-            assert sent < 240, f"no two checkpoints behind 2 MiB: {broker.checkpoints.floor}"
-            await client.send(message(sent, size=30_000), message(1000 + sent, size=30_000))
-            sent += 1
-            if sent % 20 == 0:
-                await broker.checkpoints.finish()
+        await fill_two_segments(broker, client)
         clock.advance(2 * 3600)
         await client.send(message(7777))
         await run_jobs(broker)
@@ -254,6 +259,29 @@ async def test_retention_deletes_whole_segments_and_a_group_left_behind_is_told(
         again = (await client.pull(limit=500))[1]
         assert again
         assert again == got[-len(again) :]
+
+
+async def test_f25_a_step_of_the_clock_and_time_away_delete_nothing_before_its_time(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running_broker(tmp_path, clock=clock, **SHORT) as broker, connected(broker) as client:
+        await client.begin()
+        await fill_two_segments(broker, client)
+        clock.step_wall(2 * 3_600_000)
+        await run_jobs(broker)
+        await client.send(message(5555))
+        await run_jobs(broker)
+        assert broker.store.log.begin == 0
+        assert [gap.ms for gap in broker.retention_clock.gaps()] == [2 * 3_600_000]
+    clock.advance(2 * 3600)
+    async with running_broker(tmp_path, clock=clock, **SHORT) as broker, connected(broker) as client:
+        await run_jobs(broker)
+        assert broker.store.log.begin == 0, "a restart knows of the step, and the time away does not count"
+        assert "m0" in (await client.pull(limit=500))[1]
+        clock.advance(3600)
+        await client.send(message(7777))
+        await run_jobs(broker)
+        assert broker.store.log.begin >= 2 << 20
+        assert "m7777" in (await client.pull(limit=500))[1]
 
 
 async def test_admin_pages_tell_what_is_there(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ HOUR_MS = 3_600_000
 
 
 def cut(store: MessageStore, now_ms: int) -> int:
-    return keep_from(store.segment_ages(), now_ms=now_ms, keep_ms=HOUR_MS, keep_bytes=0, floor=1 << 60)
+    return keep_from(store.segment_ages(), before_ms=now_ms - HOUR_MS, keep_bytes=0, floor=1 << 60)
 
 
 def ages(store: MessageStore) -> dict[int, int | None]:

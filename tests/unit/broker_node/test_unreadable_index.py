@@ -14,6 +14,7 @@ from broker_node.history_retention import HistoryRetention
 from broker_node.index_repair import DamagedEntries
 from broker_node.message_log import ColdRead
 from broker_node.reader import read_and_repair, read_messages
+from broker_node.retention_clock import RetentionClock
 from broker_node.store import StorePaths
 from broker_node.subject import Subject
 from broker_node.subject_retention import SubjectRetention
@@ -363,7 +364,7 @@ def test_a_subject_s_own_retention_waits_for_entries_whose_page_can_not_be_repai
     driver = filled()
     subject = subject_of(driver)
     repairs: list[ColdRead] = []
-    retention = SubjectRetention(driver.store, 1000.0, repairs.append)
+    retention = SubjectRetention(driver.store, 1000.0, repairs.append, RetentionClock(driver.clock, 1000 * 3_600_000))
     retention.apply(NodePolicy(version=1, subjects={"orders": SubjectPolicy(retention_hours=1.0)}))
     driver.clock.advance(2 * 3600)
     break_page(driver, 0)
@@ -488,7 +489,7 @@ def test_a_file_of_a_history_is_not_old_because_its_last_entry_is_unreadable(mon
         driver.pull("orders", "c1", 1)
     group.history.flush()
     assert len(group.history.firsts) > 1
-    retention = HistoryRetention(driver.store, 1.0)
+    retention = HistoryRetention(driver.store, 1.0, RetentionClock(driver.clock, 3_600_000))
     first = f"history/{0:020d}"
     driver.disk.break_pages(first, 0, 1)
     retention.tick(0.0, 0)

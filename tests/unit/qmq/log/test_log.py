@@ -340,19 +340,19 @@ def test_segments_go_by_age_or_size_but_never_above_what_is_needed() -> None:
     segments = [SegmentAge(n * 10, n * 10 + 10, n * 1000) for n in range(5)]
 
     def cut(**changes: int) -> int:
-        return keep_from(segments, **{"now_ms": 10_000, "keep_ms": 8_500, "keep_bytes": 0, "floor": 100, **changes})
+        return keep_from(segments, **{"before_ms": 1_500, "keep_bytes": 0, "floor": 100, **changes})
 
     assert cut() == 20
     assert cut(floor=15) == 10
-    assert cut(keep_ms=100) == 40
-    assert cut(keep_ms=100_000, keep_bytes=30) == 20
-    assert cut(keep_ms=100_000) == 0
+    assert cut(before_ms=9_900) == 40
+    assert cut(before_ms=0, keep_bytes=30) == 20
+    assert cut(before_ms=0) == 0
 
 
 def test_a_segment_of_unknown_age_is_as_old_as_the_next_newer_one_that_is_known() -> None:
     def cut(*newest: int | None) -> int:
         segments = [SegmentAge(n * 10, n * 10 + 10, at_ms) for n, at_ms in enumerate(newest)]
-        return keep_from(segments, now_ms=10_000, keep_ms=5_000, keep_bytes=0, floor=100)
+        return keep_from(segments, before_ms=5_000, keep_bytes=0, floor=100)
 
     assert cut(1, None, 2, 3, 9_000) == 40
     assert cut(None, None, 2, 9_000) == 30
