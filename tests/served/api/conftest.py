@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from api import downloads
 from tests.support.people import without_redis
 
 
@@ -11,3 +12,11 @@ from tests.support.people import without_redis
 def _without_redis() -> Iterator[None]:
     with without_redis():
         yield
+
+
+@pytest.fixture(autouse=True)
+def running(monkeypatch: pytest.MonkeyPatch) -> downloads.RunningDownloads:
+    """The downloads of this test: one that it does not read to its end does not count for the users of the next."""
+    found = downloads.RunningDownloads()
+    monkeypatch.setattr(downloads, "running", found)
+    return found

@@ -29,13 +29,6 @@ pytestmark = pytest.mark.django_db
 LIST = "/api/v1/subjects/"
 
 
-@pytest.fixture(autouse=True)
-def running(monkeypatch: pytest.MonkeyPatch) -> downloads.RunningDownloads:
-    found = downloads.RunningDownloads()
-    monkeypatch.setattr(downloads, "running", found)
-    return found
-
-
 @pytest.fixture
 def admin(db: None) -> APIClient:
     return browser(person("root", Role.ADMIN))
