@@ -28,7 +28,7 @@ export default defineConfig(
     plugins: { "import-x": importX },
     settings: { "import-x/resolver": { typescript: true } },
     languageOptions: {
-      parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname },
+      parserOptions: { project: "./tsconfig.json", tsconfigRootDir: import.meta.dirname },
     },
     rules: {
       "import-x/no-restricted-paths": ["error", { zones }],

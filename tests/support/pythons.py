@@ -41,8 +41,6 @@ TESTS = (
     "tests/served/net",
     "tests/served/broker",
     "tests/served/client",
-    "tests/faults/test_broker_killed.py",
-    "tests/faults/test_delay_node_killed.py",
 )
 SELECTION = (*TESTS, "-m", "not slow")
 """Arguments of pytest: the tests that run on each version. Large inputs, crashes at every step and most seeds run on one."""
