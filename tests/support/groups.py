@@ -19,12 +19,12 @@ SHARED = {
     "live": ("tests/served/live",),
     "java": ("tests/served/conformance",),
     "control": ("tests/served/control", "tests/faults/control"),
+    "up": ("tests/served/up",),
     "sql servers": ("tests/served/support/test_services.py", "tests/faults/test_database_away.py"),
 }
 """Groups of more than one file, the longest first."""
 ORDER = (
     *(path for paths in SHARED.values() for path in paths),
-    "tests/served/docs",
     "tests/served/cli",
     "tests/faults",
     "tests/served/api/test_openapi.py",

@@ -1,52 +1,22 @@
-"""A whole system as `make up` starts it, over the folder of an earlier version: what other users of the machine can reach."""
+"""What a system of `make up` keeps to itself, starts again and leaves behind. Runs in this order."""
 
 import os
 import signal
 import socket
-import sqlite3
 import stat
-from collections.abc import Iterator
+import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
 import redis
 
 from console.redis_server import redis_url
+from tests.support.processes import PROJECT, answers
 from tests.support.up import Up
-from tests.support.waiting import ASK_SECONDS, eventually
+from tests.support.waiting import ASK_SECONDS, eventually, timed
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
-
-
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    folder = tmp_path_factory.mktemp("up")
-    found = Up(folder)
-    before = os.umask(0o022)
-    try:
-        (found.data_dir / "meta").mkdir(parents=True)
-        with closing(sqlite3.connect(found.data_dir / "meta/meta.sqlite3")) as connection:
-            connection.execute("PRAGMA user_version = 0")
-        (found.data_dir / "lake/index").mkdir(parents=True)
-        (found.data_dir / "lake/index/old.parquet").write_bytes(b"")
-        (found.data_dir / "meta/meta.sqlite3").chmod(0o644)
-        assert stat.S_IMODE(found.data_dir.stat().st_mode) == 0o755
-        for name in ("QMQ_REDIS_URL", "QMQ_SECRET_KEY"):
-            found.environment.pop(name, None)
-        found.start()
-    finally:
-        os.umask(before)
-    try:
-        yield found
-    finally:
-        found.stop()
-
-
-@pytest.fixture(scope="module")
-def token(up: Up) -> str:
-    return up.token("read", "admin")
 
 
 def password(up: Up) -> str:
@@ -103,13 +73,13 @@ def test_a_redis_that_ends_is_started_again_with_its_password(up: Up, token: str
         pid = owner.info("server")["process_id"]
         os.kill(pid, signal.SIGKILL)
         eventually(lambda: "redis ended with code -9, starting it again" in up.text(), what="Redis is started again")
-        eventually(lambda: answers(owner), what="Redis answers")
+        eventually(lambda: pings(owner), what="Redis answers")
         assert owner.info("server")["process_id"] != pid
         assert owner.config_get("requirepass")["requirepass"] == password(up)
         eventually(lambda: owner.exists("qmq:live:snapshot"), what="live numbers are there again")
 
 
-def answers(client: Any) -> bool:
+def pings(client: Any) -> bool:
     try:
         return bool(client.ping())
     except redis.ConnectionError:
@@ -137,10 +107,38 @@ def test_secrets_are_in_no_output_and_on_no_command_line(up: Up, token: str) -> 
     assert f"password   in {up.data_dir}/initial_passwords" in up.text()
 
 
-def test_a_restarted_system_keeps_its_secrets(up: Up) -> None:
+def test_a_broker_that_crashes_is_started_again(up: Up) -> None:
+    (broker,) = [pid for pid, line in command_lines(up).items() if "g1-a" in line]
+    os.kill(broker, signal.SIGKILL)
+    eventually(lambda: "g1-a ended with code -9, starting it again" in up.text())
+    eventually(lambda: answers(f"http://127.0.0.1:{up.base + 4}/readyz"), what="the broker serves again")
+
+
+def test_a_second_start_is_refused(up: Up, tmp_path: Path) -> None:
+    second = subprocess.run(up.command, capture_output=True, text=True, timeout=60, cwd=PROJECT, check=False)
+    assert second.returncode == 2
+    assert "another system runs in" in second.stderr
+    elsewhere = [*up.command[:4], str(tmp_path / "other"), *up.command[5:]]
+    third = subprocess.run(elsewhere, capture_output=True, text=True, timeout=60, cwd=PROJECT, check=False)
+    assert third.returncode == 2
+    assert f"port {up.base} (console) is taken" in third.stderr
+    assert answers(f"http://127.0.0.1:{up.base}/healthz")
+
+
+def test_a_restarted_system_keeps_its_secrets_and_leaves_no_process(up: Up) -> None:
     kept = {name: (up.data_dir / name).read_text() for name in ("redis_password", "secret_key")}
     assert up.stop() == 0
-    up.start()
+    assert command_lines(up) == {}
+    with timed("a second start is ready", 60):
+        up.start()
     assert {name: (up.data_dir / name).read_text() for name in kept} == kept
     token = up.token("read")
     eventually(lambda: works(up, token), what="loops run and live numbers are there", every_s=ASK_SECONDS)
+    assert up.stop() == 0
+    assert command_lines(up) == {}
+
+
+def command_lines(up: Up) -> dict[int, str]:
+    """The command lines of its processes, by process id."""
+    listed = subprocess.run(["ps", "-eww", "-o", "pid,args"], capture_output=True, text=True, check=True).stdout
+    return {int(line.split()[0]): line for line in listed.splitlines() if str(up.data_dir) in line}
