@@ -114,7 +114,7 @@ class Broker(Node):
         self.handlers.apply(self.policy)
         self._keep_ms = round(options.retention_hours * 3_600_000)
         self._gap_file = GapFile(self.disk, options.data_dir)
-        self.retention_clock = RetentionClock(self.clock, self._keep_ms, self._load_gaps(), self.store.newest_ms)
+        self.retention_clock = self._retention_clock()
         self.subject_retention = SubjectRetention(
             self.store, options.retention_hours, self._repair, self.retention_clock
         )
@@ -134,12 +134,16 @@ class Broker(Node):
         )
         return BrokerAdmin(self).server()
 
-    def _load_gaps(self) -> Sequence[Gap]:
+    def _retention_clock(self) -> RetentionClock:
+        gaps: Sequence[Gap] = ()
+        ran_ms = self.store.newest_ms
         try:
-            return self._gap_file.load()
+            gaps, kept_ms = self._gap_file.load()
         except OSError as error:
             logger.error("steps of the wall clock before this start count towards the age of messages: %s", error)
-            return ()
+        else:
+            ran_ms = max((at_ms for at_ms in (ran_ms, kept_ms) if at_ms is not None), default=None)
+        return RetentionClock(self.clock, self._keep_ms, gaps, ran_ms)
 
     def _say_recovery(self, report: RecoveryReport) -> None:
         logger.info(
@@ -191,6 +195,10 @@ class Broker(Node):
     async def stopping(self) -> None:
         self.handlers.stop()
         await self.segment_removal.close()
+        try:
+            await asyncio.to_thread(self._gap_file.keep, self.retention_clock.gaps(), self.clock.wall_ms())
+        except OSError as error:
+            logger.error("the next start counts the broker as away since its newest record: %s", error)
 
     # --- what happens ----------------------------------------------------------------------------------------------
 
@@ -314,7 +322,7 @@ class Broker(Node):
         """Keep what does not count towards ages for a restart. Raises OSError."""
         gaps = self.retention_clock.gaps()
         if not self._gap_file.is_kept(gaps):
-            await asyncio.to_thread(self._gap_file.keep, gaps)
+            await asyncio.to_thread(self._gap_file.keep, gaps, self.clock.wall_ms())
 
     def _retain(self) -> None:
         log = self.store.log

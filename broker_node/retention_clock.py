@@ -5,7 +5,8 @@ broker that was away, would make all messages too old at once. So such a gap doe
 as that is kept. By then all that was stored before the gap is gone, by its own age, and to what was stored after it the gap makes
 no difference. Rule: reference/broker-peers.md, F25.
 
-Gaps are in the file `retention_clock` of the broker's folder while there are some, so that a restart leaves them out, too.
+Gaps are in the file `retention_clock` of the broker's folder, so that a restart leaves them out, too. A graceful stop writes its
+time there: an idle broker that is restarted was not away since its newest record. After a kill that record is the last known of it.
 """
 
 import json
@@ -22,7 +23,7 @@ logger = logging.getLogger("qmq.broker.retention")
 STEP_ACCEPTED_MS = 1_000
 """Steps up to this much from one look to the next count: the two clocks always drift apart a little."""
 AWAY_ACCEPTED_MS = 600_000
-"""A start up to this long after the newest record counts the time between."""
+"""A start up to this long after the broker last ran counts the time between."""
 GAPS_MAX = 100
 """Beyond, the two oldest become one."""
 AGE_KEPT_MS = 60_000
@@ -41,21 +42,21 @@ class Gap:
 class RetentionClock:
     """Judges what is too old. `before_ms` or `gaps` is to be called at least once a minute or so."""
 
-    def __init__(self, clock: Clock, keep_ms: int, gaps: Sequence[Gap] = (), newest_ms: int | None = None) -> None:
+    def __init__(self, clock: Clock, keep_ms: int, gaps: Sequence[Gap] = (), ran_ms: int | None = None) -> None:
         """Begin with the wall clock.
 
         Args:
             keep_ms: the longest that anything is kept.
             gaps: those of the process before.
-            newest_ms: wall time of the newest record at the start; None when there is none.
+            ran_ms: wall time when the broker last ran, as far as is known; None when it never did.
         """
         self._clock = clock
         self._keep_ms = keep_ms
         self._wall_ms = clock.wall_ms()
         self._at = clock.monotonic()
         self._gaps = list(gaps)
-        if newest_ms is not None and self._wall_ms - newest_ms > AWAY_ACCEPTED_MS:
-            self._add(self._wall_ms - newest_ms, "since the newest record")
+        if ran_ms is not None and self._wall_ms - ran_ms > AWAY_ACCEPTED_MS:
+            self._add(self._wall_ms - ran_ms, "in which the broker did not run")
 
     def before_ms(self, keep_ms: int) -> int:
         """Return the wall time before which what is kept for `keep_ms` was stored if it is too old."""
@@ -93,7 +94,7 @@ class RetentionClock:
 
 
 class GapFile:
-    """The gaps on disk: JSON, a pair of milliseconds and age each. One thread at a time."""
+    """The gaps and the wall time of writing on disk, as JSON. One thread at a time."""
 
     NAME = "retention_clock"
     BYTES_MAX = 64 * 1024
@@ -101,24 +102,26 @@ class GapFile:
     def __init__(self, disk: Disk, folder: str) -> None:
         self._file = CheckedFile(disk, folder, self.NAME, self.BYTES_MAX)
         self._kept: Sequence[Gap] | None = None
-        """What the file says; None when that is not known."""
+        """Those of the file; None when that is not known."""
 
-    def load(self) -> Sequence[Gap]:
-        """Return the gaps that were kept last.
+    def load(self) -> tuple[Sequence[Gap], int | None]:
+        """Return the gaps that were kept last, and the wall time in milliseconds when they were; None without a file.
 
         Raises:
             OSError: the file can't be read, or is damaged.
         """
         content = self._file.load()
-        if content is None:
-            found = []
-        else:
+        found: list[Gap] = []
+        wall_ms = None
+        if content is not None:
             try:
-                found = [Gap(int(ms), float(age_ms)) for ms, age_ms in json.loads(content)]
-            except (ValueError, TypeError, OverflowError, RecursionError) as error:
+                document = json.loads(content)
+                found = [Gap(int(ms), float(age_ms)) for ms, age_ms in document["gaps"]]
+                wall_ms = int(document["wall_ms"])
+            except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
                 raise OSError(f"{self._file.path} is damaged: {error}") from error
         self._kept = found
-        return found
+        return found, wall_ms
 
     def is_kept(self, gaps: Sequence[Gap]) -> bool:
         """Return whether the file has these gaps, as exactly as AGE_KEPT_MS demands."""
@@ -129,15 +132,13 @@ class GapFile:
             and all(gap.age_ms - old.age_ms < AGE_KEPT_MS for gap, old in zip(gaps, kept, strict=True))
         )
 
-    def keep(self, gaps: Sequence[Gap]) -> None:
-        """Write the gaps, or remove the file when there are none; durable when this returns.
+    def keep(self, gaps: Sequence[Gap], wall_ms: int) -> None:
+        """Write the gaps and the wall time of now; durable when this returns.
 
         Raises:
-            OSError: the file has the old gaps or these; the next call writes it again.
+            OSError: the file has the old content or this; the next call writes it again.
         """
         self._kept = None
-        if gaps:
-            self._file.save(json.dumps([[gap.ms, round(gap.age_ms)] for gap in gaps]).encode())
-        else:
-            self._file.remove()
+        document = {"wall_ms": wall_ms, "gaps": [[gap.ms, round(gap.age_ms)] for gap in gaps]}
+        self._file.save(json.dumps(document).encode())
         self._kept = gaps

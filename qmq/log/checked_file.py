@@ -1,5 +1,6 @@
 """A small file with a check, replaced whole: the content, then u32 CRC of it."""
 
+import threading
 from struct import Struct
 from zlib import crc32
 
@@ -10,7 +11,7 @@ _CRC = Struct(">I")
 
 
 class CheckedFile:
-    """What a process has to know again after a restart. One thread at a time."""
+    """What a process has to know again after a restart. May be used from several threads (a cancelled job leaves one)."""
 
     def __init__(self, disk: Disk, folder: str, name: str, bytes_max: int) -> None:
         self._disk = disk
@@ -18,6 +19,7 @@ class CheckedFile:
         self._name = name
         self.path = f"{folder}/{name}"
         self._bytes_max = bytes_max
+        self._lock = threading.Lock()
 
     def load(self) -> bytes | None:
         """Return the content; None when there is no file.
@@ -42,10 +44,12 @@ class CheckedFile:
 
     def save(self, content: bytes) -> None:
         """Replace the content, durable when this returns. Raises OSError: the old content is there, or the new one."""
-        replace_file(self._disk, self.path, [content, _CRC.pack(crc32(content))])
+        with self._lock:
+            replace_file(self._disk, self.path, [content, _CRC.pack(crc32(content))])
 
     def remove(self) -> None:
         """Remove the file if there is one, durable when this returns. Raises OSError: it is there, or not."""
-        if self._name in self._disk.list_dir(self._folder):
-            self._disk.remove(self.path)
-            self._disk.sync_dir(self._folder)
+        with self._lock:
+            if self._name in self._disk.list_dir(self._folder):
+                self._disk.remove(self.path)
+                self._disk.sync_dir(self._folder)

@@ -162,7 +162,7 @@ def read_whole(application: WSGIApplication) -> WSGIApplication:
     """Read each answer to its end and close it, as a server does: a download counts as running until then."""
 
     def call(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
-        with contextlib.closing(application(environ, start_response)) as answer:  # type: ignore[type-var]
+        with contextlib.closing(application(environ, start_response)) as answer:
             return list(answer)
 
     return call

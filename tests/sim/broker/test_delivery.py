@@ -284,6 +284,21 @@ async def test_f25_a_step_of_the_clock_and_time_away_delete_nothing_before_its_t
         assert "m7777" in (await client.pull(limit=500))[1]
 
 
+async def test_an_idle_broker_that_is_restarted_was_not_away(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running_broker(tmp_path, clock=clock, **SHORT) as broker, connected(broker) as client:
+        await client.begin()
+        await fill_two_segments(broker, client)
+        clock.advance(1800)
+        await run_jobs(broker)
+    async with running_broker(tmp_path, clock=clock, **SHORT) as broker, connected(broker) as client:
+        assert broker.retention_clock.gaps() == ()
+        clock.advance(1801)
+        await client.send(message(7777))
+        await run_jobs(broker)
+        assert broker.store.log.begin >= 2 << 20
+
+
 async def test_admin_pages_tell_what_is_there(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await client.begin()
