@@ -339,15 +339,16 @@ class Storm:
         step = self._rng.choice((-3_600_000, -5_000, -500, 500, 4_000, 3_600_000))
         self.note(f"the clock of {host.name} steps by {step} ms")
         host.clock.offset_ms += step
+        ahead_ms = host.clock.offset_ms  # later an earlier step of this clock may have been put right, and this one with it
         seconds = self._rng.uniform(1, 8)
         keeping = min(seconds, KEEP_STEP_SECONDS)
         process = host.process if host.is_serving else None
         await asyncio.sleep(keeping)
         if host.name in self._cluster.delays:
-            self._history.forward_ms = max(self._history.forward_ms, host.clock.offset_ms)
+            self._history.forward_ms = max(self._history.forward_ms, ahead_ms)
             is_same = process is not None and host.process is process and not process.is_paused
             if not is_same or host.weather.slowness > 1 or host.has_bad_disk:
-                self._history.unchecked_ms = max(self._history.unchecked_ms, host.clock.offset_ms)
+                self._history.unchecked_ms = max(self._history.unchecked_ms, ahead_ms)
         await asyncio.sleep(seconds - keeping)
         host.clock.offset_ms = 0
 
