@@ -219,11 +219,7 @@ def _moment(milliseconds: int) -> datetime:
 
 
 class Member(Actor):
-    """A real consumer. It acks most messages, gives some back, and keeps some for a while.
-
-    Args:
-        changes_id: it may have another id after a restart; what it held comes to others when its lease has ended.
-    """
+    """A real consumer. It acks most messages, gives some back, and keeps some for a while."""
 
     def __init__(
         self,
@@ -234,18 +230,16 @@ class Member(Actor):
         group: str,
         *,
         gives_back: float = 0.0,
-        changes_id: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(cluster, history, name)
         self.subject, self.group = subject, group
         self._gives_back = gives_back
-        self._changes_id = changes_id
         self._options = options
 
     async def run(self) -> None:
-        # As a container that is replaced: it has its old id, or another one.
-        is_same = not self._changes_id or "broadcast" in self._options or self.rng.random() < 0.5
+        # As a container that is replaced: it has its old id, or another one, and others get what it held when its lease ends.
+        is_same = "broadcast" in self._options or self.rng.random() < 0.5
         consumer_id = self.name if is_same else f"{self.name}-{self.starts}"
         async with Consumer(
             self.cluster.meta_url,
