@@ -339,8 +339,7 @@ class LiveApp:
                 tail = Tail(subject, self._clock)
                 run = self._tails[subject] = _TailRun(tail, asyncio.create_task(tail.run()))
                 run.task.add_done_callback(lambda task: self._tail_ended(tail, task))
-            run.tail.audience.clients.add(socket)
-            socket.offer(run.tail.snapshot())
+            run.tail.join(socket)
 
     def _leave(self, socket: Socket) -> None:
         self._sockets.discard(socket)

@@ -8,7 +8,7 @@ from typing import Any
 from channels.db import database_sync_to_async
 from django.db import Error as DatabaseError
 
-from console.live.hub import Audience, Shown
+from console.live.hub import Audience, Client, Shown
 from console.live.state import KIND_BROKER, NodePlace, encode, rfc3339
 from console.node_admin import node_admin
 from metaserver import queries
@@ -64,11 +64,17 @@ class Tail:
         self._places_at: float | None = None
         self._positions: dict[str, int] = {}
         """By node: the sequence to go on at."""
+        self._has_looked = False
         self._version = 0
         self._problems: dict[str, str] = {}
 
-    def snapshot(self) -> str:
-        """What a new client gets first."""
+    def join(self, client: Client) -> None:
+        """Add a client. It gets a snapshot, and then all that is stored from that moment on, except on nodes named as unknown."""
+        self.audience.clients.add(client)
+        if self._has_looked:
+            client.offer(self._snapshot())
+
+    def _snapshot(self) -> str:
         return encode(
             {"type": "snapshot", "version": self._version, "subject": self.subject, "unknown": self._problems}
         )
@@ -85,6 +91,11 @@ class Tail:
         before = dict(self._problems)
         share = max(1, int(MESSAGES_PER_SECOND_MAX * POLL_SECONDS) // max(1, len(self._places)))
         answers = await asyncio.gather(*(self._ask(place, share) for place in self._places))
+        if not self._has_looked:
+            # It knows where to begin on each node only now: to a client with a snapshot nothing may get lost.
+            self._has_looked = True
+            self.audience.tell(self._snapshot())
+            return
         messages = [message for found, _ in answers for message in found]
         left_out = sum(count for _, count in answers)
         if not messages and not left_out and before == self._problems:

@@ -41,9 +41,21 @@ def build(version: str) -> Path:
 
 
 class JavaClient:
-    """One Java process: a producer and a consumer of the official client."""
+    """One Java process: a producer and a consumer of the official client.
 
-    def __init__(self, version: str, meta_url: str, client_id: str, log: Path, heap_mib: int = 256) -> None:
+    Args:
+        send_timeout_ms: how long its producer waits for an answer; None: as long as it does by default.
+    """
+
+    def __init__(
+        self,
+        version: str,
+        meta_url: str,
+        client_id: str,
+        log: Path,
+        heap_mib: int = 256,
+        send_timeout_ms: int | None = None,
+    ) -> None:
         target = build(version)
         self.events: list[dict[str, Any]] = []
         with open(log, "ab") as errors:
@@ -51,7 +63,7 @@ class JavaClient:
                 [
                     "java", "-XX:TieredStopAtLevel=1", f"-Xmx{heap_mib}m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
                     "-cp", os.pathsep.join((str(target / "classes"), str(target / "lib" / "*"))),
-                    "pyqmq.Driver", meta_url, client_id,
+                    "pyqmq.Driver", meta_url, client_id, *([] if send_timeout_ms is None else [str(send_timeout_ms)]),
                 ],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
             )  # fmt: skip

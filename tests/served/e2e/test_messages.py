@@ -73,6 +73,7 @@ def test_a_message_is_seen_as_it_is_sent_and_traced(console: System, new_visit: 
         receive_and_ack(reading, 1)
         page = SubjectPage(new_visit(user="olga")).open(subject, tab="tail")
         expect(page.page.get_by_role("tabpanel").locator("[data-live=live]")).to_be_visible()
+        expect(page.page.get_by_role("tabpanel").locator("[data-unreachable]")).to_have_count(0)
         expect(page.messages).to_have_count(0)
         receipt = sending.send(subject, {"place": "Basel"})
         expect(page.messages).to_have_count(1)

@@ -47,6 +47,9 @@ public final class Driver {
         producer.setAppCode("conformance");
         producer.setMetaServer(meta);
         producer.setClientIdProvider(ids);
+        if (args.length > 2) {
+            producer.setSendTimeoutMillis(Long.parseLong(args[2]));
+        }
         producer.init();
         consumer = new MessageConsumerProvider();
         consumer.setAppCode("conformance");

@@ -1,0 +1,97 @@
+"""A live tail: a client that has its snapshot misses nothing that is stored from then on."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from console.live import tail
+from console.live.hub import NOTHING_SHOWN, Shown
+from console.live.state import KIND_BROKER, NodePlace
+from qmq.clock import ManualClock
+from qmq.errors import ConnectionLost
+
+PLACE = NodePlace("g1-a", "g1", KIND_BROKER, True, "127.0.0.1:1", "127.0.0.1:2")
+
+
+class Node:
+    """A broker's pages, held back until `answers` is set."""
+
+    def __init__(self) -> None:
+        self.answers = asyncio.Event()
+        self.stored = 3
+        self.is_away = False
+
+    async def stats(self, subject: str) -> dict[str, Any]:
+        await self.answers.wait()
+        if self.is_away:
+            raise ConnectionLost("g1-a is away")
+        return {"subjects": [{"end_sequence": self.stored}]}
+
+    async def messages(self, subject: str, *, sequence: int, limit: int) -> dict[str, Any]:
+        rows = [{"sequence": at, "bytes": 1} for at in range(sequence, self.stored)]
+        return {"begin_sequence": 0, "end_sequence": self.stored, "messages": rows}
+
+
+class Client:
+    def __init__(self) -> None:
+        self.got: list[dict[str, Any]] = []
+
+    def offer(self, text: str, shown: Shown = NOTHING_SHOWN) -> None:
+        self.got.append(json.loads(text))
+
+    def refuse(self, reason: str) -> None:
+        raise AssertionError(reason)
+
+
+@pytest.fixture
+def node(monkeypatch: pytest.MonkeyPatch) -> Node:
+    node = Node()
+    monkeypatch.setattr(tail, "node_admin", lambda *_: node)
+    return node
+
+
+async def places(_: str) -> Sequence[NodePlace]:
+    return [PLACE]
+
+
+def sequences(client: Client) -> list[str]:
+    return [message["sequence"] for delta in client.got[1:] for message in delta["messages"]]
+
+
+async def test_a_snapshot_comes_when_it_is_known_where_each_node_begins(node: Node) -> None:
+    one, client = tail.Tail("orders", ManualClock(), places), Client()
+    one.join(client)
+    looking = asyncio.create_task(one.look())
+    await asyncio.sleep(0)
+    assert client.got == [], "a message stored now would be before the beginning"
+    node.answers.set()
+    await looking
+    assert [text["type"] for text in client.got] == ["snapshot"]
+    node.stored += 1
+    await one.look()
+    assert sequences(client) == ["3"]
+
+
+async def test_who_comes_later_gets_a_snapshot_at_once(node: Node) -> None:
+    one, first, second = tail.Tail("orders", ManualClock(), places), Client(), Client()
+    node.answers.set()
+    one.join(first)
+    await one.look()
+    one.join(second)
+    node.stored += 1
+    await one.look()
+    assert sequences(first) == sequences(second) == ["3"]
+
+
+async def test_a_node_that_does_not_answer_is_named_in_the_snapshot(node: Node) -> None:
+    one, client = tail.Tail("orders", ManualClock(), places), Client()
+    node.answers.set()
+    node.is_away = True
+    one.join(client)
+    await one.look()
+    assert client.got == [
+        {"type": "snapshot", "version": 0, "subject": "orders", "unknown": {"g1-a": "g1-a is away"}},
+    ]
