@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from metaserver.repository import Repository, Unstorable
-from metaserver.snapshot import BrokerGroup, ClientSeen, Leases, Metadata, MetadataChanges, Node, Route
+from metaserver.snapshot import BrokerGroup, ClientSeen, Leases, Metadata, MetadataChanges, MetadataVersion, Node, Route
 from qmq.clock import Clock
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class Keeper:
         self._beat: tuple[str, float, int] | None = None
         self._wake = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata")
-        self._loaded_changes: int | None = None
+        self._loaded: MetadataVersion | None = None
         self.problem = ""
         """Why the store is away; "" while it answers."""
         self.dropped_clients = 0
@@ -64,18 +64,18 @@ class Keeper:
     async def load(self) -> Metadata | MetadataChanges | None:
         """Everything stored, or what changed since the last call; None when nothing did, or the store is away."""
         try:
-            changes = await self._in_thread(self._repository.changes)
-            loaded = self._loaded_changes
-            if changes == loaded:
+            version = await self._in_thread(self._repository.version)
+            loaded = self._loaded
+            if version == loaded:
                 self.problem = ""
                 return None
-            # Loaded after its number was read: a change that came in between is loaded once more by the next call.
+            # Loaded after its version was read: a change that came in between is loaded once more by the next call.
             metadata: Metadata | MetadataChanges | None = None
             if loaded is not None:
-                metadata = await self._in_thread(lambda: self._repository.changed(loaded, changes))
+                metadata = await self._in_thread(lambda: self._repository.changed(loaded, version))
             if metadata is None:
                 metadata = await self._in_thread(self._repository.load)
-            self._loaded_changes = changes
+            self._loaded = version
         except Exception as error:  # noqa: BLE001 - whatever the database raises, the metaserver goes on
             self._failed(error)
             return None

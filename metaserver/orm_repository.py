@@ -17,6 +17,7 @@ from metaserver.snapshot import (
     Leases,
     Metadata,
     MetadataChanges,
+    MetadataVersion,
     Node,
     Route,
     StoredLease,
@@ -48,11 +49,11 @@ class OrmRepository:
     def load(self) -> Metadata:
         return self._run(queries.metadata)
 
-    def changes(self) -> int:
-        return self._run(queries.changes)
+    def version(self) -> MetadataVersion:
+        return self._run(queries.metadata_version)
 
-    def changed(self, after: int, until: int) -> MetadataChanges | None:
-        return self._run(lambda: queries.changed_metadata(after, until))
+    def changed(self, since: MetadataVersion, until: MetadataVersion) -> MetadataChanges | None:
+        return self._run(lambda: queries.changed_metadata(since, until))
 
     def leases(self) -> Leases:
         rows, beats = self._run(lambda: (queries.leases(), queries.metaserver_beats()))

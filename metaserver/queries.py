@@ -42,13 +42,29 @@ def metadata() -> snapshot.Metadata:
     )
 
 
-def changed_metadata(after: int, until: int) -> snapshot.MetadataChanges | None:
-    """The rows that the changes `(after, until]` are about; None when these changes are not known one by one."""
-    if not 0 <= until - after <= CHANGES_MAX:
+def metadata_version() -> snapshot.MetadataVersion:
+    """What changes with every change of metadata."""
+    newest = MetadataChange.objects.order_by("-number").values_list("number", "at").first()
+    return snapshot.NO_CHANGES if newest is None else snapshot.MetadataVersion(*newest)
+
+
+def changes(since: snapshot.MetadataVersion, until: snapshot.MetadataVersion) -> list[tuple[str, str]] | None:
+    """(subject, broker group) of each change after `since` up to `until`; None when these are not known one by one."""
+    if not 0 <= until.number - since.number <= CHANGES_MAX:
         return None
-    rows = MetadataChange.objects.filter(number__gt=after, number__lte=until).values_list("subject", "broker_group")
-    changed = list(rows)
-    if len(changed) != until - after:
+    rows = MetadataChange.objects.filter(number__gte=since.number, number__lte=until.number).order_by("number")
+    found = list(rows.values_list("number", "at", "subject", "broker_group"))
+    if since != snapshot.NO_CHANGES and (not found or found.pop(0)[:2] != since):
+        return None
+    return [(subject, group) for _, _, subject, group in found] if len(found) == until.number - since.number else None
+
+
+def changed_metadata(
+    since: snapshot.MetadataVersion, until: snapshot.MetadataVersion
+) -> snapshot.MetadataChanges | None:
+    """The rows that the changes after `since` up to `until` are about; None when these changes are not known one by one."""
+    changed = changes(since, until)
+    if changed is None:
         return None
     subjects = frozenset(subject for subject, _ in changed if subject)
     names = frozenset(name for _, name in changed if name)
@@ -67,23 +83,6 @@ def changed_metadata(after: int, until: int) -> snapshot.MetadataChanges | None:
         paused |= _paused(ConsumerGroup.objects.filter(subject__name__in=some))
     stored = snapshot.Metadata(tuple(groups), tuple(_node(row) for row in nodes), tuple(routes), rules, paused)
     return snapshot.MetadataChanges(subjects, subjects - existing, names, stored)
-
-
-def newest_change() -> tuple[int, datetime] | None:
-    """The number and time of the newest change of metadata; the time tells a restored database from the one before."""
-    return MetadataChange.objects.order_by("-number").values_list("number", "at").first()
-
-
-def changed_subjects(since: tuple[int, datetime], until: int) -> set[str] | None:
-    """The subjects of the changes after `since` up to number `until`; None when these are not known one by one."""
-    number = since[0]
-    if not 0 <= until - number <= CHANGES_MAX:
-        return None
-    rows = MetadataChange.objects.filter(number__gte=number, number__lte=until).order_by("number")
-    found = list(rows.values_list("number", "at", "subject"))
-    if len(found) != until - number + 1 or found[0][:2] != since:
-        return None
-    return {subject for _, _, subject in found[1:] if subject}
 
 
 def _route(row: SubjectRoute) -> snapshot.Route:
@@ -136,11 +135,6 @@ def metaserver_beats() -> dict[str, datetime]:
 def phases_of(stored: dict[str, str]) -> dict[str, Phase]:
     """A route's phases as the database keeps them."""
     return {name: Phase(phase) for name, phase in stored.items()}
-
-
-def changes() -> int:
-    """The number of the newest change of metadata."""
-    return Ledger.objects.values_list("changes", flat=True).filter(id=1).first() or 0
 
 
 def _rules(subjects: QuerySet[Subject]) -> dict[str, snapshot.SubjectRule]:

@@ -2,7 +2,17 @@
 
 from typing import Protocol
 
-from metaserver.snapshot import BrokerGroup, ClientSeen, Leases, Metadata, MetadataChanges, Node, Route
+from metaserver.snapshot import (
+    NO_CHANGES,
+    BrokerGroup,
+    ClientSeen,
+    Leases,
+    Metadata,
+    MetadataChanges,
+    MetadataVersion,
+    Node,
+    Route,
+)
 
 
 class Unstorable(Exception):
@@ -16,12 +26,12 @@ class Repository(Protocol):
         """Everything."""
         ...
 
-    def changes(self) -> int:
-        """A number that every change of metadata raises: equal numbers, equal metadata."""
+    def version(self) -> MetadataVersion:
+        """What changes with every change of metadata: equal versions, equal metadata."""
         ...
 
-    def changed(self, after: int, until: int) -> MetadataChanges | None:
-        """What changed by the changes `(after, until]`; None when that is not known, and everything has to be loaded."""
+    def changed(self, since: MetadataVersion, until: MetadataVersion) -> MetadataChanges | None:
+        """What changed after `since` up to `until`; None when that is not known, and everything has to be loaded."""
         ...
 
     def leases(self) -> Leases:
@@ -65,10 +75,10 @@ class MemoryRepository:
     def load(self) -> Metadata:
         return Metadata(tuple(self.groups.values()), tuple(self.nodes.values()), tuple(self.routes.values()))
 
-    def changes(self) -> int:
-        return self.changes_made
+    def version(self) -> MetadataVersion:
+        return NO_CHANGES._replace(number=self.changes_made)
 
-    def changed(self, after: int, until: int) -> MetadataChanges | None:
+    def changed(self, since: MetadataVersion, until: MetadataVersion) -> MetadataChanges | None:
         return None
 
     def leases(self) -> Leases:

@@ -5,7 +5,6 @@ Used by the console's processes. Metaservers have their directory.
 
 import threading
 from collections import Counter
-from datetime import datetime
 
 from metaserver import queries, snapshot
 
@@ -15,9 +14,8 @@ class RouteCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._newest: tuple[int, datetime] | None = None
-        """The newest change that was loaded; None: none, as after an upgrade from a version without a list of changes."""
-        self._is_loaded = False
+        self._loaded: snapshot.MetadataVersion | None = None
+        """The version that was loaded; None: none."""
         self._routes: dict[str, snapshot.Route] = {}
         self._served: Counter[str] = Counter()
         self._moving: Counter[str] = Counter()
@@ -35,18 +33,19 @@ class RouteCache:
             return {name: (count, self._moving[name]) for name, count in self._served.items() if count}
 
     def _refresh(self) -> None:
-        newest = queries.newest_change()
-        if self._is_loaded and newest == self._newest:
+        version = queries.metadata_version()
+        if version == self._loaded:
             return
-        since, self._is_loaded = self._newest if self._is_loaded else None, False
-        subjects = queries.changed_subjects(since, newest[0]) if since is not None and newest is not None else None
+        since, self._loaded = self._loaded, None
+        changes = queries.changes(since, version) if since is not None else None
+        subjects = {subject for subject, _ in changes if subject} if changes is not None else None
         if subjects is None:
             self._routes, self._served, self._moving = {}, Counter(), Counter()
         for subject in subjects or ():
             self._remove(subject)
         for route in queries.route_snapshots(subjects=subjects):
             self._put(route)
-        self._newest, self._is_loaded = newest, True
+        self._loaded = version
 
     def _put(self, route: snapshot.Route) -> None:
         self._routes[route.subject] = route

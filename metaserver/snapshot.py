@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 
@@ -100,6 +102,21 @@ class Metadata:
     """By subject; those without a rule are left out."""
     paused: frozenset[tuple[str, str, str]] = field(default_factory=frozenset)
     """(subject, consumer group, consumer id or "" for all) whose pulls are held."""
+
+
+class MetadataVersion(NamedTuple):
+    """The number and time of the newest change of metadata. Equal versions, equal metadata.
+
+    A database that is restored from a backup counts on from an older number: what comes then has numbers that were used
+    before, but other times.
+    """
+
+    number: int
+    at: datetime
+
+
+NO_CHANGES = MetadataVersion(0, datetime.min.replace(tzinfo=UTC))
+"""Of a database in which no change is listed."""
 
 
 @dataclass(frozen=True, slots=True)

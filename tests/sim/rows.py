@@ -2,15 +2,18 @@
 
 import copy
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from random import Random
 
 from metaserver.choices import OperatorState
 from metaserver.snapshot import (
+    NO_CHANGES,
     BrokerGroup,
     ClientSeen,
     Leases,
     Metadata,
     MetadataChanges,
+    MetadataVersion,
     Node,
     Route,
     StoredLease,
@@ -38,8 +41,8 @@ class Rows:
     leases: dict[str, int] = field(default_factory=dict)
     """By node id, when its last heartbeat was stored, in microseconds of the wall clock of the metaserver that stored it."""
     beats: dict[str, int] = field(default_factory=dict)
-    changes: list[tuple[str, str]] = field(default_factory=list)
-    """(subject, broker group) of each change of metadata."""
+    changes: list[tuple[datetime, str, str]] = field(default_factory=list)
+    """(time, subject, broker group) of each change of metadata."""
 
 
 class Database:
@@ -83,7 +86,7 @@ class Database:
 
     def changed(self, subject: str = "", group: str = "") -> None:
         """Count a change of metadata."""
-        self.rows.changes.append((subject, group))
+        self.rows.changes.append((datetime.fromtimestamp(self.loop.now, UTC), subject, group))
 
     # --- operators -------------------------------------------------------------------------------------------------
 
@@ -151,18 +154,21 @@ class RowRepository:
             rows.paused,
         )
 
-    def changes(self) -> int:
+    def version(self) -> MetadataVersion:
         self._database.query()
-        return len(self._rows.changes)
+        changes = self._rows.changes
+        return MetadataVersion(len(changes), changes[-1][0]) if changes else NO_CHANGES
 
-    def changed(self, after: int, until: int) -> MetadataChanges | None:
+    def changed(self, since: MetadataVersion, until: MetadataVersion) -> MetadataChanges | None:
         self._database.query()
         rows = self._rows
-        if not 0 <= after <= until <= len(rows.changes):
+        if not 0 <= since.number <= until.number <= len(rows.changes):
             return None
-        found = rows.changes[after:until]
-        subjects = frozenset(subject for subject, _ in found if subject)
-        names = frozenset(group for _, group in found if group)
+        if since.number and rows.changes[since.number - 1][0] != since.at:
+            return None
+        found = rows.changes[since.number : until.number]
+        subjects = frozenset(subject for _, subject, _ in found if subject)
+        names = frozenset(group for _, _, group in found if group)
         stored = Metadata(
             tuple(row for name, row in rows.groups.items() if name in names),
             tuple(row for row in rows.nodes.values() if row.broker_group in names),

@@ -15,7 +15,7 @@ from console.accounts.roles import Role, Scope
 from metaserver import queries, snapshot
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.directory import Directory
-from metaserver.models import MetadataChange, Subject, SubjectRoute
+from metaserver.models import Ledger, MetadataChange, Subject, SubjectRoute
 from metaserver.orm_repository import OrmRepository
 from metaserver.services import audit, broker_groups, groups, routes, subjects, teams
 from metaserver.services.changes import METASERVER
@@ -47,12 +47,12 @@ class Follower:
     def __init__(self) -> None:
         self.repository = OrmRepository()
         self.directory = Directory(ManualClock(), random.Random(1))
-        self.number = queries.changes()
+        self.version = queries.metadata_version()
         self.directory.load(queries.metadata())
 
     def changed(self) -> snapshot.MetadataChanges:
-        after, self.number = self.number, queries.changes()
-        found = queries.changed_metadata(after, self.number)
+        since, self.version = self.version, queries.metadata_version()
+        found = queries.changed_metadata(since, self.version)
         assert found is not None
         return found
 
@@ -72,12 +72,12 @@ class Follower:
 
 def test_an_action_that_changes_no_metadata_causes_no_reload() -> None:
     subjects.create_subject("orders", {}, actor=ACTOR)
-    before = queries.changes()
+    before = queries.metadata_version()
     tokens.create_token(person("ada", Role.ADMIN), "ci", [Scope.READ], timedelta(days=1), actor=ACTOR)
     teams.create_team("shop", actor=ACTOR)
     groups.create_group("orders", "billing", {}, actor=ACTOR)
     audit.record(actor=ACTOR, action="message.produce", target="orders")
-    assert queries.changes() == before
+    assert queries.metadata_version() == before
 
 
 def test_one_changed_subject_of_10000_loads_one_row() -> None:
@@ -156,17 +156,37 @@ def test_a_reader_that_is_too_far_behind_loads_everything(monkeypatch: pytest.Mo
     monkeypatch.setattr(audit, "CHANGES_KEPT", 20)
     monkeypatch.setattr(audit, "TRIM_EVERY", 10)
     monkeypatch.setattr(queries, "CHANGES_MAX", 25)
-    start = queries.changes()
+    start = queries.metadata_version()
+    versions = []
     for number in range(60):
         audit.record(actor=ACTOR, action="subject.update", target="orders", subject=f"s{number}")
-    now = queries.changes()
-    assert now == start + 60
+        versions.append(queries.metadata_version())
+    now = versions[-1]
+    assert now.number == start.number + 60
     assert 20 <= MetadataChange.objects.count() <= 30, "old changes are deleted"
-    assert queries.changed_metadata(now - 20, now) is not None
-    assert queries.changed_metadata(now - 26, now) is None, "more than CHANGES_MAX"
+    assert queries.changed_metadata(versions[-20], now) is not None
+    assert queries.changed_metadata(versions[-27], now) is None, "more than CHANGES_MAX"
     monkeypatch.setattr(queries, "CHANGES_MAX", 1_000)
     assert queries.changed_metadata(start, now) is None, "deleted"
-    assert queries.changed_metadata(now + 5, now) is None, "the database was restored to an older state"
+
+
+def test_a_restored_database_is_loaded_as_a_whole_though_its_numbers_were_seen_before() -> None:
+    audit.record(actor=ACTOR, action="subject.update", target="orders", subject="orders")
+    old, ledger = queries.metadata_version(), Ledger.objects.values().get()
+    for subject in ("paid", "shipped"):
+        audit.record(actor=ACTOR, action="subject.update", target=subject, subject=subject)
+    seen = queries.metadata_version()
+    Ledger.objects.update(**ledger)
+    MetadataChange.objects.filter(number__gt=old.number).delete()
+    assert queries.changed_metadata(seen, queries.metadata_version()) is None, "the number is lower"
+    for subject in ("refunded", "returned", "lost"):
+        audit.record(actor=ACTOR, action="subject.update", target=subject, subject=subject)
+        now = queries.metadata_version()
+        assert now != seen
+        assert queries.changed_metadata(seen, now) is None, f"number {now.number} after {seen.number}"
+    found = queries.changed_metadata(old, now)
+    assert found is not None
+    assert found.subjects == {"refunded", "returned", "lost"}
 
 
 def test_a_metaserver_whose_own_writes_come_back_changes_nothing() -> None:

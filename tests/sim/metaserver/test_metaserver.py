@@ -9,7 +9,7 @@ import pytest
 
 from metaserver.choices import GroupKind, GroupState
 from metaserver.repository import MemoryRepository
-from metaserver.snapshot import BrokerGroup, Metadata, Node, Route
+from metaserver.snapshot import BrokerGroup, Metadata, MetadataVersion, Node, Route
 from qmq.clock import ManualClock
 from qmq.net.discovery import find_metaserver
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
@@ -228,10 +228,10 @@ class SlowRepository(MemoryRepository):
         self.seconds = 0.0
         self.asked = 0
 
-    def changes(self) -> int:
+    def version(self) -> MetadataVersion:
         self.asked += 1
         running_loop().block(self.seconds)
-        return super().changes()
+        return super().version()
 
 
 async def test_a_stop_during_a_reload_is_no_error(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from delay_node.delivery import SUBJECT_REFUSED_SECONDS
 from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
+from metaserver.snapshot import MetadataVersion
 from qmq.daemon import membership
 from qmq.daemon.node import Node
 from qmq.daemon.policy import EMPTY_POLICY, NodePolicy, PolicyFile, SubjectPolicy, encode_policy
@@ -40,7 +41,7 @@ SHUT = NodePolicy.of({"orders": SubjectPolicy(closed=True)})
 class AwayRepository(MemoryRepository):
     """A database that does not answer."""
 
-    def changes(self) -> int:
+    def version(self) -> MetadataVersion:
         raise OSError("the database is away")
 
 

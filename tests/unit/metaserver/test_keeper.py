@@ -11,7 +11,7 @@ from metaserver import keeper as keeper_module
 from metaserver.choices import GroupKind, GroupState
 from metaserver.keeper import CLIENT_SECONDS, Keeper
 from metaserver.repository import MemoryRepository, Unstorable
-from metaserver.snapshot import BrokerGroup, ClientSeen, Metadata, MetadataChanges, Node, Route
+from metaserver.snapshot import BrokerGroup, ClientSeen, Metadata, MetadataChanges, MetadataVersion, Node, Route
 from qmq.clock import ManualClock
 from tests.support.waiting import eventually_async
 
@@ -142,10 +142,10 @@ class CountingRepository(MemoryRepository):
         self.full_loads += 1
         return super().load()
 
-    def changed(self, after: int, until: int) -> MetadataChanges | None:
-        if after < 1:
+    def changed(self, since: MetadataVersion, until: MetadataVersion) -> MetadataChanges | None:
+        if since.number < 1:
             return None
-        return MetadataChanges(frozenset({f"s{until}"}), frozenset(), frozenset(), Metadata())
+        return MetadataChanges(frozenset({f"s{until.number}"}), frozenset(), frozenset(), Metadata())
 
 
 async def test_everything_is_loaded_once_and_then_what_changed_where_that_is_known() -> None:

@@ -53,7 +53,7 @@ def holders(cluster: ThreadedSystem) -> list[str]:
 
 
 def test_an_archived_empty_subject_is_deleted_everywhere(archived: ThreadedSystem, crew: Crew) -> None:
-    before, number = everything(), queries.changes()
+    before, version = everything(), queries.metadata_version()
     planned = crew.own.delete(f"{ORDERS}?dry_run=true", {})
     assert (planned.status_code, everything(), holders(archived)) == (200, before, ["g1", "g2"]), planned.content
     done = crew.own.delete(ORDERS, {"reason": "a typo"}, HTTP_IF_MATCH=crew.own.get(ORDERS).headers["ETag"])
@@ -67,7 +67,7 @@ def test_an_archived_empty_subject_is_deleted_everywhere(archived: ThreadedSyste
     assert (first[0], first[1], first[3], last[0], last[3]) == (
         "subject.delete", "orders", None, "subject.deleted", {"done": ["g1", "g2"]},
     )  # fmt: skip
-    found = queries.changed_metadata(number, queries.changes())
+    found = queries.changed_metadata(version, queries.metadata_version())
     assert found is not None
     assert found.deleted_subjects == {"orders"}, "metaservers drop its route"
 
