@@ -69,7 +69,11 @@ class Tail:
         self._problems: dict[str, str] = {}
 
     def join(self, client: Client) -> None:
-        """Add a client. It gets a snapshot, and then all that is stored from that moment on, except on nodes named as unknown."""
+        """Add a client. It gets a snapshot, and then what is stored from that moment on, or a count of what is left out.
+
+        Not what nodes that are named as unknown store, nor the first seconds (PLACES_SECONDS) of a broker group that is new
+        to the subject.
+        """
         self.audience.clients.add(client)
         if self._has_looked:
             client.offer(self._snapshot())
