@@ -32,7 +32,7 @@ REASON_CHARS_MAX = 500
 def checked_reason(text: object) -> str:
     """A reason as it may go to the audit log. Raises Problem 400."""
     if not isinstance(text, str) or len(text) > REASON_CHARS_MAX or "\x00" in text:
-        what = f"text of up to {REASON_CHARS_MAX} characters is needed"
+        what = f"must be text of at most {REASON_CHARS_MAX} characters"
         raise Problem(400, "request.invalid", f"reason: {what}", {"reason": what})
     return text
 
@@ -100,7 +100,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         text = self.request.query_params.get(name, "false")
         if text not in ("true", "false", "1", "0"):
             raise Problem(
-                400, "request.invalid", f"{name}: {text[:40]!r}; true or false is needed", {name: "true or false"}
+                400, "request.invalid", f"{name}: {text[:40]!r} must be true or false", {name: "true or false"}
             )
         return text in ("true", "1")
 
@@ -112,8 +112,8 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         if text is None or text == "":
             return default
         if not re.fullmatch(r"-?[0-9]{1,19}", text) or not minimum <= int(text) <= maximum:
-            what = f"a whole number from {minimum} to {maximum} is needed"
-            raise Problem(400, "request.invalid", f"{name}: {text[:40]!r}; {what}", {name: what})
+            what = f"must be a whole number from {minimum} to {maximum}"
+            raise Problem(400, "request.invalid", f"{name}: {text[:40]!r} {what}", {name: what})
         return int(text)
 
     def moment_ms(self, name: str, default: int | None = None) -> int | None:
@@ -140,7 +140,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
             return None
         found = _ETAG.fullmatch(given.strip())
         if found is None:
-            raise Problem(400, "request.if_match_illegal", f'If-Match: {given[:60]!r}; an ETag like "v12" is needed')
+            raise Problem(400, "request.if_match_illegal", f'If-Match: {given[:60]!r} must be an ETag such as "v12"')
         return int(found.group(1))
 
     # --- what is answered ------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
             return response
         if not isinstance(response.data, dict) or not isinstance(response.data.get("results"), list):
             self.download.end()
-            what = "only lists can be downloaded; leave it out here"
+            what = "only lists can be exported; remove this parameter"
             return self.handle_exception(Problem(400, "request.invalid", f"format: {what}", {"format": what}))
         return self.download.response(response.data)
 
@@ -199,7 +199,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
             if isinstance(value, str) and text_problem(value):
                 raise exceptions.NotFound(f"{name} {value[:80]!r}: {text_problem(value)}")
         if request.method not in ("GET", "HEAD") and not isinstance(request.data, dict):
-            raise Problem(400, "request.invalid", "the body: an object with named values is needed")
+            raise Problem(400, "request.invalid", "The request body must be a JSON object.")
         kind = downloads.wanted(request)
         if kind is not None:
             self.download = downloads.Download(self, request, kind)
@@ -262,8 +262,8 @@ def moment_ms(name: str, text: str) -> int:
             raise ValueError
         return int(moment.timestamp() * 1000)
     except (ValueError, OverflowError) as error:
-        what = "a time with its zone like 2026-01-31T12:00:00Z is needed"
-        raise Problem(400, "request.invalid", f"{name}: {text[:40]!r}; {what}", {name: what}) from error
+        what = "must be a time with a time zone, such as 2026-01-31T12:00:00Z"
+        raise Problem(400, "request.invalid", f"{name}: {text[:40]!r} {what}", {name: what}) from error
 
 
 def iso(ms: int | None) -> str | None:

@@ -75,9 +75,9 @@ class RunningDownloads:
                 del self._running[number]
             of_user = sum(owner == user for owner, _ in self._running.values())
             if of_user >= RUNNING_OF_USER_MAX:
-                raise _too_many(f"{of_user} downloads of yours are running")
+                raise _too_many(f"You already have {of_user} running exports")
             if len(self._running) >= RUNNING_MAX:
-                raise _too_many(f"{len(self._running)} downloads are running")
+                raise _too_many(f"{len(self._running)} exports are already running")
             number = next(self._numbers)
             self._running[number] = (user, now + RUNNING_SECONDS_MAX)
             return number
@@ -93,7 +93,7 @@ class RunningDownloads:
 
 
 def _too_many(what: str) -> Problem:
-    found = Problem(429, "download.too_many", f"{what}; try again when one has ended")
+    found = Problem(429, "download.too_many", f"{what}. Try again when one has finished.")
     found.wait = RETRY_SECONDS - 1
     return found
 
@@ -122,8 +122,8 @@ def wanted(request: Request) -> str | None:
         accepted = {part.partition(";")[0].strip().lower() for part in request.headers.get("Accept", "").split(",")}
         return "csv" if "text/csv" in accepted and "application/json" not in accepted else None
     if given not in FORMATS:
-        what = f"one of {', '.join(FORMATS)} is needed, or none for a page"
-        raise Problem(400, "request.invalid", f"format: {given[:40]!r}; {what}", {"format": what})
+        what = f"must be one of {', '.join(FORMATS)}, or absent for a page"
+        raise Problem(400, "request.invalid", f"format: {given[:40]!r} {what}", {"format": what})
     return given
 
 
@@ -221,16 +221,16 @@ class Download:
             if following is None:
                 break
             if self._rows >= self.rows_max:
-                why = f"a download has {self.rows_max} rows at most: go on with the cursor {following}"
+                why = f"An export is limited to {self.rows_max} rows. Continue with cursor {following}"
             elif time.monotonic() > self._until:
-                why = f"it took longer than {SECONDS_MAX:g} s: go on with the cursor {following}"
+                why = f"The export reached its time limit of {SECONDS_MAX:g} s. Continue with cursor {following}"
             else:
                 self._ask_for(following)
                 page, why = self._next(page)
             if why:
                 break
         notes = [why] if why else []
-        notes += [f"{name} could not be asked: {text}" for name, text in self._unreachable.items()]
+        notes += [f"{name} could not be reached: {text}" for name, text in self._unreachable.items()]
         if page.get("reason"):
             notes.append(str(page["reason"]))
         rest = {name: value for name, value in page.items() if name != "results"}
@@ -248,7 +248,7 @@ class Download:
         except Exception as error:
             logger.warning("a download ended early", exc_info=True)
             problem = self._view.handle_exception(error)
-            return page, f"the rest could not be read: {problem.data['detail']}"
+            return page, f"The remaining rows could not be read: {problem.data['detail']}"
         finally:
             client_id.reset(client)
             current_id.reset(known)
@@ -262,7 +262,7 @@ class Download:
         yield (BOM + _line(columns)).encode()
         for rows, end in self._pages(first):
             lines = [_line([cell(row.get(name)) for name in columns]) for row in rows]
-            lines += [_line([f"# not complete: {note}"]) for note in (end or {}).get("notes", ())]
+            lines += [_line([f"# incomplete: {note}"]) for note in (end or {}).get("notes", ())]
             if lines:
                 yield "".join(lines).encode()
 

@@ -95,7 +95,7 @@ def containing(queryset: "QuerySet[Any]", value: str, *fields: str) -> "QuerySet
     return cast("QuerySet[Any]", queryset.alias(**lowered).filter(wanted))
 
 
-SEARCH = OpenApiParameter("search", OpenApiTypes.STR, description="Part of what a row says, whatever the case.")
+SEARCH = OpenApiParameter("search", OpenApiTypes.STR, description="Case-insensitive substring of the row's texts.")
 SEARCH_CHARS_MAX = 200
 
 
@@ -116,7 +116,7 @@ class _TruthField(forms.NullBooleanField):
             return None
         found = {"true": True, "1": True, "false": False, "0": False}.get(str(value).lower())
         if found is None:
-            raise forms.ValidationError("true or false is needed")
+            raise forms.ValidationError("must be true or false")
         return found
 
 

@@ -65,7 +65,7 @@ def claim(request: Request, authorize: Callable[[Iterable[str]], None]) -> Idemp
     """
     given = request.headers[HEADER]
     if not re.fullmatch(KEY_PATTERN, given):
-        what = f"1 to {KEY_CHARS_MAX} visible ASCII characters are needed"
+        what = f"must be 1 to {KEY_CHARS_MAX} printable ASCII characters"
         raise Problem(400, "idempotency.key_illegal", f"{HEADER}: {what}")
     principal = request.auth
     assert isinstance(principal, Principal)
@@ -85,13 +85,13 @@ def claim(request: Request, authorize: Callable[[Iterable[str]], None]) -> Idemp
             IdempotencyKey.objects.filter(pk=found.pk).delete()
             continue
         if found.request_digest != wanted:
-            raise Problem(422, "idempotency.key_reused", f"{HEADER} {given!r} was sent with another request before")
+            raise Problem(422, "idempotency.key_reused", f"{HEADER} {given!r} was already used for a different request. Use a new key.")
         if found.status is None:
             break
         kept: Any = found.body
         authorize(kept.get("subjects", ()))
         raise Replayed(_again(found.status, kept))
-    raise Problem(409, "idempotency.running", "the first request with this key still runs; ask again soon")
+    raise Problem(409, "idempotency.running", "The first request with this key is still running. Try again shortly.")
 
 
 def _claimed(key: str, wanted: str) -> IdempotencyKey | None:

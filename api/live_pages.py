@@ -40,11 +40,11 @@ class LivePages:
     def parameters(self) -> list[OpenApiParameter]:
         """For the OpenAPI file."""
         orders = [sign + name.removeprefix("-") for name in self.orderings for sign in ("", "-")]
-        text = f"{self.orderings[0]} unless told. What is unknown comes last."
+        text = f"Default: {self.orderings[0]}. Unknown values come last."
         return [
             OpenApiParameter("ordering", str, enum=orders, description=text),
-            OpenApiParameter("limit", int, description=f"Rows of a page, 1 to {PAGE_MAX}; {PAGE_DEFAULT} unless told."),
-            OpenApiParameter("cursor", str, description="`next` of the answer before, with the same ordering."),
+            OpenApiParameter("limit", int, description=f"Rows per page, 1 to {PAGE_MAX}. Default: {PAGE_DEFAULT}."),
+            OpenApiParameter("cursor", str, description="`next` of the previous response, with the same ordering."),
         ]
 
     def page(self, view: ApiView, rows: Sequence[Row]) -> tuple[list[Row], str | None]:
@@ -81,8 +81,8 @@ class LivePages:
         ordering = query.get("ordering") or self.orderings[0]
         known = {name.removeprefix("-") for name in self.orderings}
         if ordering.removeprefix("-") not in known:
-            what = f"one of {', '.join(sorted(known))} is needed, with '-' for descending"
-            raise Problem(400, "request.invalid", f"ordering: {ordering[:40]!r}; {what}", {"ordering": what})
+            what = f"must be one of {', '.join(sorted(known))}, with '-' for descending order"
+            raise Problem(400, "request.invalid", f"ordering: {ordering[:40]!r} {what}", {"ordering": what})
         is_down, field = ordering.startswith("-"), ordering.removeprefix("-")
         keys, begin = in_order(field, is_down), 0
         if cursor := query.get("cursor"):
@@ -114,7 +114,7 @@ def _is_behind(place: list[Any], at: list[Any], is_down: bool) -> bool:
 
 
 def _read(cursor: str, ordering: str) -> list[Any]:
-    what = "`next` of an answer with the same ordering is needed"
+    what = "must be `next` of a response with the same ordering"
     try:
         said, *place = list(signing.loads(cursor))
     except (signing.BadSignature, ValueError, TypeError) as error:

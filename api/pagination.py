@@ -115,7 +115,7 @@ class CursorPages(BasePagination):
         return Response({"results": data, "next": self._next, "previous": self._previous})
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
-        cursor = {"type": "string", "nullable": True, "description": "to be sent as ?cursor="}
+        cursor = {"type": "string", "nullable": True, "description": "pass it as ?cursor="}
         return {
             "type": "object",
             "required": ["results", "next", "previous"],
@@ -131,7 +131,7 @@ class CursorPages(BasePagination):
             },
             {
                 "name": "limit", "required": False, "in": "query", "schema": limit,
-                "description": f"Rows of a page, at most {PAGE_MAX}: a larger number means {PAGE_MAX}. Rows of a download.",
+                "description": f"Rows per page, at most {PAGE_MAX}; larger numbers count as {PAGE_MAX}. For exports, the number of rows.",
             },
         ]  # fmt: skip
 
@@ -141,8 +141,8 @@ class CursorPages(BasePagination):
             known = tuple(view.ordering_fields)
             for name in asked:
                 if name.removeprefix("-") not in known:
-                    what = f"one of {', '.join(known)} is needed, with '-' for descending"
-                    raise Problem(400, "request.invalid", f"ordering: {name[:40]!r}; {what}", {"ordering": what})
+                    what = f"must be one of {', '.join(known)}, with '-' for descending order"
+                    raise Problem(400, "request.invalid", f"ordering: {name[:40]!r} {what}", {"ordering": what})
             if asked:
                 return tuple(_path(view, name) for name in asked)
         ordering = getattr(view, "ordering", None) or self.default_ordering
@@ -206,8 +206,8 @@ def _limit(request: Request) -> int:
     if not text:
         return PAGE_DEFAULT
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
-        what = f"a whole number from 1 to {PAGE_MAX} is needed"
-        raise Problem(400, "request.invalid", f"limit: {text[:40]!r}; {what}", {"limit": what})
+        what = f"must be a whole number from 1 to {PAGE_MAX}"
+        raise Problem(400, "request.invalid", f"limit: {text[:40]!r} {what}", {"limit": what})
     return min(int(text), PAGE_MAX)
 
 
@@ -227,5 +227,5 @@ def _decoded(text: str, ordering: str, keys: tuple[_Key, ...]) -> tuple[bool, tu
             raise ValueError
         return bool(backwards), tuple(key.read(value) for key, value in zip(keys, values, strict=True))
     except (ValueError, TypeError, OverflowError, RecursionError, ValidationError) as error:
-        what = "`next` or `previous` of a page with the same ordering is needed"
+        what = "must be `next` or `previous` of a page with the same ordering"
         raise Problem(400, "request.cursor_illegal", f"cursor: {what}", {"cursor": what}) from error

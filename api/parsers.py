@@ -19,9 +19,9 @@ class BoundedJsonParser(JSONParser):
         try:
             found = json.loads(data.decode(), parse_constant=_no_number)
         except RecursionError as error:
-            raise ParseError("the JSON can't be read: it is nested too deep") from error
+            raise ParseError("The JSON can't be parsed: it is nested too deeply.") from error
         except ValueError as error:
-            raise ParseError(f"the JSON can't be read: {str(error)[:200]}") from error
+            raise ParseError(f"The JSON can't be parsed: {str(error)[:200]}") from error
         check_text(found)
         return found
 
@@ -37,7 +37,7 @@ def read_bounded(stream: Any, most: int, parser_context: Any) -> bytes:
     is_too_large = said.isdigit() and int(said) > most
     data: bytes = b"" if is_too_large else stream.read(most + 1)
     if is_too_large or len(data) > most:
-        raise Problem(413, "request.too_large", f"the body is larger than {most} bytes")
+        raise Problem(413, "request.too_large", f"The request body exceeds the limit of {most} bytes.")
     return data
 
 
@@ -58,4 +58,4 @@ def check_text(value: Any) -> None:
 
 
 def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a valid JSON number")

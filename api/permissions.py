@@ -30,8 +30,8 @@ class HasRight(permissions.BasePermission):
 def missing(principal: Principal, right: Right, owner: str | None = None) -> str:
     """What to say to whoever lacks a right."""
     if principal.lacks_second_factor:
-        return "a second factor is required: set up an authenticator app first"
+        return "Two-factor authentication is required. Set up an authenticator app first."
     if principal.has(right) and owner is not None:
-        return f"the subject belongs to team {owner}; {principal.name} is not in it"
+        return f"The subject belongs to team {owner}, and {principal.name} is not a member. Ask a member or an administrator."
     what = "the token's scopes do" if principal.scopes is not None else f"role {principal.role} does"
     return f"{what} not include {right}"

@@ -39,21 +39,21 @@ _ADDRESS = re.compile(
     re.VERBOSE,
 )
 _TITLES = {
-    400: "The request can't be understood or is not allowed as it is",
-    401: "Sign in, or send a valid token",
-    403: "Not allowed",
-    404: "There is no such thing",
-    405: "Not possible here",
-    406: "Only JSON is answered",
-    409: "Not possible in the present state",
-    412: "Somebody changed it meanwhile",
-    413: "Too large",
-    415: "JSON is needed",
-    422: "The same key was used for something else",
-    428: "A precondition is needed",
-    429: "Too many requests",
-    500: "A mistake of ours",
-    503: "A part of the system can't be reached",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    406: "Not Acceptable",
+    409: "Conflict",
+    412: "Precondition Failed",
+    413: "Content Too Large",
+    415: "Unsupported Media Type",
+    422: "Unprocessable Content",
+    428: "Precondition Required",
+    429: "Too Many Requests",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
 }
 
 
@@ -72,7 +72,7 @@ def problem(status_code: int, code: str, detail: str, fields: dict[str, Any] | N
     """The body."""
     return {
         "type": f"urn:qmq:problem:{code}",
-        "title": _TITLES.get(status_code, "The request failed"),
+        "title": _TITLES.get(status_code, "Error"),
         "status": status_code,
         "code": code,
         "detail": detail,
@@ -94,7 +94,7 @@ def _respond(
 
 def without_addresses(text: str) -> str:
     """A text without the URLs and addresses that errors of connections name: they are internal."""
-    return _ADDRESS.sub("the address in the log", text)
+    return _ADDRESS.sub("(address in the log)", text)
 
 
 def _node_problem(error: QmqError, status_code: int) -> Response:
@@ -116,16 +116,16 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
                 return _respond(status_code, error.code, str(error), getattr(error, "fields", None))
         return _node_problem(error, 503 if error.retriable else 400)
     if isinstance(error, Http404):
-        return _respond(404, "request.not_found", "there is nothing at this address")
+        return _respond(404, "request.not_found", "There is no resource at this address.")
     if isinstance(error, DjangoPermissionDenied):
-        return _respond(403, "access.denied", "not allowed")
+        return _respond(403, "access.denied", "You don't have permission to do this.")
     if isinstance(error, RequestDataTooBig):
         return _respond(413, "request.too_large", str(error))
     if isinstance(error, DataError | IntegrityError):
         # Nobody's wish should get here: what can't be stored is refused before.
         logger.exception("the database refused a value")
         return _respond(
-            409, "database.refused", f"the database refuses this; request {current_id.get()} has the reason in the log"
+            409, "database.refused", f"The database rejected the request. The log has the reason under request ID {current_id.get()}."
         )
     if isinstance(error, DatabaseError):
         logger.exception("the database failed")
@@ -147,7 +147,7 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
 
 
 def _away() -> str:
-    return f"the database does not answer; the log has the reason under {current_id.get()}"
+    return f"The database is unavailable. Try again. The log has the reason under request ID {current_id.get()}."
 
 
 def _flat(detail: Any, path: str = "") -> dict[str, str]:
@@ -170,7 +170,7 @@ def _flat(detail: Any, path: str = "") -> dict[str, str]:
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
     """Django's own 404, outside any view."""
-    body = problem(404, "request.not_found", f"there is nothing at {request.path}")
+    body = problem(404, "request.not_found", f"There is no resource at {request.path}.")
     return JsonResponse(body, status=404, content_type=MEDIA_TYPE)
 
 
@@ -179,13 +179,13 @@ def failed(request: HttpRequest) -> JsonResponse:
     if isinstance(sys.exception(), DatabaseError):
         body = problem(503, "database.away", _away())
         return JsonResponse(body, status=503, content_type=MEDIA_TYPE)
-    body = problem(500, "server.error", f"request {current_id.get()} failed; the log has the reason under this id")
+    body = problem(500, "server.error", f"An unexpected error occurred. The log has the reason under request ID {current_id.get()}.")
     return JsonResponse(body, status=500, content_type=MEDIA_TYPE)
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
     """Django's own 400: a host name that is not ours, a suspicious request."""
-    return JsonResponse(problem(400, "request.bad", "the request is refused"), status=400, content_type=MEDIA_TYPE)
+    return JsonResponse(problem(400, "request.bad", "The request is malformed."), status=400, content_type=MEDIA_TYPE)
 
 
 def csrf_refused(request: HttpRequest, reason: str = "") -> JsonResponse:

@@ -21,7 +21,7 @@ class ProblemSerializer(serializers.Serializer):  # type: ignore[type-arg]
     type = serializers.CharField()
     title = serializers.CharField()
     status = serializers.IntegerField()
-    code = serializers.CharField(help_text="stable, dotted; what a program goes by")
+    code = serializers.CharField(help_text="stable dotted code for programs")
     detail = serializers.CharField()
     fields = serializers.DictField(child=serializers.CharField())  # type: ignore[assignment]
     request_id = serializers.CharField()
@@ -58,14 +58,14 @@ class ErrorResponse:
 _MIB = 1 << 20
 ERRORS = {
     400: ErrorResponse("BadRequest", "A value is invalid or missing; `fields` names it."),
-    401: ErrorResponse("Unauthorized", "There is no credential, or it is unknown, expired or revoked."),
+    401: ErrorResponse("Unauthorized", "The credential is missing, unknown, expired or revoked."),
     403: ErrorResponse(
         "Forbidden",
         "The caller lacks the right, the subject belongs to another team, the CSRF token is missing (`access.csrf`), or the"
         " password has to be given again (`access.reauthenticate`).",
     ),
-    404: ErrorResponse("NotFound", "What the address or the body names does not exist."),
-    406: ErrorResponse("NotAcceptable", "`Accept` names no media type of this operation."),
+    404: ErrorResponse("NotFound", "An object named in the path or the body does not exist."),
+    406: ErrorResponse("NotAcceptable", "`Accept` matches no media type of this operation."),
     408: ErrorResponse(
         "RequestTimeout",
         f"The headers took longer than {http_protocol.HEADER_SECONDS:g} s, or the body longer than"
@@ -74,7 +74,7 @@ ERRORS = {
     ),
     409: ErrorResponse(
         "Conflict",
-        "Not possible in the present state, or the first request with this key runs (`idempotency.running`).",
+        "Not possible in the current state, or the first request with this key is still running (`idempotency.running`).",
     ),
     412: ErrorResponse("PreconditionFailed", "The version of `If-Match` is not the current one (`change.stale`)."),
     413: ErrorResponse(
@@ -82,7 +82,7 @@ ERRORS = {
         f"The body is larger than {settings.DATA_UPLOAD_MAX_MEMORY_SIZE // _MIB} MiB (`request.too_large`). Without a body of its"
         f" own when the whole request is larger than {http_protocol.MESSAGE_BYTES_MAX // _MIB} MiB. The connection is closed.",
     ),
-    415: ErrorResponse("UnsupportedMediaType", "`Content-Type` is none that this operation takes."),
+    415: ErrorResponse("UnsupportedMediaType", "This operation does not accept the `Content-Type`."),
     422: ErrorResponse(
         "UnprocessableContent", "The idempotency key was used with another request (`idempotency.key_reused`)."
     ),
@@ -144,13 +144,13 @@ class Schema(AutoSchema):
             )
         if self._is_change() and getattr(self.view, "has_dry_run", True):
             parameters.append(
-                OpenApiParameter("dry_run", OpenApiTypes.BOOL, description="Say what would happen; do nothing.")
+                OpenApiParameter("dry_run", OpenApiTypes.BOOL, description="Preview: return what would change without changing anything.")
             )
         if self._is_change() and self.method in getattr(self.view, "versioned_methods", ()):
             parameters.append(
                 OpenApiParameter(
                     "If-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, pattern=r'^(\*|(W/)?"v[0-9]{1,18}")$',
-                    description="The ETag that was read; 412 when the version has changed since. `*` and none: any version.",
+                    description="The ETag that was read. 412 if the version has changed since. `*` or no header matches any version.",
                 )
             )  # fmt: skip
         if self.method == "POST":
@@ -182,7 +182,7 @@ class Schema(AutoSchema):
         if error.may_have_retry_after:
             seconds = {"type": "integer", "minimum": 1}
             described["headers"] = {
-                "Retry-After": {"schema": seconds, "description": "Seconds until another try makes sense."}
+                "Retry-After": {"schema": seconds, "description": "Seconds to wait before the next attempt."}
             }
         if error.has_body:
             problem = self.resolve_serializer(ProblemSerializer, "response").ref

@@ -202,7 +202,7 @@ class Admission:
         if seconds is None:
             return None
         wait = int(seconds) + 1
-        detail = f"too many requests of this address without a valid credential; try again in {wait} s"
+        detail = f"Too many requests from this address without a valid credential. Try again in {wait} s."
         refusal = Refusal(429, "request.throttled", "Too Many Requests", detail, wait)
         self.log(address, refusal)
         return refusal
@@ -249,7 +249,7 @@ class _Exchange:
         if self._body_bytes + count > self._admission.limits.body_bytes_max:
             return self._gone(self._too_large())
         if not self._admission.bodies.take(self._address, count):
-            return self._gone(_busy("too many bodies of requests are in progress", is_closing=True))
+            return self._gone(_busy("Too many request bodies are being received", is_closing=True))
         self._body_bytes += count
         if message.get("more_body", False):
             return message
@@ -258,7 +258,7 @@ class _Exchange:
             # Taken when the body is complete: a slow sender must not occupy a place.
             self._has_place = await self._admission.places.take()
             if not self._has_place:
-                return self._gone(_busy("too many requests are in progress"))
+                return self._gone(_busy("Too many requests are being processed"))
         return message
 
     async def _answer(self, message: Message) -> None:
@@ -282,7 +282,7 @@ class _Exchange:
             self._admission.places.give_back()
 
     def _too_large(self) -> Refusal:
-        detail = f"the body is larger than {self._admission.limits.body_bytes_max} bytes"
+        detail = f"The request body exceeds the limit of {self._admission.limits.body_bytes_max} bytes."
         return Refusal(413, "request.too_large", "Content Too Large", detail, is_closing=True)
 
     async def _drop_rest(self) -> None:
@@ -303,7 +303,7 @@ def credential_key(credential: str) -> str:
 
 
 def _busy(detail: str, *, is_closing: bool = False) -> Refusal:
-    return Refusal(503, "server.busy", "Service Unavailable", f"{detail}; try again soon", 1, is_closing)
+    return Refusal(503, "server.busy", "Service Unavailable", f"{detail}. Try again shortly.", 1, is_closing)
 
 
 def _headers(scope: Scope) -> dict[str, str]:

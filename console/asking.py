@@ -54,7 +54,7 @@ def broker(name: str) -> Nodes:
         NotFound: there is no such broker group.
     """
     if name not in queries.broker_admin_addresses():
-        raise NotFound(f"there is no broker group {name!r}", code="broker_group.unknown")
+        raise NotFound(f"Broker group {name!r} not found.", code="broker_group.unknown")
     return brokers([name])
 
 
@@ -66,12 +66,12 @@ def brokers(names: Iterable[str] | None = None) -> Nodes:
     unreachable: dict[str, str] = {}
     for name in wanted[:GROUPS_MAX]:
         if name not in known:
-            unreachable[name] = "the system has no such broker group any more"
+            unreachable[name] = "this broker group no longer exists"
         elif known[name]:
             admins[name] = node_admin(known[name], NODE_SECONDS)
         else:
-            unreachable[name] = "no node of it has registered with an admin address"
-    unreachable |= dict.fromkeys(wanted[GROUPS_MAX:], f"more than {GROUPS_MAX} broker groups are not asked at a time")
+            unreachable[name] = "no node has registered with an admin address"
+    unreachable |= dict.fromkeys(wanted[GROUPS_MAX:], f"not queried: the limit is {GROUPS_MAX} broker groups at a time")
     return Nodes(admins, unreachable)
 
 
@@ -87,7 +87,7 @@ def ask(work: Callable[[], Awaitable[T]], *, seconds: float = REQUEST_SECONDS) -
             async with asyncio.timeout(seconds):
                 return await work()
         except TimeoutError as error:
-            raise CallTimeout(f"the nodes did not answer within {seconds:g} s", code="node.timeout") from error
+            raise CallTimeout(f"no response within {seconds:g} s", code="node.timeout") from error
 
     return async_to_sync(run)()
 
@@ -142,7 +142,7 @@ def decode_cursor(text: str, digest: str) -> Any:
 
 def illegal_cursor() -> ChangeRefused:
     """What to raise for a cursor that can't be meant so."""
-    what = "it is none that this question was answered with; leave it out to begin anew"
+    what = "is not a cursor of this query; omit it to start again"
     return ChangeRefused(f"cursor: {what}", code="request.cursor_illegal", fields={"cursor": what})
 
 

@@ -73,7 +73,7 @@ def story_of(subject: str, group: str, broker_group: str, sequence: int) -> Stor
     letter = letter_of(subject, group, broker_group, sequence)
     message_id = letter.message.get("message_id")
     if message_id is None:
-        return Story(letter, [], {}, ["the letter's stored bytes fail their checks: which message it was is not known"])
+        return Story(letter, [], {}, ["The dead letter is corrupted, so its original message is unknown."])
     nodes = brokers()
     found, errors = ask(
         lambda: ask_each(
@@ -81,7 +81,7 @@ def story_of(subject: str, group: str, broker_group: str, sequence: int) -> Stor
         )
     )
     away = {**nodes.unreachable, **{name: str(error) for name, error in errors.items()}}
-    holes = [f"broker group {name} could not be asked: {why}" for name, why in away.items()]
+    holes = [f"Broker group {name} could not be reached: {why}" for name, why in away.items()]
     attempts: list[Attempt] = []
     for part, why in found.values():
         attempts += part
@@ -104,7 +104,7 @@ async def _on(
         async with asyncio.timeout(NODE_SECONDS):
             return await _look(admin, broker_group, subject, group, letter)
     except TimeoutError as error:
-        raise CallTimeout(f"not looked through in {NODE_SECONDS:g} s", code="node.timeout") from error
+        raise CallTimeout(f"the search timed out after {NODE_SECONDS:g} s", code="node.timeout") from error
 
 
 async def _look(
@@ -143,7 +143,7 @@ async def _with_consumer(admin: NodeAdmin, attempt: Attempt, group: str) -> Atte
             pulled_at_ms=standing["pulled_at_ms"],
             why=standing["why"] or "",
         )
-    return replace(attempt, why="the group is not known there any more")
+    return replace(attempt, why="the group no longer exists there")
 
 
 def _named(attempts: list[Attempt], client_ids: Iterable[str]) -> list[Attempt]:
@@ -156,7 +156,7 @@ def _named(attempts: list[Attempt], client_ids: Iterable[str]) -> list[Attempt]:
         elif attempt.consumer_key in by_key:
             named.append(replace(attempt, consumer_id=by_key[attempt.consumer_key], why=""))
         else:
-            named.append(replace(attempt, why=attempt.why or "its consumer is gone: of its id only the key is kept"))
+            named.append(replace(attempt, why=attempt.why or "the consumer has left, so only the key of its ID is known"))
     return named
 
 

@@ -61,8 +61,8 @@ def secret(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Error(
-            "QMQ_SECRET_KEY is short or a default: sessions and tokens can be forged",
-            hint=f"Take {SECRET_CHARS_MIN} random characters or more, or leave it out: one is made and kept.",
+            "QMQ_SECRET_KEY is too short or a default value, so sessions and tokens can be forged",
+            hint=f"Use at least {SECRET_CHARS_MIN} random characters, or unset it to have one generated.",
             id="console.E002",
         )
     ]
@@ -75,8 +75,8 @@ def hosts(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Error(
-            f"QMQ_ALLOWED_HOSTS has the wildcard {wild[0]!r}",
-            hint="Name the hosts by which browsers reach the console.",
+            f"QMQ_ALLOWED_HOSTS contains the wildcard {wild[0]!r}",
+            hint="List the host names by which browsers reach the console.",
             id="console.E003",
         )
     ]
@@ -124,13 +124,13 @@ def collation(app_configs: Any, databases: Sequence[str] | None = None, **_: Any
                 cursor.execute("SELECT @@collation_database")
                 row = cursor.fetchone()
         except Error as error:
-            found.append(checks.Warning(f"the collation can't be asked for: {error}", id="console.W004"))
+            found.append(checks.Warning(f"the collation can't be determined: {error}", id="console.W004"))
             continue
         name = str(row[0]) if row else "unknown"
         if not name.endswith(("_bin", "_cs")):
             found.append(
                 checks.Error(
-                    f"the database's collation {name} does not tell capitals from small letters",
+                    f"the collation {name} of the database is case-insensitive",
                     hint="ALTER DATABASE ... COLLATE utf8mb4_bin, before the tables are made.",
                     id="console.E004",
                 )
@@ -143,8 +143,8 @@ def redis_access(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
     try:
         place = parse_url(settings.REDIS_URL)  # type: ignore[no-untyped-call]
     except ValueError:
-        hint = "redis://:PASSWORD@HOST:PORT/0 or rediss://:PASSWORD@HOST:PORT/0 is needed."
-        return [checks.Error("QMQ_REDIS_URL is no URL of a Redis", hint=hint, id="console.E009")]
+        hint = "Use redis://:PASSWORD@HOST:PORT/0 or rediss://:PASSWORD@HOST:PORT/0."
+        return [checks.Error("QMQ_REDIS_URL is not a valid Redis URL", hint=hint, id="console.E009")]
     if (
         place.get("password")
         or place.get("ssl_certfile")
@@ -177,7 +177,7 @@ def accounts(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
         found.append(
             checks.Error(
                 f"QMQ_MFA_REQUIRED is {settings.MFA_REQUIRED!r}",
-                hint=f"One of {', '.join(MFA_WORDS)} is needed.",
+                hint=f"Use one of {', '.join(MFA_WORDS)}.",
                 id="console.E005",
             )
         )
@@ -186,8 +186,8 @@ def accounts(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
         hint = f"Roles are {', '.join(ROLE_WORDS)}; the setting is VALUE=ROLE,VALUE=ROLE."
         found.append(checks.Error(f"QMQ_OIDC_ROLES names {', '.join(wrong)}", hint=hint, id="console.E006"))
     if bool(settings.OIDC_ISSUER) != bool(settings.OIDC_CLIENT_ID):
-        hint = "Both QMQ_OIDC_ISSUER and QMQ_OIDC_CLIENT_ID are needed, or neither."
-        found.append(checks.Error("the single sign-on is set up by half", hint=hint, id="console.E006"))
+        hint = "Set both QMQ_OIDC_ISSUER and QMQ_OIDC_CLIENT_ID, or neither."
+        found.append(checks.Error("single sign-on is configured incompletely", hint=hint, id="console.E006"))
     return found
 
 
@@ -198,17 +198,17 @@ def analytics(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
     days = list(settings.ANALYTICS_KEEP_DAYS.values())
     if min(days) < 1 or days != sorted(days):
         names = ", ".join(f"{step} {kept}" for step, kept in settings.ANALYTICS_KEEP_DAYS.items())
-        hint = "Each has to be 1 or more, and none shorter than that of the step before it."
-        found.append(checks.Error(f"QMQ_ANALYTICS_..._ROWS_DAYS can't be: {names}", hint=hint, id="console.E007"))
+        hint = "Each must be at least 1 and not shorter than that of the finer step."
+        found.append(checks.Error(f"QMQ_ANALYTICS_..._ROWS_DAYS are invalid: {names}", hint=hint, id="console.E007"))
     every = settings.ANALYTICS_EVERY_SECONDS
     if every and every < ANALYTICS_EVERY_SECONDS_MIN:
         hint = (
-            f"0 switches the jobs off; {ANALYTICS_EVERY_SECONDS_MIN} or more is needed: starting Spark alone takes ten."
+            f"Use 0 to disable the jobs, or at least {ANALYTICS_EVERY_SECONDS_MIN}: starting Spark alone takes ten seconds."
         )
         found.append(checks.Error(f"QMQ_ANALYTICS_EVERY_SECONDS is {every}", hint=hint, id="console.E008"))
     if settings.ANALYTICS_WATERMARK_SECONDS < 0:
         text = f"QMQ_ANALYTICS_WATERMARK_SECONDS is {settings.ANALYTICS_WATERMARK_SECONDS}"
-        found.append(checks.Error(text, hint="0 or more is needed: rows are late, never early.", id="console.E008"))
+        found.append(checks.Error(text, hint="Use 0 or more: rows can be late, never early.", id="console.E008"))
     short = [name for name, kept in settings.ANALYTICS_LAKE_DAYS.items() if kept < ANALYTICS_LAKE_DAYS_MIN]
     if short:
         hint = f"Each has to be {ANALYTICS_LAKE_DAYS_MIN} or more: a day is computed when it is over."
@@ -224,6 +224,6 @@ def metrics_networks(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
         try:
             ip_network(text)
         except ValueError as error:
-            hint = "Networks like 127.0.0.1/32 and 10.20.0.0/16, separated by commas, are needed."
+            hint = "Use networks such as 127.0.0.1/32 and 10.20.0.0/16, separated by commas."
             found.append(checks.Error(f"QMQ_METRICS_NETWORKS: {error}", hint=hint, id="console.E022"))
     return found

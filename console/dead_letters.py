@@ -305,7 +305,7 @@ def letter_of(subject: str, group: str, broker_group: str, sequence: int) -> Let
 def _dead_subject(subject: str, group: str) -> str:
     """The name of a dead-letter subject. Raises NotFound when its real subject is unknown."""
     if real_subject(subject).kind != "real":
-        raise NotFound(f"{subject!r} is no real subject: name that and the consumer group", code=SUBJECT_UNKNOWN)
+        raise NotFound(f"{subject!r} is a retry or dead-letter subject. Specify the subject itself and the consumer group.", code=SUBJECT_UNKNOWN)
     return dead_letter_subject(subject, group)
 
 
@@ -470,7 +470,7 @@ def _work(order: _Order, selection: Selection, limit: int) -> Progress:
         readable = []
         for letter in letters:
             if letter.get("withheld"):
-                progress.fail(*_place(letter), letter.get("reason", "its stored bytes fail their checks"))
+                progress.fail(*_place(letter), letter.get("reason", "its stored data is corrupted"))
             else:
                 readable.append(letter)
         if readable:
@@ -527,7 +527,7 @@ def _named_letters(
         while left:
             if progress.stopped or time.monotonic() >= deadline:
                 progress.unreachable[group] = (
-                    f"{progress.stopped or 'no time was left'}: {len(left)} letters were not tried"
+                    f"{progress.stopped or 'no time was left'}: {len(left)} dead letters were not processed"
                 )
                 break
             span = [number for number in left if number < left[0] + BATCH]
@@ -542,7 +542,7 @@ def _named_letters(
             for number in span:
                 if number < reached and number not in found:
                     progress.fail(
-                        group, number, "there is no such letter: retention removed it, or it was never stored"
+                        group, number, "Dead letter not found. Retention may have deleted it."
                     )
             letters = [found[number] for number in span if number in found]
             yield page["begin_sequence"], letters
@@ -563,7 +563,7 @@ def _batch(order: _Order, begin: int, letters: Sequence[Row], progress: Progress
             claimed = _claim(order, begin, letters, progress)
     except IntegrityError as error:
         raise Conflict(
-            "another request decides about the same letters at this moment; ask again", code="dead_letter.busy"
+            "Another request is processing the same dead letters. Try again.", code="dead_letter.busy"
         ) from error
     if order.action == "delete":
         progress.done += len(claimed)
@@ -717,7 +717,7 @@ def _send(order: _Order, claimed: Sequence[_Claimed], progress: Progress) -> Non
 
 async def _send_one(producer: Producer, item: _Claimed, *, by: str, now_ms: int, force: bool) -> Receipt:
     if not force and _is_damaged(item.letter):
-        raise LocalProtocolError("it holds characters that were not readable as UTF-8: a copy may differ; see force")
+        raise LocalProtocolError("it contains characters that are not valid UTF-8, so a copy may differ; use force to replay it anyway")
     return await producer.send_message(copy_of(item.letter, item.decision, by=by, now_ms=now_ms))
 
 

@@ -181,7 +181,7 @@ def found(target: Target, *, seconds: float = REQUEST_SECONDS) -> Found:
     )
     if not result.messages and not result.problems:
         raise NotFound(
-            f"no delayed message {target.message_id} is known (what left the schedule is known for a day)",
+            f"Delayed message {target.message_id} not found. Delivered and cancelled messages are kept for a day.",
             code="delayed.unknown",
         )
     return result
@@ -208,13 +208,13 @@ def the_one(result: Found, target: Target) -> DelayedMessage:
     subjects = sorted({message.subject for message in result.messages})
     if len(subjects) > 1:
         raise Conflict(
-            f"{target.message_id} is used in {len(subjects)} subjects ({', '.join(subjects[:5])}): name one",
-            code="delayed.ambiguous", fields={"subject": "which one"},
+            f"{target.message_id} is used in {len(subjects)} subjects ({', '.join(subjects[:5])}). Specify one of them.",
+            code="delayed.ambiguous", fields={"subject": "is required because the ID is ambiguous"},
         )  # fmt: skip
     if not result.messages:
         group, why = next(iter(result.problems.items()))
         raise QmqError(
-            f"{target.message_id} may be in delay group {group}, which can't be asked: {why}",
+            f"{target.message_id} may be in delay group {group}, which can't be reached: {why}",
             code="delay.group_unreachable", retriable=True,
         )  # fmt: skip
     open_ = [message for message in result.messages if message.item.state in _CHANGEABLE]
@@ -287,8 +287,8 @@ def _foreseen(operation: Operation, message: DelayedMessage, to: datetime | None
 
 def _refusal(done: DelayedChange) -> ChangeRefused:
     if done.outcome is Outcome.TOO_LATE:
-        return Conflict(f"{done.message_id} is {done.state}: too late", code="delayed.too_late")
-    return NotFound(f"no delayed message {done.message_id} is known any more", code="delayed.unknown")
+        return Conflict(f"Too late: message {done.message_id} is already {done.state}.", code="delayed.too_late")
+    return NotFound(f"Delayed message {done.message_id} no longer exists.", code="delayed.unknown")
 
 
 def bulk_cancel(query: Query, *, actor: Actor, reason: str = "", dry_run: bool = False) -> BulkCancel:

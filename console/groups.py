@@ -40,7 +40,7 @@ def ask(names: list[str], call: Callable[[NodeAdmin], Awaitable[dict[str, Any]]]
     async def one(name: str) -> Answer:
         row = masters.get(name)
         if row is None or not row.admin_address:
-            return Answer(name, None, "no node of it has registered")
+            return Answer(name, None, "no node has registered")
         try:
             return Answer(name, await call(node_admin(row.admin_address, ASK_SECONDS)))
         except NodeRefused as error:
@@ -62,7 +62,7 @@ def broker_groups_of(subject: str) -> list[str]:
     """
     route = queries.routes().filter(subject__name=subject).first()
     if route is None:
-        raise NotFound(f"subject {subject!r} is served by no broker group yet", code="route.unknown")
+        raise NotFound(f"Subject {subject!r} has no broker group yet.", code="route.unknown")
     return list(route.broker_groups)
 
 
@@ -99,7 +99,7 @@ def reset(
     names = broker_groups_of(subject)
     if place.broker_group is not None:
         if place.broker_group not in names:
-            raise NotFound(f"{place.broker_group!r} does not serve {subject}", code="broker_group.unknown")
+            raise NotFound(f"Broker group {place.broker_group!r} does not serve subject {subject}.", code="broker_group.unknown")
         names = [place.broker_group]
     if expected_version is not None:
         service.update_group(subject, group, {}, actor=actor, expected_version=expected_version, dry_run=True)
@@ -107,7 +107,7 @@ def reset(
     held = [answer for answer in plans if answer.value is not None and answer.value["exists"]]
     _check_reachable(plans)
     if not held:
-        raise NotFound(f"no broker group has a position of {group} on {subject} yet", code="consumer_group.no_position")
+        raise NotFound(f"Consumer group {group} has no progress on subject {subject} yet.", code="consumer_group.no_position")
     target = f"{subject}/{group}"
     before = {answer.broker_group: str(answer.value["position"]) for answer in held if answer.value}
     planned = {answer.broker_group: str(answer.value["new_position"]) for answer in held if answer.value}
@@ -155,7 +155,7 @@ def forget(
             continue
         if not force and (page["lag"] or any(member["online"] for member in page["members"])):
             raise Conflict(
-                f"{group} is in use on {answer.broker_group}: {page['lag']} messages to go; force=true removes it anyway",
+                f"{group} is in use on {answer.broker_group}: {page['lag']} messages pending. Use force=true to delete it anyway.",
                 code="consumer_group.in_use",
             )
         before[answer.broker_group] = str(page["next_sequence"])
@@ -180,7 +180,7 @@ def _check_reachable(answers: list[Answer]) -> None:
     away = next((answer for answer in answers if answer.value is None and answer.is_there), None)
     if away is not None:
         raise ConnectionLost(
-            f"{away.broker_group} can't be asked, nothing was changed: {away.reason}", code="broker_group.away"
+            f"Broker group {away.broker_group} can't be reached, so nothing was changed: {away.reason}", code="broker_group.away"
         )
 
 

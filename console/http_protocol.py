@@ -90,7 +90,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._arm(HEADER_SECONDS)
         if len(self.connections) > connections_max():
             longest = next(iter(self.waiting))
-            self._warn("too many connections", "the one that waited for longest is closed")
+            self._warn("too many connections", "the connection that has been idle longest is closed")
             longest.transport.abort()
             longest._forget()
 

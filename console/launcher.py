@@ -269,7 +269,7 @@ class Child:
         )
 
     def _said(self) -> str:
-        return f"(its last words: {' | '.join(self._last_lines)})" if self._last_lines else ""
+        return f"(last output: {' | '.join(self._last_lines)})" if self._last_lines else ""
 
     async def watch(self) -> None:
         """Start it again whenever it ends, until it is stopped.
@@ -365,7 +365,7 @@ class Launcher:
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise SettingError(
-                f"another system runs in {self._data_dir}; stop it, or give this one --data-dir"
+                f"another system is running in {self._data_dir}; stop it, or choose another --data-dir"
             ) from error
         if self._redis_password:
             write_redis_config(self._data_dir, self._redis_password)
@@ -381,7 +381,7 @@ class Launcher:
                     probe.bind(("127.0.0.1", port))
                 except OSError as error:
                     raise SettingError(
-                        f"port {port} ({what}) is taken: {error.strerror}; choose others with --port-base"
+                        f"port {port} ({what}) is in use: {error.strerror}; choose other ports with --port-base"
                     ) from error
 
     async def run(self) -> int:

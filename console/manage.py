@@ -47,7 +47,7 @@ def take_data_dir(arguments: list[str]) -> list[str]:
             continue
         folder = value if is_whole else next(given, "")
         if not folder:
-            sys.exit(f"{DATA_DIR}: the folder is missing")
+            sys.exit(f"{DATA_DIR} requires a folder")
         os.environ["QMQ_DATA_DIR"] = os.path.abspath(folder)
     return rest
 

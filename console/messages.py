@@ -63,7 +63,7 @@ def real_subject(name: str) -> SubjectName:
         NotFound: there is none.
     """
     if queries.broker_groups_of(names.real_subject(name)) is None:
-        raise NotFound(f"there is no subject {name!r}", code=SUBJECT_UNKNOWN)
+        raise NotFound(f"Subject {name!r} not found.", code=SUBJECT_UNKNOWN)
     return split_subject(name)
 
 
@@ -201,8 +201,8 @@ def read_one(subject: str, broker_group: str, sequence: int) -> Row:
     for message in page["messages"]:
         if message["sequence"] == sequence:
             return {**message, "broker_group": broker_group}
-    why = "retention removed it" if sequence < page["begin_sequence"] else f"the subject ends at {page['end_sequence']}"
-    raise NotFound(f"{subject} has no message {sequence} on {broker_group}: {why}", code="message.unknown")
+    why = "retention deleted it" if sequence < page["begin_sequence"] else f"the subject ends at {page['end_sequence']}"
+    raise NotFound(f"Message {sequence} of subject {subject} on {broker_group} not found: {why}.", code="message.unknown")
 
 
 # --- search -------------------------------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ async def _add_links(answer: Row, home: str, others: Nodes) -> None:
             standing["dead_letters"] += dead
             _say_incomplete(standing, why)
         for name, why in holes.items():
-            _say_incomplete(standing, f"broker group {name} could not be asked: {why}")
+            _say_incomplete(standing, f"Broker group {name} could not be reached: {why}")
         since = standing["pulled_at_ms"] or 0
         # As the node itself decides it: a settled message with a later attempt was retried, whichever group stores that.
         if standing["state"] in (None, "acked", "retried"):
@@ -358,7 +358,7 @@ async def _add_links(answer: Row, home: str, others: Nodes) -> None:
                 if any(link["stored_at_ms"] >= since for link in links):
                     standing.update(state=word, known=True, why=None)
                     break
-    answer["scope"] = "all broker groups" if not holes else "the broker groups that could be asked"
+    answer["scope"] = "all broker groups" if not holes else "the reachable broker groups"
 
 
 def _say_incomplete(standing: Row, why: str) -> None:
@@ -381,7 +381,7 @@ async def _links_on(
         async with asyncio.timeout(LINKS_SECONDS):
             return await _look_for_links(admin, broker_group, answer, message)
     except TimeoutError as error:
-        raise CallTimeout(f"not looked through in {LINKS_SECONDS:g} s", code="node.timeout") from error
+        raise CallTimeout(f"the search timed out after {LINKS_SECONDS:g} s", code="node.timeout") from error
 
 
 async def _look_for_links(
@@ -460,7 +460,7 @@ def produce(
     parts = real_subject(subject)
     if parts.kind != "real":
         raise ChangeRefused(
-            f"{subject} takes messages from consumers and replays only", code="subject.not_real",
+            f"Subject {subject} accepts messages from consumers and replays only.", code="subject.not_real",
             fields={"subject": "a retry or dead-letter subject"},
         )  # fmt: skip
     check_not_archived(subject)
@@ -498,7 +498,7 @@ def produce(
 def check_not_archived(subject: str) -> None:
     """Raises Conflict for an archived subject: nodes refuse its messages."""
     if queries.is_archived(subject):
-        raise Conflict(f"subject {subject} is archived: it takes no messages", code="subject.archived")
+        raise Conflict(f"Subject {subject} is archived and accepts no messages. Restore it first.", code="subject.archived")
 
 
 def begin(actor: Actor, action: str, subject: str, reason: str, after: Mapping[str, Any]) -> None:

@@ -34,34 +34,34 @@ PAGE_SECONDS = 1.0
 """How old a page may be; the numbers in it are measured once a second."""
 
 _SUBJECT = {
-    "stored_messages": ("qmq_system_subject_stored_messages", "Messages kept now"),
-    "send_rate": ("qmq_system_subject_sends_per_second", "Messages stored a second"),
-    "send_bytes_rate": ("qmq_system_subject_send_bytes_per_second", "Bytes of messages stored a second"),
+    "stored_messages": ("qmq_system_subject_stored_messages", "Stored messages"),
+    "send_rate": ("qmq_system_subject_sends_per_second", "Messages sent per second"),
+    "send_bytes_rate": ("qmq_system_subject_send_bytes_per_second", "Bytes sent per second"),
 }
-_SUBJECT_TOTALS = {"sent_messages": ("qmq_system_subject_messages", "Messages ever stored")}
+_SUBJECT_TOTALS = {"sent_messages": ("qmq_system_subject_messages", "Messages sent in total")}
 _GROUP = {
-    "backlog": ("qmq_system_backlog_messages", "Stored and not pulled"),
-    "in_flight": ("qmq_system_in_flight_messages", "Pulled and not acked"),
-    "lag": ("qmq_system_lag_messages", "Backlog and in flight"),
-    "time_lag_seconds": ("qmq_system_time_lag_seconds", "Age of the oldest message not acked"),
-    "drain_seconds": ("qmq_system_drain_seconds", "Until the lag is worked off; no sample: never, or unknown"),
-    "pull_rate": ("qmq_system_pulls_per_second", "Messages pulled a second"),
-    "ack_rate": ("qmq_system_acks_per_second", "Messages acked a second"),
-    "consumers_online": ("qmq_system_consumers_online", "Consumers heard within their lease"),
+    "backlog": ("qmq_system_backlog_messages", "Messages stored and not pulled yet"),
+    "in_flight": ("qmq_system_in_flight_messages", "Messages pulled and not acknowledged yet"),
+    "lag": ("qmq_system_lag_messages", "Backlog plus in flight"),
+    "time_lag_seconds": ("qmq_system_time_lag_seconds", "Age of the oldest unacknowledged message"),
+    "drain_seconds": ("qmq_system_drain_seconds", "Estimated time until the lag is zero; no sample: never or unknown"),
+    "pull_rate": ("qmq_system_pulls_per_second", "Messages pulled per second"),
+    "ack_rate": ("qmq_system_acks_per_second", "Messages acknowledged per second"),
+    "consumers_online": ("qmq_system_consumers_online", "Consumers seen within their lease"),
 }
 _GROUP_TOTALS = {
     "retried": ("qmq_system_retried_messages", "Messages sent to the retry subject"),
-    "redelivered": ("qmq_system_redelivered_messages", "Messages handed out again"),
-    "skipped_by_retention": ("qmq_system_skipped_messages", "Messages removed before the group read them"),
+    "redelivered": ("qmq_system_redelivered_messages", "Messages redelivered"),
+    "skipped_by_retention": ("qmq_system_skipped_messages", "Messages deleted before the group pulled them"),
 }
 _NODE = {
-    "disk_free_bytes": ("qmq_system_disk_free_bytes", "Free space where the master's log is"),
-    "connections": ("qmq_system_connections", "Clients of the master"),
-    "damaged_ranges": ("qmq_system_damaged_ranges", "Ranges of the master's log that can't be read"),
-    "uptime_seconds": ("qmq_system_uptime_seconds", "Since the master's start"),
-    "pending": ("qmq_system_pending_messages", "Delayed messages waiting"),
+    "disk_free_bytes": ("qmq_system_disk_free_bytes", "Free space on the disk of the master's log"),
+    "connections": ("qmq_system_connections", "Client connections of the master"),
+    "damaged_ranges": ("qmq_system_damaged_ranges", "Corrupted ranges of the master's log"),
+    "uptime_seconds": ("qmq_system_uptime_seconds", "Time since the master started"),
+    "pending": ("qmq_system_pending_messages", "Pending delayed messages"),
     "overdue": ("qmq_system_overdue_messages", "Delayed messages past their due time"),
-    "delivered_per_second": ("qmq_system_delayed_deliveries_per_second", "Delayed messages delivered a second"),
+    "delivered_per_second": ("qmq_system_delayed_deliveries_per_second", "Delayed messages delivered per second"),
 }
 
 
@@ -88,7 +88,7 @@ class SystemMetrics(Collector):
         yield from self._broker_groups()
         yield from self._loops()
         yield from self._collector()
-        left_out = GaugeMetricFamily("qmq_system_left_out", "Things without series of their own", labels=["what"])
+        left_out = GaugeMetricFamily("qmq_system_left_out", "Objects without series because of the limit", labels=["what"])
         for what in ("subject", "group"):
             left_out.add_metric([what], self._left_out[what])
         yield left_out
@@ -136,9 +136,9 @@ class SystemMetrics(Collector):
     def _nodes(self) -> Iterable[Metric]:
         masters = [entry for entry in self._state["nodes"].values() if entry["is_master"]]
         yield from self._families("node", masters, _NODE, ("broker_group",))
-        reached = GaugeMetricFamily("qmq_system_node_reached", "1 when the master answers", labels=["broker_group"])
+        reached = GaugeMetricFamily("qmq_system_node_reached", "1 if the master responds", labels=["broker_group"])
         writable = GaugeMetricFamily(
-            "qmq_system_node_writable", "1 when the master takes sends", labels=["broker_group"]
+            "qmq_system_node_writable", "1 if the master accepts sends", labels=["broker_group"]
         )
         for entry in masters:
             reached.add_metric([entry["broker_group"]], int(entry["is_measured"]))
@@ -148,7 +148,7 @@ class SystemMetrics(Collector):
 
     def _broker_groups(self) -> Iterable[Metric]:
         family = GaugeMetricFamily(
-            "qmq_system_broker_group_state", "1 for the state it is in", labels=["broker_group", "state"]
+            "qmq_system_broker_group_state", "1 for the current state", labels=["broker_group", "state"]
         )
         for name, entry in self._state["broker_groups"].items():
             family.add_metric([name, entry["state"]], 1)
@@ -156,10 +156,10 @@ class SystemMetrics(Collector):
 
     def _loops(self) -> Iterable[Metric]:
         succeeded = GaugeMetricFamily(
-            "qmq_system_loop_success_timestamp_seconds", "Last success of a control loop", labels=["loop"]
+            "qmq_system_loop_success_timestamp_seconds", "Time of the last success of a background job", labels=["loop"]
         )
-        late = GaugeMetricFamily("qmq_system_loop_late", "1 when a control loop is late", labels=["loop"])
-        failures = CounterMetricFamily("qmq_system_loop_failures", "Failed runs of a control loop", labels=["loop"])
+        late = GaugeMetricFamily("qmq_system_loop_late", "1 if a background job is overdue", labels=["loop"])
+        failures = CounterMetricFamily("qmq_system_loop_failures", "Failed runs of a background job", labels=["loop"])
         for name, entry in self._state["loops"].items():
             if entry["succeeded_at"] is not None:
                 succeeded.add_metric([name], datetime.fromisoformat(entry["succeeded_at"]).timestamp())
@@ -172,19 +172,19 @@ class SystemMetrics(Collector):
         if health is None:
             return
         yield GaugeMetricFamily(
-            "qmq_collector_beat_timestamp_seconds", "The collector's last beat", value=health["last_beat_ms"] / 1000
+            "qmq_collector_beat_timestamp_seconds", "Duration of the collector's last cycle", value=health["last_beat_ms"] / 1000
         )
         if health["duration_seconds"] is not None:
             yield GaugeMetricFamily(
-                "qmq_collector_beat_seconds", "Time of the last beat", value=health["duration_seconds"]
+                "qmq_collector_beat_seconds", "Time of the collector's last cycle", value=health["duration_seconds"]
             )
         yield GaugeMetricFamily(
-            "qmq_collector_published_bytes", "Bytes of the last beat", value=health["published_bytes"]
+            "qmq_collector_published_bytes", "Bytes published by the last cycle", value=health["published_bytes"]
         )
         for name, text in (
-            ("beats", "Beats published"),
-            ("overruns", "Beats left out"),
-            ("errors", "Beats that failed"),
+            ("beats", "Published cycles"),
+            ("overruns", "Skipped cycles"),
+            ("errors", "Failed cycles"),
         ):
             yield CounterMetricFamily(f"qmq_collector_{name}", text, value=health[name])
 
@@ -256,7 +256,7 @@ def _has_token(request: HttpRequest) -> bool:
 def metrics(request: HttpRequest) -> HttpResponse:
     """For Prometheus: with a token of scope read, or from a network of QMQ_METRICS_NETWORKS."""
     if not _is_allowed_address(request) and not _has_token(request):
-        answer = HttpResponse("a token with scope read is needed\n", status=401, content_type="text/plain")
+        answer = HttpResponse("A token with scope read is required.\n", status=401, content_type="text/plain")
         answer.headers["WWW-Authenticate"] = "Bearer"
         return answer
     page, content_type = _page.get()

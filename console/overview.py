@@ -43,12 +43,12 @@ def numbers() -> Numbers:
     try:
         snapshot, _ = read_stored(settings.REDIS_URL)
     except RedisError as error:
-        return Numbers(None, None, f"Redis does not answer: {error}")
+        return Numbers(None, None, f"Redis is not responding: {error}")
     if snapshot is None:
-        return Numbers(None, None, "the collector has measured nothing in the last seconds; does it run?")
+        return Numbers(None, None, "The collector has not reported recently. Check that it is running.")
     at_ms = int(snapshot["at_ms"])
     if time.time() * 1000 - at_ms > SNAPSHOT_MS:
-        return Numbers(None, rfc3339(at_ms), "the newest numbers are old; does the collector run?")
+        return Numbers(None, rfc3339(at_ms), "The latest measurements are outdated. Check that the collector is running.")
     return Numbers(snapshot["state"], rfc3339(at_ms), None)
 
 
@@ -59,7 +59,7 @@ def lag_table(live: Numbers, subject: str | None = None) -> LagTable:
         subject: only of this; not one that the database can't hold.
     """
     groups: Mapping[str, Any] = live.state["groups"] if live.state is not None else {}
-    reason = live.reason or "no broker has a position of it yet: nobody has pulled as this group"
+    reason = live.reason or "no consumer of this group has pulled yet"
     if subject is None:
         return TABLES.newest(groups, reason)
     prefix = group_key(subject, "")

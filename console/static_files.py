@@ -31,7 +31,7 @@ class StaticFilesMiddleware:
         except NotBuilt as error:
             raise Http404(str(error)) from error
         if file is None:
-            raise Http404("there is no such file")
+            raise Http404("file not found")
         return _answer(file, request)
 
 
@@ -39,7 +39,7 @@ def _answer(file: StaticFile, request: HttpRequest) -> HttpResponse:
     try:
         found = file.get_response(request.method, request.META)
     except FileNotFoundError:
-        raise Http404("another build took its place") from None
+        raise Http404("replaced by a newer build") from None
     content = b""
     if found.file is not None:
         with closing(found.file) as opened:

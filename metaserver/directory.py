@@ -321,7 +321,7 @@ class Directory:
             self.nodes[node.node_id] = node
         if before == (live.state, lease.node.address):
             return False
-        live.reason = "another metaserver reports it offline" if live.is_expired else ""
+        live.reason = "reported offline by another metaserver" if live.is_expired else ""
         return True
 
     @staticmethod
@@ -403,8 +403,8 @@ class Directory:
         changed = before != (row.master, live.state, node.address)
         live.policy_version = request.policy_version
         if operator_state is OperatorState.UNAPPROVED:
-            live.reason = reason = f"broker group {row.name} waits for an operator's approval"
-            answer = self._refused(request, live, UNAPPROVED_CODE, f"{reason}: approve it in the console or by the API")
+            live.reason = reason = f"broker group {row.name} is pending approval"
+            answer = self._refused(request, live, UNAPPROVED_CODE, f"{reason}: approve it in the console or with the API")
         else:
             answer = self._answer(True, reason, row.epoch, reported, row.name)
         return Registered(answer, row if changed else None, node, reason or "registered", changed)
@@ -446,7 +446,7 @@ class Directory:
         name, master = live.row.name, live.row.master
         if master != request.node_id:
             return "node.group_taken", (
-                f"group {name} has master {master}, whose lease runs; give this node another group, or stop that one"
+                f"group {name} already has master {master} with a valid lease. Use another group for this node, or stop the other node"
             )
         node = live.node
         if node is None:

@@ -208,7 +208,7 @@ class Metaserver:
         groups = {group.name for group in stored.broker_groups}
         for name, live in self.directory.groups.items():
             if name not in groups:
-                self.keeper.group(live.row, "known from the route file")
+                self.keeper.group(live.row, "loaded from the route file")
         subjects = {route.subject for route in stored.routes}
         for subject, route in self.directory.routes.items():
             if subject not in subjects:
@@ -296,7 +296,7 @@ class Metaserver:
         route = self.directory.routes.get(name)
         if route is None:
             raise BadRequest(
-                404, "subject.unknown", f"no subject {name!r}; it appears with its first producer or consumer"
+                404, "subject.unknown", f"Subject {name!r} not found. It is created by its first producer or consumer."
             )
         return self._route(route)
 

@@ -64,9 +64,9 @@ def _policy(rule: SubjectRule, *, closed: bool) -> SubjectPolicy | None:
 def _read_only(state: OperatorState) -> str:
     match state:
         case OperatorState.READ_ONLY:
-            return "an operator made the group read only"
+            return "set to read-only by an operator"
         case OperatorState.DRAINING:
-            return "the group drains"
+            return "the group is draining"
     return ""
 
 

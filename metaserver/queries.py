@@ -320,7 +320,7 @@ def owner_of(subject: str) -> str | None:
     """
     owners = owners_of((subject,))
     if subject not in owners:
-        raise NotFound(f"there is no subject {subject!r}", code="subject.unknown")
+        raise NotFound(f"Subject {subject!r} not found.", code="subject.unknown")
     return owners[subject]
 
 
@@ -376,18 +376,18 @@ def verify_audit(after_id: int = 0, limit: int = 10_000) -> AuditVerdict:
             continue
         values = {name: getattr(row, name) for name in AUDITED_TEXTS}
         if entry_digest(previous, at=row.at, before=row.before, after=row.after, **values) != row.digest:
-            text = f"entry {row.pk} was changed, or one before it was taken away"
+            text = f"entry {row.pk} was modified, or an entry before it was deleted"
             return AuditVerdict(checked, last_id, False, row.pk, text)
         previous = row.digest
     is_end = checked < limit
     if is_end:
         last = AuditEntry.objects.filter(digest=newest).order_by("-id").first() if newest else None
         if newest and last is None:
-            text = "the newest entry that was written is gone"
+            text = "the latest entry was deleted"
             return AuditVerdict(checked, last_id, True, None, text)
         there = AuditEntry.objects.filter(id__lte=last.pk if last is not None else 0).exclude(digest="").count()
         if there != count:
-            return AuditVerdict(checked, last_id, True, None, f"{count} entries were written, {there} are there")
+            return AuditVerdict(checked, last_id, True, None, f"{count} entries were written, but only {there} exist")
     return AuditVerdict(checked, last_id, is_end, None, "")
 
 

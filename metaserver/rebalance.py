@@ -37,14 +37,14 @@ def advance(route: Route, *, ready: Collection[str], empty: Collection[str]) -> 
     if opened:
         for name in opened:
             del phases[name]
-        return Move(replace(route, phases=phases), f"{', '.join(opened)} is ready to be written")
+        return Move(replace(route, phases=phases), f"{', '.join(opened)} now accepts writes")
     is_joining = Phase.JOINING in phases.values()
     stays = [name for name in route.broker_groups if phases.get(name) is None]
     leaving = [name for name, phase in phases.items() if phase is Phase.LEAVING]
     if leaving and not is_joining and stays:
         for name in leaving:
             phases[name] = Phase.DRAINING
-        return Move(replace(route, phases=phases), f"{', '.join(leaving)} takes nothing new from now on")
+        return Move(replace(route, phases=phases), f"{', '.join(leaving)} accepts no new messages from now on")
     gone = [name for name, phase in phases.items() if phase is Phase.DRAINING and name in empty]
     if gone and stays:
         groups = tuple(name for name in route.broker_groups if name not in gone)
@@ -109,7 +109,7 @@ def plan(
             if fresh is None:
                 break
             joining.append(fresh)
-            reasons.append(f"{fresh} joins: {len(taken)} of {minimum} groups took messages")
+            reasons.append(f"{fresh} joins: {len(taken)} of {minimum} groups accepted messages")
             taken.append(fresh)
         # Where nobody could take over what is sent, the subject stays where it is.
         if taken and reasons:

@@ -28,12 +28,12 @@ class AlertRuleChange(Body):
     )  # fmt: skip
     threshold = serializers.FloatField(required=False, min_value=0, max_value=1e18)
     clear_threshold = serializers.FloatField(
-        required=False, allow_null=True, min_value=0, max_value=1e18, help_text="null: 80 % of the threshold"
+        required=False, allow_null=True, min_value=0, max_value=1e18, help_text="null: 80% of the threshold"
     )
     for_seconds = serializers.IntegerField(required=False, min_value=0, max_value=_SECONDS_MAX)
     clear_for_seconds = serializers.IntegerField(required=False, min_value=0, max_value=_SECONDS_MAX)
     window_seconds = serializers.IntegerField(
-        required=False, min_value=60, max_value=3_600, help_text="dead letters: how far back they are counted"
+        required=False, min_value=60, max_value=3_600, help_text="for dead letters: the window in which they are counted"
     )
     severity = serializers.ChoiceField(SEVERITIES, required=False)
     channels = serializers.ListField(
@@ -71,11 +71,11 @@ class AlertRuleRow(serializers.Serializer):  # type: ignore[type-arg]
     severity = serializers.ChoiceField(SEVERITIES)
     channels = serializers.ListField(child=serializers.CharField())
     owner = serializers.CharField(
-        allow_null=True, help_text="the team that may change the rule; null: every operator may"
+        allow_null=True, help_text="the team that can change the rule; null: any operator can"
     )
     is_enabled = serializers.BooleanField()
-    is_builtin = serializers.BooleanField(help_text="comes with the product: can be disabled, not deleted")
-    firing = serializers.IntegerField(help_text="alerts of this rule that fire now")
+    is_builtin = serializers.BooleanField(help_text="built-in rules can be disabled but not deleted")
+    firing = serializers.IntegerField(help_text="firing alerts of this rule")
     version = serializers.CharField()
     created_at = serializers.DateTimeField()
     updated_at = serializers.DateTimeField()
@@ -86,7 +86,7 @@ class AlertRow(serializers.Serializer):  # type: ignore[type-arg]
 
     id = serializers.CharField()
     rule = serializers.CharField(help_text="the rule's name")
-    rule_id = serializers.CharField(allow_null=True, help_text="null: it was deleted")
+    rule_id = serializers.CharField(allow_null=True, help_text="null: the rule was deleted")
     kind = serializers.ChoiceField(KINDS)
     target = serializers.CharField()
     owner = serializers.CharField(allow_null=True)
@@ -97,8 +97,8 @@ class AlertRow(serializers.Serializer):  # type: ignore[type-arg]
     fired_at = serializers.DateTimeField(allow_null=True)
     resolved_at = serializers.DateTimeField(allow_null=True)
     resolution = serializers.ChoiceField(RESOLUTIONS, allow_null=True)
-    value = serializers.FloatField(help_text="when it fired, or while pending when it began")
-    last_value = serializers.FloatField(allow_null=True, help_text="null: not measurable; see reason")
+    value = serializers.FloatField(help_text="when it fired; while pending, when the condition was first met")
+    last_value = serializers.FloatField(allow_null=True, help_text="null: not measured, see reason")
     reason = serializers.CharField(allow_null=True)
     last_seen_at = serializers.DateTimeField()
     is_silenced = serializers.BooleanField()
@@ -106,7 +106,7 @@ class AlertRow(serializers.Serializer):  # type: ignore[type-arg]
     acknowledged_at = serializers.DateTimeField(allow_null=True)
     acknowledgement = serializers.CharField(allow_null=True)
     notified = serializers.IntegerField(help_text="notifications that were delivered")
-    not_notified = serializers.IntegerField(help_text="notifications that were given up")
+    not_notified = serializers.IntegerField(help_text="notifications that failed permanently")
     version = serializers.CharField()
 
 
@@ -132,14 +132,14 @@ class AlertDetail(AlertRow):
 class NewSilence(Body):
     """A silence to make."""
 
-    rule = serializers.CharField(required=False, default="*", max_length=300, help_text="a glob on rules' names")
-    target = serializers.CharField(required=False, default="*", max_length=300, help_text="a glob on targets")
+    rule = serializers.CharField(required=False, default="*", max_length=300, help_text="glob on rule names")
+    target = serializers.CharField(required=False, default="*", max_length=300, help_text="glob on targets")
     owner = serializers.CharField(
         required=False, allow_null=True, max_length=60,
         help_text="the team whose alerts are silenced, besides those of unowned subjects; null: of administrators, all alerts",
     )  # fmt: skip
     starts_at = serializers.DateTimeField(required=False, allow_null=True, help_text="null: now")
-    ends_at = serializers.DateTimeField(help_text="30 days later at most")
+    ends_at = serializers.DateTimeField(help_text="at most 30 days later")
     reason = serializers.CharField(max_length=500)
 
 
@@ -150,7 +150,7 @@ class SilenceRow(serializers.Serializer):  # type: ignore[type-arg]
     rule = serializers.CharField()
     target = serializers.CharField()
     owner = serializers.CharField(allow_null=True)
-    is_system = serializers.BooleanField(help_text="it applies to all alerts, whatever their owner")
+    is_system = serializers.BooleanField(help_text="whether it applies to all alerts regardless of their owner")
     starts_at = serializers.DateTimeField()
     ends_at = serializers.DateTimeField()
     reason = serializers.CharField()
@@ -169,7 +169,7 @@ class AlertChannelChange(Body):
     url = serializers.CharField(required=False, max_length=1_000, write_only=True)
     secret = serializers.CharField(
         required=False, allow_null=True, min_length=16, max_length=200, write_only=True, trim_whitespace=False,
-        help_text="signs what is sent (X-QMQ-Signature, HMAC-SHA256); null: none",
+        help_text="signs each notification (X-QMQ-Signature, HMAC-SHA256); null: no signature",
     )  # fmt: skip
     headers = serializers.DictField(
         child=serializers.CharField(max_length=500, allow_blank=True), required=False, write_only=True
@@ -211,6 +211,6 @@ class ChannelTest(serializers.Serializer):  # type: ignore[type-arg]
 
     target = serializers.CharField()
     dry_run = serializers.BooleanField()
-    is_told = serializers.BooleanField(help_text="in a dry run: whether the host may be asked")
-    code = serializers.CharField(allow_blank=True, help_text='"" when it went well')
+    is_told = serializers.BooleanField(help_text="in a dry run: whether requests to the host are allowed")
+    code = serializers.CharField(allow_blank=True, help_text="empty if it succeeded")
     detail = serializers.CharField()

@@ -18,17 +18,17 @@ class RunRow(serializers.Serializer):  # type: ignore[type-arg]
     to_at = serializers.DateTimeField(allow_null=True)
     watermark_at = serializers.DateTimeField(allow_null=True)
     inputs = serializers.DictField()
-    tables = serializers.ListField(child=serializers.CharField(), help_text="summary tables it has filled")
+    tables = serializers.ListField(child=serializers.CharField(), help_text="summary tables filled by this run")
     rows_read = serializers.CharField(allow_null=True)
     rows_written = serializers.CharField(allow_null=True)
     missing = serializers.ListField(
         child=serializers.CharField(),
-        help_text="broker groups that could not be read: their rows are missing in what the run published",
+        help_text="broker groups that could not be read; their rows are missing from the published data",
     )
     late_rows = serializers.CharField(
-        allow_null=True, help_text="rows read that came after their steps were published: these are computed again"
+        allow_null=True, help_text="rows that arrived after their step was published; the step is recomputed"
     )
-    holes = serializers.CharField(allow_null=True, help_text="stretches that nodes had deleted before they were read")
+    holes = serializers.CharField(allow_null=True, help_text="ranges that retention deleted before they were read")
     error = serializers.CharField(allow_blank=True)
     started_at = serializers.DateTimeField()
     finished_at = serializers.DateTimeField(allow_null=True)
@@ -46,12 +46,12 @@ class LagRow(serializers.Serializer):  # type: ignore[type-arg]
     pull_rate = serializers.FloatField(allow_null=True)
     ack_rate = serializers.FloatField(allow_null=True)
     drain_seconds = serializers.FloatField(
-        allow_null=True, help_text="null: never at these rates when is_draining is false, otherwise unknown"
+        allow_null=True, help_text="null: never (is_draining is false) or unknown"
     )
-    is_draining = serializers.BooleanField(allow_null=True, help_text="whether the lag ever drains at these rates")
+    is_draining = serializers.BooleanField(allow_null=True, help_text="whether the lag decreases at the current rates")
     consumers_online = serializers.IntegerField(allow_null=True)
-    is_paused = serializers.BooleanField(allow_null=True, help_text="as the nodes have it in force")
-    retry_lag = serializers.IntegerField(allow_null=True, help_text="messages that wait for another attempt")
+    is_paused = serializers.BooleanField(allow_null=True, help_text="as enforced by the nodes")
+    retry_lag = serializers.IntegerField(allow_null=True, help_text="messages waiting for another attempt")
     withheld = serializers.IntegerField(
         allow_null=True,
         help_text="stored messages of the subject that are lost to damage: no group can consume them, and their share of the "
@@ -64,16 +64,16 @@ class LagRow(serializers.Serializer):  # type: ignore[type-arg]
 class GroupLag(LagRow):
     """A row of the list of all."""
 
-    owner = serializers.CharField(allow_null=True, help_text="team of the subject")
+    owner = serializers.CharField(allow_null=True, help_text="owning team of the subject")
 
 
 class LagPage(serializers.Serializer):  # type: ignore[type-arg]
     """The live numbers of consumer groups, as the collector last measured them."""
 
-    at = serializers.DateTimeField(allow_null=True, help_text="when they were measured; null: not at all")
-    reason = serializers.CharField(allow_null=True, help_text="why there are none")
+    at = serializers.DateTimeField(allow_null=True, help_text="time of measurement; null: not measured")
+    reason = serializers.CharField(allow_null=True, help_text="why numbers are missing")
     results = GroupLag(many=True)
-    next = serializers.CharField(allow_null=True, help_text="to be sent as ?cursor=")
+    next = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")
 
 
 class Overview(serializers.Serializer):  # type: ignore[type-arg]
@@ -81,14 +81,14 @@ class Overview(serializers.Serializer):  # type: ignore[type-arg]
 
     subjects = serializers.IntegerField()
     consumer_groups = serializers.IntegerField()
-    broker_groups = serializers.DictField(child=serializers.IntegerField(), help_text="state -> broker groups in it")
+    broker_groups = serializers.DictField(child=serializers.IntegerField(), help_text="number of broker groups by state")
     nodes = serializers.IntegerField()
     subjects_moving = serializers.IntegerField()
-    alerts_firing = serializers.DictField(child=serializers.IntegerField(), help_text="severity -> alerts")
+    alerts_firing = serializers.DictField(child=serializers.IntegerField(), help_text="number of alerts by severity")
     tasks_late = serializers.ListField(child=serializers.CharField())
     measured_at = serializers.DateTimeField(allow_null=True)
     unmeasured_reason = serializers.CharField(allow_null=True)
-    send_rate = serializers.FloatField(allow_null=True, help_text="messages a second")
+    send_rate = serializers.FloatField(allow_null=True, help_text="messages per second")
     ack_rate = serializers.FloatField(allow_null=True)
-    lag = serializers.IntegerField(allow_null=True, help_text="messages, over all groups")
+    lag = serializers.IntegerField(allow_null=True, help_text="messages, sum over all groups")
     worst = LagRow(many=True, help_text="the groups with the longest time lag")

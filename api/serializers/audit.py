@@ -16,16 +16,16 @@ class AuditRow(serializers.Serializer):  # type: ignore[type-arg]
     after = serializers.JSONField(allow_null=True)
     address = serializers.CharField()
     request_id = serializers.CharField()
-    client_request_id = serializers.CharField(allow_null=True, help_text="the caller's own X-Request-Id, unchecked")
-    digest = serializers.CharField(help_text="covers this entry and the digest of the one before")
+    client_request_id = serializers.CharField(allow_null=True, help_text="X-Request-Id sent by the client, not verified")
+    digest = serializers.CharField(help_text="hash of this entry and of the digest of the previous entry")
 
 
 class Verdict(serializers.Serializer):  # type: ignore[type-arg]
     """What following the chain found."""
 
-    is_whole = serializers.BooleanField(help_text="everything in this stretch is as it was written")
+    is_whole = serializers.BooleanField(help_text="all entries of this range are unchanged")
     checked = serializers.IntegerField()
-    last_id = serializers.CharField(help_text="to be sent as ?after= for the next stretch")
-    is_end = serializers.BooleanField(help_text="whether the newest entry was reached")
+    last_id = serializers.CharField(help_text="pass it as ?after= to verify the next range")
+    is_end = serializers.BooleanField(help_text="whether the latest entry was reached")
     broken_id = serializers.CharField(allow_null=True)
     problem = serializers.CharField(allow_blank=True)

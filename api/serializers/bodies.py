@@ -31,7 +31,7 @@ class SequenceField(serializers.IntegerField):
 
 
 _TYPES: tuple[tuple[type[Any], tuple[type, ...], str], ...] = (
-    (SequenceField, (int, str), "a whole number or a text of digits"),
+    (SequenceField, (int, str), "a whole number or a string of digits"),
     (serializers.IntegerField, (int,), "a whole number"),
     (serializers.FloatField, (int, float), "a number"),
     (serializers.BooleanField, (bool,), "true or false"),
@@ -73,5 +73,5 @@ def _errors(field: Any, value: Any) -> Any:
             # JSON does not tell 5.0 from 5, and Python's true is a number.
             found = int(value) if isinstance(value, float) and value.is_integer() and float not in types else value
             is_right = isinstance(found, types) and (bool in types or not isinstance(found, bool))
-            return [] if is_right else [f"{what} is needed"]
+            return [] if is_right else [f"must be {what}"]
     return []

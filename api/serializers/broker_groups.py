@@ -13,23 +13,23 @@ class NodeRow(serializers.Serializer):  # type: ignore[type-arg]
     broker_group = serializers.CharField()
     kind = serializers.ChoiceField(choices=[k.value for k in GroupKind])
     role = serializers.ChoiceField(choices=["master", "slave"])
-    is_master = serializers.BooleanField(help_text="whether its group goes by it")
+    is_master = serializers.BooleanField(help_text="whether it is the master of its group")
     address = serializers.CharField()
     admin_address = serializers.CharField(allow_blank=True)
     version = serializers.CharField(allow_blank=True)
-    log_end = serializers.CharField(help_text="the highest synced log offset it ever reported, in bytes")
+    log_end = serializers.CharField(help_text="highest synced log offset reported by the node, in bytes")
     leased_at = serializers.DateTimeField(allow_null=True)
 
 
 class NodeNumbersRow(NodeRow):
     """A node with what the collector measured of it last; null: not measured, or no number of such nodes."""
 
-    disk_used_bytes = serializers.IntegerField(allow_null=True, help_text="of the file system its log is on")
+    disk_used_bytes = serializers.IntegerField(allow_null=True, help_text="of the file system that holds the log")
     disk_free_bytes = serializers.IntegerField(allow_null=True)
     disk_total_bytes = serializers.IntegerField(allow_null=True)
     connections = serializers.IntegerField(allow_null=True)
     uptime_seconds = serializers.IntegerField(allow_null=True)
-    pending = serializers.IntegerField(allow_null=True, help_text="delayed messages; delay nodes only, as what follows")
+    pending = serializers.IntegerField(allow_null=True, help_text="pending delayed messages; this and the following fields: delay nodes only")
     overdue = serializers.IntegerField(allow_null=True)
     lateness_p99_seconds = serializers.FloatField(allow_null=True)
     unmeasured_reason = serializers.CharField(allow_null=True)
@@ -38,7 +38,7 @@ class NodeNumbersRow(NodeRow):
 class NodeDetail(NodeRow):
     """A node with its own numbers; null with a reason when it can't be asked."""
 
-    stats = serializers.DictField(allow_null=True, help_text="as GET /stats of the node, without subjects")
+    stats = serializers.DictField(allow_null=True, help_text="GET /stats of the node, without subjects")
     unknown_reason = serializers.CharField(allow_null=True)
 
 
@@ -47,8 +47,8 @@ class BrokerGroupRow(serializers.Serializer):  # type: ignore[type-arg]
 
     name = serializers.CharField()
     kind = serializers.ChoiceField(choices=[k.value for k in GroupKind])
-    state = serializers.ChoiceField(choices=[s.value for s in GroupState], help_text="what clients are told")
-    reported_state = serializers.ChoiceField(choices=[s.value for s in GroupState], help_text="what its master does")
+    state = serializers.ChoiceField(choices=[s.value for s in GroupState], help_text="state reported to clients")
+    reported_state = serializers.ChoiceField(choices=[s.value for s in GroupState], help_text="state reported by its master")
     operator_state = serializers.ChoiceField(choices=[s.value for s in OperatorState])
     operator_reason = serializers.CharField(allow_blank=True)
     operator_since = serializers.DateTimeField(allow_null=True)
@@ -58,7 +58,7 @@ class BrokerGroupRow(serializers.Serializer):  # type: ignore[type-arg]
     in_sync = serializers.ListField(child=serializers.CharField())
     in_sync_min = serializers.IntegerField()
     nodes = NodeRow(many=True)
-    subjects = serializers.IntegerField(help_text="that it serves, those that come or go included")
+    subjects = serializers.IntegerField(help_text="subjects it serves, including those that are joining or leaving")
     subjects_moving = serializers.IntegerField()
     version = serializers.CharField()
     created_at = serializers.DateTimeField()
@@ -91,7 +91,7 @@ class LogLoss(Body):
     """Accepting that a node's log ends earlier than it did."""
 
     log_end = serializers.RegexField(
-        r"^[0-9]{1,18}$", help_text="where its log ends now: acknowledged bytes above are lost"
+        r"^[0-9]{1,18}$", help_text="current end of its log; acknowledged data past it is lost"
     )
     reason = serializers.CharField(max_length=500)
 
@@ -100,12 +100,12 @@ class TaskRow(serializers.Serializer):  # type: ignore[type-arg]
     """A control loop."""
 
     name = serializers.CharField()
-    text = serializers.CharField(help_text="what it does")
+    text = serializers.CharField(help_text="description of the job")
     every_seconds = serializers.FloatField()
     is_enabled = serializers.BooleanField()
-    is_late = serializers.BooleanField(help_text="it has not succeeded for three intervals")
+    is_late = serializers.BooleanField(help_text="whether it has not succeeded for three intervals")
     is_running = serializers.BooleanField()
-    holder = serializers.CharField(allow_blank=True, help_text="the worker that acts, or acted last")
+    holder = serializers.CharField(allow_blank=True, help_text="the worker that runs it, or ran it last")
     queue = serializers.CharField(
         help_text="where the words to run it go: a loop is late when no worker serves its queue"
     )
@@ -114,7 +114,7 @@ class TaskRow(serializers.Serializer):  # type: ignore[type-arg]
     succeeded_at = serializers.DateTimeField(allow_null=True)
     next_run_at = serializers.DateTimeField(allow_null=True)
     result = serializers.CharField(allow_blank=True)
-    error = serializers.CharField(allow_blank=True, help_text="of the last run; empty when it succeeded")
+    error = serializers.CharField(allow_blank=True, help_text="error of the last run; empty if it succeeded")
     runs = serializers.CharField()
     failures = serializers.CharField()
 

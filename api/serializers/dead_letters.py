@@ -16,41 +16,41 @@ class LetterCount(serializers.Serializer):  # type: ignore[type-arg]
 
     subject = serializers.CharField()
     group = serializers.CharField()
-    stored = serializers.IntegerField(help_text="in the logs, whatever was decided")
-    open = serializers.IntegerField(help_text="of these, not replayed and not deleted")
+    stored = serializers.IntegerField(help_text="stored dead letters, including replayed and deleted ones")
+    open = serializers.IntegerField(help_text="of these, neither replayed nor deleted")
     replayed = serializers.IntegerField()
-    deleted = serializers.IntegerField(help_text="hidden; their bytes stay until retention removes them")
+    deleted = serializers.IntegerField(help_text="hidden until retention deletes them")
     oldest = serializers.DateTimeField(allow_null=True)
     newest = serializers.DateTimeField(allow_null=True)
-    broker_groups = serializers.DictField(child=serializers.IntegerField(), help_text="stored, by broker group")
+    broker_groups = serializers.DictField(child=serializers.IntegerField(), help_text="stored dead letters by broker group")
 
 
 class LetterCounts(serializers.Serializer):  # type: ignore[type-arg]
     """Counts by subject and group."""
 
     results = LetterCount(many=True)
-    next = serializers.CharField(allow_null=True, help_text="to be sent as ?cursor=")
+    next = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")
     unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
 
 
 class Decision(serializers.Serializer):  # type: ignore[type-arg]
     """What was decided about a letter."""
 
-    state = serializers.CharField(help_text="replaying, unknown (sent, perhaps stored), replayed, deleted")
+    state = serializers.CharField(help_text="replaying, unknown (sent, result unknown), replayed, deleted")
     by = serializers.CharField()
     at = serializers.DateTimeField()
     replays = serializers.IntegerField()
     replayed_to = serializers.CharField(allow_null=True, help_text="group or subject")
-    replay_id = serializers.CharField(allow_null=True, help_text="the message id of the newest replay")
+    replay_id = serializers.CharField(allow_null=True, help_text="message ID of the latest replay")
 
 
 class LetterRow(MessageRow):
     """A dead letter; `stored_at` is when it was given up."""
 
-    attempts = serializers.IntegerField(allow_null=True, help_text="how often it was tried")
+    attempts = serializers.IntegerField(allow_null=True, help_text="number of attempts")
     attempts_max = serializers.IntegerField(allow_null=True)
     last_pull_sequence = serializers.CharField(allow_null=True)
-    original_message_id = serializers.CharField(allow_null=True, help_text="of a replay: what it is a copy of")
+    original_message_id = serializers.CharField(allow_null=True, help_text="for a replay: the dead letter it is a copy of")
     decision = Decision(allow_null=True)
 
 
@@ -66,21 +66,21 @@ class AttemptRow(MessageRow):
     """A delivery of the message to the group; `stored_at` is since when it waited for it."""
 
     attempt = serializers.IntegerField()
-    subject = serializers.CharField(help_text="the real subject, or the group's retry subject")
+    subject = serializers.CharField(help_text="the subject, or the retry subject of the group")
     consumer_id = serializers.CharField(allow_null=True)
     pulled_at = serializers.DateTimeField(allow_null=True)
-    ended_at = serializers.DateTimeField(allow_null=True, help_text="when the next attempt, or the letter, was stored")
-    why = serializers.CharField(allow_null=True, help_text="why something is not known")
-    changes = PropertyChange(many=True, allow_null=True, help_text="against the attempt before; null: masked")
+    ended_at = serializers.DateTimeField(allow_null=True, help_text="when the next attempt or the dead letter was stored")
+    why = serializers.CharField(allow_null=True, help_text="why information is missing")
+    changes = PropertyChange(many=True, allow_null=True, help_text="changes since the previous attempt; null: masked")
 
 
 class LetterStory(LetterRow):
     """A dead letter with the attempts that ended in it, in their order."""
 
-    changes = PropertyChange(many=True, allow_null=True, help_text="against the last attempt; null: masked")
+    changes = PropertyChange(many=True, allow_null=True, help_text="changes since the last attempt; null: masked")
     story = AttemptRow(many=True)
     holes = serializers.ListField(
-        child=serializers.CharField(), help_text="why attempts may be missing; empty: none is"
+        child=serializers.CharField(), help_text="why attempts may be missing; empty: complete"
     )
 
 
@@ -88,7 +88,7 @@ class LetterPage(serializers.Serializer):  # type: ignore[type-arg]
     """Letters by the time they were given up. A page may be empty and go on."""
 
     results = LetterRow(many=True)
-    next = serializers.CharField(allow_null=True, help_text="to be sent as ?cursor=")
+    next = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")
     unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
 
 
@@ -100,7 +100,7 @@ class SequencesField(serializers.DictField):
     def to_internal_value(self, data: Any) -> dict[str, list[int]]:
         found: dict[str, list[int]] = super().to_internal_value(data)
         if not 1 <= sum(map(len, found.values())) <= SEQUENCES_MAX:
-            raise serializers.ValidationError(f"1 to {SEQUENCES_MAX} letters can be named at a time")
+            raise serializers.ValidationError(f"must name 1 to {SEQUENCES_MAX} dead letters")
         return found
 
 
@@ -114,16 +114,16 @@ class Selection(Body):
         min_value=1,
         max_value=REPLAY_MAX,
         default=LIMIT_DEFAULT,
-        help_text="with `all`: look at so many",
+        help_text="with `all`: number of dead letters to process",
     )
-    cursor = serializers.CharField(required=False, allow_null=True, help_text="with `all`: `next` of the answer before")
+    cursor = serializers.CharField(required=False, allow_null=True, help_text="with `all`: `next` of the previous response")
     reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if ("sequences" in attrs) == bool(attrs.get("all")):
-            raise serializers.ValidationError("give either sequences or all")
+            raise serializers.ValidationError("Specify either sequences or all.")
         if "sequences" in attrs and attrs.get("cursor"):
-            raise serializers.ValidationError("a cursor goes with all")
+            raise serializers.ValidationError("A cursor requires all.")
         return attrs
 
 
@@ -132,10 +132,10 @@ class Replay(Selection):
 
     to = serializers.ChoiceField(
         choices=["group", "subject"], required=False, default="group",
-        help_text="group: only the group that gave up gets them; subject: every group of the subject",
+        help_text="group: only the group whose attempts failed; subject: all groups of the subject",
     )  # fmt: skip
     force = serializers.BooleanField(
-        required=False, default=False, help_text="also those that were replayed or deleted before"
+        required=False, default=False, help_text="include dead letters that were already replayed or deleted"
     )
 
 
@@ -152,13 +152,13 @@ class Progress(serializers.Serializer):  # type: ignore[type-arg]
 
     dry_run = serializers.BooleanField()
     looked_at = serializers.IntegerField()
-    done = serializers.IntegerField(help_text="replayed or deleted; in a dry run: would be")
-    already = serializers.IntegerField(help_text="decided before")
-    under_way = serializers.IntegerField(help_text="another request is at them")
-    unknown = serializers.IntegerField(help_text="perhaps stored; the next request sends them with the same ids")
+    done = serializers.IntegerField(help_text="replayed or deleted; in a dry run: to be replayed or deleted")
+    already = serializers.IntegerField(help_text="already replayed or deleted")
+    under_way = serializers.IntegerField(help_text="being processed by another request")
+    unknown = serializers.IntegerField(help_text="sent, result unknown; the next request sends them again with the same IDs")
     failed = serializers.IntegerField()
-    failures = Failure(many=True, help_text="the first of those that failed or are not there")
+    failures = Failure(many=True, help_text="the first that failed or were not found")
     stopped = serializers.CharField(allow_null=True, help_text="why the request ended early")
-    next = serializers.CharField(allow_null=True, help_text="to be sent as `cursor`; null: nothing is left")
+    next = serializers.CharField(allow_null=True, help_text="pass it as `cursor`; null: complete")
     unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
     notes = serializers.ListField(child=serializers.CharField())

@@ -5,7 +5,7 @@ from rest_framework import serializers
 from api.serializers.bodies import Body
 from qmq.protocol.delayed import DelayedState
 
-UNREACHABLE = "delay groups that could not be asked, and why: what they hold is missing from this answer"
+UNREACHABLE = "delay groups that could not be reached, with the reason; their messages are missing"
 SECONDS_MAX = 10 * 366 * 86_400
 
 
@@ -21,15 +21,15 @@ class DelayedRow(serializers.Serializer):  # type: ignore[type-arg]
     tags = serializers.ListField(child=serializers.CharField())
     properties = serializers.DictField(child=serializers.CharField(), allow_null=True)
     size = serializers.IntegerField(help_text="bytes")
-    masked = serializers.BooleanField(help_text="whether properties are left out for want of a right")
-    may_change = serializers.BooleanField(help_text="whether the caller may cancel, reschedule or deliver it")
+    masked = serializers.BooleanField(help_text="whether properties are hidden because the caller lacks permission")
+    may_change = serializers.BooleanField(help_text="whether the caller can cancel, reschedule or deliver it")
 
 
 class DelayedPage(serializers.Serializer):  # type: ignore[type-arg]
     """Delayed messages in the order of their due times."""
 
     results = DelayedRow(many=True)
-    next = serializers.CharField(allow_null=True, help_text="to be sent as ?cursor=")
+    next = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")
     unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
 
 
@@ -44,7 +44,7 @@ class DelayedTarget(Body):
     """What else is known of a message: it is found faster, and told from others with its id."""
 
     subject = serializers.CharField(required=False, max_length=200)
-    was_due_at = serializers.DateTimeField(required=False, help_text="its due time now")
+    was_due_at = serializers.DateTimeField(required=False, help_text="its current due time")
     reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
 
@@ -56,7 +56,7 @@ class Reschedule(DelayedTarget):
 
     def validate(self, attrs: dict[str, object]) -> dict[str, object]:
         if (attrs.get("due_at") is None) == (attrs.get("delay_seconds") is None):
-            raise serializers.ValidationError("give either due_at or delay_seconds")
+            raise serializers.ValidationError("Specify either due_at or delay_seconds.")
         return attrs
 
 
@@ -66,7 +66,7 @@ class DelayedChanged(serializers.Serializer):  # type: ignore[type-arg]
     dry_run = serializers.BooleanField()
     message_id = serializers.CharField()
     subject = serializers.CharField()
-    outcome = serializers.CharField(help_text="done, or unchanged: it was so before")
+    outcome = serializers.CharField(help_text="done; or unchanged if it already was in this state")
     state_before = serializers.CharField()
     state = serializers.CharField()
     due_at = serializers.DateTimeField(allow_null=True)
@@ -98,7 +98,7 @@ class BulkCancelled(serializers.Serializer):  # type: ignore[type-arg]
 class Hour(serializers.Serializer):  # type: ignore[type-arg]
     """An hour of the calendar."""
 
-    hour = serializers.DateTimeField(help_text="its begin, UTC")
+    hour = serializers.DateTimeField(help_text="start of the hour, UTC")
     pending = serializers.IntegerField()
 
 

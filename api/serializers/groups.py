@@ -30,7 +30,7 @@ class GroupRow(GroupValues):
 
     subject = serializers.CharField()
     name = serializers.CharField()
-    owner = serializers.CharField(allow_null=True, help_text="team of the subject")
+    owner = serializers.CharField(allow_null=True, help_text="owning team of the subject")
     is_paused = serializers.BooleanField()
     paused_consumers = serializers.ListField(child=serializers.CharField())
     pause_reason = serializers.CharField(allow_blank=True)
@@ -44,7 +44,7 @@ class Pause(Body):
     """What to pause or resume."""
 
     consumer_id = serializers.CharField(
-        required=False, allow_blank=True, max_length=200, help_text="one consumer; left out: the whole group"
+        required=False, allow_blank=True, max_length=200, help_text="one consumer; absent: the whole group"
     )
     reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
@@ -56,7 +56,7 @@ class Reset(Body):
     time = serializers.DateTimeField(required=False, help_text="for `time`: the first message stored at or after it")
     sequence = serializers.RegexField(r"^[0-9]{1,18}$", required=False, help_text="for `sequence`, with broker_group")
     broker_group = serializers.CharField(
-        required=False, max_length=100, help_text="this one alone; needed for `sequence`"
+        required=False, max_length=100, help_text="only this broker group; required for `sequence`"
     )
     reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
@@ -67,9 +67,9 @@ class ResetOnGroup(serializers.Serializer):  # type: ignore[type-arg]
     broker_group = serializers.CharField()
     position = serializers.CharField(allow_null=True)
     new_position = serializers.CharField(allow_null=True)
-    skipped = serializers.IntegerField(allow_null=True, help_text="messages never pulled that it passes over")
-    repeated = serializers.IntegerField(allow_null=True, help_text="messages passed before that are looked at again")
-    in_flight = serializers.IntegerField(allow_null=True, help_text="pulled and not acked; they stay with who has them")
+    skipped = serializers.IntegerField(allow_null=True, help_text="pending messages that are skipped")
+    repeated = serializers.IntegerField(allow_null=True, help_text="messages that are delivered again")
+    in_flight = serializers.IntegerField(allow_null=True, help_text="messages in flight; they stay with their consumers")
 
 
 class ResetDone(serializers.Serializer):  # type: ignore[type-arg]
@@ -105,11 +105,11 @@ class GroupMember(serializers.Serializer):  # type: ignore[type-arg]
     in_flight = serializers.IntegerField()
     in_flight_ranges = serializers.ListField(
         child=serializers.ListField(child=serializers.CharField(), min_length=2, max_length=2),
-        help_text="consume sequences [begin, end), the lowest first; at most 20 of them",
+        help_text="consume sequences [begin, end), lowest first, at most 20",
     )
     in_flight_ranges_total = serializers.IntegerField()
-    pulled = serializers.CharField(help_text="pull sequences that were given out, since the consumer is known")
-    acked = serializers.CharField(help_text="of these, those that are acked")
+    pulled = serializers.CharField(help_text="messages delivered to the consumer since it was first seen")
+    acked = serializers.CharField(help_text="of these, acknowledged")
     oldest_unacked_ms = serializers.IntegerField(allow_null=True)
     is_paused = serializers.BooleanField()
     reasons = serializers.DictField(child=serializers.CharField())
@@ -134,7 +134,7 @@ class OnBrokerGroup(serializers.Serializer):  # type: ignore[type-arg]
 class GroupDetail(GroupRow):
     """A consumer group with its progress and members as the nodes say now."""
 
-    lag = serializers.IntegerField(allow_null=True, help_text="messages; null when a broker group could not be asked")
+    lag = serializers.IntegerField(allow_null=True, help_text="messages; null if a broker group could not be reached")
     time_lag_seconds = serializers.FloatField(allow_null=True)
     unknown_reason = serializers.CharField(allow_null=True)
     progress = OnBrokerGroup(many=True)

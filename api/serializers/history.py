@@ -10,6 +10,6 @@ class History(serializers.Serializer):  # type: ignore[type-arg]
     at = serializers.ListField(child=serializers.DateTimeField())
     fields = serializers.DictField(  # type: ignore[assignment]
         child=serializers.ListField(child=serializers.FloatField(allow_null=True)),
-        help_text="numbers to seven digits; null: not measured",
+        help_text="numbers with seven significant digits; null: not measured",
     )
-    reason = serializers.CharField(allow_null=True, help_text="why there is nothing at all")
+    reason = serializers.CharField(allow_null=True, help_text="why there is no data")

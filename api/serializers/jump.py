@@ -13,11 +13,11 @@ class PlaceRow(serializers.Serializer):  # type: ignore[type-arg]
     """Something that was found."""
 
     kind = serializers.ChoiceField(choices=KINDS)
-    name = serializers.CharField(help_text="of a message its id")
+    name = serializers.CharField(help_text="for messages, the ID")
     subject = serializers.CharField(allow_null=True)
-    broker_group = serializers.CharField(allow_null=True, help_text="of a delayed message its delay group")
-    sequence = serializers.CharField(allow_null=True, help_text="of a dead letter")
-    text = serializers.CharField(allow_blank=True, help_text="a few more words; of a dead letter its consumer group")
+    broker_group = serializers.CharField(allow_null=True, help_text="for delayed messages, the delay group")
+    sequence = serializers.CharField(allow_null=True, help_text="for dead letters")
+    text = serializers.CharField(allow_blank=True, help_text="additional text; for dead letters, the consumer group")
 
 
 class Places(serializers.Serializer):  # type: ignore[type-arg]

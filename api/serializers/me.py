@@ -18,10 +18,10 @@ class Preferences(Body):
 class Limits(serializers.Serializer):  # type: ignore[type-arg]
     """Limits that pages show before somebody runs into them."""
 
-    body_bytes = serializers.IntegerField(help_text="of a request")
+    body_bytes = serializers.IntegerField(help_text="per request")
     page_rows = serializers.IntegerField()
     download_rows = serializers.IntegerField()
-    download_rows_of_nodes = serializers.IntegerField(help_text="of lists that nodes are asked for: messages, letters")
+    download_rows_of_nodes = serializers.IntegerField(help_text="for lists read from nodes: messages, dead letters")
     reason_chars = serializers.IntegerField()
     letters_of_one_request = serializers.IntegerField(help_text="dead letters replayed or deleted")
     websockets = serializers.IntegerField(help_text="open at a time")
@@ -33,7 +33,7 @@ class Console(serializers.Serializer):  # type: ignore[type-arg]
     version = serializers.CharField()
     languages = serializers.ListField(child=serializers.CharField())
     themes = serializers.ListField(child=serializers.CharField())
-    single_sign_on = serializers.CharField(allow_null=True, help_text="its name; null: there is none")
+    single_sign_on = serializers.CharField(allow_null=True, help_text="its name; null: not configured")
     limits = Limits()
 
 
@@ -48,16 +48,16 @@ class Me(serializers.Serializer):  # type: ignore[type-arg]
     language = serializers.CharField()
     role = serializers.CharField()
     teams = serializers.ListField(child=serializers.CharField())
-    rights = serializers.ListField(child=serializers.CharField(), help_text="on what is theirs or nobody's")
+    rights = serializers.ListField(child=serializers.CharField(), help_text="on subjects of their teams or without an owner")
     preferences = Preferences()
-    demands_second_factor = serializers.BooleanField(help_text="an authenticator app is demanded of this user")
-    has_password = serializers.BooleanField(help_text="false: signs in at the identity provider")
+    demands_second_factor = serializers.BooleanField(help_text="whether this user must set up two-factor authentication")
+    has_password = serializers.BooleanField(help_text="false: signs in through the identity provider")
     has_second_factor = serializers.BooleanField()
     lacks_second_factor = serializers.BooleanField(
-        help_text="one is demanded and missing: until it is set up only the own account can be used"
+        help_text="required and not set up; until then only the user's own account is accessible"
     )
     proved_recently = serializers.BooleanField(
-        help_text="whether what needs the password again can be done without asking for it"
+        help_text="whether sensitive actions are possible without another confirmation"
     )
     version = serializers.CharField()
     console = Console()
@@ -69,7 +69,7 @@ class MyChange(Body):
     first_name = serializers.CharField(required=False, allow_blank=True, max_length=150)
     last_name = serializers.CharField(required=False, allow_blank=True, max_length=150)
     language = serializers.ChoiceField(
-        choices=LANGUAGES, required=False, allow_blank=True, help_text="blank: as the browser says"
+        choices=LANGUAGES, required=False, allow_blank=True, help_text="blank: browser default"
     )
     preferences = Preferences(required=False)
 
@@ -78,10 +78,10 @@ class SessionRow(serializers.Serializer):  # type: ignore[type-arg]
     """A browser that is signed in."""
 
     id = serializers.CharField()
-    is_this = serializers.BooleanField(help_text="the one that asks")
+    is_this = serializers.BooleanField(help_text="the session of this request")
     started_at = serializers.DateTimeField()
     seen_at = serializers.DateTimeField()
-    expires_at = serializers.DateTimeField(help_text="at the latest; earlier when it is not used")
+    expires_at = serializers.DateTimeField(help_text="at the latest; earlier if the session is idle")
     address = serializers.CharField()
     user_agent = serializers.CharField()
 
@@ -97,7 +97,7 @@ class RoleTable(serializers.Serializer):  # type: ignore[type-arg]
     """The table of rights."""
 
     roles = RoleRow(many=True)
-    scopes = RoleRow(many=True, help_text="what a token with this scope may, within its owner's role")
+    scopes = RoleRow(many=True, help_text="rights granted by this scope, limited by the owner's role")
     rights_of_a_subject = serializers.ListField(
-        child=serializers.CharField(), help_text="operators have these on subjects of their teams and on unowned ones"
+        child=serializers.CharField(), help_text="operators have these rights on subjects of their teams and subjects without an owner"
     )

@@ -4,7 +4,7 @@ from rest_framework import serializers
 
 from api.serializers.bodies import Body
 
-UNREACHABLE = "broker groups that could not be asked, and why: what they hold is missing from this answer"
+UNREACHABLE = "broker groups that could not be reached, with the reason; their messages are missing"
 
 
 class MessageRow(serializers.Serializer):  # type: ignore[type-arg]
@@ -18,43 +18,43 @@ class MessageRow(serializers.Serializer):  # type: ignore[type-arg]
     tags = serializers.ListField(child=serializers.CharField())
     properties = serializers.DictField(child=serializers.CharField(), allow_null=True)
     size = serializers.IntegerField(help_text="bytes")
-    masked = serializers.BooleanField(help_text="whether properties are left out for want of a right")
-    withheld = serializers.CharField(allow_null=True, help_text="why the message can't be read; null: it can")
+    masked = serializers.BooleanField(help_text="whether properties are hidden because the caller lacks permission")
+    withheld = serializers.CharField(allow_null=True, help_text="why the message can't be read; null: readable")
 
 
 class MessagePage(serializers.Serializer):  # type: ignore[type-arg]
     """Messages of all broker groups by the time they were stored."""
 
     results = MessageRow(many=True)
-    next = serializers.CharField(allow_null=True, help_text="to be sent as ?cursor=")
+    next = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")
     unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
 
 
 class MessageSlice(MessagePage):
     """One step of a search. Go on with `next` until it is null; to cancel, don't."""
 
-    scanned = serializers.IntegerField(help_text="messages looked at in this step")
-    unreadable = serializers.IntegerField(help_text="of these, messages whose stored bytes fail their checks")
-    progress = serializers.FloatField(help_text="0..1, of the broker groups that answered")
-    end = serializers.BooleanField(help_text="whether the search is over")
+    scanned = serializers.IntegerField(help_text="messages searched in this step")
+    unreadable = serializers.IntegerField(help_text="of these, messages whose stored data is corrupted")
+    progress = serializers.FloatField(help_text="0 to 1, of the broker groups that responded")
+    end = serializers.BooleanField(help_text="whether the search is complete")
 
 
 class NewMessage(Body):
     """A message to produce."""
 
     properties = serializers.DictField(
-        child=serializers.CharField(allow_blank=True, trim_whitespace=False), help_text="`data` is the usual body"
+        child=serializers.CharField(allow_blank=True, trim_whitespace=False), help_text="by convention `data` is the body"
     )
     tags = serializers.ListField(child=serializers.CharField(max_length=200), required=False, max_length=10)
     delay_seconds = serializers.FloatField(
-        required=False, allow_null=True, min_value=0, max_value=10 * 366 * 86_400, help_text="deliver so much later"
+        required=False, allow_null=True, min_value=0, max_value=10 * 366 * 86_400, help_text="delay before delivery"
     )
-    due_at = serializers.DateTimeField(required=False, allow_null=True, help_text="deliver then")
+    due_at = serializers.DateTimeField(required=False, allow_null=True, help_text="delivery time")
     reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
     def validate(self, attrs: dict[str, object]) -> dict[str, object]:
         if attrs.get("delay_seconds") is not None and attrs.get("due_at") is not None:
-            raise serializers.ValidationError("give delay_seconds or due_at, not both")
+            raise serializers.ValidationError("Specify delay_seconds or due_at, not both.")
         return attrs
 
 
@@ -62,10 +62,10 @@ class Receipt(serializers.Serializer):  # type: ignore[type-arg]
     """The proof that a message is on disk."""
 
     dry_run = serializers.BooleanField()
-    message_id = serializers.CharField(allow_null=True, help_text="null for a dry run")
+    message_id = serializers.CharField(allow_null=True, help_text="null in a dry run")
     subject = serializers.CharField()
     broker_group = serializers.CharField(
-        allow_null=True, help_text="who stores it; for a delayed message the delay group; null for a dry run"
+        allow_null=True, help_text="broker group that stored it, or delay group; null in a dry run"
     )
     attempts = serializers.IntegerField()
     due_at = serializers.DateTimeField(allow_null=True)
@@ -79,7 +79,7 @@ class Link(serializers.Serializer):  # type: ignore[type-arg]
     sequence = serializers.CharField()
     stored_at = serializers.DateTimeField(allow_null=True)
     attempt = serializers.IntegerField()
-    state = serializers.CharField(allow_null=True, help_text="null: not known")
+    state = serializers.CharField(allow_null=True, help_text="null: unknown")
 
 
 class Standing(serializers.Serializer):  # type: ignore[type-arg]
@@ -120,5 +120,5 @@ class Trace(serializers.Serializer):  # type: ignore[type-arg]
     message_why = serializers.CharField(allow_null=True)
     original = Original(allow_null=True)
     groups = Standing(many=True)
-    next_after = serializers.CharField(allow_null=True, help_text="to be sent as ?after= for more groups")
+    next_after = serializers.CharField(allow_null=True, help_text="pass it as ?after= for more groups")
     scope = serializers.CharField()

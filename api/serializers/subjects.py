@@ -10,7 +10,7 @@ class SubjectValues(Body):
     """What an operator may set. Null: no limit, or the node's default."""
 
     description = serializers.CharField(required=False, allow_blank=True, max_length=500)
-    owner = serializers.CharField(required=False, allow_null=True, max_length=60, help_text="a team")
+    owner = serializers.CharField(required=False, allow_null=True, max_length=60, help_text="name of a team")
     tags = serializers.ListField(child=serializers.CharField(max_length=50), required=False, max_length=20)
     messages_per_second = serializers.IntegerField(
         required=False, allow_null=True, min_value=1, max_value=10_000_000, help_text="on each broker group"
@@ -19,7 +19,7 @@ class SubjectValues(Body):
     retention_hours = serializers.FloatField(required=False, allow_null=True, min_value=0.001, max_value=24 * 366 * 2)
     allowed_groups = serializers.ListField(
         child=serializers.CharField(max_length=200), required=False, allow_null=True, max_length=200,
-        help_text="consumer groups that may pull; null: any",
+        help_text="consumer groups allowed to pull; null: any",
     )  # fmt: skip
 
 
@@ -32,7 +32,7 @@ class SubjectChange(SubjectValues):
 class NewSubject(SubjectChange):
     """A subject to make."""
 
-    name = serializers.CharField(max_length=100, help_text="no '/', white space or line ends")
+    name = serializers.CharField(max_length=100, help_text="no slashes, whitespace or line breaks")
 
 
 class Reason(Body):
@@ -56,7 +56,7 @@ class Route(serializers.Serializer):  # type: ignore[type-arg]
     broker_groups = serializers.ListField(child=serializers.CharField())
     phases = Phases()
     waiting = serializers.ListField(
-        child=serializers.CharField(), help_text="what the next step of a move waits for, as of the last look"
+        child=serializers.CharField(), help_text="what the next step of a move waits for, as of the last check"
     )
     version = serializers.CharField()
 
@@ -70,7 +70,7 @@ class SubjectRow(SubjectValues):
     consumer_groups = serializers.IntegerField()
     broker_groups = serializers.ListField(child=serializers.CharField())
     phases = Phases()
-    may_change = serializers.BooleanField(help_text="whether the caller may change it")
+    may_change = serializers.BooleanField(help_text="whether the caller can change it")
     version = serializers.CharField()
     created_at = serializers.DateTimeField()
     updated_at = serializers.DateTimeField()

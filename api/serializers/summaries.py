@@ -14,11 +14,11 @@ class ColumnRow(serializers.Serializer):  # type: ignore[type-arg]
 
     name = serializers.CharField()
     type = serializers.ChoiceField(choices=COLUMN_TYPES)
-    unit = serializers.CharField(allow_null=True, help_text="of numbers; 1: a ratio; null: it has none")
-    text = serializers.CharField(help_text="what it says")
-    is_nullable = serializers.BooleanField(help_text="null is what could not be measured")
-    is_key = serializers.BooleanField(help_text="tells rows of one moment apart")
-    choices = serializers.ListField(child=serializers.CharField(), help_text="the values there are; empty: any")
+    unit = serializers.CharField(allow_null=True, help_text="unit of numbers; 1: ratio; null: no unit")
+    text = serializers.CharField(help_text="meaning")
+    is_nullable = serializers.BooleanField(help_text="null: not measured")
+    is_key = serializers.BooleanField(help_text="part of the key")
+    choices = serializers.ListField(child=serializers.CharField(), help_text="possible values; empty: any")
 
 
 class TableRow(serializers.Serializer):  # type: ignore[type-arg]
@@ -27,11 +27,11 @@ class TableRow(serializers.Serializer):  # type: ignore[type-arg]
     name = serializers.CharField()
     text = serializers.CharField()
     columns = ColumnRow(many=True)
-    filters = serializers.ListField(child=serializers.CharField(), help_text="what its rows can be narrowed by")
+    filters = serializers.ListField(child=serializers.CharField(), help_text="available filters")
     steps = serializers.ListField(child=serializers.ChoiceField(choices=[step.value for step in Step]))
-    is_ahead = serializers.BooleanField(help_text="its moments are in the future")
+    is_ahead = serializers.BooleanField(help_text="whether its times are in the future")
     state = serializers.ChoiceField(choices=TABLE_STATES)
-    as_of = serializers.DateTimeField(allow_null=True, help_text="everything before it is in the table")
+    as_of = serializers.DateTimeField(allow_null=True, help_text="the table is complete up to this time")
 
 
 class Tables(serializers.Serializer):  # type: ignore[type-arg]
@@ -65,26 +65,26 @@ class ScoreRow(serializers.Serializer):  # type: ignore[type-arg]
     days = serializers.IntegerField()
     cases_count = serializers.IntegerField()
     held_count = serializers.IntegerField()
-    held_ratio = serializers.FloatField(allow_null=True, help_text="null: not yet verified, there are too few cases")
-    target_ratio = serializers.FloatField(allow_null=True, help_text="the share that should hold; null: no target")
+    held_ratio = serializers.FloatField(allow_null=True, help_text="null: not verified yet, too few cases")
+    target_ratio = serializers.FloatField(allow_null=True, help_text="target share; null: no target")
 
 
 class SummaryPage(serializers.Serializer):  # type: ignore[type-arg]
     """Rows of a summary table, what was asked for, and who made them."""
 
     table = serializers.CharField()
-    state = serializers.ChoiceField(choices=TABLE_STATES, help_text="no_run_yet: no job has ever filled the table")
+    state = serializers.ChoiceField(choices=TABLE_STATES, help_text="no_run_yet: no job has filled the table")
     as_of = serializers.DateTimeField(
         allow_null=True, help_text="everything before it is in the table; null: no run that filled it has succeeded yet"
     )
-    step = serializers.ChoiceField(choices=[step.value for step in Step], help_text="what each row stands for")
+    step = serializers.ChoiceField(choices=[step.value for step in Step], help_text="meaning of a row")
     step_seconds = serializers.IntegerField()
     from_at = serializers.DateTimeField()
     to_at = serializers.DateTimeField()
-    kept_since = serializers.DateTimeField(help_text="earlier rows of this step are forgotten")
-    runs = RunOfRows(many=True, help_text="that made these rows, and the last that filled the table; newest first")
+    kept_since = serializers.DateTimeField(help_text="older rows of this step have been deleted")
+    runs = RunOfRows(many=True, help_text="runs that produced these rows and the latest run of the table; newest first")
     missing = serializers.ListField(
-        child=serializers.CharField(), help_text="broker groups that could not be read when these runs were made"
+        child=serializers.CharField(), help_text="broker groups that could not be read by these runs"
     )
     holes = serializers.IntegerField(
         help_text="stretches that nodes had deleted before they were read, found from from_at to to_at"
@@ -92,10 +92,10 @@ class SummaryPage(serializers.Serializer):  # type: ignore[type-arg]
     late_rows = serializers.IntegerField(
         help_text="rows that came after their steps were published, found from from_at to to_at; they are computed again"
     )
-    scores = ScoreRow(many=True, help_text="how forecasts or flags of this table turned out; empty: it has none")
+    scores = ScoreRow(many=True, help_text="verified accuracy of forecasts or flags; empty: not applicable")
     results = serializers.ListField(
         child=serializers.DictField(),
         help_text="`at` (the step's beginning), `run`, and the table's columns; null is what could not be measured",
     )
-    next = serializers.CharField(allow_null=True, help_text="to be sent as ?cursor=")
-    previous = serializers.CharField(allow_null=True, help_text="to be sent as ?cursor=")
+    next = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")
+    previous = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")

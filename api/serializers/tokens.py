@@ -26,7 +26,7 @@ class TokenRow(serializers.Serializer):  # type: ignore[type-arg]
     id = serializers.CharField()
     name = serializers.CharField()
     owner = serializers.CharField()
-    prefix = serializers.CharField(help_text="what it begins with")
+    prefix = serializers.CharField(help_text="prefix of the token")
     scopes = serializers.ListField(child=serializers.CharField())
     is_live = serializers.BooleanField(help_text="neither revoked nor expired")
     expires_at = serializers.DateTimeField()
@@ -40,4 +40,4 @@ class MadeToken(ChangeSerializer):
     """A token that was made."""
 
     id = serializers.CharField(allow_null=True, help_text="null in a dry run")
-    token = serializers.CharField(allow_null=True, help_text="shown this once")
+    token = serializers.CharField(allow_null=True, help_text="shown only once")

@@ -32,7 +32,7 @@ class NewUser(UserChange):
 
     username = serializers.CharField(max_length=60)
     password = serializers.CharField(
-        required=False, max_length=200, trim_whitespace=False, help_text="left out: one is made and shown once"
+        required=False, max_length=200, trim_whitespace=False, help_text="absent: generated and shown once"
     )
 
 
@@ -41,9 +41,9 @@ class UserRow(UserValues):
 
     id = serializers.CharField()
     username = serializers.CharField()
-    has_password = serializers.BooleanField(help_text="false: signs in at the identity provider")
-    sessions = serializers.IntegerField(help_text="browsers that are signed in")
-    tokens = serializers.IntegerField(help_text="tokens that are neither revoked nor expired")
+    has_password = serializers.BooleanField(help_text="false: signs in through the identity provider")
+    sessions = serializers.IntegerField(help_text="active sessions")
+    tokens = serializers.IntegerField(help_text="active tokens")
     last_login = serializers.DateTimeField(allow_null=True)
     created_at = serializers.DateTimeField()
     version = serializers.CharField()
@@ -53,7 +53,7 @@ class MadeUser(ChangeSerializer):
     """A user that was made."""
 
     id = serializers.CharField(allow_null=True, help_text="null in a dry run")
-    password = serializers.CharField(allow_null=True, help_text="shown this once; null when it was given")
+    password = serializers.CharField(allow_null=True, help_text="shown only once; null if a password was provided")
 
 
 class TeamRow(serializers.Serializer):  # type: ignore[type-arg]
@@ -61,7 +61,7 @@ class TeamRow(serializers.Serializer):  # type: ignore[type-arg]
 
     name = serializers.CharField()
     description = serializers.CharField()
-    subjects = serializers.IntegerField(help_text="subjects it owns")
+    subjects = serializers.IntegerField(help_text="owned subjects")
     members = serializers.IntegerField()
     version = serializers.CharField()
     created_at = serializers.DateTimeField()

@@ -46,11 +46,11 @@ def _values(shape: Any, data: Any) -> dict[str, Any]:
 class AlertRuleFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of rules can be narrowed by."""
 
-    search = PartFilter("name", label="part of the name")
+    search = PartFilter("name", label="substring of the name")
     kind = django_filters.ChoiceFilter(choices=_KINDS)
     severity = django_filters.ChoiceFilter(choices=_SEVERITIES)
     owner = django_filters.CharFilter("owner", label="team")
-    channel = django_filters.CharFilter("channels__name", label="a channel's name")
+    channel = django_filters.CharFilter("channels__name", label="name of a channel")
     is_enabled = TruthFilter("is_enabled")
     is_builtin = TruthFilter("builtin", "isnull", exclude=True)
 
@@ -106,7 +106,7 @@ class AlertRuleView(ApiView):
         """One rule."""
         found = queries.rules().filter(pk=row_id("alert_rule", rule)).first()
         if found is None:
-            raise NotFound(f"there is no alert rule {rule}", code="alert_rule.unknown")
+            raise NotFound(f"Alert rule {rule} not found.", code="alert_rule.unknown")
         return self.tagged(rule_row(found), found.version)
 
     @extend_schema(operation_id="alert_rules_update", request=shapes.AlertRuleChange, responses=ChangeSerializer)
@@ -138,12 +138,12 @@ class AlertFilter(django_filters.FilterSet):  # type: ignore[misc]
     is_open = TruthFilter("open_key", "isnull", exclude=True, label="pending or firing")
     severity = django_filters.ChoiceFilter(choices=_SEVERITIES)
     kind = django_filters.ChoiceFilter(choices=_KINDS)
-    target = django_filters.CharFilter("target", label="the whole target, such as subject/group")
-    target_prefix = PrefixFilter("target", label="beginning of the target, such as subject/")
-    target_contains = PartFilter("target", label="part of the target, in any case")
-    rule = PartFilter("rule_name", label="part of the rule's name")
+    target = django_filters.CharFilter("target", label="exact target, such as subject/group")
+    target_prefix = PrefixFilter("target", label="prefix of the target, such as subject/")
+    target_contains = PartFilter("target", label="case-insensitive substring of the target")
+    rule = PartFilter("rule_name", label="substring of the rule's name")
     owner = django_filters.CharFilter("owner", label="team")
-    search = django_filters.CharFilter(method="by_text", label="part of the rule's name, the target or the team")
+    search = django_filters.CharFilter(method="by_text", label="substring of the rule's name, the target or the team")
     is_acknowledged = TruthFilter("acknowledged_at", "isnull", exclude=True)
 
     def by_text(self, rows: "QuerySet[Any]", name: str, value: str) -> "QuerySet[Any]":
@@ -213,7 +213,7 @@ class AlertView(ApiView):
         """One alert with its notifications."""
         found = queries.alerts().filter(pk=row_id("alert", alert)).first()
         if found is None:
-            raise NotFound(f"there is no alert {alert}", code="alert.unknown")
+            raise NotFound(f"Alert {alert} not found.", code="alert.unknown")
         shows_errors = self.principal.may(Right.CHANGE_CLUSTER)
         notifications = [
             {
@@ -254,11 +254,11 @@ class AcknowledgeView(ApiView):
 class SilenceFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of silences can be narrowed by."""
 
-    rule = PartFilter("rule", label="part of the rule's pattern")
-    target = django_filters.CharFilter("target", label="the whole pattern of the target")
-    target_contains = PartFilter("target", label="part of the target's pattern, in any case")
-    created_by = django_filters.CharFilter("created_by", label="who made it")
-    is_active = TruthFilter(method="active", label="whether it holds now")
+    rule = PartFilter("rule", label="substring of the rule pattern")
+    target = django_filters.CharFilter("target", label="exact target pattern")
+    target_contains = PartFilter("target", label="case-insensitive substring of the target pattern")
+    created_by = django_filters.CharFilter("created_by", label="username of the creator")
+    is_active = TruthFilter(method="active", label="whether it is active now")
 
     def active(self, queryset: "QuerySet[Any]", name: str, value: bool) -> "QuerySet[Any]":
         """Those that hold now, or the others."""
@@ -325,7 +325,7 @@ class SilenceView(ApiView):
         """One silence."""
         found = queries.silences().filter(pk=row_id("silence", silence)).first()
         if found is None:
-            raise NotFound(f"there is no silence {silence}", code="silence.unknown")
+            raise NotFound(f"Silence {silence} not found.", code="silence.unknown")
         return self.tagged(silence_row(found), found.version)
 
     @extend_schema(operation_id="silences_end", request=None, responses=ChangeSerializer)
@@ -344,7 +344,7 @@ class SilenceView(ApiView):
 class AlertChannelFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of channels can be narrowed by."""
 
-    search = PartFilter("name", label="part of the name")
+    search = PartFilter("name", label="substring of the name")
     kind = django_filters.ChoiceFilter(choices=ChannelKind.choices)
     is_enabled = TruthFilter("is_enabled")
 
@@ -410,7 +410,7 @@ class AlertChannelView(ApiView):
         """One channel."""
         found = queries.channels().filter(pk=row_id("alert_channel", channel)).first()
         if found is None:
-            raise NotFound(f"there is no alert channel {channel}", code="alert_channel.unknown")
+            raise NotFound(f"Alert channel {channel} not found.", code="alert_channel.unknown")
         return self.tagged(channel_row(found, self.principal), found.version)
 
     @extend_schema(operation_id="alert_channels_update", request=shapes.AlertChannelChange, responses=ChangeSerializer)

@@ -42,7 +42,7 @@ _LAG_STATES = (
 class RunFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of runs can be narrowed by."""
 
-    job = django_filters.CharFilter("job", label="the job's name")
+    job = django_filters.CharFilter("job", label="name of the job")
     state = django_filters.ChoiceFilter(choices=[(s.value, s.value) for s in RunState])
 
 
@@ -98,7 +98,7 @@ class RunView(ApiView):
         """One run of a job."""
         found = queries.runs().filter(pk=run_id).first() if run_id < 1 << 63 else None
         if found is None:
-            raise NotFound(f"there is no run {run_id}", code="analytics_run.unknown")
+            raise NotFound(f"Run {run_id} not found.", code="analytics_run.unknown")
         return Response(row(found))
 
 
@@ -125,10 +125,10 @@ class LagView(ApiView):
         operation_id="lag_list",
         responses=shapes.LagPage,
         parameters=[
-            OpenApiParameter("subject", str, description="Only of this subject."),
+            OpenApiParameter("subject", str, description="Only this subject."),
             OpenApiParameter("group", str, description="Only this consumer group."),
             OpenApiParameter(
-                "search", str, description="Part of the subject's or the group's name, whatever the case."
+                "search", str, description="Case-insensitive substring of the subject or group name."
             ),
             OpenApiParameter("owner", str, description="Only subjects of this team."),
             OpenApiParameter("state", str, enum=list(LagState), description=_LAG_STATES),
@@ -158,8 +158,8 @@ class LagView(ApiView):
         query = self.request.query_params
         state, group, search = query.get("state"), query.get("group"), query.get("search", "").lower()
         if state is not None and state not in list(LagState):
-            what = f"one of {', '.join(LagState)} is needed"
-            raise Problem(400, "request.invalid", f"state: {state[:40]!r}; {what}", {"state": what})
+            what = f"must be one of {', '.join(LagState)}"
+            raise Problem(400, "request.invalid", f"state: {state[:40]!r} {what}", {"state": what})
         owner = query.get("owner")
         owned = metadata.subjects_of(owner) if owner is not None and text_problem(owner) == "" else None
 

@@ -24,11 +24,11 @@ class AuditFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of audit entries can be narrowed by."""
 
     actor = django_filters.CharFilter("actor")
-    action = django_filters.CharFilter("action", "startswith", label="action, or its beginning: subject.")
+    action = django_filters.CharFilter("action", "startswith", label="action or its prefix, such as subject.")
     target = django_filters.CharFilter("target")
-    since = django_filters.IsoDateTimeFilter("at", "gte", label="from this time on")
+    since = django_filters.IsoDateTimeFilter("at", "gte", label="at or after this time")
     until = django_filters.IsoDateTimeFilter("at", "lt", label="before this time")
-    search = django_filters.CharFilter(method="by_text", label="part of actor, action, target or reason")
+    search = django_filters.CharFilter(method="by_text", label="substring of user, action, target or reason")
 
     def by_text(self, rows: "QuerySet[Any]", name: str, value: str) -> "QuerySet[Any]":
         """Rows that have the text somewhere."""
@@ -80,7 +80,7 @@ class VerifyView(ApiView):
     @extend_schema(
         operation_id="audit_verify",
         parameters=[
-            OpenApiParameter("after", OpenApiTypes.INT64, description="Go on after this entry."),
+            OpenApiParameter("after", OpenApiTypes.INT64, description="Continue after this entry."),
             OpenApiParameter("limit", OpenApiTypes.INT, description=f"1 to {VERIFIED_MAX} entries."),
         ],
         responses=shapes.Verdict,

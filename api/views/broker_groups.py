@@ -32,7 +32,7 @@ _BY_NUMBER = LivePages(("node_id",), overview.NODE_NUMBERS)
 class BrokerGroupFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of broker groups can be narrowed by."""
 
-    search = PartFilter("name", label="part of the name")
+    search = PartFilter("name", label="substring of the name")
     kind = django_filters.ChoiceFilter(choices=[(k.value, k.value) for k in GroupKind])
     reported_state = django_filters.ChoiceFilter("state", choices=[(s.value, s.value) for s in GroupState])
     operator_state = django_filters.ChoiceFilter(choices=[(s.value, s.value) for s in OperatorState])
@@ -41,7 +41,7 @@ class BrokerGroupFilter(django_filters.FilterSet):  # type: ignore[misc]
 class NodeFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of nodes can be narrowed by."""
 
-    search = PartFilter("node_id", label="part of the node id")
+    search = PartFilter("node_id", label="substring of the node ID")
     broker_group = django_filters.CharFilter("broker_group__name", label="its group")
     kind = django_filters.ChoiceFilter("broker_group__kind", choices=[(k.value, k.value) for k in GroupKind])
 
@@ -142,7 +142,7 @@ class BrokerGroupView(ApiView):
         """One broker group."""
         found = queries.broker_groups().filter(name=name).first()
         if found is None:
-            raise NotFound(f"there is no broker group {name!r}", code="broker_group.unknown")
+            raise NotFound(f"Broker group {name!r} not found.", code="broker_group.unknown")
         served = ROUTES.served_by_each().get(name, (0, 0))
         body = row(found, served) | {"may_be_removed": served[0] == 0 and found.state == GroupState.OFFLINE}
         return self.tagged(body, found.version)
@@ -251,7 +251,7 @@ class NodesView(ApiView):
         numbers = overview.numbers()
         measured = overview.node_numbers(numbers)
         nothing = dict.fromkeys(overview.NODE_NUMBERS) | {
-            "unmeasured_reason": numbers.reason or "the collector does not know it yet"
+            "unmeasured_reason": numbers.reason or "not known to the collector yet"
         }
 
         def rows(found: Iterable[Any]) -> list[dict[str, Any]]:
@@ -267,7 +267,7 @@ class NodesView(ApiView):
 def _node(node_id: str) -> Any:
     found = queries.nodes().filter(node_id=node_id).first()
     if found is None:
-        raise NotFound(f"there is no node {node_id!r}", code="node.unknown")
+        raise NotFound(f"Node {node_id!r} not found.", code="node.unknown")
     return found
 
 
@@ -280,7 +280,7 @@ class NodeView(ApiView):
     def get(self, request: Request, node_id: str) -> Response:
         """A node with its own numbers, asked now."""
         found = _node(node_id)
-        stats, reason = None, f"broker group {found.broker_group.name} waits for approval"
+        stats, reason = None, f"broker group {found.broker_group.name} is pending approval"
         if found.broker_group.operator_state != OperatorState.UNAPPROVED:
             answer = nodes_asked.node_stats(found.admin_address)
             reason = answer.reason

@@ -24,7 +24,7 @@ COUNTS_MAX = 100
 STATES = ("open", "replaying", "unknown", "replayed", "deleted")
 SHOWN = tuple(state for state in STATES if state != "deleted")
 _REPLAY_NOTE = "Each copy has a message id of its own; property qmq_console_replay_of names the letter's."
-_DELETE_NOTE = "Deleted letters are hidden; their bytes stay in the log until retention removes them."
+_DELETE_NOTE = "Deleted dead letters are hidden. Retention deletes their data later."
 
 
 class DeadLetterCountsView(ReadingView):
@@ -38,8 +38,8 @@ class DeadLetterCountsView(ReadingView):
         operation_id="dead_letters_count",
         responses=shapes.LetterCounts,
         parameters=[
-            OpenApiParameter("subject", OpenApiTypes.STR, description="Only of this subject."),
-            OpenApiParameter("group", OpenApiTypes.STR, description="Only of this consumer group."),
+            OpenApiParameter("subject", OpenApiTypes.STR, description="Only this subject."),
+            OpenApiParameter("group", OpenApiTypes.STR, description="Only this consumer group."),
             LIMIT,
             CURSOR,
         ],
@@ -81,7 +81,7 @@ class DeadLettersView(ReadingView):
         parameters=[
             OpenApiParameter(
                 "state", OpenApiTypes.STR, many=True, enum=STATES,
-                description="Only in this state; may be repeated. Unless told: all but deleted ones.",
+                description="Only this state; can be repeated. Default: all except deleted.",
             ),
             LIMIT,
             CURSOR,
@@ -92,7 +92,7 @@ class DeadLettersView(ReadingView):
         masked = not self.may_read(self.owner(subject))
         states = request.query_params.getlist("state") or list(SHOWN)
         if not set(states) <= set(STATES):
-            what = f"one of {', '.join(STATES)} is needed"
+            what = f"must be one of {', '.join(STATES)}"
             raise Problem(400, "request.invalid", f"state: {what}", {"state": what})
         found = service.letters_of(subject, group, states=states, limit=self.limit, cursor=self.cursor)
         self.note_reading(dead_letter_subject(subject, group), [item.message for item in found.letters], masked)

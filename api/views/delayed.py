@@ -19,8 +19,8 @@ from metaserver import queries
 from qmq.client.delayed import DelayedMessage
 from qmq.protocol.delayed import DelayedState, Operation
 
-DUE_FROM = OpenApiParameter("due_from", OpenApiTypes.DATETIME, description="Due from here on.")
-DUE_TO = OpenApiParameter("due_to", OpenApiTypes.DATETIME, description="Due before this.")
+DUE_FROM = OpenApiParameter("due_from", OpenApiTypes.DATETIME, description="Due at or after this time.")
+DUE_TO = OpenApiParameter("due_to", OpenApiTypes.DATETIME, description="Due before this time.")
 
 
 def row(message: DelayedMessage, *, masked: bool, may_change: bool) -> dict[str, Any]:
@@ -80,12 +80,12 @@ class DelayedMessagesView(DelayedView):
         operation_id="delayed_messages_list",
         responses=shapes.DelayedPage,
         parameters=[
-            OpenApiParameter("subject", OpenApiTypes.STR, description="Only of this subject; needed with `property`."),
+            OpenApiParameter("subject", OpenApiTypes.STR, description="Only this subject; required with `property`."),
             DUE_FROM,
             DUE_TO,
             OpenApiParameter(
                 "state", OpenApiTypes.STR, many=True, enum=[str(state) for state in DelayedState],
-                description="Only in this state; may be repeated. Unless told: pending, delivering, refused.",
+                description="Only this state; can be repeated. Default: pending, delivering, refused.",
             ),
             PROPERTY,
             LIMIT,
@@ -98,13 +98,13 @@ class DelayedMessagesView(DelayedView):
         match = tuple(self.pairs().items())
         if match:
             if not subject:
-                what = "it is needed to search by properties"
+                what = "is required to filter by properties"
                 raise Problem(400, "request.invalid", f"subject: {what}", {"subject": what})
             # Which messages match tells what they say.
             self.require(Right.READ_MESSAGES, self.owner(subject))
         states = tuple(request.query_params.getlist("state"))
         if not set(states) <= set(DelayedState):
-            what = f"one of {', '.join(DelayedState)} is needed"
+            what = f"must be one of {', '.join(DelayedState)}"
             raise Problem(400, "request.invalid", f"state: {what}", {"state": what})
         query = service.Query(subject, self.time("due_from"), self.time("due_to"), states, match)
         page = service.listed(query, limit=self.limit, cursor=self.cursor)
@@ -120,8 +120,8 @@ class DelayedMessageView(DelayedView):
         operation_id="delayed_messages_get",
         responses=shapes.DelayedFound,
         parameters=[
-            OpenApiParameter("subject", OpenApiTypes.STR, description="Its subject, if known."),
-            OpenApiParameter("was_due_at", OpenApiTypes.DATETIME, description="Its due time: it is found faster."),
+            OpenApiParameter("subject", OpenApiTypes.STR, description="Subject of the message, if known."),
+            OpenApiParameter("was_due_at", OpenApiTypes.DATETIME, description="Due time of the message, if known; makes the lookup faster."),
         ],
     )
     def get(self, request: Request, message_id: str) -> Response:
@@ -245,7 +245,7 @@ class CalendarView(DelayedView):
         operation_id="delayed_messages_calendar",
         responses=shapes.Calendar,
         parameters=[
-            OpenApiParameter("subject", OpenApiTypes.STR, description="Only of this subject."),
+            OpenApiParameter("subject", OpenApiTypes.STR, description="Only this subject."),
             DUE_FROM,
             DUE_TO,
         ],

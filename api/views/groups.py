@@ -27,10 +27,10 @@ _MEMBER = tuple(str(name) for name in shapes.GroupMember().fields)
 class GroupFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of consumer groups can be narrowed by."""
 
-    search = PartFilter("name", label="part of the name")
+    search = PartFilter("name", label="substring of the name")
     subject = django_filters.CharFilter("subject__name", label="its subject")
     owner = django_filters.CharFilter("subject__owner__name", label="team of its subject")
-    has_pauses = TruthFilter("has_pauses", label="whether it, or one of its consumers, is paused")
+    has_pauses = TruthFilter("has_pauses", label="whether the group or one of its consumers is paused")
 
 
 def row(group: Any, principal: Principal) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class GroupView(OneSubjectView):
         """A consumer group with its progress and members, asked of the nodes now."""
         found = queries.consumer_groups().filter(subject__name=subject, name=group).first()
         if found is None:
-            raise NotFound(f"subject {subject!r} has no consumer group {group!r}", code="consumer_group.unknown")
+            raise NotFound(f"Consumer group {group!r} of subject {subject!r} not found.", code="consumer_group.unknown")
         route = queries.routes().filter(subject__name=subject).first()
         names = list(route.broker_groups) if route is not None else []
         answers = progress.ask(names, lambda node: node.group(subject, group))
@@ -222,11 +222,11 @@ class ResetView(OneSubjectView):
         value = None
         if asked["to"] == "time":
             if "time" not in asked:
-                raise Problem(400, "request.invalid", "time: a reset to a time needs one", {"time": "is needed"})
+                raise Problem(400, "request.invalid", "time: is required for a reset to a time", {"time": "is required"})
             value = max(0, round(asked["time"].timestamp() * 1000))
         elif asked["to"] == "sequence":
             if "sequence" not in asked or "broker_group" not in asked:
-                what = "a reset to a sequence needs sequence and broker_group: sequences are each broker group's own"
+                what = "A reset to a sequence requires sequence and broker_group, because each broker group has its own sequences."
                 raise Problem(400, "request.invalid", what, {"sequence": what})
             value = int(asked["sequence"])
         place = progress.ResetPlace(asked["to"], value, asked.get("broker_group"))

@@ -48,7 +48,7 @@ class HistoryView(ApiView):
         }
         for name, text in given.items():
             if len(text) > NAME_CHARS_MAX or "\n" in text or text_problem(text):
-                what = f"a name of at most {NAME_CHARS_MAX} characters is needed"
+                what = f"must be a name of at most {NAME_CHARS_MAX} characters"
                 raise Problem(400, "request.invalid", f"{name}: {what}", {name: what})
         match sorted(given):
             case []:

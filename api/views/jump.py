@@ -21,7 +21,7 @@ class JumpView(ApiView):
     @extend_schema(
         operation_id="jump",
         responses=shapes.Places,
-        parameters=[OpenApiParameter("q", str, required=True, description="Part of a name, or a message's id.")],
+        parameters=[OpenApiParameter("q", str, required=True, description="Substring of a name, or a message ID.")],
     )
     def get(self, request: Request) -> Response:
         """At most 20 things whose name has the text in it, the best first: subjects, consumer groups (`subject/group` too),
@@ -31,7 +31,7 @@ class JumpView(ApiView):
         text = request.query_params.get("q", "").strip()
         what = text_problem(text)
         if not 1 <= len(text) <= jump.QUERY_CHARS_MAX:
-            what = f"1 to {jump.QUERY_CHARS_MAX} characters are needed"
+            what = f"must have 1 to {jump.QUERY_CHARS_MAX} characters"
         if what:
             raise Problem(400, "request.invalid", f"q: {what}", {"q": what})
         found = jump.jump(text, sees_accounts=self.principal.may(Right.CHANGE_ACCOUNTS))

@@ -23,14 +23,14 @@ SCAN_MAX = 20_000
 PROPERTIES_MAX = 20
 ID_CHARS_MAX = 100
 
-CURSOR = OpenApiParameter("cursor", OpenApiTypes.STR, description="`next` of the answer before.")
-LIMIT = OpenApiParameter("limit", OpenApiTypes.INT, description=f"At most so many; {PAGE_DEFAULT} unless told.")
+CURSOR = OpenApiParameter("cursor", OpenApiTypes.STR, description="`next` of the previous response.")
+LIMIT = OpenApiParameter("limit", OpenApiTypes.INT, description=f"Maximum number of messages. Default: {PAGE_DEFAULT}.")
 BROKER_GROUP = OpenApiParameter("broker_group", OpenApiTypes.STR, description="Only this broker group.")
 PROPERTY = OpenApiParameter(
-    "property", OpenApiTypes.STR, many=True, description="`name=value`: only with this property; may be repeated."
+    "property", OpenApiTypes.STR, many=True, description="`name=value`: only messages with this property; can be repeated."
 )
-FROM_TIME = OpenApiParameter("from_time", OpenApiTypes.DATETIME, description="Stored from here on.")
-TO_TIME = OpenApiParameter("to_time", OpenApiTypes.DATETIME, description="Stored before this.")
+FROM_TIME = OpenApiParameter("from_time", OpenApiTypes.DATETIME, description="Stored at or after this time.")
+TO_TIME = OpenApiParameter("to_time", OpenApiTypes.DATETIME, description="Stored before this time.")
 
 
 def moment(ms: int | None) -> str | None:
@@ -76,7 +76,7 @@ class ReadingView(ApiView):
         """A text of the query; None when it is absent or empty."""
         found = self.request.query_params.get(name) or None
         if found is not None and (len(found) > chars_max or "\x00" in found):
-            what = f"text of up to {chars_max} characters is needed"
+            what = f"must be text of at most {chars_max} characters"
             raise Problem(400, "request.invalid", f"{name}: {what}", {name: what})
         return found
 
@@ -94,7 +94,7 @@ class ReadingView(ApiView):
         """`?property=name=value`, repeated."""
         given = [text.partition("=") for text in self.request.query_params.getlist("property")]
         if len(given) > PROPERTIES_MAX or not all(key and equals for key, equals, _ in given):
-            what = f"at most {PROPERTIES_MAX}, each as name=value, are needed"
+            what = f"must be at most {PROPERTIES_MAX} values of the form name=value"
             raise Problem(400, "request.invalid", f"property: {what}", {"property": what})
         return {key: value for key, _, value in given}
 
@@ -128,9 +128,9 @@ class MessagesView(ReadingView):
         responses=shapes.MessagePage,
         parameters=[
             FROM_TIME,
-            OpenApiParameter("sequence", OpenApiTypes.STR, description="From this one on; needs broker_group."),
+            OpenApiParameter("sequence", OpenApiTypes.STR, description="Start at this sequence; requires broker_group."),
             OpenApiParameter(
-                "message_id", OpenApiTypes.STR, description="Only with this id (a retried one has several)."
+                "message_id", OpenApiTypes.STR, description="Only messages with this ID (a retried message has several copies)."
             ),
             BROKER_GROUP,
             LIMIT,
@@ -145,10 +145,10 @@ class MessagesView(ReadingView):
             self.moment_ms("from_time"), self.whole("sequence"), self.text("message_id", ID_CHARS_MAX)
         )
         if start.sequence is not None and group is None:
-            what = "each broker group counts its own: give broker_group too"
+            what = "requires broker_group, because each broker group has its own sequences"
             raise Problem(400, "request.invalid", f"sequence: {what}", {"sequence": what})
         if sum(value is not None for value in (start.from_time_ms, start.sequence, start.message_id)) > 1:
-            raise Problem(400, "request.invalid", "give one of from_time, sequence and message_id")
+            raise Problem(400, "request.invalid", "Specify only one of from_time, sequence and message_id.")
         page = service.read_page(subject, start, limit=self.limit, broker_group=group, cursor=self.cursor)
         self.note_reading(subject, list(page.messages), masked)
         return Response(
@@ -206,7 +206,7 @@ class SearchView(ReadingView):
         responses=shapes.MessageSlice,
         parameters=[
             PROPERTY,
-            OpenApiParameter("tag", OpenApiTypes.STR, description="Only with this tag."),
+            OpenApiParameter("tag", OpenApiTypes.STR, description="Only messages with this tag."),
             FROM_TIME,
             TO_TIME,
             BROKER_GROUP,
@@ -263,7 +263,7 @@ class MessageView(ReadingView):
 def within(sequence: int) -> int:
     """A sequence of an address, once it is sure to be one. Raises 404."""
     if sequence >= 1 << 63:
-        raise Problem(404, "message.unknown", f"{sequence} is no sequence")
+        raise Problem(404, "message.unknown", f"{sequence} is not a valid sequence.")
     return sequence
 
 
@@ -277,7 +277,7 @@ class TraceView(ReadingView):
         responses=shapes.Trace,
         parameters=[
             OpenApiParameter("group", OpenApiTypes.STR, description="Only this consumer group."),
-            OpenApiParameter("after", OpenApiTypes.STR, description="`next_after` of the answer before."),
+            OpenApiParameter("after", OpenApiTypes.STR, description="`next_after` of the previous response."),
         ],
     )
     def get(self, request: Request, subject: str, broker_group: str, sequence: int) -> Response:

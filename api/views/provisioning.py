@@ -29,7 +29,7 @@ class _Loader(_SafeLoader):  # type: ignore[misc]
         keys = [(key.tag, key.value) for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         if len(keys) != len(set(keys)):
             twice = next(value for tag, value in keys if keys.count((tag, value)) > 1)
-            raise yaml.YAMLError(f"{twice[:60]!r} is named twice in one mapping, line {node.start_mark.line + 1}")
+            raise yaml.YAMLError(f"{twice[:60]!r} occurs twice in one mapping, line {node.start_mark.line + 1}")
         return super().construct_mapping(node, deep)
 
 
@@ -63,7 +63,7 @@ class YamlParser(BaseParser):
         try:
             found = read_yaml(data)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise ParseError(f"the YAML can't be read: {str(error)[:500]}") from error
+            raise ParseError(f"The YAML can't be parsed: {str(error)[:500]}") from error
         check_text(found)
         return found
 
@@ -98,7 +98,7 @@ class PlanShape(serializers.Serializer):  # type: ignore[type-arg]
     is_change = serializers.BooleanField()
     steps = StepShape(many=True)
     drift = serializers.ListField(
-        child=serializers.CharField(), help_text="consumer groups of its subjects that the document does not name"
+        child=serializers.CharField(), help_text="consumer groups of its subjects that are not in the document"
     )
 
 
@@ -114,7 +114,7 @@ class ApplyView(ApiView):
         request=Document,
         responses=PlanShape,
         parameters=[
-            OpenApiParameter("reason", OpenApiTypes.STR, description="For the audit log; `provisioning` unless told.")
+            OpenApiParameter("reason", OpenApiTypes.STR, description="Reason for the audit log. Default: `provisioning`.")
         ],
     )
     def put(self, request: Request) -> Response:

@@ -25,13 +25,13 @@ from metaserver.services.changes import NotFound
 class SubjectFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of subjects can be narrowed by."""
 
-    search = PartFilter("name", label="part of the name")
+    search = PartFilter("name", label="substring of the name")
     prefix = PrefixFilter("name", label="beginning of the name")
-    owner = django_filters.CharFilter("owner__name", label="team; see is_owned for none")
+    owner = django_filters.CharFilter("owner__name", label="owning team; use is_owned for subjects without an owner")
     is_owned = TruthFilter("owner", "isnull", exclude=True, label="whether a team owns it")
     is_archived = TruthFilter("archived_at", "isnull", exclude=True, label="whether it is archived")
     broker_group = MemberFilter(
-        "route__broker_groups", label="a broker group that serves it, or did and is not empty yet"
+        "route__broker_groups", label="broker group that serves it, or served it and is not empty yet"
     )
 
 
@@ -121,7 +121,7 @@ class SubjectView(OneSubjectView):
         """One subject."""
         found = queries.subjects().filter(name=subject).first()
         if found is None:
-            raise NotFound(f"there is no subject {subject!r}", code="subject.unknown")
+            raise NotFound(f"Subject {subject!r} not found.", code="subject.unknown")
         return self.tagged(row(found, self.principal), found.version)
 
     @extend_schema(operation_id="subjects_update", request=shapes.SubjectChange, responses=ChangeSerializer)
@@ -197,7 +197,7 @@ class PlacementView(OneSubjectView):
         """The broker groups of a subject."""
         route = queries.routes().filter(subject__name=subject).first()
         if route is None:
-            raise NotFound(f"subject {subject!r} is served by no broker group yet", code="route.unknown")
+            raise NotFound(f"Subject {subject!r} has no broker group yet.", code="route.unknown")
         body = {
             "broker_groups": route.broker_groups,
             "phases": route.phases,

@@ -32,9 +32,9 @@ AUTO = "auto"
 STEPS = (AUTO, *Step)
 ALL_FILTERS = tuple(dict.fromkeys(name for table in TABLES.values() for name in queries.filters_of(table)))
 _FILTER_TEXTS = {
-    "run": "only rows that this run made",
-    "team": "only subjects that this team owns now; of team_capacity: this team",
-    "group": "empty: what concerns the subject alone (anomalies)",
+    "run": "only rows of this run",
+    "team": "only subjects that this team owns now; in team_capacity, this team",
+    "group": "empty: values of the subject itself (anomalies)",
 }
 
 
@@ -120,11 +120,11 @@ class TableView(ApiView):
             ),
             OpenApiParameter(
                 "from", OpenApiTypes.DATETIME,
-                description="Rows that begin here or later. Unless told a day before `to`; now, where the table looks ahead.",
+                description="Rows that start at or after this time. Default: a day before `to`; for forecasts, now.",
             ),
             OpenApiParameter(
                 "to", OpenApiTypes.DATETIME,
-                description="Rows that begin before this. Unless told now; 90 days after `from`, where the table looks ahead.",
+                description="Rows that start before this time. Default: now; for forecasts, 90 days after `from`.",
             ),
             OpenApiParameter(
                 "step", OpenApiTypes.STR, enum=STEPS, default=AUTO,
@@ -137,12 +137,12 @@ class TableView(ApiView):
             *(
                 OpenApiParameter(
                     name, OpenApiTypes.BOOL if name.startswith("is_") else OpenApiTypes.STR,
-                    description=_FILTER_TEXTS.get(name, "exactly this") + "; where the table has it",
+                    description=_FILTER_TEXTS.get(name, "exact match") + "; if the table has this column",
                 )
                 for name in ALL_FILTERS
             ),
-            OpenApiParameter("limit", int, description=f"rows of a page, at most {PAGE_MAX}"),
-            OpenApiParameter("cursor", str, description="`next` or `previous` of another page of the same question"),
+            OpenApiParameter("limit", int, description=f"rows per page, at most {PAGE_MAX}"),
+            OpenApiParameter("cursor", str, description="`next` or `previous` of another page of the same query"),
         ],
     )  # fmt: skip
     def get(self, request: Request, table: str) -> Response:
@@ -150,7 +150,7 @@ class TableView(ApiView):
         found = TABLES.get(table)
         if found is None:
             raise NotFound(
-                f"there is no summary table {table!r}; there are {', '.join(TABLES)}", code="analytics_table.unknown"
+                f"Summary table {table!r} not found. Available: {', '.join(TABLES)}.", code="analytics_table.unknown"
             )
         now = timezone.now()
         window = self._window(found, now)
@@ -191,7 +191,7 @@ class TableView(ApiView):
             end = now_ms if end is None else end
             begin = end - BACK_MS if begin is None else begin
         if not 0 <= begin < end <= MOMENT_MS_MAX:
-            raise _refused("from", "a time from 1970 on and before `to` is needed")
+            raise _refused("from", "must be a time after 1970 and before `to`")
         return Window(begin, end)
 
     def _step(self, table: SummaryTable, window: Window, now: datetime) -> Step:
@@ -199,12 +199,12 @@ class TableView(ApiView):
         known = table.model.steps
         if text != AUTO:
             if text not in known:
-                raise _refused("step", f"{text[:40]!r}; one of {', '.join((AUTO, *known))} is needed")
+                raise _refused("step", f"{text[:40]!r} must be one of {', '.join((AUTO, *known))}")
             return Step(text)
         now_ms = int(now.timestamp() * 1000)
         found = step_for(window.from_ms, window.to_ms, now_ms, known, queries.keep_days())
         if found is None:
-            raise _refused("to", f"the range has more than {POINTS_MAX} points of the coarsest step, {known[-1]}")
+            raise _refused("to", f"covers more than {POINTS_MAX} points of the coarsest step, {known[-1]}")
         return found
 
     def _ordering(self, table: SummaryTable) -> tuple[str, ...]:
@@ -212,7 +212,7 @@ class TableView(ApiView):
         asked = [text.strip() for text in self.request.query_params.get("ordering", "").split(",") if text.strip()]
         for text in asked:
             if text.removeprefix("-") not in known:
-                raise _refused("ordering", f"{text[:40]!r}; one of {', '.join(known)} is needed")
+                raise _refused("ordering", f"{text[:40]!r} must be one of {', '.join(known)}")
         return tuple(
             ("-" if text.startswith("-") else "") + known[text.removeprefix("-")] for text in asked or ("-at",)
         )
@@ -226,7 +226,7 @@ class TableView(ApiView):
             if text is None:
                 continue
             if name not in known:
-                raise _refused(name, f"{table.name} has none; it can be narrowed by {', '.join(known)}")
+                raise _refused(name, f"is not a filter of {table.name}; available: {', '.join(known)}")
             if name == "run":
                 found[name] = self.whole(name)
             elif name.startswith("is_"):
@@ -234,7 +234,7 @@ class TableView(ApiView):
             elif text_problem(text):
                 raise _refused(name, text_problem(text))
             elif name in choices and text not in choices[name]:
-                raise _refused(name, f"{text[:40]!r}; one of {', '.join(sorted(choices[name]))} is needed")
+                raise _refused(name, f"{text[:40]!r} must be one of {', '.join(sorted(choices[name]))}")
             else:
                 found[name] = text
         return found

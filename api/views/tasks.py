@@ -64,7 +64,7 @@ class TaskView(ApiView):
         for state in loops.states():
             if state.loop.name == name:
                 return Response(row(state))
-        raise NotFound(f"there is no control loop {name!r}", code="task.unknown")
+        raise NotFound(f"Background job {name!r} not found.", code="task.unknown")
 
 
 class SwitchTaskView(ApiView):

@@ -59,8 +59,8 @@ class TokensView(ApiView):
     @extend_schema(
         operation_id="tokens_list",
         parameters=[
-            OpenApiParameter("owner", OpenApiTypes.STR, description="Another user's; administrators only."),
-            OpenApiParameter("is_live", OpenApiTypes.BOOL, description="Neither expired nor revoked."),
+            OpenApiParameter("owner", OpenApiTypes.STR, description="Tokens of another user; administrators only."),
+            OpenApiParameter("is_live", OpenApiTypes.BOOL, description="Only active tokens."),
             SEARCH,
         ],
         responses=shapes.TokenRow(many=True),
@@ -110,6 +110,6 @@ class TokenView(ApiView):
         ):
             found = None  # somebody else's: nobody learns that it is there
         if found is None:
-            raise NotFound(f"there is no token {token_id}", code="token.unknown")
+            raise NotFound(f"Token {token_id} not found.", code="token.unknown")
         change = service.revoke_token(found.pk, actor=self.actor, reason=self.reason, dry_run=self.dry_run)
         return self.changed(change)

@@ -27,7 +27,7 @@ from metaserver.services.changes import NotFound
 class UserFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of users can be narrowed by."""
 
-    search = django_filters.CharFilter(method="by_text", label="part of the name or address")
+    search = django_filters.CharFilter(method="by_text", label="substring of the name or email address")
     role = django_filters.ChoiceFilter(choices=[(role.value, role.value) for role in Role])
     team = django_filters.CharFilter("teams__name", label="team")
     is_active = TruthFilter("is_active")
@@ -121,7 +121,7 @@ class UserView(ApiView):
         """One user."""
         found = users().filter(pk=user_id).first()
         if found is None:
-            raise NotFound(f"there is no user {user_id}", code="user.unknown")
+            raise NotFound(f"User {user_id} not found.", code="user.unknown")
         return self.tagged(row(found), found.version)
 
     @extend_schema(operation_id="users_update", request=shapes.UserChange, responses=ChangeSerializer)
@@ -165,7 +165,7 @@ class UnlockView(ApiView):
 class TeamFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of teams can be narrowed by."""
 
-    search = PartFilter("name", label="part of the name")
+    search = PartFilter("name", label="substring of the name")
 
 
 def teams() -> "QuerySet[Any]":
@@ -230,7 +230,7 @@ class TeamView(ApiView):
         """One team."""
         found = teams().filter(name=team).first()
         if found is None:
-            raise NotFound(f"there is no team {team!r}", code="team.unknown")
+            raise NotFound(f"Team {team!r} not found.", code="team.unknown")
         return self.tagged(team_row(found), found.version)
 
     @extend_schema(operation_id="teams_update", request=shapes.TeamChange, responses=ChangeSerializer)
@@ -268,7 +268,7 @@ class MembersView(ApiView):
     def get(self, request: Request, team: str) -> Response:
         """List the members of a team."""
         if not queries.teams().filter(name=team).exists():
-            raise NotFound(f"there is no team {team!r}", code="team.unknown")
+            raise NotFound(f"Team {team!r} not found.", code="team.unknown")
         page = self.paginate_queryset(searched(request, User.objects.filter(teams__name=team), "username"))
         rows = [{"username": user.username, "role": user.role, "is_active": user.is_active} for user in page or []]
         return self.get_paginated_response(rows)

@@ -61,7 +61,7 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
     def set_password(self, user: User, password: str) -> None:
         """Set one's own password; the user's other sessions end."""
         if not user.has_usable_password():
-            raise PermissionDenied("who signs in at the identity provider has no password here")
+            raise PermissionDenied("Users of the identity provider have no password here. Sign in through the identity provider.")
         request = self.request
         with transaction.atomic():
             super().set_password(user, password)
@@ -97,7 +97,7 @@ class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]
         except InvalidToken as error:
             logger.warning("a second factor was sealed with a secret key that is not known any more")
             raise PermissionDenied(
-                "this second factor can't be read any more; an administrator must remove it"
+                "This second factor can't be decrypted. Ask an administrator to remove it."
             ) from error
 
     def get_totp_issuer(self) -> str:
@@ -128,7 +128,7 @@ class SingleSignOnAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
             return  # a user who is signed in, and proved it again, takes this identity as a second way in
         if user.email and User.objects.filter(email__iexact=user.email).exists():
             logger.warning("single sign-on refused: a local user has the address %s", user.email)
-            raise PermissionDenied("a user with this e-mail address exists")
+            raise PermissionDenied("A user with this email address already exists.")
 
     def save_user(self, request: HttpRequest, sociallogin: Any, form: Any = None) -> User:
         """Make the user."""

@@ -13,8 +13,8 @@ RESERVED = frozenset({"metaserver", "system", "single-sign-on"})
 def username_problem(name: str) -> str:
     """Why this is no user name, or ""."""
     if not USERNAME.fullmatch(name):
-        return "1 to 60 of a-z, 0-9, '.', '_' and '-' are needed, a letter or digit first"
-    return f"{name} is a name of the audit log" if name in RESERVED else ""
+        return "must be 1 to 60 characters from a-z, 0-9, '.', '_' and '-', starting with a letter or digit"
+    return f"{name} is reserved for the audit log" if name in RESERVED else ""
 
 
 def check_username(name: str) -> None:

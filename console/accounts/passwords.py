@@ -36,7 +36,7 @@ class PredictablePasswordValidator:
             rest = rest.replace(name, "")
         if rest != text and unpredictable(rest) < UNPREDICTABLE_MIN:
             raise ValidationError(
-                "This password is your name with little else. Use words that have nothing to do with you.",
+                "This password is too similar to your name. Use words unrelated to you.",
                 code="password_is_name",
             )
         if unpredictable(text) < UNPREDICTABLE_MIN or _is_repetition(text):
@@ -47,7 +47,7 @@ class PredictablePasswordValidator:
 
     def get_help_text(self) -> str:
         """Returns the rule."""
-        return "Your password can't be a sequence, a keyboard row, a repetition, or your name with little else."
+        return "Your password can't be a sequence, a keyboard row, a repetition or similar to your name."
 
 
 def unpredictable(text: str) -> int:

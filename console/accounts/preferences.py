@@ -15,14 +15,14 @@ DEFAULTS = {"theme": "system", "time_zone": "local"}
 def problem(value: Any) -> str:
     """Why these are no preferences, or ""."""
     if not isinstance(value, Mapping):
-        return "an object is needed"
+        return "must be an object"
     if unknown := sorted(str(name)[:40] for name in value.keys() - DEFAULTS.keys()):
-        return f"{', '.join(unknown[:5])}: unknown; known are {', '.join(DEFAULTS)}"
+        return f"{', '.join(unknown[:5])}: unknown. Allowed: {', '.join(DEFAULTS)}."
     if value.get("theme", THEMES[0]) not in THEMES:
-        return f"theme: one of {', '.join(THEMES)} is needed"
+        return f"theme: must be one of {', '.join(THEMES)}"
     zone = value.get("time_zone", "local")
     if not isinstance(zone, str) or not _TIME_ZONE.fullmatch(zone):
-        return "time_zone: local, UTC or a name like Europe/Berlin is needed"
+        return "time_zone: must be local, UTC or a name such as Europe/Berlin"
     return ""
 
 

@@ -101,14 +101,14 @@ def create_user(
     """
     text = username_problem(name)
     if text:
-        raise ChangeRefused(f"user name {name[:80]!r}: {text}", code="user.name_illegal", fields={"name": text})
+        raise ChangeRefused(f"username: {name[:80]!r} {text}", code="user.name_illegal", fields={"name": text})
     made = new_password() if password is None else None
     row = User(username=name)
     given = password if made is None else made
     assert given is not None
     with changing(dry_run=dry_run):
         if User.objects.filter(username=name).exists():
-            raise Conflict(f"user {name} exists", code="user.exists")
+            raise Conflict(f"User {name} already exists.", code="user.exists")
         teams = _set(row, values)
         _check_password(given, row)
         row.set_password(given)
@@ -116,7 +116,7 @@ def create_user(
             with transaction.atomic():
                 row.save(force_insert=True)
         except IntegrityError as error:
-            raise Conflict(f"user {name} exists", code="user.exists") from error
+            raise Conflict(f"User {name} already exists.", code="user.exists") from error
         if teams is not None:
             row.teams.set(teams)
         after = described(row)
@@ -148,7 +148,7 @@ def update_user(
         is_admin = row.role == Role.ADMIN and row.is_active
         if not is_admin and admins == {row.pk}:
             raise Conflict(
-                f"{row.username} is the last active administrator; make another one first", code="user.last_admin"
+                f"{row.username} is the last active administrator. Create another administrator first.", code="user.last_admin"
             )
         if teams is not None:
             row.teams.set(teams)
@@ -175,7 +175,7 @@ def set_role_by_claim(user_id: int, role: Role, *, actor: Actor) -> None:
     if User.objects.filter(pk=user_id, role=role).exists():
         return
     try:
-        update_user(user_id, {"role": role.value}, actor=actor, reason="the identity provider's claim")
+        update_user(user_id, {"role": role.value}, actor=actor, reason="identity provider's claim")
     except Conflict as error:
         if error.code != "user.last_admin":
             raise
@@ -200,7 +200,7 @@ def end_own_session(user: User, session_id: int, *, actor: Actor, dry_run: bool 
     """End one of a user's own sessions. Raises NotFound."""
     with changing(dry_run=dry_run):
         if user.sessions.filter(pk=session_id).delete()[0] == 0:
-            raise NotFound(f"you have no session {session_id}", code="session.unknown")
+            raise NotFound(f"Session {session_id} not found.", code="session.unknown")
         name = user.get_username()
         audit.record(actor=actor, action="user.end_session", target=name, after={"session": str(session_id)})
     return Change(str(session_id), {"is_live": True}, {"is_live": False})
@@ -228,7 +228,7 @@ def reset_password(name: str, *, actor: Actor, reason: str = "", dry_run: bool =
     """Give a user a random password, end their sessions and clear the counts of failed sign-ins. Raises NotFound."""
     found = User.objects.filter(username=name).values_list("pk", flat=True).first()
     if found is None:
-        raise NotFound(f"there is no user {name!r}", code="user.unknown")
+        raise NotFound(f"User {name!r} not found.", code="user.unknown")
     password = new_password()
     with changing(dry_run=dry_run):
         row, _ = _locked(found)
@@ -262,7 +262,7 @@ def set_members(
     """
     wanted = set(names)
     if len(wanted) > MEMBERS_MAX:
-        text = f"up to {MEMBERS_MAX} users are possible"
+        text = f"at most {MEMBERS_MAX} users are allowed"
         raise ChangeRefused(f"members: {text}", code="team.invalid", fields={"members": text})
     with changing(dry_run=dry_run):
         team_row = locked_team(team)
@@ -273,7 +273,7 @@ def set_members(
         }
         unknown = sorted(wanted - users.keys())
         if unknown:
-            text = f"there is no user {', '.join(unknown[:5])}"
+            text = f"user {', '.join(unknown[:5])} not found"
             raise ChangeRefused(f"members: {text}", code="team.invalid", fields={"members": text})
         members = set(User.objects.filter(teams=team_row).values_list("username", flat=True))
         before, after = {"members": sorted(members)}, {"members": sorted(wanted)}
@@ -299,13 +299,13 @@ def _locked(user_id: int) -> tuple[User, set[int]]:
     wanted = Q(pk=user_id) | Q(role=Role.ADMIN, is_active=True)
     rows = {row.pk: row for row in User.objects.select_for_update().filter(wanted).order_by("pk")}
     if user_id not in rows:
-        raise NotFound(f"there is no user {user_id}", code="user.unknown")
+        raise NotFound(f"User {user_id} not found.", code="user.unknown")
     return rows[user_id], {pk for pk, row in rows.items() if row.role == Role.ADMIN and row.is_active}
 
 
 def _check_password(password: str, row: User) -> None:
     if len(password) > PASSWORD_CHARS_MAX:
-        text = f"up to {PASSWORD_CHARS_MAX} characters are possible"
+        text = f"must have at most {PASSWORD_CHARS_MAX} characters"
         raise ChangeRefused(f"password: {text}", code="user.invalid", fields={"password": text})
     try:
         validate_password(password, row)
@@ -320,7 +320,7 @@ def _set(row: User, values: Mapping[str, Any]) -> list[int] | None:
     teams: list[int] | None = None
     for key, value in values.items():
         if key not in FIELDS:
-            wrong[key] = f"unknown; known are {', '.join(FIELDS)}"
+            wrong[key] = f"unknown; allowed: {', '.join(FIELDS)}"
         elif key == "preferences":
             # What is not named stays as it was chosen before.
             if text := preferences.problem(value):
@@ -341,29 +341,29 @@ def _set(row: User, values: Mapping[str, Any]) -> list[int] | None:
             "; ".join(f"{key}: {text}" for key, text in wrong.items()), code="user.invalid", fields=wrong
         )
     if row.email and User.objects.filter(email__iexact=row.email).exclude(pk=row.pk).exists():
-        raise Conflict(f"another user has the address {row.email}", code="user.email_taken")
+        raise Conflict(f"Another user already has the email address {row.email}.", code="user.email_taken")
     return teams
 
 
 def _teams(value: Any) -> tuple[list[int] | None, str]:
     if not isinstance(value, list) or len(value) > TEAMS_MAX or not all(isinstance(name, str) for name in value):
-        return None, f"a list of up to {TEAMS_MAX} teams is needed"
+        return None, f"must be a list of at most {TEAMS_MAX} teams"
     found = dict(queries.teams().filter(name__in=value).values_list("name", "pk"))
     unknown = sorted(set(value) - found.keys())
-    return (None, f"there is no team {', '.join(unknown[:5])}") if unknown else (sorted(found.values()), "")
+    return (None, f"team {', '.join(unknown[:5])} not found") if unknown else (sorted(found.values()), "")
 
 
 def _problem(key: str, value: Any) -> str:
     if key == "is_active":
-        return "" if isinstance(value, bool) else "true or false is needed"
+        return "" if isinstance(value, bool) else "must be true or false"
     if key == "role":
-        return "" if value in set(Role) else f"one of {', '.join(Role)} is needed"
+        return "" if value in set(Role) else f"must be one of {', '.join(Role)}"
     most = {"email": EMAIL_CHARS_MAX, "language": LANGUAGE_CHARS_MAX}.get(key, NAME_CHARS_MAX)
     if not isinstance(value, str) or len(value) > most or not (value == "" or value.isprintable()):
-        return f"up to {most} printable characters are needed"
+        return f"must be at most {most} printable characters"
     if key == "email" and value:
         try:
             validate_email(value)
         except ValidationError:
-            return "this is no e-mail address"
+            return "must be a valid email address"
     return ""

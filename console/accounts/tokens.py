@@ -98,11 +98,11 @@ def create_token(
     wanted = sorted(set(scopes))
     wrong: dict[str, str] = {}
     if not 1 <= len(name) <= NAME_CHARS_MAX or not name.isprintable():
-        wrong["name"] = f"1 to {NAME_CHARS_MAX} printable characters are needed"
+        wrong["name"] = f"must be 1 to {NAME_CHARS_MAX} printable characters"
     if not timedelta(0) < lifetime <= LIFETIME_MAX:
-        wrong["expires_in_days"] = f"up to {LIFETIME_MAX.days} days are possible"
+        wrong["expires_in_days"] = f"must be at most {LIFETIME_MAX.days} days"
     if not wanted or not set(wanted) <= set(Scope):
-        wrong["scopes"] = f"some of {', '.join(Scope)} are needed"
+        wrong["scopes"] = f"must be some of {', '.join(Scope)}"
     else:
         beyond = [scope for scope in wanted if not RIGHTS_OF_SCOPE[Scope(scope)] <= RIGHTS_OF[Role(owner.role)]]
         if beyond:
@@ -116,11 +116,11 @@ def create_token(
         User.objects.select_for_update().get(pk=owner.pk)  # two concurrent requests must not exceed the limit
         if lacks_second_factor(owner):
             raise Conflict(
-                f"{owner.username} must set up a second factor (an authenticator app) before creating tokens",
+                f"{owner.username} must set up two-factor authentication before creating tokens.",
                 code="token.second_factor_missing",
             )
         if ApiToken.objects.filter(owner=owner, revoked_at=None, expires_at__gt=now).count() >= TOKENS_MAX:
-            raise Conflict(f"{owner.username} has {TOKENS_MAX} tokens; revoke some first", code="token.too_many")
+            raise Conflict(f"{owner.username} has {TOKENS_MAX} tokens, the maximum. Revoke some first.", code="token.too_many")
         row = ApiToken.objects.create(
             name=name, owner=owner, prefix=prefix, digest=digest, scopes=wanted, expires_at=now + lifetime
         )
@@ -139,7 +139,7 @@ def revoke_token(token_id: int, *, actor: Actor, reason: str = "", dry_run: bool
     with changing(dry_run=dry_run):
         row = ApiToken.objects.select_for_update().filter(pk=token_id).first()
         if row is None:
-            raise NotFound(f"there is no token {token_id}", code="token.unknown")
+            raise NotFound(f"Token {token_id} not found.", code="token.unknown")
         before = described(row)
         if row.revoked_at is None:
             row.revoked_at = timezone.now()

@@ -53,18 +53,18 @@ class Target:
 def parse_url(url: str) -> Target:
     """Take a webhook's URL apart. Raises IllegalUrl."""
     if len(url) > URL_CHARS_MAX or not _PLAIN.fullmatch(url) or "\\" in url:
-        raise IllegalUrl(f"a URL of up to {URL_CHARS_MAX} plain ASCII characters is needed")
+        raise IllegalUrl(f"must be a URL of at most {URL_CHARS_MAX} ASCII characters")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
         raise IllegalUrl(str(error)) from error
     if parts.scheme not in ("http", "https"):
-        raise IllegalUrl("a URL that begins with https:// or http:// is needed")
+        raise IllegalUrl("must start with https:// or http://")
     if "@" in parts.netloc:
-        raise IllegalUrl("name and password don't belong into the URL; use a header")
+        raise IllegalUrl("can't contain a username or password; use a header instead")
     if parts.fragment or not parts.hostname or not _HOST.fullmatch(parts.hostname) or port == 0:
-        raise IllegalUrl("a URL with a host and without a fragment is needed")
+        raise IllegalUrl("must be a URL with a host and without a fragment")
     is_https = parts.scheme == "https"
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(is_https, parts.hostname, port or (443 if is_https else 80), path)
@@ -80,7 +80,7 @@ def refusal(text: str, allowed: Iterable[Network]) -> str:
     try:
         address: Address = ipaddress.ip_address(text)
     except ValueError:
-        return f"{text!r} is no address"
+        return f"{text!r} is not a valid address"
     inner = _inner(address)
     if any(each in network for network in allowed for each in {address, inner} if each.version == network.version):
         return ""

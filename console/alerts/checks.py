@@ -14,6 +14,6 @@ def check_webhook_networks(**_: Any) -> list[checks.CheckMessage]:
     try:
         networks_of(settings.WEBHOOK_NETWORKS)
     except ValueError as error:
-        hint = "Networks like 10.20.0.0/16, separated by commas, are needed."
+        hint = "Use networks such as 10.20.0.0/16, separated by commas."
         return [checks.Error(f"QMQ_WEBHOOK_NETWORKS: {error}", hint=hint, id="alerts.E001")]
     return []

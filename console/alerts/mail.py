@@ -35,7 +35,7 @@ class Deadline:
         """Seconds left. Raises TimeoutError when there are none."""
         left = self._at - self._clock.monotonic()
         if left <= 0:
-            raise TimeoutError(f"not done in {self._seconds:g} s")
+            raise TimeoutError(f"timed out after {self._seconds:g} s")
         return left
 
 
@@ -80,7 +80,7 @@ class DeadlineSmtp(smtplib.SMTP):
                 return socket.create_connection((address, port), self._deadline.left())
             except OSError as error:
                 refused = error
-        raise refused or OSError(f"{host}: the name has no address")
+        raise refused or OSError(f"{host}: the host name has no address")
 
     def send(self, s: Any) -> None:
         if self.sock is not None:

@@ -79,20 +79,20 @@ def resolve(resolver: Resolver, host: str, port: int, seconds: float) -> list[st
             _resolving.release()
 
     if not _resolving.acquire(blocking=False):
-        raise OSError(f"{RESOLVERS_MAX} name look-ups are stuck already")
+        raise OSError(f"{RESOLVERS_MAX} DNS lookups are already pending")
     thread = threading.Thread(target=ask, name="qmq-resolve", daemon=True)
     try:
         thread.start()
     except RuntimeError as error:
         _resolving.release()
-        raise OSError(f"no thread to look a name up: {error}") from error
+        raise OSError(f"can't start a thread for the DNS lookup: {error}") from error
     thread.join(seconds)
     if thread.is_alive():
-        raise TimeoutError(f"{host}: the name was not resolved in time")
+        raise TimeoutError(f"{host}: the DNS lookup timed out")
     if failed:
         raise OSError(f"{host}: {failed[0]}") from failed[0]
     if not found:
-        raise OSError(f"{host}: the name has no address")
+        raise OSError(f"{host}: the host name has no address")
     return found
 
 
@@ -138,8 +138,8 @@ class EmailNotifier:
         try:
             message.send()
         except (OSError, ValueError) as error:  # smtplib's errors are OSErrors
-            raise NotTold(f"the mail server: {type(error).__name__}: {error}") from error
-        return f"handed to the mail server for {len(channel.addresses)} addresses"
+            raise NotTold(f"mail server: {type(error).__name__}: {error}") from error
+        return f"accepted by the mail server for {len(channel.addresses)} addresses"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class WebhookNotifier:
         request = self._request(target, sealed, delivery, body)
         status = self._post(target, addresses, request, deadline)
         if 300 <= status < 400:
-            raise NotTold(f"{target.origin} answered {status}: redirects are not followed")
+            raise NotTold(f"{target.origin} returned {status}; redirects are not followed")
         if not 200 <= status < 300:
             raise NotTold(f"{target.origin} answered {status}")
         return f"{target.origin} answered {status}"
@@ -168,7 +168,7 @@ class WebhookNotifier:
         """Whether the webhook's host may be asked at all, without asking it. Raises NotTold."""
         deadline = self.clock.monotonic() + self.timeout_seconds
         target, _ = self._checked(str(unseal(channel.sealed).get("url", "")), deadline)
-        return f"{target.origin} may be asked"
+        return f"requests to {target.origin} are allowed"
 
     def _checked(self, url: str, deadline: float) -> tuple[Target, list[str]]:
         try:
@@ -239,13 +239,13 @@ class WebhookNotifier:
             answer += piece
         found = _STATUS.match(answer)
         if found is None or b"\r\n\r\n" not in answer:
-            raise NotTold(f"{target.origin}: what came back is no HTTP answer")
+            raise NotTold(f"{target.origin}: the response is not valid HTTP")
         return int(found.group(1))
 
     def _left(self, deadline: float) -> float:
         left = deadline - self.clock.monotonic()
         if left <= 0:
-            raise TimeoutError(f"not done in {self.timeout_seconds:g} s")
+            raise TimeoutError(f"timed out after {self.timeout_seconds:g} s")
         return left
 
 

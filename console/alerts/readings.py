@@ -46,7 +46,7 @@ COLLECTOR = "collector"
 def of_snapshot(snapshot: Mapping[str, Any] | None) -> Iterator[Reading]:
     """Lag, time lag, duplicate ids, disk, damage, lateness, and for each consumer group and node whether it could be measured."""
     if snapshot is None:
-        yield Reading(Kind.UNKNOWN, COLLECTOR, 1.0, "there is no snapshot")
+        yield Reading(Kind.UNKNOWN, COLLECTOR, 1.0, "no live data")
         return
     yield Reading(Kind.UNKNOWN, COLLECTOR, 0.0)
     is_all = is_complete(snapshot)
@@ -81,14 +81,14 @@ def of_broker_groups(states: Iterable[tuple[str, str]]) -> Iterator[Reading]:
     """From names and states of broker groups."""
     for name, state in states:
         level = STATE_LEVELS.get(state)
-        yield Reading(Kind.GROUP_STATE, name, level, "" if level is not None else f"state {state!r} is not known")
+        yield Reading(Kind.GROUP_STATE, name, level, "" if level is not None else f"unknown state {state!r}")
 
 
 def of_loops(loops: Iterable[LoopRun]) -> Iterator[Reading]:
     """How many intervals ago each loop succeeded."""
     for loop in loops:
         if loop.succeeded_before_seconds is None:
-            why = "it has not succeeded yet"
+            why = "not run successfully yet"
             yield Reading(Kind.LOOP_LATE, loop.name, None, why)
             yield Reading(Kind.UNKNOWN, loop.name, 1.0, why)
         else:

@@ -79,7 +79,7 @@ class Conditions:
     clear_for_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        assert self.clear_threshold <= self.threshold, "an alert would end while it fires"
+        assert self.clear_threshold <= self.threshold, "the alert would resolve while its condition is met"
         assert self.for_seconds >= 0
         assert self.clear_for_seconds >= 0
 

@@ -71,7 +71,7 @@ def publish_demo(
     real = TableState.objects.exclude(run__job=DEMO_JOB).order_by("table").first()
     if real is not None:
         raise Conflict(
-            f"{real.table} has been filled by a run of {real.run.job}: made-up rows would mix with measured ones"
+            f"{real.table} contains real data of job {real.run.job}. Simulated rows would be mixed with it."
         )
     now = (now or datetime.now(UTC)).replace(second=0, microsecond=0)
     begin = (now - timedelta(days=DAYS)).replace(hour=0, minute=0)

@@ -77,7 +77,7 @@ def publish(
     found = TABLES.get(table)
     if found is None:
         raise NotFound(
-            f"there is no summary table {table!r}; there are {', '.join(TABLES)}", code="analytics_table.unknown"
+            f"Summary table {table!r} not found. Available: {', '.join(TABLES)}.", code="analytics_table.unknown"
         )
     if step not in found.model.steps:
         raise ChangeRefused(f"{table} has no step {step}; it has {', '.join(found.model.steps)}")

@@ -67,8 +67,8 @@ class Close(IntEnum):
 
 _DROPPED = {
     Close.NOT_SIGNED_IN: "signed out",
-    Close.NOT_ALLOWED: "the right is gone",
-    Close.NOT_FOUND: "the subject is gone",
+    Close.NOT_ALLOWED: "permission was revoked",
+    Close.NOT_FOUND: "the subject was deleted",
 }
 """Why an open websocket is closed when its account is checked again."""
 
@@ -96,20 +96,20 @@ def request_of(path: str, query: bytes) -> Request:
     given = parse_qs(query.decode("latin-1"), max_num_fields=10)
     subject, group = (given.get(name, [""])[0] or None for name in ("subject", "group"))
     if any(name is not None and (len(name) > NAME_CHARS_MAX or "\n" in name) for name in (subject, group)):
-        raise BadRequest(f"a name has more than {NAME_CHARS_MAX} characters, or a line end")
+        raise BadRequest(f"a name has more than {NAME_CHARS_MAX} characters or contains a line break")
     kind = path.removeprefix("/ws/").strip("/") if path.startswith("/ws/") else ""
     if kind not in KINDS:
-        raise BadRequest(f"there are {', '.join(f'/ws/{name}/' for name in KINDS)}")
+        raise BadRequest(f"available: {', '.join(f'/ws/{name}/' for name in KINDS)}")
     if kind == "lag":
         if group is not None and subject is None:
-            raise BadRequest("group needs subject")
+            raise BadRequest("group requires subject")
         return Request(Right.READ, Feed("lag", subject, group))
     if kind == "nodes":
         return Request(Right.READ, Feed("nodes"))
     if kind == "events":
         return Request(Right.READ, Feed("events"))
     if subject is None:
-        raise BadRequest("tail needs subject")
+        raise BadRequest("tail requires subject")
     return Request(Right.READ_MESSAGES, None, subject)
 
 
@@ -131,7 +131,7 @@ class Socket:
         try:
             self._waiting.put_nowait((text, shown))
         except asyncio.QueueFull:
-            self.drop(Close.TOO_SLOW, f"{CLIENT_QUEUE_MAX} messages wait")
+            self.drop(Close.TOO_SLOW, f"{CLIENT_QUEUE_MAX} messages are queued")
 
     def refuse(self, reason: str) -> None:
         """Close it: what it asks for is too large to show."""
@@ -158,7 +158,7 @@ class Socket:
         for result in results:
             if isinstance(result, Exception) and not isinstance(result, OSError):
                 logger.error("a websocket of %s failed", self.username, exc_info=result)
-                self.drop(Close.FAILED, "an error of ours")
+                self.drop(Close.FAILED, "internal error")
         if self._closing.done():
             code, reason = self._closing.result()
             logger.info("a websocket of %s is closed: %d %s", self.username, code, reason)
@@ -174,7 +174,7 @@ class Socket:
                 async with asyncio.timeout(SEND_SECONDS):
                     await send({"type": "websocket.send", "text": text})
             except TimeoutError:
-                self.drop(Close.TOO_SLOW, f"a message did not leave in {SEND_SECONDS:g} s")
+                self.drop(Close.TOO_SLOW, f"a message could not be sent within {SEND_SECONDS:g} s")
                 return
 
     async def _read(self, receive: Receive) -> None:
@@ -191,7 +191,7 @@ class Socket:
             except ValueError:
                 is_ping = False
             if not is_ping:
-                self.drop(Close.BAD_REQUEST, 'only {"type":"ping"} is understood')
+                self.drop(Close.BAD_REQUEST, 'only {"type":"ping"} is supported')
                 return
             self.offer('{"type":"pong"}')
 
@@ -269,16 +269,16 @@ class LiveApp:
             visitor, refusal = await self._look_up(credential, request)
         except DatabaseError as error:
             logger.warning("a websocket is refused: the database can't be asked: %s", error)
-            return await _close(send, Close.TRY_LATER, "accounts can't be looked up now")
+            return await _close(send, Close.TRY_LATER, "accounts are unavailable")
         if visitor is None:
             return await _close(send, Close.NOT_SIGNED_IN, "sign in first")
         if refusal is Close.NOT_FOUND:
-            return await _close(send, refusal, f"there is no subject {request.tail}")
+            return await _close(send, refusal, f"subject {request.tail} not found")
         if refusal is not None:
-            return await _close(send, refusal, f"this needs {request.right}")
+            return await _close(send, refusal, f"requires permission {request.right}")
         by_user = self._counts.by_user
         if by_user[visitor.username] >= WEBSOCKETS_PER_USER_MAX:
-            return await _close(send, Close.TOO_MANY, f"{WEBSOCKETS_PER_USER_MAX} websockets of this user are open")
+            return await _close(send, Close.TOO_MANY, f"this user has {WEBSOCKETS_PER_USER_MAX} open websockets, the maximum")
         if request.feed == Feed("events") and visitor.principal.has(Right.READ_AUDIT):
             request = Request(request.right, Feed("audit"))
         by_user[visitor.username] += 1
@@ -403,7 +403,7 @@ class LiveApp:
     def _unchecked(self, now: float) -> None:
         for socket in tuple(self._sockets):
             if now - socket.checked_at > UNCHECKED_SECONDS_MAX:
-                socket.drop(Close.TRY_LATER, "accounts can't be looked up now")
+                socket.drop(Close.TRY_LATER, "accounts are unavailable")
 
 
 def _tails(requests: Iterable[Request]) -> set[str]:

@@ -254,7 +254,7 @@ def read_history(url: str, section: str, name: str, clock: Callable[[], float] =
                 pipeline.getrange(frame_key(section, generation.decode(), step), begin, begin + width - 1)
             rows = [_row(part, width) for part in pipeline.execute()]
     except (redis.RedisError, OSError) as error:
-        return _unknown(at, section, f"Redis does not answer: {error}")
+        return _unknown(at, section, f"Redis is not responding: {error}")
     columns = {field: [row[number] for row in rows] for number, field in enumerate(SECTIONS[section])}
     return History(at, _with_lag(columns))
 
@@ -262,7 +262,7 @@ def read_history(url: str, section: str, name: str, clock: Callable[[], float] =
 def _why(section: str, full: Any) -> str:
     if full is not None and int(full) > 0:
         return f"only {SERIES_MAX[section]} {section} are kept a history of; this is one of {int(full)} others"
-    return "nothing of it was measured in the last hour"
+    return "no measurements in the last hour"
 
 
 def _unknown(at: list[str], section: str, reason: str) -> History:

@@ -142,7 +142,7 @@ class _Subscribed:
         count = sum(len(entries) for entries in self.state.values())
         if count > FEED_ENTRIES_MAX:
             for client in self.joining:
-                client.refuse(f"{count} subjects and consumer groups, more than {FEED_ENTRIES_MAX}: name a subject")
+                client.refuse(f"{count} subjects and consumer groups, more than {FEED_ENTRIES_MAX}: specify a subject")
             self.joining.clear()
         elif self.texts:
             for client in self.joining:
@@ -379,8 +379,8 @@ class Hub:
             async with asyncio.timeout(PING_SECONDS):
                 await self._redis.ping()
         except (RedisError, OSError, TimeoutError):
-            return "Redis does not answer"
-        return "the collector is silent"
+            return "Redis is not responding"
+        return "the collector is not running"
 
     def _became_stale(self, reason: str) -> None:
         self._stale = encode({"type": "stale", "since": rfc3339(self._heard_wall_ms), "reason": reason})

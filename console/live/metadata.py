@@ -41,7 +41,7 @@ class Metadata:
     loops: dict[str, Entry] = field(default_factory=dict)
     audit: tuple[Entry, ...] = ()
     """The newest entries, oldest first."""
-    reason: str | None = "the database was not read yet"
+    reason: str | None = "the database has not been read yet"
 
 
 class MetadataReader:

@@ -358,7 +358,7 @@ def _measured_subject(name: str, found: dict[str, dict[str, Any]]) -> _Summed:
 
 
 def _why(answer: Measured[dict[str, Any]] | None, node_id: str) -> str:
-    return (answer.reason if answer is not None else None) or f"node {node_id} was not asked"
+    return (answer.reason if answer is not None else None) or f"node {node_id} was not queried"
 
 
 def _dated(entry: Entry, is_measured: bool, before: Entry | None, then: str | None) -> Entry:
@@ -383,7 +383,7 @@ def _reason_of(items: Sequence[Mapping[str, Any]], values: Iterable[Any]) -> str
     """The reason of the node that does not know a value, when one of them is not known."""
     if all(value is not None for value in values):
         return None
-    return next((str(item["reason"]) for item in items if item.get("reason")), "a node did not say")
+    return next((str(item["reason"]) for item in items if item.get("reason")), "not reported by a node")
 
 
 def _withheld(items: Iterable[Mapping[str, Any]]) -> int:

@@ -118,7 +118,7 @@ class Tail:
             self._places = await self._find_places(self.subject)
             self._problems.pop("database", None)
         except DatabaseError as error:
-            self._problems["database"] = f"the database can't be asked: {error}"[:300]
+            self._problems["database"] = f"the database is unavailable: {error}"[:300]
         self._places_at = now
         known = {place.node_id for place in self._places} | {"database"}
         self._problems = {name: text for name, text in self._problems.items() if name in known}

@@ -19,7 +19,7 @@ def add_data_dir(parser: CommandParser) -> None:
 def add_places(parser: CommandParser) -> None:
     """Add `--data-dir` and `--port-base`."""
     add_data_dir(parser)
-    parser.add_argument("--port-base", type=_port_base, help="console here, metaserver on the next two, then brokers")
+    parser.add_argument("--port-base", type=_port_base, help="first port: console = P, metaserver = P+1 and P+2, nodes after that")
 
 
 def no_database(error: Exception) -> str:
@@ -43,5 +43,5 @@ def no_database(error: Exception) -> str:
 def _port_base(text: str) -> int:
     value = int(text) if text.isdigit() else 0
     if not 1024 <= value <= 65535 - PORTS_NEEDED:
-        raise ArgumentTypeError(f"{text!r}: a port from 1024 to {65535 - PORTS_NEEDED} is needed")
+        raise ArgumentTypeError(f"{text!r}: must be a port from 1024 to {65535 - PORTS_NEEDED}")
     return value

@@ -16,23 +16,23 @@ def look(context: Context) -> str:
     try:
         snapshot, _ = read_stored(settings.REDIS_URL)
     except RedisError as error:
-        snapshot, why = None, f", without live numbers: {error}"
+        snapshot, why = None, f", without live data: {error}"
     now = timezone.now()
     if snapshot is not None and now.timestamp() * 1000 - snapshot["at_ms"] > SNAPSHOT_MS:
         # A Redis that stood still forgets late; old numbers are none.
-        snapshot, why = None, ", the live numbers are old"
+        snapshot, why = None, ", with outdated live data"
     intervals = loop_intervals()
     found = evaluate(snapshot["state"] if snapshot is not None else None, now, loop_intervals=intervals)
     done = f"{found.opened} opened, {found.fired} fired, {found.resolved} resolved"
-    left = f", {found.left_out} above the limits left out" if found.left_out else ""
+    left = f", {found.left_out} over the limits ignored" if found.left_out else ""
     return f"{found.looked_at} readings: {done}{left}{why}"
 
 
 def tell(context: Context) -> str:
     """Deliver what is due."""
     done = deliver(timezone.now())
-    return f"{done.delivered} delivered, {done.failed} failed, {done.given_up} given up"
+    return f"{done.delivered} delivered, {done.failed} to be retried, {done.given_up} failed permanently"
 
 
-ALERTS = register(Loop("alerts", 5.0, 60.0, "looks at alert rules and opens, fires and ends alerts", look))
-NOTIFICATIONS = register(Loop("notifications", 5.0, 60.0, "delivers notifications of alerts", tell))
+ALERTS = register(Loop("alerts", 5.0, 60.0, "evaluates alert rules", look))
+NOTIFICATIONS = register(Loop("notifications", 5.0, 60.0, "delivers alert notifications", tell))

@@ -33,13 +33,13 @@ def analyse(context: Context) -> str:
         return "not run: PySpark is not installed (pip install 'pyqmq[analytics]')"
     free = memory_available_bytes()
     if free is not None and free < MEMORY_FREE_BYTES_MIN:
-        return f"not run: {free >> 20} MiB of memory are available, {MEMORY_FREE_BYTES_MIN >> 20} are needed"
+        return f"not run: {free >> 20} MiB of memory available, {MEMORY_FREE_BYTES_MIN >> 20} MiB required"
     arguments = ["all", "--scheduled", "--memory", settings.ANALYTICS_MEMORY, "--master", settings.ANALYTICS_MASTER]
     ended = run(arguments, seconds=max(1.0, context.seconds_left - RESERVE_SECONDS), meanwhile=context.keep_turn)
     if ended.code == 0:
         return ended.said[-1] if ended.said else "done"
     if ended.was_told:
-        return "stopped with its worker: what was published stays, the rest is due again"
+        return "stopped with its worker; the remaining jobs run again"
     # The last line first: it says why, those before it are Java's as a rule, and the text is cut at its end.
     why = " | ".join(reversed(ended.complained or ended.said))
     if ended.code == EXIT_BUSY:
@@ -56,7 +56,7 @@ if settings.ANALYTICS_EVERY_SECONDS:
             "analytics",
             float(settings.ANALYTICS_EVERY_SECONDS),
             LIMIT_SECONDS,
-            "reads what nodes stored and fills the tables of the analytics pages",
+            "runs the Spark jobs for the analytics pages",
             analyse,
             queue=settings.ANALYTICS_QUEUE,
             turn_seconds=TURN_SECONDS,

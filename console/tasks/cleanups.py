@@ -28,7 +28,7 @@ def clean_up(context: Context) -> str:
     sessions = Session.objects.filter(pk__in=list(ended)).delete()[0] + forget_expired(ROWS_MAX)
     clients = routes.forget_clients(KEEP_CLIENTS, ROWS_MAX)
     summaries = retention.forget_old(now, is_time_up=lambda: context.seconds_left < RESERVE_SECONDS)
-    return f"{answers} kept answers, {sessions} sessions, {clients} clients, {summaries} summaries deleted"
+    return f"deleted {answers} idempotency keys, {sessions} sessions, {clients} clients, {summaries} summaries"
 
 
-CLEANUPS = register(Loop("cleanups", 600.0, 120.0, "deletes what nobody needs any more", clean_up))
+CLEANUPS = register(Loop("cleanups", 600.0, 120.0, "deletes expired rows", clean_up))

@@ -23,15 +23,15 @@ def expire(context: Context) -> str:
     now = timezone.now()
     since = queries.hearing_since(now, METASERVER_FRESH_SECONDS)
     if since is None:
-        return "no metaserver stores heartbeats at the moment: nobody is judged"
+        return "no metaserver is storing heartbeats; nodes are not checked"
     if now - since < timedelta(seconds=SILENT_SECONDS):
-        return "a metaserver has just come (back): nobody is judged yet"
+        return "a metaserver has just started; nodes are not checked yet"
     gone = []
     for name, leased_at in queries.silent_groups(now, SILENT_SECONDS):
-        heard = f"last heard {(now - leased_at).total_seconds():.1f} s ago" if leased_at is not None else "never heard"
+        heard = f"last heartbeat {(now - leased_at).total_seconds():.1f} s ago" if leased_at is not None else "no heartbeat"
         if broker_groups.expire_group(name, silent_seconds=SILENT_SECONDS, actor=context.actor, reason=heard):
             gone.append(name)
-    return f"taken offline: {', '.join(gone)}" if gone else "all groups are heard"
+    return f"taken offline: {', '.join(gone)}" if gone else "all groups reachable"
 
 
-HEARTBEATS = register(Loop("heartbeats", 2.0, 10.0, "takes broker groups offline whose master is silent", expire))
+HEARTBEATS = register(Loop("heartbeats", 2.0, 10.0, "takes broker groups without heartbeats offline", expire))

@@ -113,9 +113,9 @@ def run(name: str, *, holder: str | None = None) -> Outcome:
         row = claim(loop, holder, timezone.now())
     except DatabaseError as error:
         logger.warning("loop %s: the database does not answer: %s", name, error)
-        return Outcome(False, "the database does not answer")
+        return Outcome(False, "the database is not responding")
     if row is None:
-        return Outcome(False, "not its turn")
+        return Outcome(False, "run by another worker")
     context = Context(Actor(f"loop {name}"), time.monotonic() + loop.limit_seconds, dict(row.state), _keeper(loop, row))
     text = problem = ""
     try:
@@ -163,7 +163,7 @@ def set_enabled(name: str, enabled: bool, *, actor: Actor, reason: str = "", dry
         NotFound: there is no such loop.
     """
     if name not in LOOPS:
-        raise NotFound(f"there is no control loop {name!r}", code="task.unknown")
+        raise NotFound(f"Background job {name!r} not found.", code="task.unknown")
     with changing(dry_run=dry_run):
         ControlLoop.objects.get_or_create(name=name)
         row = ControlLoop.objects.select_for_update().get(name=name)

@@ -49,7 +49,7 @@ def rebalance(context: Context) -> str:
     found = ROUTES.routes()
     moving = sum(bool(route.phases) for route in found)
     if moving >= MOVING_MAX:
-        return f"{moving} subjects move, the most at a time"
+        return f"{moving} subjects are moving, the maximum"
     groups = [group for group in queries.broker_groups() if group.kind == GroupKind.BROKER]
     taking = [
         group.name
@@ -65,7 +65,7 @@ def rebalance(context: Context) -> str:
             begun += 1
         except (Stale, NotFound) as error:
             logger.info("%s", error)
-    return f"{begun} moves begun, {moving} under way" if begun or moving else "every subject is where it should be"
+    return f"{begun} moves started, {moving} in progress" if begun or moving else "all subjects are placed"
 
 
 def waiting_for(subject: str) -> list[str]:
@@ -80,7 +80,7 @@ def take_steps(context: Context) -> str:
     moving = queries.route_snapshots(moving_only=True)
     if not moving:
         context.state.clear()
-        return "nothing moves"
+        return "no moves in progress"
     known = queries.groups_by_subject(route.subject for route in moving)
     places = {name: Place(name, row.address, row.admin_address) for name, row in queries.masters().items()}
     settled_before = timezone.now() - timedelta(seconds=JOIN_SECONDS)
@@ -111,8 +111,8 @@ def take_steps(context: Context) -> str:
     context.state["empty_once"] = empty_now
     context.state["waiting"] = waiting
     reasons = [reason for said in waiting.values() for reason in said]
-    said = f"; waiting: {'; '.join(reasons[:3])}" if reasons else ""
-    return f"{len(moving)} subjects move, {stepped} steps taken{said}"
+    said = f"; waiting for: {'; '.join(reasons[:3])}" if reasons else ""
+    return f"{len(moving)} subjects moving, {stepped} steps completed{said}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ async def _look(
         task.cancel()
     await asyncio.gather(*late, return_exceptions=True)
     return [
-        Sight((), (), (f"{route.subject}: no answer in time",)) if task in late else task.result()
+        Sight((), (), (f"{route.subject}: no response in time",)) if task in late else task.result()
         for route, task in zip(moving, tasks, strict=True)
     ]
 
@@ -169,7 +169,7 @@ async def _look_at(route: Route, known: list[str], places: dict[str, Place], is_
             continue
         try:
             if phase is Phase.JOINING and not is_old_enough:
-                why.append(f"{route.subject} on {name}: consumers hear of it before producers do")
+                why.append(f"{route.subject} on {name}: consumers connect before producers")
             elif phase is Phase.JOINING:
                 await _make_ready(place, route, known, places)
                 ready.append(name)
@@ -214,12 +214,12 @@ async def _not_empty(place: Place, subject: str, known: list[str]) -> str:
     """Why a draining broker group can't go yet; "" when nothing is left to read there."""
     answer = await node_admin(place.admin_address, NODE_SECONDS).stats(subject)
     if not answer["closed"]:
-        return "it has not heard yet that the subject drains"
+        return "the node has not received the change yet"
     if not answer["subjects"]:
         return ""
     stats = answer["subjects"][0]
     if stats["unsynced"]:
-        return f"{stats['unsynced']} messages are not on disk yet"
+        return f"{stats['unsynced']} messages are not synced yet"
     groups = {group["group"] for group in stats["groups"]} | set(known)
     for group in stats["groups"]:
         reason = _unread(group)
@@ -232,7 +232,7 @@ async def _not_empty(place: Place, subject: str, known: list[str]) -> str:
             if reason:
                 return f"retries: {reason}"
         if retries is not None and not retries["groups"] and retries["end_sequence"] > retries["begin_sequence"]:
-            return f"retries of {name} were never read"
+            return f"retries of group {name} were never pulled"
     return ""
 
 
@@ -240,7 +240,7 @@ def _unread(group: dict[str, Any]) -> str:
     if group["broadcast"] and not any(consumer["online"] for consumer in group["consumers"]):
         # Its consumers are gone, and their positions with them.
         return ""
-    return f"group {group['group']} has {group['lag']} messages to go" if group["lag"] else ""
+    return f"group {group['group']} has {group['lag']} messages pending" if group["lag"] else ""
 
 
 async def _subject_stats(place: Place, subject: str) -> dict[str, Any] | None:
@@ -255,8 +255,8 @@ REBALANCE = register(
         "rebalance",
         10.0,
         60.0,
-        "gives each subject two live broker groups, new groups a share, draining ones none",
+        "places subjects on broker groups: two for each subject, none on draining groups",
         rebalance,
     )
 )
-MOVES = register(Loop("moves", 2.0, 60.0, "takes the steps of subjects that move between broker groups", take_steps))
+MOVES = register(Loop("moves", 2.0, 60.0, "moves subjects between broker groups", take_steps))

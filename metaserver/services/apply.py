@@ -173,9 +173,9 @@ def _checked(document: Any) -> dict[str, list[dict[str, Any]]]:
             subject["consumer_groups"] = _items(subject["consumer_groups"], GROUP_KEYS, f"consumer_groups of {where}")
             count += len(subject["consumer_groups"])
         if "archived" in subject and not isinstance(subject["archived"], bool):
-            raise _wrong(where, "archived: true or false is needed")
+            raise _wrong(where, "archived: must be true or false")
     if count > ITEMS_MAX:
-        raise _wrong("the document", f"it names {count} things, at most {ITEMS_MAX} are possible; split it")
+        raise _wrong("the document", f"contains {count} objects; the limit is {ITEMS_MAX}. Split it.")
     return found
 
 
@@ -183,16 +183,16 @@ def _items(value: Any, keys: tuple[str, ...], where: str) -> list[dict[str, Any]
     if value is None:
         return []
     if not isinstance(value, list):
-        raise _wrong(where, "a list is needed")
+        raise _wrong(where, "must be a list")
     items = []
     seen: set[str] = set()
     for number, item in enumerate(value, 1):
         item = {"name": item} if isinstance(item, str) else _mapping(item, keys, f"{where}, number {number}")
         name = item.get("name")
         if not isinstance(name, str) or not name or text_problem(name):
-            raise _wrong(f"{where}, number {number}", "a name is needed")
+            raise _wrong(f"{where}, number {number}", "must have a name")
         if name in seen:
-            raise _wrong(where, f"{name!r} is named twice")
+            raise _wrong(where, f"contains {name!r} twice")
         seen.add(name)
         items.append(dict(item))
     return items
@@ -200,10 +200,10 @@ def _items(value: Any, keys: tuple[str, ...], where: str) -> list[dict[str, Any]
 
 def _mapping(value: Any, keys: tuple[str, ...], where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _wrong(where, f"a mapping with {', '.join(keys)} is needed")
+        raise _wrong(where, f"must be a mapping with {', '.join(keys)}")
     for key in value:
         if key not in keys:
-            raise _wrong(where, f"{str(key)[:60]!r} is not known; known are {', '.join(keys)}")
+            raise _wrong(where, f"has the unknown key {str(key)[:60]!r}; allowed: {', '.join(keys)}")
     return value
 
 

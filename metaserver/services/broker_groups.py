@@ -143,18 +143,18 @@ def announce_group(
     """
     text = hidden_text_problem(name)
     if not 1 <= len(name) <= 100 or any(c in name for c in "/ "):
-        text = "1 to 100 characters without '/' and blanks are needed"
+        text = "must be 1 to 100 characters without slashes and spaces"
     if text:
         raise ChangeRefused(
-            f"broker group {name[:80]!r}: {text}", code="broker_group.name_illegal", fields={"name": text}
+            f"broker group name: {name[:80]!r} {text}", code="broker_group.name_illegal", fields={"name": text}
         )
     text = description_problem(description)
     if text:
         raise ChangeRefused(f"description: {text}", code="broker_group.invalid", fields={"description": text})
     with changing(dry_run=dry_run):
         if BrokerGroup.objects.filter(name=name).exists():
-            raise Conflict(f"broker group {name!r} exists", code="broker_group.exists")
-        with only_one(f"broker group {name!r} exists", "broker_group.exists"):
+            raise Conflict(f"Broker group {name!r} already exists. Choose another name.", code="broker_group.exists")
+        with only_one(f"Broker group {name!r} already exists. Choose another name.", "broker_group.exists"):
             row = BrokerGroup.objects.create(name=name, kind=kind, state=GroupState.OFFLINE, description=description)
         after = described(row) | {"kind": str(kind)}
         audit.record(
@@ -224,12 +224,12 @@ def set_operator_state(
         # All of them: two operators who each take one of the last two away would each see the other's still there.
         rows = {row.name: row for row in for_change(BrokerGroup.objects.all())}
         if name not in rows:
-            raise NotFound(f"there is no broker group {name!r}", code="broker_group.unknown")
+            raise NotFound(f"Broker group {name!r} not found.", code="broker_group.unknown")
         row = rows[name]
         check_version(f"broker group {name}", row.version, expected_version)
         if row.operator_state == OperatorState.UNAPPROVED:
             raise Conflict(
-                f"broker group {name} waits for approval; approve or remove it first", code="broker_group.unapproved"
+                f"Broker group {name} is pending approval. Approve or remove it first.", code="broker_group.unapproved"
             )
         before = described(row)
         notes: tuple[str, ...] = ()
@@ -243,13 +243,13 @@ def set_operator_state(
             ]
             if not others:
                 raise Conflict(
-                    f"{name} is the only {row.kind} group that takes messages; sends would fail. Add another one first",
+                    f"{name} is the only {row.kind} group that accepts messages, so sends would fail. Add another group first.",
                     code="broker_group.last_writable",
                 )
         if state is OperatorState.DRAINING:
             count = sum(name in groups for groups in SubjectRoute.objects.values_list("broker_groups", flat=True))
             notes = (
-                f"{count} subjects move to other groups; what is stored here stays readable until it is consumed.",
+                f"{count} subjects move to other groups. Messages stored here can be read until they are consumed.",
             )
         if row.operator_state != state:
             row.operator_state, row.operator_since = state, timezone.now()
@@ -277,11 +277,11 @@ def remove_group(
         if served:
             more = f" and {len(served) - 3} more" if len(served) > 3 else ""
             raise Conflict(
-                f"{name} still serves {', '.join(served[:3])}{more}; drain it and wait until it is empty",
+                f"Broker group {name} still serves {', '.join(served[:3])}{more}. Drain it and wait until it is empty.",
                 code="broker_group.not_empty",
             )
         if row.state != GroupState.OFFLINE:
-            raise Conflict(f"a node of {name} runs ({row.master}); stop it first", code="broker_group.live")
+            raise Conflict(f"Node {row.master} of broker group {name} is running. Stop it first.", code="broker_group.live")
         before = described(row) | {"kind": row.kind}
         Node.objects.filter(broker_group=row).delete()
         row.delete()
@@ -295,7 +295,7 @@ def locked(name: str) -> BrokerGroup:
     """A broker group's row, locked until the transaction ends. Raises NotFound."""
     row = lock(BrokerGroup.objects.filter(name=name))
     if row is None:
-        raise NotFound(f"there is no broker group {name!r}", code="broker_group.unknown")
+        raise NotFound(f"Broker group {name!r} not found.", code="broker_group.unknown")
     return row
 
 
@@ -334,10 +334,10 @@ def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dr
     with changing(dry_run=dry_run):
         row = lock(Node.objects.filter(node_id=node_id))
         if row is None:
-            raise NotFound(f"there is no node {node_id!r}", code="node.unknown")
+            raise NotFound(f"Node {node_id!r} not found.", code="node.unknown")
         if log_end > row.log_end:
-            text = f"its log reached to {row.log_end}; a place up to there is needed"
-            raise ChangeRefused(f"log_end {log_end}: {text}", code="node.log_end_invalid", fields={"log_end": text})
+            text = f"must be at most {row.log_end}, the highest end of the log"
+            raise ChangeRefused(f"log_end: {log_end} {text}", code="node.log_end_invalid", fields={"log_end": text})
         before, after = {"log_end": str(row.log_end)}, {"log_end": str(log_end)}
         if before != after:
             Node.objects.filter(node_id=node_id).update(log_end=log_end, log_end_version=F("log_end_version") + 1)

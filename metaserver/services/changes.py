@@ -31,7 +31,7 @@ class Actor:
     def require_owner(self, target: str, owner: str | None) -> None:
         """Raises NotAllowed when another team owns the target."""
         if not may_change(owner, self.teams):
-            raise NotAllowed(f"{target} belongs to team {owner}; {self.name} is not in it")
+            raise NotAllowed(f"{target} belongs to team {owner}, and {self.name} is not a member. Ask a member or an administrator.")
 
 
 METASERVER = Actor("metaserver")
@@ -133,13 +133,13 @@ def for_change(rows: "QuerySet[M]") -> "QuerySet[M]":
 def text_problem(text: str) -> str:
     """Why a text can't be stored, or "": databases refuse NUL, and half a surrogate pair is no character."""
     if "\x00" in text:
-        return "a NUL character can't be stored"
+        return "must not contain NUL characters"
     if any("\ud800" <= character <= "\udfff" for character in text):
-        return "half a surrogate pair is no character"
+        return "must not contain unpaired surrogates"
     return ""
 
 
 def check_version(target: str, version: int, expected: int | None) -> None:
     """Raises Stale when the caller read another version than the one that is there; None: it does not care."""
     if expected is not None and expected != version:
-        raise Stale(f"{target} has version {version}, not {expected}: somebody changed it meanwhile; read it again")
+        raise Stale(f"{target} was changed by someone else: its version is {version}, not {expected}. Reload it and try again.")

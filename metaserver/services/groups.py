@@ -58,10 +58,10 @@ def create_group(
     with changing(dry_run=dry_run):
         owner = subjects.locked(subject, actor)
         if ConsumerGroup.objects.filter(subject=owner, name=group).exists():
-            raise Conflict(f"consumer group {group!r} of {subject} exists", code="consumer_group.exists")
+            raise Conflict(f"Consumer group {group!r} of subject {subject} already exists.", code="consumer_group.exists")
         row = ConsumerGroup(subject=owner, name=group)
         _set(row, values)
-        with only_one(f"consumer group {group!r} of {subject} exists", "consumer_group.exists"):
+        with only_one(f"Consumer group {group!r} of subject {subject} already exists.", "consumer_group.exists"):
             row.save()
         after = described(row)
         audit.record(actor=actor, action="consumer_group.create", target=target, reason=reason, after=after)
@@ -112,7 +112,7 @@ def set_paused(
             chosen = set(row.paused_consumers) - {consumer_id} | ({consumer_id} if paused else set())
             if len(chosen) > PAUSED_CONSUMERS_MAX:
                 raise ChangeRefused(
-                    f"{PAUSED_CONSUMERS_MAX} consumers of {group} are paused, the limit; pause the whole group",
+                    f"{PAUSED_CONSUMERS_MAX} consumers of {group} are already paused, the maximum. Pause the whole group instead.",
                     code="consumer_group.paused_consumers_max",
                 )
             row.paused_consumers = sorted(chosen)
@@ -213,7 +213,7 @@ def end_forget(subject: str, group: str, *, actor: Actor, reason: str = "") -> C
         row = lock(ConsumerGroup.objects.filter(subject__name=subject, name=group))
         if row is None:
             # Only when this request took longer than PROGRESS_CHANGE_SECONDS_MAX and another one deleted the row.
-            raise NotFound(f"subject {subject!r} has no consumer group {group!r}", code="consumer_group.unknown")
+            raise NotFound(f"Consumer group {group!r} of subject {subject!r} not found.", code="consumer_group.unknown")
         return _delete(row, actor=actor, reason=reason)
 
 
@@ -243,7 +243,7 @@ def locked(subject: str, group: str, actor: Actor) -> ConsumerGroup:
     subjects.locked(subject, actor)
     row = _locked_or_none(subject, group)
     if row is None:
-        raise NotFound(f"subject {subject!r} has no consumer group {group!r}", code="consumer_group.unknown")
+        raise NotFound(f"Consumer group {group!r} of subject {subject!r} not found.", code="consumer_group.unknown")
     return row
 
 
@@ -252,7 +252,7 @@ def _locked_or_none(subject: str, group: str) -> ConsumerGroup | None:
     since = row.progress_changing_since if row is not None else None
     if since is not None and timezone.now() - since < timedelta(seconds=PROGRESS_CHANGE_SECONDS_MAX):
         raise Conflict(
-            f"the progress of {group} on {subject} is being changed by another request; try again in a moment",
+            f"The progress of {group} on {subject} is being changed by another request. Try again shortly.",
             code="consumer_group.busy",
         )
     return row
@@ -289,7 +289,7 @@ def _set(row: ConsumerGroup, values: Mapping[str, Any]) -> None:
     checks = {"description": subjects.description_problem, "tags": subjects.tags_problem}
     wrong: dict[str, str] = {}
     for key, value in values.items():
-        text = checks[key](value) if key in checks else f"unknown; known are {', '.join(FIELDS)}"
+        text = checks[key](value) if key in checks else f"unknown; allowed: {', '.join(FIELDS)}"
         if text:
             wrong[key] = text
         else:

@@ -80,7 +80,7 @@ def move(
         known = {group.name: group for group in rows}
         for name in wanted:
             if name not in known and name not in there.broker_groups:
-                raise Conflict(f"there is no broker group {name!r}", code="broker_group.unknown")
+                raise Conflict(f"Broker group {name!r} not found.", code="broker_group.unknown")
         taking = [
             name
             for name, group in known.items()
@@ -88,7 +88,7 @@ def move(
         ]
         if not taking:
             raise Conflict(
-                f"none of {', '.join(wanted)} takes messages now: {subject} could not be sent to",
+                f"None of {', '.join(wanted)} accepts messages at the moment, so sends to {subject} would fail.",
                 code="route.not_writable",
             )
         phases: dict[str, Phase | None] = {}
@@ -132,7 +132,7 @@ def _change(
         return Change(there.subject, before, before, there.version)
     route = replace(wanted, version=there.version + 1)
     if not _replace(row, route):
-        raise Stale(f"the route of {there.subject} was changed meanwhile")
+        raise Stale(f"The placement of {there.subject} was changed by someone else. Reload it and try again.")
     audit.record(
         actor=actor,
         action=action,
@@ -148,7 +148,7 @@ def _change(
 def _locked(subject: str) -> tuple[SubjectRoute, snapshot.Route]:
     row = lock(SubjectRoute.objects.filter(subject__name=subject))
     if row is None:
-        raise NotFound(f"subject {subject!r} is served by no broker group yet", code="route.unknown")
+        raise NotFound(f"Subject {subject!r} has no broker group yet.", code="route.unknown")
     return row, _snapshot(row, subject)
 
 

@@ -73,10 +73,10 @@ def create_subject(
     _check_name(name)
     with changing(dry_run=dry_run):
         if Subject.objects.filter(name=name).exists():
-            raise Conflict(f"subject {name!r} exists", code="subject.exists")
+            raise Conflict(f"Subject {name!r} already exists. Choose another name or edit the existing subject.", code="subject.exists")
         row = Subject(name=name)
         _set(row, values, actor)
-        with only_one(f"subject {name!r} exists", "subject.exists"):
+        with only_one(f"Subject {name!r} already exists. Choose another name or edit the existing subject.", "subject.exists"):
             row.save()
         after = described(row)
         audit.record(actor=actor, action="subject.create", target=name, reason=reason, after=after, subject=name)
@@ -122,7 +122,7 @@ def set_archived(
         if archived != (row.archived_at is not None):
             row.archived_at = timezone.now() if archived else None
         action = "subject.archive" if archived else "subject.restore"
-        notes = ("Sends are refused from now on; messages that are stored can still be read.",) if archived else ()
+        notes = ("Sends are rejected from now on. Stored messages can still be read.",) if archived else ()
         return _save(row, before, actor=actor, action=action, reason=reason, notes=notes)
 
 
@@ -139,13 +139,13 @@ def begin_delete(
         check_version(f"subject {name}", row.version, expected_version)
         if row.archived_at is None:
             raise Conflict(
-                f"{name} is not archived: archive it first, then no message comes", code="subject.not_archived"
+                f"Subject {name} is not archived. Archive it first, so that it receives no more messages.", code="subject.not_archived"
             )
         since = timezone.now() - CLIENTS_GONE
         if ClientSeen.objects.filter(subject=name, last_seen_at__gt=since).exists():
             minutes = round(CLIENTS_GONE.total_seconds() / 60)
             raise Conflict(
-                f"clients of {name} registered in the last {minutes} minutes; stop them first", code="subject.in_use"
+                f"Clients of subject {name} registered in the last {minutes} minutes. Stop them first.", code="subject.in_use"
             )
         before = described(row)
         Subject.objects.filter(pk=row.pk).update(deleting_since=timezone.now())
@@ -186,10 +186,10 @@ def locked(name: str, actor: Actor) -> Subject:
     """
     row = lock(Subject.objects.filter(name=name))
     if row is None:
-        raise NotFound(f"there is no subject {name!r}", code="subject.unknown")
+        raise NotFound(f"Subject {name!r} not found.", code="subject.unknown")
     since = row.deleting_since
     if since is not None and timezone.now() - since < timedelta(seconds=DELETE_SECONDS_MAX):
-        raise Conflict(f"{name} is being deleted by another request", code="subject.busy")
+        raise Conflict(f"Subject {name} is being deleted by another request.", code="subject.busy")
     actor.require_owner(f"subject {name}", row.owner.name if row.owner is not None else None)
     return row
 
@@ -230,9 +230,9 @@ def _check_name(name: str) -> None:
         raise ChangeRefused(str(error), code=error.code, fields={"name": str(error)}) from error
     text = text_problem(name)
     if text:
-        raise ChangeRefused(f"subject {name[:80]!r}: {text}", code="subject.name_illegal", fields={"name": text})
+        raise ChangeRefused(f"subject name: {name[:80]!r} {text}", code="subject.name_illegal", fields={"name": text})
     if split_subject(name).kind != "real" or name.startswith("%"):
-        text = "a name may not begin with '%': retry and dead-letter subjects do, and they come by themselves"
+        text = "must not start with '%', which is reserved for retry and dead-letter subjects"
         raise ChangeRefused(text, code="subject.name_illegal", fields={"name": text})
 
 
@@ -240,19 +240,19 @@ def _set(row: Subject, values: Mapping[str, Any], actor: Actor) -> None:
     wrong: dict[str, str] = {}
     for key, value in values.items():
         if key not in FIELDS:
-            wrong[key] = f"unknown; known are {', '.join(FIELDS)}"
+            wrong[key] = f"unknown; allowed: {', '.join(FIELDS)}"
         elif key == "owner":
             if value is None:
                 row.owner = None
             elif not isinstance(value, str) or text_problem(value):
-                wrong[key] = "null (nobody) or the name of a team is needed"
+                wrong[key] = "must be null or the name of a team"
             # Locked: whoever removes the team at this moment waits, and then sees what it owns.
             elif (team := lock(Team.objects.filter(name=value))) is not None:
                 # A subject can only be given to a team that the actor is in.
                 actor.require_owner(f"subject {row.name} with owner {value}", value)
                 row.owner = team
             else:
-                wrong[key] = f"there is no team {value[:80]!r}"
+                wrong[key] = f"team {value[:80]!r} not found"
         else:
             text = _CHECKS[key](value)
             if text:
@@ -268,17 +268,17 @@ def _set(row: Subject, values: Mapping[str, Any], actor: Actor) -> None:
 def description_problem(value: Any) -> str:
     """Why this is no description, or ""."""
     if not isinstance(value, str) or len(value) > DESCRIPTION_CHARS_MAX:
-        return f"text of up to {DESCRIPTION_CHARS_MAX} characters is needed"
+        return f"must be text of at most {DESCRIPTION_CHARS_MAX} characters"
     return text_problem(value)
 
 
 def tags_problem(value: Any) -> str:
     """Why this is no list of tags, or ""."""
     if not isinstance(value, list) or len(value) > TAGS_MAX:
-        return f"a list of up to {TAGS_MAX} words is needed"
+        return f"must be a list of at most {TAGS_MAX} tags"
     for tag in value:
         if not isinstance(tag, str) or not tag or len(tag) > TAG_CHARS_MAX or text_problem(tag):
-            return f"{str(tag)[:80]!r} is no tag: 1 to {TAG_CHARS_MAX} characters are needed"
+            return f"{str(tag)[:80]!r} is not a valid tag; must be 1 to {TAG_CHARS_MAX} characters"
     return ""
 
 
@@ -286,11 +286,11 @@ def _groups_problem(value: Any) -> str:
     if value is None:
         return ""
     if not isinstance(value, list) or len(value) > ALLOWED_GROUPS_MAX:
-        return f"null (any group) or a list of up to {ALLOWED_GROUPS_MAX} consumer groups is needed"
+        return f"must be null (any group) or a list of at most {ALLOWED_GROUPS_MAX} consumer groups"
     for group in value:
         try:
             if not isinstance(group, str):
-                return f"{str(group)[:80]!r} is no consumer group's name"
+                return f"{str(group)[:80]!r} is not a valid consumer group name"
             check_group(group)
         except IllegalName as error:
             return str(error)
@@ -305,7 +305,7 @@ def _number_problem(value: Any, most: int, unit: str, *, whole: bool = True) -> 
         return ""
     is_number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
     if not is_number or not 0 < value <= most:
-        return f"{str(value)[:80]}: null (no limit) or a number above 0 and up to {most} {unit} is needed"
+        return f"{str(value)[:80]}: must be null (no limit) or a number above 0 and at most {most} {unit}"
     return ""
 
 
@@ -313,7 +313,7 @@ _CHECKS: dict[str, Callable[[Any], str]] = {
     "description": description_problem,
     "tags": tags_problem,
     "allowed_groups": _groups_problem,
-    "messages_per_second": lambda value: _number_problem(value, MESSAGES_PER_SECOND_MAX, "messages a second"),
-    "bytes_per_second": lambda value: _number_problem(value, BYTES_PER_SECOND_MAX, "bytes a second"),
+    "messages_per_second": lambda value: _number_problem(value, MESSAGES_PER_SECOND_MAX, "messages per second"),
+    "bytes_per_second": lambda value: _number_problem(value, BYTES_PER_SECOND_MAX, "bytes per second"),
     "retention_hours": lambda value: _number_problem(value, RETENTION_HOURS_MAX, "hours", whole=False),
 }

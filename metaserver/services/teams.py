@@ -34,13 +34,13 @@ def create_team(name: str, description: str = "", *, actor: Actor, reason: str =
         Conflict: there is such a team.
     """
     if not _NAME.fullmatch(name):
-        text = "1 to 60 of a-z, 0-9, '.', '_' and '-' are needed, a letter or digit first"
-        raise ChangeRefused(f"team name {name[:80]!r}: {text}", code="team.name_illegal", fields={"name": text})
+        text = "must be 1 to 60 characters from a-z, 0-9, '.', '_' and '-', starting with a letter or digit"
+        raise ChangeRefused(f"team name: {name[:80]!r} {text}", code="team.name_illegal", fields={"name": text})
     _check(description)
     with changing(dry_run=dry_run):
         if Team.objects.filter(name=name).exists():
-            raise Conflict(f"team {name!r} exists", code="team.exists")
-        with only_one(f"team {name!r} exists", "team.exists"):
+            raise Conflict(f"Team {name!r} already exists. Choose another name.", code="team.exists")
+        with only_one(f"Team {name!r} already exists. Choose another name.", "team.exists"):
             row = Team.objects.create(name=name, description=description)
         audit.record(actor=actor, action="team.create", target=name, reason=reason, after=described(row))
     return Change(name, None, described(row), row.version)
@@ -83,9 +83,9 @@ def delete_team(
         check_version(f"team {name}", row.version, expected_version)
         owned = list(Subject.objects.filter(owner=row).values_list("name", flat=True)[:5])
         if owned:
-            raise Conflict(f"team {name} owns {', '.join(owned)}; give them another owner first", code="team.owns")
+            raise Conflict(f"Team {name} owns {', '.join(owned)}. Assign them to another team first.", code="team.owns")
         before = described(row)
-        with only_one(f"team {name} was given a subject at this moment; give it another owner first", "team.owns"):
+        with only_one(f"Team {name} has just been assigned a subject. Assign it to another team first.", "team.owns"):
             row.delete()
         audit.record(actor=actor, action="team.delete", target=name, reason=reason, before=before)
     return Change(name, before, None)
@@ -95,7 +95,7 @@ def locked(name: str) -> Team:
     """A team's row, locked until the transaction ends. Raises NotFound."""
     row = lock(Team.objects.filter(name=name))
     if row is None:
-        raise NotFound(f"there is no team {name!r}", code="team.unknown")
+        raise NotFound(f"Team {name!r} not found.", code="team.unknown")
     return row
 
 

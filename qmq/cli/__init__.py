@@ -20,17 +20,17 @@ class _Parser(argparse.ArgumentParser):
     """Says in one line what is wrong."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(WRONG_USE, f"{self.prog}: {message}; {self.prog} --help tells more\n")
+        self.exit(WRONG_USE, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="qmq", description="Send, receive and look at messages of a PyQMQ system.")
+    parser = _Parser(prog="qmq", description="Send, receive and inspect messages of a PyQMQ system.")
     parser.add_argument("--version", action="version", version=f"qmq {__version__}")
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(
         "--meta",
         default=os.environ.get("QMQ_META", DEFAULT_META_URL),
-        help="the metaserver: host:port or the URL of its address page; default: this machine's, or QMQ_META",
+        help="metaserver address, host:port or URL; default: QMQ_META, or localhost:8080",
     )
     shared.add_argument("--json", action="store_true", help="print JSON")
     commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)

@@ -64,38 +64,38 @@ class BenchResult:
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Add this file's commands."""
-    bench = commands.add_parser("bench", help="measure sends and pulls")
+    bench = commands.add_parser("bench", help="measure throughput and latency")
     kinds = bench.add_subparsers(dest="kind", required=True)
     for kind, run, text in (
-        ("produce", bench_produce, "send as fast as it goes"),
-        ("delay", bench_delay, "send delayed messages as fast as it goes"),
-        ("consume", bench_consume, "pull and ack as fast as it goes"),
+        ("produce", bench_produce, "send as fast as possible"),
+        ("delay", bench_delay, "send delayed messages as fast as possible"),
+        ("consume", bench_consume, "pull and acknowledge as fast as possible"),
     ):
         command = kinds.add_parser(kind, parents=[shared], help=text)
         command.add_argument("subject")
-        command.add_argument("--count", type=int, required=True, metavar="N", help="messages in all")
-        command.add_argument("--size", type=int, default=128, metavar="B", help="bytes of property `data`")
-        command.add_argument("--batch", type=int, default=500, metavar="N", help="messages a frame")
+        command.add_argument("--count", type=int, required=True, metavar="N", help="total number of messages")
+        command.add_argument("--size", type=int, default=128, metavar="B", help="size of property `data` in bytes")
+        command.add_argument("--batch", type=int, default=500, metavar="N", help="messages per frame")
         command.add_argument("--connections", type=int, default=2, metavar="N", help="connections to each broker group")
         command.add_argument("--window", type=int, metavar="FRAMES", help="unanswered frames per connection")
-        command.add_argument("--rate", type=float, metavar="MSGS", help="messages a second in all; default: no limit")
+        command.add_argument("--rate", type=float, metavar="MSGS", help="messages per second in total; default: no limit")
         command.add_argument("--broker-group", metavar="G", help="only this broker group")
         if kind == "consume":
             command.add_argument("--group", default="bench", metavar="G", help="consumer group")
         if kind == "delay":
             command.add_argument(
-                "--due-from", type=delay_of, required=True, metavar="D", help="due at least so long ahead"
+                "--due-from", type=delay_of, required=True, metavar="D", help="minimum delay"
             )
-            command.add_argument("--due-to", type=delay_of, required=True, metavar="D", help="and at most so long")
+            command.add_argument("--due-to", type=delay_of, required=True, metavar="D", help="maximum delay")
         command.set_defaults(run=run)
 
 
 def _check(arguments: argparse.Namespace) -> None:
     for name in ("count", "size", "batch", "connections"):
         if getattr(arguments, name) < 1:
-            raise SettingError(f"--{name} {getattr(arguments, name)}: at least 1 is needed")
+            raise SettingError(f"--{name} {getattr(arguments, name)}: must be at least 1")
     if arguments.rate is not None and arguments.rate <= 0:
-        raise SettingError(f"--rate {arguments.rate}: more than 0 is needed")
+        raise SettingError(f"--rate {arguments.rate}: must be greater than 0")
 
 
 def _addresses(arguments: argparse.Namespace, client_type: ClientType) -> list[tuple[str, int]]:
@@ -301,7 +301,7 @@ def _drive(lines: list[_Line], frames: list[bytes], window: int, interval: float
                 raise QmqError("the broker closed the connection")
             answers, line.stray = divmod(line.stray + size, HEADER_BYTES)
             if buffer[:size].count(b"\xde\xc1\x0a\xde") > answers + 1:
-                raise QmqError("the broker answered something else than success")
+                raise QmqError("the broker returned an error")
             now = time.perf_counter()
             times = meant_by[id(line)]
             for _ in range(answers):
@@ -423,7 +423,7 @@ def _ask(puller: _Puller, arguments: argparse.Namespace, timeout_ms: int) -> Non
 
 
 def _no_answer() -> str:
-    return f"the brokers have answered nothing for {limits.ANSWER_SECONDS:g} s; look at `qmq status` and their logs"
+    return f"the brokers have not responded for {limits.ANSWER_SECONDS:g} s; check `qmq status` and their logs"
 
 
 def _send_all(sock: socket.socket, data: bytes) -> None:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Add this file's commands."""
-    group = commands.add_parser("delayed", help="delayed messages: find, list, cancel, move, deliver now")
+    group = commands.add_parser("delayed", help="find, list, cancel, reschedule or deliver delayed messages")
     actions = group.add_subparsers(dest="action", required=True)
 
     def add(name: str, run: Callable[[argparse.Namespace], int], text: str) -> Any:
@@ -31,48 +31,48 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
         command.set_defaults(run=run)
         return command
 
-    command = add("list", show_list, "a subject's messages in the order of their due times")
+    command = add("list", show_list, "list delayed messages of a subject by due time")
     command.add_argument("subject")
     _add_range(command)
     command.add_argument(
         "--state", dest="states", action="append", default=[], choices=[str(s) for s in DelayedState],
-        help="only in this state; default: pending, delivering, refused",
+        help="only messages in this state; default: pending, delivering, refused",
     )  # fmt: skip
-    command.add_argument("--limit", type=whole, default=LIST_LIMIT, metavar="N", help=f"at most so many ({LIST_LIMIT})")
+    command.add_argument("--limit", type=whole, default=LIST_LIMIT, metavar="N", help=f"maximum number of messages; default: {LIST_LIMIT}")
 
-    command = add("show", show, "one message, whatever became of it")
+    command = add("show", show, "show one message and its current state")
     _add_message(command)
 
-    command = add("cancel", cancel, "cancel a message; or with --subject and no id, all that match")
+    command = add("cancel", cancel, "cancel one message by ID, or all messages that match the filters")
     command.add_argument("message_id", nargs="?")
     _add_hints(command)
     _add_range(command)
-    command.add_argument("--dry-run", action="store_true", help="with --subject: only count")
+    command.add_argument("--dry-run", action="store_true", help="with --subject: only count matching messages")
 
-    command = add("reschedule", reschedule, "give a message another due time")
+    command = add("reschedule", reschedule, "change the due time of a message")
     _add_message(command)
     when = command.add_mutually_exclusive_group(required=True)
-    when.add_argument("--due", type=moment_of, metavar="ISO", help="the new due time, with its zone")
-    when.add_argument("--delay", type=delay_of, metavar="D", help="so long from now: 30s, 5m, 2h, 3d")
+    when.add_argument("--due", type=moment_of, metavar="ISO", help="new due time, an ISO time with a time zone")
+    when.add_argument("--delay", type=delay_of, metavar="D", help="new delay from now: 30s, 5m, 2h, 3d")
 
-    command = add("deliver", deliver, "let a message fall due now")
+    command = add("deliver", deliver, "deliver a message now")
     _add_message(command)
 
-    command = add("calendar", calendar, "how many messages are pending for which hour")
+    command = add("calendar", calendar, "count pending messages by hour")
     command.add_argument("subject", nargs="?", default="")
-    command.add_argument("--from", dest="begin", type=moment_of, metavar="ISO", help="due from here on")
-    command.add_argument("--to", dest="end", type=moment_of, metavar="ISO", help="due before this")
+    command.add_argument("--from", dest="begin", type=moment_of, metavar="ISO", help="due at or after this time")
+    command.add_argument("--to", dest="end", type=moment_of, metavar="ISO", help="due before this time")
 
 
 def _add_range(command: Any) -> None:
-    command.add_argument("--from", dest="begin", type=moment_of, metavar="ISO", help="due from here on")
-    command.add_argument("--to", dest="end", type=moment_of, metavar="ISO", help="due before this")
-    command.add_argument("--match", metavar="K=V", action="append", default=[], help="only with this property")
+    command.add_argument("--from", dest="begin", type=moment_of, metavar="ISO", help="due at or after this time")
+    command.add_argument("--to", dest="end", type=moment_of, metavar="ISO", help="due before this time")
+    command.add_argument("--match", metavar="K=V", action="append", default=[], help="only messages with this property")
 
 
 def _add_hints(command: Any) -> None:
-    command.add_argument("--subject", default="", help="its subject, if known")
-    command.add_argument("--was-due", type=moment_of, metavar="ISO", help="its due time, if known: it is found faster")
+    command.add_argument("--subject", default="", help="subject of the message, if known")
+    command.add_argument("--was-due", type=moment_of, metavar="ISO", help="due time of the message, if known; makes the lookup faster")
 
 
 def _add_message(command: Any) -> None:
@@ -121,7 +121,7 @@ def _until(message: DelayedMessage) -> str:
 
 
 def _print_messages(messages: list[DelayedMessage]) -> None:
-    rows: list[list[object]] = [["message id", "due at", "", "state", "group", "bytes"]]
+    rows: list[list[object]] = [["message ID", "due at", "", "state", "group", "bytes"]]
     rows += [
         [
             m.message_id,
@@ -161,7 +161,7 @@ def show_list(arguments: argparse.Namespace) -> int:
     elif found:
         _print_messages(found)
         if has_more:
-            print(f"... more; go on with --from {_iso(found[-1].due_at)} or --limit")
+            print(f"... more; continue with --from {_iso(found[-1].due_at)} or --limit")
     else:
         print(f"no delayed messages of {arguments.subject} in this range")
     _say_problems(problems)
@@ -179,16 +179,16 @@ def show(arguments: argparse.Namespace) -> int:
         for key, value in found.messages[-1].item.message.properties.items():
             print(f"  {key} = {value}")
     else:
-        print(f"no delayed message {arguments.message_id} is known (delivered ones are known for a day)")
+        print(f"delayed message {arguments.message_id} not found (delivered messages are kept for a day)")
     _say_problems(found.problems)
     return 0 if found.messages else FAILED
 
 
 _SAY = {
     Outcome.DONE: "done",
-    Outcome.UNCHANGED: "it was so already",
+    Outcome.UNCHANGED: "unchanged",
     Outcome.TOO_LATE: "too late",
-    Outcome.NOT_FOUND: "no such message is known",
+    Outcome.NOT_FOUND: "not found",
 }
 
 
@@ -209,7 +209,7 @@ def cancel(arguments: argparse.Namespace) -> int:
     if arguments.message_id:
         if arguments.match or arguments.begin or arguments.end or arguments.dry_run:
             raise SettingError(
-                "--match, --from, --to and --dry-run are for a bulk cancel: give --subject and no message id"
+                "--match, --from, --to and --dry-run require --subject and no message ID"
             )
         return _report(
             arguments,
@@ -218,7 +218,7 @@ def cancel(arguments: argparse.Namespace) -> int:
             ),
         )
     if not arguments.subject:
-        raise SettingError("a message id is needed; or --subject to cancel all that match")
+        raise SettingError("specify a message ID, or --subject to cancel all matching messages")
     match = pairs_of(arguments.match, "--match")
     done = _with(
         arguments,
@@ -242,7 +242,7 @@ def cancel(arguments: argparse.Namespace) -> int:
     elif arguments.dry_run:
         print(f"{done.matched - done.too_late} messages would be cancelled; nothing was changed")
     else:
-        print(f"{done.cancelled} messages cancelled, {done.too_late} were too late")
+        print(f"{done.cancelled} messages cancelled, {done.too_late} could no longer be cancelled")
     _say_problems(done.problems)
     return FAILED if done.problems else 0
 
@@ -282,6 +282,6 @@ def calendar(arguments: argparse.Namespace) -> int:
         ]
         table(rows)
     else:
-        print("no delayed messages are pending in this range")
+        print("no pending delayed messages in this range")
     _say_problems(found.problems)
     return FAILED if found.problems else 0

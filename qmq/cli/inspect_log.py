@@ -15,10 +15,10 @@ from qmq.log.segment import Segments
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Add this file's commands."""
-    log = commands.add_parser("log", help="look at a log's files")
+    log = commands.add_parser("log", help="inspect the files of a log")
     kinds = log.add_subparsers(dest="kind", required=True)
-    command = kinds.add_parser("inspect", help="segments, commits, records, damage")
-    command.add_argument("folder", help="a log's folder: the `log` folder in a node's data folder")
+    command = kinds.add_parser("inspect", help="show segments, commits, records and corruption")
+    command.add_argument("folder", help="the `log` folder inside the data folder of a node")
     command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=inspect)
 
@@ -27,10 +27,10 @@ def inspect(arguments: argparse.Namespace) -> int:
     """0 when the log is whole, 1 when it is damaged."""
     folder = arguments.folder
     if not os.path.isdir(folder):
-        raise SettingError(f"{folder} is no folder")
+        raise SettingError(f"{folder} is not a folder")
     segments = Segments(SystemDisk(), folder)
     if not segments.infos():
-        raise SettingError(f"{folder} holds no segments; name the `log` folder inside a node's data folder")
+        raise SettingError(f"{folder} contains no segments; specify the `log` folder inside the data folder of a node")
     kinds: Counter[int] = Counter()
     commits = 0
 
@@ -56,7 +56,7 @@ def inspect(arguments: argparse.Namespace) -> int:
         print(f"{len(segments.infos())} segments, offsets {answer['begin']} to {answer['end']}")
         print(f"{commits} commits, records by kind {answer['records_by_kind']}, known synced to {walked.synced_to}")
         for damage in walked.damaged:
-            print(f"DAMAGED from {damage.begin} to {damage.end}: {damage.why}")
+            print(f"CORRUPTED from {damage.begin} to {damage.end}: {damage.why}")
         if not walked.damaged:
             print("whole")
     return 1 if walked.damaged else 0

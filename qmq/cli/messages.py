@@ -32,32 +32,32 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Add this file's commands."""
     command = commands.add_parser("produce", parents=[shared], help="send messages")
     command.add_argument("subject")
-    command.add_argument("-p", dest="properties", metavar="K=V", action="append", default=[], help="a property")
-    command.add_argument("--tag", dest="tags", metavar="T", action="append", default=[], help="a tag")
-    command.add_argument("--count", type=whole, default=1, metavar="N", help="send it so often")
-    command.add_argument("--size", type=whole, metavar="B", help="fill property `data` with so many bytes")
+    command.add_argument("-p", dest="properties", metavar="K=V", action="append", default=[], help="property of the message; can be repeated")
+    command.add_argument("--tag", dest="tags", metavar="T", action="append", default=[], help="tag of the message; can be repeated")
+    command.add_argument("--count", type=whole, default=1, metavar="N", help="number of copies to send")
+    command.add_argument("--size", type=whole, metavar="B", help="fill property `data` with this number of bytes")
     command.add_argument(
-        "--file", metavar="F", help="one message a line, - for standard input; JSON objects become properties"
+        "--file", metavar="F", help="file with one message per line, - for standard input; JSON objects become properties"
     )
     when = command.add_mutually_exclusive_group()
-    when.add_argument("--delay", type=delay_of, metavar="D", help="deliver it so much later: 30s, 5m, 2h, 3d")
-    when.add_argument("--due", type=moment_of, metavar="ISO", help="deliver it then; an ISO time with its zone")
+    when.add_argument("--delay", type=delay_of, metavar="D", help="deliver after this delay: 30s, 5m, 2h, 3d")
+    when.add_argument("--due", type=moment_of, metavar="ISO", help="deliver at this time, an ISO time with a time zone")
     command.set_defaults(run=produce)
-    command = commands.add_parser("consume", parents=[shared], help="receive messages, one JSON object a line")
+    command = commands.add_parser("consume", parents=[shared], help="receive messages, one JSON object per line")
     command.add_argument("subject")
     command.add_argument("group")
-    command.add_argument("--count", type=whole, metavar="N", help="end after so many")
-    command.add_argument("--timeout", type=seconds, metavar="S", help="end after so many seconds")
+    command.add_argument("--count", type=whole, metavar="N", help="stop after this number of messages")
+    command.add_argument("--timeout", type=seconds, metavar="S", help="stop after this number of seconds")
     command.add_argument(
         "--from",
         dest="start",
         type=_start,
         default="earliest",
         metavar="earliest|latest|TIME",
-        help="where a new group starts",
+        help="where the group starts if it is new; default: earliest",
     )
     command.add_argument(
-        "--tag", dest="tags", metavar="T", action="append", default=[], help="only with one of these tags"
+        "--tag", dest="tags", metavar="T", action="append", default=[], help="only messages with this tag; can be repeated"
     )
     command.set_defaults(run=consume)
 
@@ -68,7 +68,7 @@ def _start(text: str) -> Start:
     try:
         return moment_of(text)
     except argparse.ArgumentTypeError as error:
-        raise argparse.ArgumentTypeError(f"{error}; nor is it earliest or latest") from None
+        raise argparse.ArgumentTypeError(f"{error}; allowed are earliest, latest or a time") from None
 
 
 # --- produce --------------------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ async def _consume(arguments: argparse.Namespace) -> int:
                     sys.stderr.write(f"qmq: {nothing_arrived(arguments)}\n")
                 hint_at = None
     if arguments.count is not None and got < arguments.count:
-        sys.stderr.write(f"qmq: {got} of {arguments.count} messages came\n")
+        sys.stderr.write(f"qmq: only {got} of {arguments.count} messages arrived\n")
         return TIMED_OUT
     return 0
 
@@ -248,11 +248,11 @@ def nothing_arrived(arguments: argparse.Namespace) -> str:
     seconds, subject, group = f"{limits.HINT_SECONDS:g} s", arguments.subject, arguments.group
     if arguments.start == "latest":
         return (
-            f"nothing has arrived in {seconds}. With --from latest a new group starts at the end of {subject}: only messages"
+            f"no messages received in {seconds}. With --from latest a new group starts at the end of {subject}: only messages"
             " sent from now on arrive. To read stored messages, use a new group and --from earliest."
         )
     return (
-        f"nothing has arrived in {seconds}. If group {group} existed before, it continues where it was, which may be the end of"
+        f"no messages received in {seconds}. If group {group} existed before, it continues where it was, which may be the end of"
         f" {subject}, and --from has no effect. `qmq lag {subject}` shows what is left; a new group reads from the beginning."
     )
 

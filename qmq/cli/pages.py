@@ -47,7 +47,7 @@ def ask(url: str, *, timeout_s: float = ASK_SECONDS) -> Any:
     except ValueError as error:
         if status == STATUS_NOT_FOUND:
             raise pages_missing(url) from error
-        raise ConnectionLost(f"{url} answered {status}, and no JSON") from error
+        raise ConnectionLost(f"{url} returned {status} and no JSON") from error
     if status != 200:
         text = answer.get("message", body.decode("utf-8", "replace")) if isinstance(answer, dict) else str(answer)
         raise QmqError(str(text), code=answer.get("code", "http.error") if isinstance(answer, dict) else "http.error")
@@ -69,7 +69,7 @@ def ask_metaserver(meta: str, path: str) -> Any:
 
 def with_advice(error: ConnectionLost) -> ConnectionLost:
     """The error of a request to the metaserver, with what to check."""
-    text = f"{error}. Is the metaserver running, and is --meta or QMQ_META its address?"
+    text = f"{error}. Check that the metaserver is running and that --meta or QMQ_META is its address."
     return ConnectionLost(text, code=error.code) if error.code == "net.unreachable" else error
 
 
@@ -93,7 +93,7 @@ def node_stats(admin_address: str, subject: str, *, deadline: float) -> dict[str
     """
     left = deadline - time.monotonic()
     if left <= 0:
-        raise ConnectionLost("there was no time left to ask it")
+        raise ConnectionLost("not queried: the time limit was reached")
     url = f"http://{admin_address}/stats?{urlencode({'subject': subject})}"
     answer: dict[str, Any] = ask(url, timeout_s=min(ASK_SECONDS, left))
     return answer

@@ -27,16 +27,16 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Add `apply`."""
     parser = commands.add_parser(
         "apply",
-        help="make subjects, consumer groups and teams be as a file says",
+        help="create or update subjects, consumer groups and teams from a file",
         description="Makes teams, subjects and consumer groups be as a YAML or JSON file says, all of it or nothing."
         " What the file leaves out stays as it is; a second time changes nothing.",
     )
-    parser.add_argument("-f", "--file", required=True, help="the document; - for standard input")
-    parser.add_argument("--dry-run", action="store_true", help="show what would change, change nothing")
+    parser.add_argument("-f", "--file", required=True, help="file to apply; - for standard input")
+    parser.add_argument("--dry-run", action="store_true", help="show the changes without applying them")
     parser.add_argument(
         "--console",
         default=os.environ.get("QMQ_CONSOLE", DEFAULT_CONSOLE_URL),
-        help="the console's URL; default: this machine's, or QMQ_CONSOLE",
+        help="URL of the console; default: QMQ_CONSOLE, or http://localhost:8000",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=apply)
@@ -56,9 +56,9 @@ def apply(arguments: argparse.Namespace) -> int:
     for step in plan["steps"]:
         print(f"{_SIGNS[step['action']]} {step['kind'].replace('_', ' ')} {step['target']}{_differences(step)}")
     for name in plan["drift"]:
-        print(f"? consumer group {name} is there, and not in the document")
+        print(f"? consumer group {name} is not in the document")
     count = sum(step["action"] != "keep" for step in plan["steps"])
-    done = "would be made" if plan["dry_run"] else "made"
+    done = "to be made" if plan["dry_run"] else "made"
     print(f"{count} changes {done}, {len(plan['steps']) - count} things are so already")
     return 0
 
@@ -90,7 +90,7 @@ def _document(path: str) -> bytes:
 def _put(console: str, token: str, document: bytes, *, dry_run: bool) -> dict[str, Any]:
     parts = urlsplit(console if "://" in console else f"http://{console}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SettingError(f"{console!r} is no console URL; one looks like {DEFAULT_CONSOLE_URL}")
+        raise SettingError(f"{console!r} is not a console URL such as {DEFAULT_CONSOLE_URL}")
     url = f"{parts.scheme}://{parts.netloc}/api/v1/apply/{'?dry_run=true' if dry_run else ''}"
     # JSON is YAML: one way of reading for both.
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/yaml"}
@@ -104,7 +104,7 @@ def _put(console: str, token: str, document: bytes, *, dry_run: bool) -> dict[st
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise ConnectionLost(
-            f"{url} can't be reached: {reason}. Is the console running, and is --console or QMQ_CONSOLE its address?"
+            f"{url} can't be reached: {reason}. Check that the console is running and that --console or QMQ_CONSOLE is its address."
         ) from error
 
 

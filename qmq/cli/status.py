@@ -14,12 +14,12 @@ from qmq.protocol.names import retry_subject
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Add this file's commands."""
-    command = commands.add_parser("status", parents=[shared], help="broker groups, their state and leases")
+    command = commands.add_parser("status", parents=[shared], help="show broker groups, their states and leases")
     command.set_defaults(run=status)
-    command = commands.add_parser("subjects", parents=[shared], help="subjects and the broker groups that serve them")
-    command.add_argument("--prefix", default="", help="only subjects that begin so")
+    command = commands.add_parser("subjects", parents=[shared], help="list subjects and the broker groups that serve them")
+    command.add_argument("--prefix", default="", help="only subjects that start with this prefix")
     command.set_defaults(run=subjects)
-    command = commands.add_parser("lag", parents=[shared], help="how far the consumer groups of a subject are")
+    command = commands.add_parser("lag", parents=[shared], help="show the lag of all consumer groups of a subject")
     command.add_argument("subject")
     command.set_defaults(run=lag)
 
@@ -57,7 +57,7 @@ def status(arguments: argparse.Namespace) -> int:
                     group["reason"],
                 ]
             )
-        table(rows) if groups else print("no broker group has registered yet; start one with `manage.py broker_node`")
+        table(rows) if groups else print("no broker group has registered yet; start one with `python -m broker_node`")
     return 0 if groups and all(group["state"] == "read_write" for group in groups) else 1
 
 
@@ -79,7 +79,7 @@ def subjects(arguments: argparse.Namespace) -> int:
             + [[s["subject"], ", ".join(s["broker_groups"]), s["route_version"]] for s in found]
         )
     else:
-        print("no subjects yet; the first `qmq produce SUBJECT ...` makes one")
+        print("no subjects yet; `qmq produce SUBJECT ...` creates one")
     return 0
 
 
@@ -94,7 +94,7 @@ def lag(arguments: argparse.Namespace) -> int:
         address = masters.get(name, {}).get("admin_address")
         try:
             if not address:
-                raise QmqError("it has no admin address")
+                raise QmqError("no admin address registered")
             stats = node_stats(address, arguments.subject, deadline=deadline)
             for subject in stats["subjects"]:
                 for group in subject["groups"]:

@@ -17,7 +17,7 @@ def whole(text: str) -> int:
     except ValueError:
         value = 0
     if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return value
 
 
@@ -28,7 +28,7 @@ def seconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return value
 
 
@@ -36,11 +36,11 @@ def delay_of(text: str) -> timedelta:
     """A duration: 500ms, 30s, 5m, 2h, 3d, or parts of it in a row (1h30m); a bare number counts seconds."""
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration such as 500ms, 30s, 5m, 2h, 3d or 1h30m")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration such as 500ms, 30s, 5m, 2h, 3d or 1h30m")
     try:
         return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
     except OverflowError:
-        raise argparse.ArgumentTypeError(f"{text!r} is longer than any calendar") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is too long") from None
 
 
 def moment_of(text: str) -> datetime:
@@ -48,7 +48,7 @@ def moment_of(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no ISO time such as 2026-12-24T18:00:00Z") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not an ISO time such as 2026-12-24T18:00:00Z") from None
     if moment.tzinfo is None:
         raise argparse.ArgumentTypeError(f"{text!r} has no time zone: add Z or an offset")
     return moment
@@ -64,6 +64,6 @@ def pairs_of(texts: list[str], flag: str) -> dict[str, str]:
     for pair in texts:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise SettingError(f"{flag} {pair}: KEY=VALUE is needed")
+            raise SettingError(f"{flag} {pair}: must be KEY=VALUE")
         found[key] = value
     return found

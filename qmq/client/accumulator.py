@@ -86,7 +86,7 @@ class Accumulator(Generic[T]):
     def full(self) -> QueueFull:
         """The error of a message that does not fit."""
         return QueueFull(
-            f"{self.messages} messages of {self.bytes} bytes wait to be sent, the limits are"
+            f"{self.messages} messages of {self.bytes} bytes are waiting to be sent, the limits are"
             f" {self.limits.queue_messages} and {self.limits.queue_bytes}: await send(), or raise Limits.queue_messages"
         )
 

@@ -59,14 +59,14 @@ class App:
         }
         unknown = sorted(set(options) - known)
         if unknown:
-            raise LocalProtocolError(f"{unknown[0]!r} is no option of a consumer; known are {', '.join(sorted(known))}")
+            raise LocalProtocolError(f"{unknown[0]!r} is not an option of Consumer; allowed: {', '.join(sorted(known))}")
         if not 1 <= concurrency <= CONCURRENCY_MAX:
-            raise LocalProtocolError(f"concurrency={concurrency}: 1 to {CONCURRENCY_MAX} can be had")
+            raise LocalProtocolError(f"concurrency={concurrency}: must be 1 to {CONCURRENCY_MAX}")
 
         def declare(handler: F) -> F:
             is_coroutine_function: bool = inspect.iscoroutinefunction(handler)
             if not is_coroutine_function:
-                raise LocalProtocolError(f"{handler!r} is no coroutine function: write `async def`")
+                raise LocalProtocolError(f"{handler!r} is not a coroutine function: use `async def`")
             # Made once here so that wrong names and values fail at the declaration.
             self._declared.append(_Declared(handler, subject, group, concurrency, options))
             return handler

@@ -109,7 +109,7 @@ class Consumer:
         if not broadcast or consumer_id:
             check_group(consumer_id or "" if broadcast else group)
         if len(tags) > TAGS_MAX:
-            raise LocalProtocolError(f"{len(tags)} tags asked for, at most {TAGS_MAX}")
+            raise LocalProtocolError(f"{len(tags)} tags, the limit is {TAGS_MAX}")
         self.subject = subject
         self.consumer_id = consumer_id or ""
         self.group = self.consumer_id if broadcast else group
@@ -279,7 +279,7 @@ class Consumer:
             ClientFailed: a background task failed; the text names it.
         """
         if not self._is_open or self._is_closing:
-            raise ClientClosed("the consumer is not started, or closed")
+            raise ClientClosed("the consumer is not started or already closed")
         first = await self._next(timeout)
         if first is None:
             return []
@@ -453,7 +453,7 @@ def _whole(text: str | None, default: int) -> int:
 def _start_place(start: Start) -> tuple[str, int]:
     if isinstance(start, datetime):
         if start.tzinfo is None:
-            raise LocalProtocolError(f"start={start!r} has no time zone: give an aware datetime")
+            raise LocalProtocolError(f"start={start!r} has no time zone; use an aware datetime")
         return "time", int(start.timestamp() * 1000)
     if isinstance(start, int):
         return "sequence", start

@@ -54,21 +54,21 @@ def due_ms_of(delay: timedelta | None, due: datetime | None, clock: Clock = SYST
         LocalProtocolError: neither or both were given, the delay is negative, or the time has no zone.
     """
     if (delay is None) == (due is None):
-        raise LocalProtocolError("give either delay= or due=")
+        raise LocalProtocolError("specify either delay= or due=")
     if delay is not None:
         if not isinstance(delay, timedelta):
-            raise LocalProtocolError(f"delay={delay!r}: a timedelta is needed, such as timedelta(minutes=5)")
+            raise LocalProtocolError(f"delay={delay!r}: must be a timedelta such as timedelta(minutes=5)")
         if delay < timedelta(0):
             raise LocalProtocolError(f"delay={delay}: a delay can't be negative")
         due_ms = clock.wall_ms() + delay // timedelta(milliseconds=1)
     else:
         if not isinstance(due, datetime) or due.tzinfo is None or due.utcoffset() is None:
             raise LocalProtocolError(
-                f"due={due!r}: a datetime with a time zone is needed, such as datetime.now(UTC) + timedelta(hours=1)"
+                f"due={due!r}: must be a datetime with a time zone such as datetime.now(UTC) + timedelta(hours=1)"
             )
         due_ms = (due - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
     if not 0 <= due_ms <= DUE_MS_MAX:
-        raise LocalProtocolError(f"due time {due_ms} ms: 0 to {DUE_MS_MAX} can be", code="delay.too_far")
+        raise LocalProtocolError(f"due time {due_ms} ms: must be 0 to {DUE_MS_MAX}", code="delay.too_far")
     return due_ms
 
 
@@ -289,7 +289,7 @@ class DelayedMessages:
                     return change
         if problems:
             group, why = next(iter(problems.items()))
-            raise QmqError(f"{target.message_id} may be in delay group {group}, which can't be asked: {why}",
+            raise QmqError(f"{target.message_id} may be in delay group {group}, which can't be reached: {why}",
                            code="delay.group_unreachable", retriable=True)  # fmt: skip
         return DelayedChange(target.message_id, Outcome.NOT_FOUND, "", -1)
 
@@ -358,7 +358,7 @@ class DelayedMessages:
             fields = Fields(frame.body)
             raise QmqError(fields.text("message"), code=fields.text("code", "delay.error"))
         if frame.code != ResponseCode.SUCCESS:
-            raise ProtocolError(f"delay group {group} answered code {frame.code}")
+            raise ProtocolError(f"delay group {group} returned code {frame.code}")
         return frame
 
     async def _all(self, ask: Callable[[str], Awaitable[T]]) -> tuple[dict[str, T], dict[str, str]]:
@@ -370,7 +370,7 @@ class DelayedMessages:
         names = list(await self.groups())
         if not names:
             raise QmqError(
-                "the system has no delay group; start one with `manage.py delay_node`", code="delay.no_group"
+                "the system has no delay group; start one with `python -m delay_node`", code="delay.no_group"
             )
         results = await asyncio.gather(*(ask(name) for name in names), return_exceptions=True)
         answers: dict[str, T] = {}

@@ -164,7 +164,7 @@ class Fetcher:
         if frame.code == ResponseCode.UNKNOWN_CODE and self.source.is_start_required:
             raise start_unsupported(self.route.name, self.source.start)
         if frame.code not in (ResponseCode.SUCCESS, ResponseCode.UNKNOWN_CODE):
-            raise ProtocolError(f"{self.route.name} answered code {frame.code} to the group's start")
+            raise ProtocolError(f"{self.route.name} returned code {frame.code} when the group was created")
         self._is_ensured = True
 
     async def _call(self, command: Command, body: bytes, timeout_s: float) -> Frame:
@@ -212,7 +212,7 @@ class Fetcher:
         if frame.code == ResponseCode.NO_MESSAGE:
             return
         if frame.code != ResponseCode.SUCCESS:
-            raise ProtocolError(f"{self.route.name} answered code {frame.code} to a pull")
+            raise ProtocolError(f"{self.route.name} returned code {frame.code} to a pull")
         answer = PullResponse.decode(frame.body, frame.version)
         if answer is None:
             return
@@ -304,7 +304,7 @@ class Fetcher:
         request = AckRequest(source.subject, source.group, source.consumer_id, begin, last, broadcast)
         frame = await self._call(Command.ACK_REQUEST, request.encode(9), self._timeouts.ack)
         if frame.code != ResponseCode.SUCCESS:
-            raise ProtocolError(f"{self.route.name} answered code {frame.code} to an ack")
+            raise ProtocolError(f"{self.route.name} returned code {frame.code} to an ack")
         self._last_contact = asyncio.get_running_loop().time()
 
     async def _leave(self) -> None:

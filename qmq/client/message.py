@@ -43,14 +43,14 @@ def properties_of(body: Body) -> dict[str, str]:
     properties = {}
     for key, value in body.items():
         if key in RESERVED_KEYS:
-            raise LocalProtocolError(f"property {key!r} belongs to the protocol and can't be set")
+            raise LocalProtocolError(f"property {key!r} is reserved by the protocol and can't be set")
         if isinstance(value, bool):
             properties[key] = "true" if value else "false"
         elif isinstance(value, str | int | float):
             properties[key] = str(value)
         else:
             raise LocalProtocolError(
-                f"property {key!r} is a {type(value).__name__}; texts, numbers and truth values can be sent"
+                f"property {key!r} is a {type(value).__name__}; allowed are str, int, float and bool"
             )
     return properties
 
@@ -170,7 +170,7 @@ class Delivery:
 
     async def _settle_once(self, is_done: bool, cause: str) -> None:
         if self._is_settled:
-            raise DeliveryAlreadySettled(f"delivery of {self.message_id} was settled before")
+            raise DeliveryAlreadySettled(f"delivery of {self.message_id} was already acknowledged or retried")
         self._is_settled = True
         try:
             await self._settle(self, is_done, cause)

@@ -218,12 +218,12 @@ class Producer:
     async def send_message(self, message: Message) -> Receipt:
         """Send a message as it is, protocol properties and all; what consumers' retries are made with."""
         if not self._is_open:
-            raise ClientClosed("the producer is not started, or closed")
+            raise ClientClosed("the producer is not started or already closed")
         return await self._queue_when_room(message, encode_entry(message))
 
     def _build(self, subject: str, body: Body, tags: Sequence[str], message_id: str | None) -> Message:
         if not self._is_open:
-            raise ClientClosed("the producer is not started, or closed")
+            raise ClientClosed("the producer is not started or already closed")
         check_subject(subject)
         return build_message(
             subject, body, tuple(tags), message_id or self._make_id(), self._app, self._clock.wall_ms()

@@ -37,24 +37,24 @@ async def reach(
                 routes = usable(known, states)
                 if not routes:
                     listed = ", ".join(f"{route.name} ({_state_name(route.state)})" for route in known)
-                    problem = f"none of the subject's groups can be used: {listed}. Check their state with `qmq status`"
+                    problem = f"none of the subject's broker groups is available: {listed}. Check their state with `qmq status`"
                 for route in routes:
                     try:
                         await pool.get(route.master)
                         return routes
                     except QmqError as error:
-                        problem = f"{route.name}: {error}. Is that node running, and its address reachable from here?"
+                        problem = f"{route.name}: {error}. Check that the node is running and its address is reachable from here."
                 failures += 1
                 session.refresh(subject, client_type)
                 await asyncio.sleep(backoff.pause(failures))
     except (TimeoutError, RouteUnknown) as error:
         what = "delay node" if client_type is ClientType.DELAY_PRODUCER else "broker"
         if not problem and session.last_error:
-            problem = f"{session.last_error}. Is the metaserver running at this address?"
+            problem = f"{session.last_error}. Check that the metaserver is running at this address."
         elif not problem:
-            problem = f"the metaserver names no {what} for it. Start one; `qmq status` lists those that are registered"
+            problem = f"the metaserver knows no usable {what} for it. Start one; `qmq status` lists registered groups"
         raise RouteUnknown(
-            f"no {what} reached for subject {subject} by way of {session.meta_url} in {seconds:g} s: {problem}"
+            f"no {what} could be reached for subject {subject} through {session.meta_url} in {seconds:g} s: {problem}"
         ) from error
 
 

@@ -217,7 +217,7 @@ class Sender:
             async with asyncio.timeout_at(batch[-1].give_up_at):
                 await self._attempt(batch)
         except TimeoutError:
-            self._again(batch, batch[0].last_problem or "no answer yet", "")
+            self._again(batch, batch[0].last_problem or "no response yet", "")
 
     async def _attempt(self, batch: list[Item]) -> None:
         loop = asyncio.get_running_loop()
@@ -235,7 +235,7 @@ class Sender:
         route = turn.choose(routes, loop.time(), batch[0].last_group)
         if route is None:
             soonest = min((self._breaker.closes_at(r.name) for r in routes), default=loop.time() + self._backoff.first)
-            problem = batch[0].last_problem or "no group that takes the subject's messages can be used"
+            problem = batch[0].last_problem or "no group that accepts the subject's messages is available"
             self._again(batch, problem, "", not_before=max(soonest, loop.time() + 0.01))
             return
         await self._send_to(batch, route, routes)
@@ -264,7 +264,7 @@ class Sender:
             body = b"".join([item.entry for item in batch])
             frame = await caller.call(Command.SEND_MESSAGE, body, timeout_s=self._timeouts.send)
             if frame.code != ResponseCode.SUCCESS:
-                raise SendFailed(f"{route.name} answered code {frame.code}")
+                raise SendFailed(f"{route.name} returned code {frame.code}")
             failures = decode_send_response(frame.body)
         except QmqError as error:
             for item in batch:

@@ -130,7 +130,7 @@ class MetaSession:
                 raise RouteUnknown(f"no route for subject {subject} from {self.meta_url}: {self.last_error}")
         except TimeoutError as error:
             what = "delay group" if client_type is ClientType.DELAY_PRODUCER else "broker group"
-            why = self.last_error or f"it named no usable {what}: are any up?"
+            why = self.last_error or f"no usable {what}; check that one is running"
             raise RouteUnknown(f"no route for subject {subject} from {self.meta_url}: {why}") from error
         return interest.routes
 
@@ -191,7 +191,7 @@ class MetaSession:
 
     def _pushed(self, frame: Frame) -> None:
         if frame.code != ResponseCode.SUCCESS:
-            self.last_error = f"the metaserver answered code {frame.code}"
+            self.last_error = f"the metaserver returned code {frame.code}"
             return
         try:
             answer = ClientRegisterResponse.decode(frame.body, frame.version)

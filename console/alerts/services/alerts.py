@@ -39,11 +39,11 @@ def acknowledge(
     with changing(dry_run=dry_run):
         row = Alert.objects.select_for_update().filter(pk=check.row_id("alert", alert)).first()
         if row is None:
-            raise NotFound(f"there is no alert {alert}", code="alert.unknown")
+            raise NotFound(f"Alert {alert} not found.", code="alert.unknown")
         actor.require_owner(f"alert {alert}", row.owner)
         check_version(f"alert {alert}", row.version, expected_version)
         if row.state == AlertState.RESOLVED:
-            raise Conflict(f"alert {alert} ended already", code="alert.resolved")
+            raise Conflict(f"Alert {alert} is already resolved.", code="alert.resolved")
         before = described(row)
         if row.acknowledged_at is None:
             row.acknowledged_at, row.acknowledged_by = now, actor.name[:200]

@@ -63,14 +63,14 @@ def create_channel(
         ChangeRefused: a value is not allowed, or there are CHANNELS_MAX channels.
         Conflict: there is a channel of this name.
     """
-    wrong = {} if kind in set(ChannelKind) else {"kind": f"one of {', '.join(ChannelKind)} is needed"}
+    wrong = {} if kind in set(ChannelKind) else {"kind": f"must be one of {', '.join(ChannelKind)}"}
     wrong |= {
         key: "needed" for key in ("name", "url" if kind == ChannelKind.WEBHOOK else "addresses") if key not in values
     }
     check.refuse("alert_channel", wrong)
     with changing(dry_run=dry_run):
         if AlertChannel.objects.count() >= CHANNELS_MAX:
-            raise ChangeRefused(f"there are {CHANNELS_MAX} channels already", code="alert_channel.too_many")
+            raise ChangeRefused(f"There are already {CHANNELS_MAX} channels, the maximum. Delete one first.", code="alert_channel.too_many")
         row = AlertChannel(kind=kind)
         _set(row, values)
         row.save()
@@ -111,7 +111,7 @@ def update_channel(
                 actor=actor, action="alert_channel.update", target=about, reason=reason, before=before, after=after
             )
         notes = (
-            ("The URL has another origin: secret and headers that were not given anew are gone.",) if dropped else ()
+            ("The URL has a different origin, so the secret and headers are removed unless entered again.",) if dropped else ()
         )
         return Change(str(row.pk), before, after, row.version, notes)
 
@@ -130,7 +130,7 @@ def delete_channel(
         check_version(f"alert channel {row.name}", row.version, expected_version)
         used = list(row.rules.values_list("name", flat=True)[:5])
         if used:
-            raise Conflict(f"rules use channel {row.name}: {', '.join(used)}", code="alert_channel.used")
+            raise Conflict(f"Channel {row.name} is used by rules: {', '.join(used)}. Remove it from them first.", code="alert_channel.used")
         before, pk, about = described(row), str(row.pk), f"alert channel {row.name}"
         row.delete()
         audit.record(actor=actor, action="alert_channel.delete", target=about, reason=reason, before=before)
@@ -161,7 +161,7 @@ def try_channel(
         elif isinstance(notifier, WebhookNotifier):
             happened = notifier.check(row)
         else:
-            happened = f"would go to {len(row.addresses)} addresses"
+            happened = f"would be sent to {len(row.addresses)} addresses"
         told, code = True, ""
     except (NotTold, SealBroken) as error:
         told, happened, code = False, str(error), error.code
@@ -192,7 +192,7 @@ def locked(channel: str) -> AlertChannel:
 
 
 def _unknown(channel: str) -> QmqError:
-    return NotFound(f"there is no alert channel {channel}", code="alert_channel.unknown")
+    return NotFound(f"Alert channel {channel} not found.", code="alert_channel.unknown")
 
 
 def _test_body(row: AlertChannel, now: datetime) -> dict[str, Any]:
@@ -209,9 +209,9 @@ def _set(row: AlertChannel, values: Mapping[str, Any]) -> bool:
     wrong: dict[str, str] = {}
     for key, value in values.items():
         if key not in FIELDS:
-            wrong[key] = f"unknown; known are {', '.join(FIELDS)}"
+            wrong[key] = f"unknown; allowed: {', '.join(FIELDS)}"
         elif (key in _OF_WEBHOOKS) != (row.kind == ChannelKind.WEBHOOK) and key in _OF_WEBHOOKS | {"addresses"}:
-            wrong[key] = f"channels of kind {row.kind} have none"
+            wrong[key] = f"not applicable to channels of kind {row.kind}"
         elif text := _CHECKS[key](value):
             wrong[key] = text
     check.refuse("alert_channel", wrong)
@@ -221,7 +221,7 @@ def _set(row: AlertChannel, values: Mapping[str, Any]) -> bool:
     if "addresses" in values:
         row.addresses = list(dict.fromkeys(values["addresses"]))
     if AlertChannel.objects.filter(name=row.name).exclude(pk=row.pk).exists():
-        raise Conflict(f"alert channel {row.name!r} exists", code="alert_channel.exists")
+        raise Conflict(f"Alert channel {row.name!r} already exists. Choose another name.", code="alert_channel.exists")
     given = {key: values[key] for key in _OF_WEBHOOKS if key in values}
     return _set_sealed(row, given) if given else False
 
@@ -249,7 +249,7 @@ def _set_sealed(row: AlertChannel, given: Mapping[str, Any]) -> bool:
 
 def _url_problem(value: Any) -> str:
     if not isinstance(value, str):
-        return "a URL is needed"
+        return "is required"
     try:
         parse_url(value)
     except IllegalUrl as error:
@@ -263,27 +263,27 @@ def _secret_problem(value: Any) -> str:
 
 def _headers_problem(value: Any) -> str:
     if not isinstance(value, dict) or len(value) > HEADERS_MAX:
-        return f"up to {HEADERS_MAX} names with values are needed"
+        return f"must be at most {HEADERS_MAX} names with values"
     if len({str(name).lower() for name in value}) < len(value):
-        return "a name may be given once"
+        return "must not contain a name twice"
     for name, text in value.items():
         if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name) or name.lower() in _OURS:
             return f"{str(name)[:60]!r} can't be set"
         if problem := check.text_problem(text, HEADER_CHARS_MAX):
             return f"{name}: {problem}"
         if not text.isascii():
-            return f"{name}: ASCII is needed"
+            return f"{name}: must be ASCII"
     return ""
 
 
 def _addresses_problem(value: Any) -> str:
     if not isinstance(value, list) or not 1 <= len(value) <= ADDRESSES_MAX:
-        return f"1 to {ADDRESSES_MAX} addresses are needed"
+        return f"must be 1 to {ADDRESSES_MAX} email addresses"
     for address in value:
         try:
             validate_email(address)
         except ValidationError:
-            return f"{str(address)[:80]!r} is no address"
+            return f"{str(address)[:80]!r} is not a valid email address"
     return ""
 
 

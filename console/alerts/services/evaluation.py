@@ -218,7 +218,7 @@ class _Look:
             before = _state_of(alert)
             after, _ = step(_conditions(rule), before, None, self._seconds)
             if after != before:
-                alert.last_value, alert.reason = None, "nothing is heard of it"
+                alert.last_value, alert.reason = None, "no data received"
                 self._memory.append(lambda alert=alert, after=after: self._remember(alert, after))  # type: ignore[misc]
             self._announce_late(rule, alert)
 

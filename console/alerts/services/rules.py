@@ -50,7 +50,7 @@ BUILTIN: dict[str, dict[str, Any]] = {
         "severity": Severity.CRITICAL,
     },
     "disk": {
-        "name": "Disk more than 85 % used",
+        "name": "Disk usage above 85%",
         "kind": Kind.DISK,
         "threshold": 85.0,
         "clear_threshold": 80.0,
@@ -58,7 +58,7 @@ BUILTIN: dict[str, dict[str, Any]] = {
         "severity": Severity.WARNING,
     },
     "damage": {
-        "name": "Stored messages can't be read",
+        "name": "Corrupted messages",
         "kind": Kind.DAMAGE,
         "threshold": 0.0,
         "severity": Severity.CRITICAL,
@@ -78,7 +78,7 @@ BUILTIN: dict[str, dict[str, Any]] = {
         "severity": Severity.WARNING,
     },
     "duplicate_ids": {
-        "name": "Processes that share a consumer ID",
+        "name": "Duplicate consumer IDs",
         "kind": Kind.DUPLICATE_IDS,
         "threshold": 0.0,
         "for_seconds": 120,
@@ -94,13 +94,13 @@ BUILTIN: dict[str, dict[str, Any]] = {
         "severity": Severity.WARNING,
     },
     "loop_late": {
-        "name": "Control loop late",
+        "name": "Background job overdue",
         "kind": Kind.LOOP_LATE,
         "threshold": 3.0,
         "severity": Severity.WARNING,
     },
     "unknown": {
-        "name": "Not measurable for a minute",
+        "name": "No measurements for a minute",
         "kind": Kind.UNKNOWN,
         "threshold": 0.0,
         "for_seconds": 60,
@@ -161,11 +161,11 @@ def create_rule(
     """
     wrong = {key: "needed" for key in ("name", "threshold", "severity") if key not in values}
     if kind not in set(Kind):
-        wrong["kind"] = f"one of {', '.join(Kind)} is needed"
+        wrong["kind"] = f"must be one of {', '.join(Kind)}"
     check.refuse("alert_rule", wrong)
     with changing(dry_run=dry_run):
         if AlertRule.objects.count() >= RULES_MAX:
-            raise ChangeRefused(f"there are {RULES_MAX} rules already", code="alert_rule.too_many")
+            raise ChangeRefused(f"There are already {RULES_MAX} rules, the maximum. Delete one first.", code="alert_rule.too_many")
         row = AlertRule(kind=kind, owner=next(iter(actor.teams)) if actor.teams and len(actor.teams) == 1 else "")
         channels = _set(row, {"clear_threshold": None, **values}, actor)
         row.save()
@@ -230,7 +230,7 @@ def delete_rule(
         _authorize(row, actor)
         check_version(f"alert rule {row.name}", row.version, expected_version)
         if row.builtin is not None:
-            raise Conflict(f"rule {row.name} comes with the product: disable it instead", code="alert_rule.builtin")
+            raise Conflict(f"Rule {row.name} is built in and can't be deleted. Disable it instead.", code="alert_rule.builtin")
         before = described(row)
         pk = str(row.pk)
         open_alerts = Alert.objects.filter(rule=row, open_key__isnull=False)
@@ -238,7 +238,7 @@ def delete_rule(
         target = f"alert rule {row.name}"
         row.delete()
         audit.record(actor=actor, action="alert_rule.delete", target=target, reason=reason, before=before)
-        notes = (f"{closed} open alerts end with it.",) if closed else ()
+        notes = (f"{closed} open alerts will be resolved.",) if closed else ()
         return Change(pk, before, None, 0, notes)
 
 
@@ -246,14 +246,14 @@ def locked(rule: str) -> AlertRule:
     """A rule's row, locked until the transaction ends. Raises NotFound."""
     row = AlertRule.objects.select_for_update().filter(pk=check.row_id("alert_rule", rule)).first()
     if row is None:
-        raise NotFound(f"there is no alert rule {rule}", code="alert_rule.unknown")
+        raise NotFound(f"Alert rule {rule} not found.", code="alert_rule.unknown")
     return row
 
 
 def _authorize(row: AlertRule, actor: Actor) -> None:
     """Raises NotAllowed unless the actor may change the rule, whose subject may have another owner by now."""
     if row.builtin is not None and actor.teams is not None:
-        raise NotAllowed(f"alert rule {row.name} comes with the product: only administrators change it")
+        raise NotAllowed(f"Alert rule {row.name} is built in. Only administrators can change it.")
     actor.require_owner(f"alert rule {row.name}", _subject_owner(row) or row.owner)
 
 
@@ -268,7 +268,7 @@ def _set(row: AlertRule, values: Mapping[str, Any], actor: Actor) -> list[AlertC
     wrong: dict[str, str] = {}
     for key, value in values.items():
         if key not in FIELDS:
-            wrong[key] = f"unknown; known are {', '.join(FIELDS)}"
+            wrong[key] = f"unknown; allowed: {', '.join(FIELDS)}"
         elif key == "channels" or (key == "clear_threshold" and value is None):
             continue
         elif text := _CHECKS[key](value):
@@ -284,14 +284,14 @@ def _set(row: AlertRule, values: Mapping[str, Any], actor: Actor) -> list[AlertC
     if "clear_threshold" in values and values["clear_threshold"] is None:
         row.clear_threshold = default_clear_threshold(row.threshold)
     if row.clear_threshold > row.threshold:
-        text = f"{row.clear_threshold:g} is above the threshold of {row.threshold:g}: give one that is not, or null"
+        text = f"{row.clear_threshold:g} is above the threshold of {row.threshold:g}; must be at most the threshold, or null"
         check.refuse("alert_rule", {"clear_threshold": text})
     if AlertRule.objects.filter(name=row.name).exclude(pk=row.pk).exists():
-        raise Conflict(f"alert rule {row.name!r} exists", code="alert_rule.exists")
+        raise Conflict(f"Alert rule {row.name!r} already exists. Choose another name.", code="alert_rule.exists")
     row.owner = _subject_owner(row) or row.owner
     if values.get("owner") and row.owner != values["owner"]:
         check.refuse(
-            "alert_rule", {"owner": f"the subject of {row.target} belongs to team {row.owner}, and so does the rule"}
+            "alert_rule", {"owner": f"must be {row.owner}, the team that owns the subject of {row.target}"}
         )
     actor.require_owner(f"alert rule {row.name}", row.owner)
     return channels
@@ -299,12 +299,12 @@ def _set(row: AlertRule, values: Mapping[str, Any], actor: Actor) -> list[AlertC
 
 def _channels(names: Any) -> tuple[list[AlertChannel], str]:
     if not isinstance(names, list) or len(names) > CHANNELS_OF_A_RULE_MAX:
-        return [], f"a list of up to {CHANNELS_OF_A_RULE_MAX} channels' names is needed"
+        return [], f"must be a list of at most {CHANNELS_OF_A_RULE_MAX} channel names"
     rows = []
     for name in names:
         found = AlertChannel.objects.filter(name=name).first() if isinstance(name, str) else None
         if found is None:
-            return [], f"there is no channel {str(name)[:80]!r}"
+            return [], f"channel {str(name)[:80]!r} not found"
         rows.append(found)
     return rows, ""
 
@@ -317,7 +317,7 @@ _CHECKS: dict[str, Callable[[Any], str]] = {
     "for_seconds": check.seconds_problem,
     "clear_for_seconds": check.seconds_problem,
     "window_seconds": lambda value: check.seconds_problem(value, 60, WINDOW_SECONDS_MAX),
-    "severity": lambda value: "" if value in set(Severity) else f"one of {', '.join(Severity)} is needed",
+    "severity": lambda value: "" if value in set(Severity) else f"must be one of {', '.join(Severity)}",
     "owner": lambda value: "" if value is None else check.team_problem(value),
     "is_enabled": check.flag_problem,
 }

@@ -71,13 +71,13 @@ def create_silence(
         wrong["owner"] = check.team_problem(owner)
     wrong["reason"] = check.text_problem(reason, REASON_CHARS_MAX, 1)
     if ends_at <= max(now, begins):
-        wrong["ends_at"] = "it has to lie ahead, and behind starts_at"
+        wrong["ends_at"] = "must be in the future and after starts_at"
     elif ends_at - begins > SILENCE_MAX or begins - now > SILENCE_MAX:
-        wrong["ends_at"] = f"a silence lasts {SILENCE_MAX.days} days at most, and begins within as many"
+        wrong["ends_at"] = f"must be at most {SILENCE_MAX.days} days after starts_at, which must be within {SILENCE_MAX.days} days"
     check.refuse("silence", {key: text for key, text in wrong.items() if text})
     with changing(dry_run=dry_run):
         if Silence.objects.filter(ends_at__gt=now).count() >= SILENCES_MAX:
-            raise ChangeRefused(f"there are {SILENCES_MAX} silences already", code="silence.too_many")
+            raise ChangeRefused(f"There are already {SILENCES_MAX} silences, the maximum. End one first.", code="silence.too_many")
         team = _owner(rule, target, owner, actor)
         row = Silence.objects.create(
             rule=rule, target=target, owner=team or "", is_system=team is None, starts_at=begins, ends_at=ends_at,
@@ -91,8 +91,8 @@ def create_silence(
 
 def _scope(row: Silence) -> str:
     if not row.owner:
-        return "It applies to alerts of subjects without an owner."
-    return f"It applies to alerts of team {row.owner} and of subjects without an owner."
+        return "Applies to alerts of subjects without an owner."
+    return f"Applies to alerts of team {row.owner} and of subjects without an owner."
 
 
 def end_silence(
@@ -114,13 +114,13 @@ def end_silence(
     with changing(dry_run=dry_run):
         row = Silence.objects.select_for_update().filter(pk=check.row_id("silence", silence)).first()
         if row is None:
-            raise NotFound(f"there is no silence {silence}", code="silence.unknown")
+            raise NotFound(f"Silence {silence} not found.", code="silence.unknown")
         if row.is_system and actor.teams is not None:
-            raise NotAllowed(f"silence {silence} is for all alerts of the system: only administrators end it")
+            raise NotAllowed(f"Silence {silence} applies to all alerts of the system. Only administrators can end it.")
         actor.require_owner(f"silence {silence}", row.owner)
         check_version(f"silence {silence}", row.version, expected_version)
         if row.ends_at <= now:
-            raise Conflict(f"silence {silence} ended at {row.ends_at.isoformat()}", code="silence.ended")
+            raise Conflict(f"Silence {silence} already ended at {row.ends_at.isoformat()}.", code="silence.ended")
         before = described(row)
         row.ends_at, row.ended_by = now, actor.name[:200]
         row.starts_at = min(row.starts_at, now)
@@ -161,7 +161,7 @@ def _owner(rule: str, target: str, given: str | None, actor: Actor) -> str | Non
     if actor.teams is None:
         return None
     if not (rule + target).strip("*"):
-        raise NotAllowed("only administrators silence all alerts; name an owner to silence those of a team")
+        raise NotAllowed("Only administrators can silence all alerts. Specify an owner to silence the alerts of a team.")
     subject = literal_subject(Kind.LAG, target)
     owner = queries.owners_of([subject]).get(subject) if subject is not None else None
     if owner is not None and owner in actor.teams:

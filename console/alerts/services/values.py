@@ -25,28 +25,28 @@ def refuse(what: str, wrong: Mapping[str, str]) -> None:
 def row_id(what: str, text: str) -> int:
     """An id of an address as a number. Raises NotFound for what can't be one."""
     if not _ID.fullmatch(text):
-        raise NotFound(f"there is no {what.replace('_', ' ')} {text[:40]!r}", code=f"{what}.unknown")
+        raise NotFound(f"{what.replace('_', ' ').capitalize()} {text[:40]!r} not found.", code=f"{what}.unknown")
     return int(text)
 
 
 def text_problem(value: Any, most: int, least: int = 0) -> str:
     """Why this is no text of one line."""
     if not isinstance(value, str) or not least <= len(value) <= most or not (value.isprintable()):
-        return f"{least} to {most} printable characters are needed"
+        return f"must be {least} to {most} printable characters"
     return ""
 
 
 def name_problem(value: Any) -> str:
     """Why this is no name."""
     if isinstance(value, str) and value != value.strip():
-        return "a name may not begin or end with a blank"
+        return "must not start or end with a space"
     return text_problem(value, NAME_CHARS_MAX, 1)
 
 
 def team_problem(value: Any) -> str:
     """Return why this is not the name of a team, "" if it is."""
     if not isinstance(value, str) or text_problem(value, NAME_CHARS_MAX, 1) or not teams().filter(name=value).exists():
-        return f"there is no team {str(value)[:80]!r}"
+        return f"team {str(value)[:80]!r} not found"
     return ""
 
 
@@ -59,17 +59,17 @@ def number_problem(value: Any) -> str:
     """Why this is no threshold."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or not 0 <= value <= THRESHOLD_MAX:
-        return f"a number from 0 to {THRESHOLD_MAX:g} is needed"
+        return f"must be a number from 0 to {THRESHOLD_MAX:g}"
     return ""
 
 
 def seconds_problem(value: Any, least: int = 0, most: int = SECONDS_MAX) -> str:
     """Why this is no duration in whole seconds."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        return f"whole seconds from {least} to {most} are needed"
+        return f"must be a whole number of seconds from {least} to {most}"
     return ""
 
 
 def flag_problem(value: Any) -> str:
     """Why this is no truth value."""
-    return "" if isinstance(value, bool) else "true or false is needed"
+    return "" if isinstance(value, bool) else "must be true or false"

@@ -46,15 +46,15 @@ class Anomaly(Summary):
     steps = LONG_STEPS
     meanings: ClassVar[dict[str, str]] = {
         "subject": "the subject",
-        "group": "the consumer group; empty for what concerns the subject alone",
-        "metric": "what was compared; its unit is in its name",
-        "value": "what was measured",
-        "expected": "median of the same hour of earlier days",
-        "expected_low": "less is flagged",
-        "expected_high": "more is flagged",
-        "score": "distance from the median in robust standard deviations (1.4826 x median deviation), with sign",
-        "compared_days_count": "earlier days that were compared with",
-        "is_flagged": "whether it is outside of low and high",
+        "group": "the consumer group; empty for values of the subject itself",
+        "metric": "the metric; its unit is part of its name",
+        "value": "measured value",
+        "expected": "median of the same hour on previous days",
+        "expected_low": "lower limit; values below it are flagged",
+        "expected_high": "upper limit; values above it are flagged",
+        "score": "signed distance from the median in robust standard deviations (1.4826 x median absolute deviation)",
+        "compared_days_count": "number of previous days compared",
+        "is_flagged": "whether the value is outside the limits",
     }
 
     class Meta:

@@ -26,16 +26,16 @@ class TeamCapacity(Summary):
     key = ("team",)
     steps = LONG_STEPS
     meanings: ClassVar[dict[str, str]] = {
-        "team": "the team; empty for subjects that nobody owns",
-        "subjects_count": "its subjects",
-        "sent_messages": "messages stored in the step",
-        "sent_bytes": "their size in the message log",
-        "sent_messages_per_second_max": "of the step's busiest minute",
-        "sent_messages_per_second_mean": "over the step's time that was measured",
-        "sent_bytes_per_second_max": "of the step's busiest minute",
-        "sent_bytes_per_second_mean": "over the step's time that was measured",
-        "stored_messages_last": "messages kept at the step's end",
-        "stored_bytes_last": "their size, each copy counted",
+        "team": "the team; empty for subjects without an owner",
+        "subjects_count": "number of subjects",
+        "sent_messages": "messages stored during the step",
+        "sent_bytes": "size of these messages in the message log",
+        "sent_messages_per_second_max": "maximum over the minutes of the step",
+        "sent_messages_per_second_mean": "mean over the measured time of the step",
+        "sent_bytes_per_second_max": "maximum over the minutes of the step",
+        "sent_bytes_per_second_mean": "mean over the measured time of the step",
+        "stored_messages_last": "stored messages at the end of the step",
+        "stored_bytes_last": "size of these messages, counting every copy",
     }
 
     class Meta:

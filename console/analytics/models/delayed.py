@@ -17,7 +17,7 @@ class DelayedLoad(Summary):
     is_ahead = True
     meanings: ClassVar[dict[str, str]] = {
         "subject": "the subject",
-        "pending_messages": "messages due in the step",
+        "pending_messages": "messages due during the step",
         "pending_bytes": "their size",
     }
 

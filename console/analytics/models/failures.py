@@ -42,11 +42,11 @@ class Failure(Summary):
     meanings: ClassVar[dict[str, str]] = {
         "subject": "the subject",
         "group": "the consumer group",
-        "kind": "retry: another attempt; dead_letter: given up",
+        "kind": "retry: another attempt; dead_letter: attempts exhausted",
         "cause": "a short label such as an exception's class or consumer_left; never a message's text",
-        "messages": "how often in the step",
-        "attempts_mean": "attempts until then, mean",
-        "attempts_max": "attempts until then, at most",
+        "messages": "number during the step",
+        "attempts_mean": "mean number of attempts so far",
+        "attempts_max": "maximum number of attempts so far",
     }
 
     class Meta:

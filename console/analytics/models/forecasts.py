@@ -31,7 +31,7 @@ class Outlook(StrEnum):
     UNKNOWN = "unknown"
 
 
-OUTLOOK_TEXT = "expected; possible (the late case never gets there: null); never; unknown (too little was measured)"
+OUTLOOK_TEXT = "expected; possible (no upper bound); never; unknown (too little data)"
 
 
 class Forecast(Summary):
@@ -45,7 +45,7 @@ class Forecast(Summary):
     meanings: ClassVar[dict[str, str]] = {
         "outlook": OUTLOOK_TEXT,
         "method": "how it was computed",
-        "interval_ratio": "how sure: the part of cases that lie between low and high",
+        "interval_ratio": "confidence: share of cases between the lower and the upper bound",
     }
 
     class Meta:
@@ -66,10 +66,10 @@ class DrainForecast(Forecast):
     meanings: ClassVar[dict[str, str]] = Forecast.meanings | {
         "subject": "the subject",
         "group": "the consumer group",
-        "lag_messages_last": "the lag it starts from",
-        "drain_seconds_low": "early case",
-        "drain_seconds_mid": "the most likely",
-        "drain_seconds_high": "late case",
+        "lag_messages_last": "current lag",
+        "drain_seconds_low": "lower bound",
+        "drain_seconds_mid": "estimate",
+        "drain_seconds_high": "upper bound",
     }
 
     class Meta:
@@ -93,12 +93,12 @@ class DiskForecast(Forecast):
     meanings: ClassVar[dict[str, str]] = Forecast.meanings | {
         "broker_group": "the broker group or delay group",
         "node_id": "the node",
-        "disk_used_bytes_last": "used at the step's end",
-        "disk_total_bytes_last": "the disk's size",
-        "growth_bytes_per_second": "how fast it fills, retention included",
-        "full_seconds_low": "early case",
-        "full_seconds_mid": "the most likely",
-        "full_seconds_high": "late case",
+        "disk_used_bytes_last": "disk space used at the end of the step",
+        "disk_total_bytes_last": "size of the disk",
+        "growth_bytes_per_second": "growth, taking retention into account",
+        "full_seconds_low": "lower bound",
+        "full_seconds_mid": "estimate",
+        "full_seconds_high": "upper bound",
     }
 
     class Meta:

@@ -39,15 +39,15 @@ class Latency(Summary):
     meanings: ClassVar[dict[str, str]] = {
         "subject": "the subject",
         "group": "the consumer group",
-        "kind": "end_to_end: from storing to ack; handling: from handing out, the first time, to ack",
-        "messages": "messages acked in the step, which the figures are of",
+        "kind": "end_to_end: from storing to acknowledgement; handling: from the first delivery to acknowledgement",
+        "messages": "messages acknowledged during the step",
         "mean_ms": "mean",
-        "p50_ms": "half of them took no longer",
-        "p90_ms": "90 % took no longer",
-        "p99_ms": "99 % took no longer",
-        "p999_ms": "99.9 % took no longer",
-        "max_ms": "the slowest",
-        "sketch": "what percentiles of longer steps are merged from",
+        "p50_ms": "50th percentile",
+        "p90_ms": "90th percentile",
+        "p99_ms": "99th percentile",
+        "p999_ms": "99.9th percentile",
+        "max_ms": "maximum",
+        "sketch": "sketch from which percentiles of longer steps are merged",
     }
 
     class Meta:

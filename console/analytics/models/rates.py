@@ -27,12 +27,12 @@ class SubjectRates(Summary):
     key = ("subject",)
     meanings: ClassVar[dict[str, str]] = {
         "subject": "the subject",
-        "sent_messages": "messages stored in the step, retries left out",
-        "sent_bytes": "their size in the message log",
-        "sent_messages_per_second_max": "of the step's busiest minute",
-        "sent_messages_per_second_mean": "over the step's time that was measured",
-        "sent_bytes_per_second_max": "of the step's busiest minute",
-        "sent_bytes_per_second_mean": "over the step's time that was measured",
+        "sent_messages": "messages stored during the step, excluding retries",
+        "sent_bytes": "size of these messages in the message log",
+        "sent_messages_per_second_max": "maximum over the minutes of the step",
+        "sent_messages_per_second_mean": "mean over the measured time of the step",
+        "sent_bytes_per_second_max": "maximum over the minutes of the step",
+        "sent_bytes_per_second_mean": "mean over the measured time of the step",
     }
 
     class Meta:
@@ -56,12 +56,12 @@ class GroupRates(Summary):
     meanings: ClassVar[dict[str, str]] = {
         "subject": "the subject",
         "group": "the consumer group",
-        "pulled_messages": "messages handed out in the step, redeliveries left out",
-        "acked_messages": "messages acked in the step",
-        "pulled_messages_per_second_max": "of the step's busiest minute",
-        "pulled_messages_per_second_mean": "over the step's time that was measured",
-        "acked_messages_per_second_max": "of the step's busiest minute",
-        "acked_messages_per_second_mean": "over the step's time that was measured",
+        "pulled_messages": "messages delivered during the step, excluding redeliveries",
+        "acked_messages": "messages acknowledged during the step",
+        "pulled_messages_per_second_max": "maximum over the minutes of the step",
+        "pulled_messages_per_second_mean": "mean over the measured time of the step",
+        "acked_messages_per_second_max": "maximum over the minutes of the step",
+        "acked_messages_per_second_mean": "mean over the measured time of the step",
     }
 
     class Meta:

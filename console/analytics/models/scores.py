@@ -36,9 +36,9 @@ class ForecastScore(Summary):
     meanings: ClassVar[dict[str, str]] = {
         "scored": "drain_forecasts and disk_forecasts: by their intervals; anomalies: values compared with earlier days;"
         " anomaly_flags: flags by the hour that followed",
-        "cases_count": "forecasts that came due in the step; values compared; flags whose next hour was compared",
-        "held_count": "forecasts whose interval held; values not flagged; flags that lasted into the next hour",
-        "target_ratio": "the share that should hold; null where there is no target",
+        "cases_count": "forecasts that came due during the step; compared values; flags compared with the next hour",
+        "held_count": "forecasts within their interval; values not flagged; flags that persisted into the next hour",
+        "target_ratio": "target share; null: no target",
     }
 
     class Meta:

@@ -32,10 +32,10 @@ class GroupSkew(Summary):
     meanings: ClassVar[dict[str, str]] = {
         "subject": "the subject",
         "group": "the consumer group",
-        "consumers_count": "consumers that pulled in the step",
-        "acked_messages": "messages they acked",
-        "max_mean_ratio": "the busiest consumer's messages over the mean; 1 is even",
-        "gini_ratio": "Gini coefficient of their messages: 0 is even, near 1 is one for all",
+        "consumers_count": "consumers that pulled during the step",
+        "acked_messages": "messages they acknowledged",
+        "max_mean_ratio": "messages of the busiest consumer relative to the mean; 1 is even",
+        "gini_ratio": "Gini coefficient of their messages; 0 is even, near 1 one consumer receives all",
     }
 
     class Meta:
@@ -58,8 +58,8 @@ class ConsumerShare(Summary):
         "subject": "the subject",
         "group": "the consumer group",
         "consumer_id": "the consumer",
-        "acked_messages": "messages it acked in the step",
-        "share_ratio": "its part of the group's, 0 to 1",
+        "acked_messages": "messages it acknowledged during the step",
+        "share_ratio": "its share of the group's messages, 0 to 1",
     }
 
     class Meta:

@@ -44,13 +44,13 @@ def _positive(text: str) -> float:
         value = float(text)
         if 0 < value < float("inf"):
             return value
-    raise ArgumentTypeError(f"{text!r}: a number above 0 is needed")
+    raise ArgumentTypeError(f"{text!r}: must be a number above 0")
 
 
 def _rate(text: str) -> float:
     value = _positive(text)
     if value > RATE_MAX:
-        raise ArgumentTypeError(f"{text!r}: up to {RATE_MAX:g} messages a second are possible")
+        raise ArgumentTypeError(f"{text!r}: up to {RATE_MAX:g} messages per second")
     return value
 
 
@@ -64,10 +64,10 @@ class Command(BaseCommand):
         """Flags."""
         add_places(parser)
         parser.add_argument("--console", help="the console's URL; default: the one of --port-base")
-        parser.add_argument("--once", action="store_true", help="load, let consumers work it off, and end")
+        parser.add_argument("--once", action="store_true", help="load, wait until consumers have processed everything, and stop")
         parser.add_argument("--seconds", type=_positive, help="how long to send; default: until Ctrl-C")
-        parser.add_argument("--rate", type=_rate, default=RATE, help=f"messages a second; default: {RATE:g}")
-        parser.add_argument("--seed", type=int, default=SEED, help="another one makes other messages")
+        parser.add_argument("--rate", type=_rate, default=RATE, help=f"messages per second; default: {RATE:g}")
+        parser.add_argument("--seed", type=int, default=SEED, help="seed of the random messages")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Sign in and run."""
@@ -92,7 +92,7 @@ class Command(BaseCommand):
             session.ask("GET", "/healthz")
         except ConnectionLost as error:
             raise CommandError(
-                f"{error}; start the system with `make up`, or say where it is with --port-base or --console"
+                f"{error}; start the system with `make up`, or specify it with --port-base or --console"
             ) from error
         password = _password()
         try:

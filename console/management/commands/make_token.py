@@ -16,23 +16,23 @@ from metaserver.services.changes import ChangeRefused
 class Command(BaseCommand):
     """Makes a token in a user's name and prints it, alone on a line, this once; audited."""
 
-    help = "Make a token for a program in a user's name, and print it."
+    help = "Create an API token for a user and print it."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Flags."""
         add_data_dir(parser)
-        parser.add_argument("user", help="whose rights it has at most")
-        parser.add_argument("--name", required=True, help="what it is for")
+        parser.add_argument("user", help="owner; the token never has more rights than this user")
+        parser.add_argument("--name", required=True, help="what the token is for")
         parser.add_argument(
-            "--scope", action="append", choices=[scope.value for scope in Scope], help="may be repeated; default: read"
+            "--scope", action="append", choices=[scope.value for scope in Scope], help="can be repeated; default: read"
         )
-        parser.add_argument("--days", type=int, default=30, help="until it expires; default: 30")
+        parser.add_argument("--days", type=int, default=30, help="days until it expires; default: 30")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Make it."""
         owner = User.objects.filter(username=options["user"], is_active=True).first()
         if owner is None:
-            raise CommandError(f"there is no active user {options['user']!r}")
+            raise CommandError(f"Active user {options['user']!r} not found.")
         scopes = options["scope"] or [Scope.READ.value]
         try:
             _, token, _ = create_token(owner, options["name"], scopes, timedelta(days=options["days"]), actor=UP)

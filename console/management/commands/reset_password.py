@@ -12,13 +12,13 @@ from metaserver.services.changes import NotFound
 class Command(BaseCommand):
     """Makes a random password, prints it once, ends the user's sessions; audited."""
 
-    help = "Give a user a new random password, print it once, and end the user's sessions."
+    help = "Set a new random password for a user, print it once and end the user's sessions."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Flags."""
         add_data_dir(parser)
-        parser.add_argument("name", help="the user's name")
-        parser.add_argument("--reason", default="", help="for the audit log")
+        parser.add_argument("name", help="username")
+        parser.add_argument("--reason", default="", help="reason for the audit log")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Reset it."""

@@ -23,11 +23,11 @@ def show_first_admin() -> None:
     shown = hand_out(FIRST_ADMIN, password, out=sys.stdout, data_dir=settings.DATA_DIR)
     is_in_file = shown != password
     lines = (
-        "The first administrator was created. Sign in with",
-        f"    user name  {FIRST_ADMIN}",
+        "The first administrator was created:",
+        f"    username   {FIRST_ADMIN}",
         f"    password   {shown}",
-        "Delete the file when you have signed in;" if is_in_file else "The password is shown only once;",
-        "`python manage.py reset_password admin` sets another one.",
+        "Delete the file after you have signed in." if is_in_file else "The password is shown only once.",
+        "`python manage.py reset_password admin` sets a new one.",
     )
     rule = "-" * max(map(len, lines))
     print("\n".join((rule, *lines, rule)), flush=True)
