@@ -61,6 +61,7 @@ lint-python: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.prose
 
 .PHONY: demo e2e screenshots spark
 demo: setup ## load an online shop into the system that `make up` runs: make demo ARGS="--seconds 60"

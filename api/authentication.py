@@ -37,7 +37,9 @@ class TokenAuthentication(authentication.BaseAuthentication):
             return None
         row = find_token(token.strip(), address_of(request))
         if row is None:
-            raise exceptions.AuthenticationFailed("The token is unknown, expired or revoked. Create a new one.", "token.invalid")
+            raise exceptions.AuthenticationFailed(
+                "The token is unknown, expired or revoked. Create a new one.", "token.invalid"
+            )
         verified.add(token.strip())
         return row.owner, principal_of(row.owner, row)
 

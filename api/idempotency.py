@@ -85,7 +85,11 @@ def claim(request: Request, authorize: Callable[[Iterable[str]], None]) -> Idemp
             IdempotencyKey.objects.filter(pk=found.pk).delete()
             continue
         if found.request_digest != wanted:
-            raise Problem(422, "idempotency.key_reused", f"{HEADER} {given!r} was already used for a different request. Use a new key.")
+            raise Problem(
+                422,
+                "idempotency.key_reused",
+                f"{HEADER} {given!r} was already used for a different request. Use a new key.",
+            )
         if found.status is None:
             break
         kept: Any = found.body

@@ -131,7 +131,7 @@ class CursorPages(BasePagination):
             },
             {
                 "name": "limit", "required": False, "in": "query", "schema": limit,
-                "description": f"Rows per page, at most {PAGE_MAX}; larger numbers count as {PAGE_MAX}. For exports, the number of rows.",
+                "description": f"Rows per page, at most {PAGE_MAX}; larger numbers count as that. For exports, the number of rows.",
             },
         ]  # fmt: skip
 

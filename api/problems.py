@@ -125,7 +125,9 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
         # Nobody's wish should get here: what can't be stored is refused before.
         logger.exception("the database refused a value")
         return _respond(
-            409, "database.refused", f"The database rejected the request. The log has the reason under request ID {current_id.get()}."
+            409,
+            "database.refused",
+            f"The database rejected the request. The log has the reason under request ID {current_id.get()}.",
         )
     if isinstance(error, DatabaseError):
         logger.exception("the database failed")
@@ -179,7 +181,11 @@ def failed(request: HttpRequest) -> JsonResponse:
     if isinstance(sys.exception(), DatabaseError):
         body = problem(503, "database.away", _away())
         return JsonResponse(body, status=503, content_type=MEDIA_TYPE)
-    body = problem(500, "server.error", f"An unexpected error occurred. The log has the reason under request ID {current_id.get()}.")
+    body = problem(
+        500,
+        "server.error",
+        f"An unexpected error occurred. The log has the reason under request ID {current_id.get()}.",
+    )
     return JsonResponse(body, status=500, content_type=MEDIA_TYPE)
 
 

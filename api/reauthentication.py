@@ -13,4 +13,8 @@ def require_recent_proof(request: Request) -> None:
     /_allauth/browser/v1/auth/reauthenticate."""
     if not proved_recently(request._request):
         minutes = REAUTHENTICATION_SECONDS // 60
-        raise Problem(403, CODE, f"Enter your password or a code again. The last confirmation was more than {minutes} minutes ago.")
+        raise Problem(
+            403,
+            CODE,
+            f"Enter your password or a code again. The last confirmation was more than {minutes} minutes ago.",
+        )

@@ -144,13 +144,17 @@ class Schema(AutoSchema):
             )
         if self._is_change() and getattr(self.view, "has_dry_run", True):
             parameters.append(
-                OpenApiParameter("dry_run", OpenApiTypes.BOOL, description="Preview: return what would change without changing anything.")
+                OpenApiParameter(
+                    "dry_run",
+                    OpenApiTypes.BOOL,
+                    description="Preview: return what would change without changing anything.",
+                )
             )
         if self._is_change() and self.method in getattr(self.view, "versioned_methods", ()):
             parameters.append(
                 OpenApiParameter(
                     "If-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, pattern=r'^(\*|(W/)?"v[0-9]{1,18}")$',
-                    description="The ETag that was read. 412 if the version has changed since. `*` or no header matches any version.",
+                    description="The ETag that was read; 412 if the version has changed. `*` or no header matches any version.",
                 )
             )  # fmt: skip
         if self.method == "POST":

@@ -156,7 +156,9 @@ def _named(attempts: list[Attempt], client_ids: Iterable[str]) -> list[Attempt]:
         elif attempt.consumer_key in by_key:
             named.append(replace(attempt, consumer_id=by_key[attempt.consumer_key], why=""))
         else:
-            named.append(replace(attempt, why=attempt.why or "the consumer has left, so only the key of its ID is known"))
+            named.append(
+                replace(attempt, why=attempt.why or "the consumer has left, so only the key of its ID is known")
+            )
     return named
 
 

@@ -202,9 +202,7 @@ def analytics(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
         found.append(checks.Error(f"QMQ_ANALYTICS_..._ROWS_DAYS are invalid: {names}", hint=hint, id="console.E007"))
     every = settings.ANALYTICS_EVERY_SECONDS
     if every and every < ANALYTICS_EVERY_SECONDS_MIN:
-        hint = (
-            f"Use 0 to disable the jobs, or at least {ANALYTICS_EVERY_SECONDS_MIN}: starting Spark alone takes ten seconds."
-        )
+        hint = f"Use 0 to disable the jobs, or at least {ANALYTICS_EVERY_SECONDS_MIN}: starting Spark alone takes ten seconds."
         found.append(checks.Error(f"QMQ_ANALYTICS_EVERY_SECONDS is {every}", hint=hint, id="console.E008"))
     if settings.ANALYTICS_WATERMARK_SECONDS < 0:
         text = f"QMQ_ANALYTICS_WATERMARK_SECONDS is {settings.ANALYTICS_WATERMARK_SECONDS}"

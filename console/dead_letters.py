@@ -305,7 +305,10 @@ def letter_of(subject: str, group: str, broker_group: str, sequence: int) -> Let
 def _dead_subject(subject: str, group: str) -> str:
     """The name of a dead-letter subject. Raises NotFound when its real subject is unknown."""
     if real_subject(subject).kind != "real":
-        raise NotFound(f"{subject!r} is a retry or dead-letter subject. Specify the subject itself and the consumer group.", code=SUBJECT_UNKNOWN)
+        raise NotFound(
+            f"{subject!r} is a retry or dead-letter subject. Specify the subject itself and the consumer group.",
+            code=SUBJECT_UNKNOWN,
+        )
     return dead_letter_subject(subject, group)
 
 
@@ -541,9 +544,7 @@ def _named_letters(
             reached = max(found, default=span[-1]) + 1
             for number in span:
                 if number < reached and number not in found:
-                    progress.fail(
-                        group, number, "Dead letter not found. Retention may have deleted it."
-                    )
+                    progress.fail(group, number, "Dead letter not found. Retention may have deleted it.")
             letters = [found[number] for number in span if number in found]
             yield page["begin_sequence"], letters
             left = [number for number in left if number >= reached]
@@ -717,7 +718,9 @@ def _send(order: _Order, claimed: Sequence[_Claimed], progress: Progress) -> Non
 
 async def _send_one(producer: Producer, item: _Claimed, *, by: str, now_ms: int, force: bool) -> Receipt:
     if not force and _is_damaged(item.letter):
-        raise LocalProtocolError("it contains characters that are not valid UTF-8, so a copy may differ; use force to replay it anyway")
+        raise LocalProtocolError(
+            "it contains characters that are not valid UTF-8, so a copy may differ; use force to replay it anyway"
+        )
     return await producer.send_message(copy_of(item.letter, item.decision, by=by, now_ms=now_ms))
 
 

@@ -99,7 +99,9 @@ def reset(
     names = broker_groups_of(subject)
     if place.broker_group is not None:
         if place.broker_group not in names:
-            raise NotFound(f"Broker group {place.broker_group!r} does not serve subject {subject}.", code="broker_group.unknown")
+            raise NotFound(
+                f"Broker group {place.broker_group!r} does not serve subject {subject}.", code="broker_group.unknown"
+            )
         names = [place.broker_group]
     if expected_version is not None:
         service.update_group(subject, group, {}, actor=actor, expected_version=expected_version, dry_run=True)
@@ -107,7 +109,9 @@ def reset(
     held = [answer for answer in plans if answer.value is not None and answer.value["exists"]]
     _check_reachable(plans)
     if not held:
-        raise NotFound(f"Consumer group {group} has no progress on subject {subject} yet.", code="consumer_group.no_position")
+        raise NotFound(
+            f"Consumer group {group} has no progress on subject {subject} yet.", code="consumer_group.no_position"
+        )
     target = f"{subject}/{group}"
     before = {answer.broker_group: str(answer.value["position"]) for answer in held if answer.value}
     planned = {answer.broker_group: str(answer.value["new_position"]) for answer in held if answer.value}
@@ -180,7 +184,8 @@ def _check_reachable(answers: list[Answer]) -> None:
     away = next((answer for answer in answers if answer.value is None and answer.is_there), None)
     if away is not None:
         raise ConnectionLost(
-            f"Broker group {away.broker_group} can't be reached, so nothing was changed: {away.reason}", code="broker_group.away"
+            f"Broker group {away.broker_group} can't be reached, so nothing was changed: {away.reason}",
+            code="broker_group.away",
         )
 
 

@@ -202,7 +202,9 @@ def read_one(subject: str, broker_group: str, sequence: int) -> Row:
         if message["sequence"] == sequence:
             return {**message, "broker_group": broker_group}
     why = "retention deleted it" if sequence < page["begin_sequence"] else f"the subject ends at {page['end_sequence']}"
-    raise NotFound(f"Message {sequence} of subject {subject} on {broker_group} not found: {why}.", code="message.unknown")
+    raise NotFound(
+        f"Message {sequence} of subject {subject} on {broker_group} not found: {why}.", code="message.unknown"
+    )
 
 
 # --- search -------------------------------------------------------------------------------------------------------------
@@ -498,7 +500,9 @@ def produce(
 def check_not_archived(subject: str) -> None:
     """Raises Conflict for an archived subject: nodes refuse its messages."""
     if queries.is_archived(subject):
-        raise Conflict(f"Subject {subject} is archived and accepts no messages. Restore it first.", code="subject.archived")
+        raise Conflict(
+            f"Subject {subject} is archived and accepts no messages. Restore it first.", code="subject.archived"
+        )
 
 
 def begin(actor: Actor, action: str, subject: str, reason: str, after: Mapping[str, Any]) -> None:

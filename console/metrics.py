@@ -88,7 +88,9 @@ class SystemMetrics(Collector):
         yield from self._broker_groups()
         yield from self._loops()
         yield from self._collector()
-        left_out = GaugeMetricFamily("qmq_system_left_out", "Objects without series because of the limit", labels=["what"])
+        left_out = GaugeMetricFamily(
+            "qmq_system_left_out", "Objects without series because of the limit", labels=["what"]
+        )
         for what in ("subject", "group"):
             left_out.add_metric([what], self._left_out[what])
         yield left_out
@@ -172,7 +174,9 @@ class SystemMetrics(Collector):
         if health is None:
             return
         yield GaugeMetricFamily(
-            "qmq_collector_beat_timestamp_seconds", "Duration of the collector's last cycle", value=health["last_beat_ms"] / 1000
+            "qmq_collector_beat_timestamp_seconds",
+            "Duration of the collector's last cycle",
+            value=health["last_beat_ms"] / 1000,
         )
         if health["duration_seconds"] is not None:
             yield GaugeMetricFamily(

@@ -48,7 +48,9 @@ def numbers() -> Numbers:
         return Numbers(None, None, "The collector has not reported recently. Check that it is running.")
     at_ms = int(snapshot["at_ms"])
     if time.time() * 1000 - at_ms > SNAPSHOT_MS:
-        return Numbers(None, rfc3339(at_ms), "The latest measurements are outdated. Check that the collector is running.")
+        return Numbers(
+            None, rfc3339(at_ms), "The latest measurements are outdated. Check that the collector is running."
+        )
     return Numbers(snapshot["state"], rfc3339(at_ms), None)
 
 

@@ -41,7 +41,7 @@ def redis_executable(names: Iterable[str] = NAMES) -> str:
     except ImportError as error:
         found = "; ".join(passed_over) or "neither is on PATH"
         raise SettingError(
-            f"there is no Redis server: valkey-server or redis-server {'.'.join(map(str, VERSION_MIN))} or newer is needed"
+            f"no Redis server found: valkey-server or redis-server {'.'.join(map(str, VERSION_MIN))} or newer is required"
             f" ({found}). Install one, or set QMQ_REDIS_URL to a server that runs."
         ) from error
     return str(get_redis_server())

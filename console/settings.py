@@ -1,44 +1,36 @@
 """Django's settings, from the environment (QMQ_...). One deployment shape with knobs; `console.checks` says what is wrong."""
 
-import os
 import secrets
 from pathlib import Path
 from typing import Any
 
+from console.options import ConsoleOptions, listed
 from metaserver.database import database_settings
 from qmq.private_files import keep_secret
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 _HOME = BASE_DIR if (BASE_DIR / "manage.py").is_file() else Path.cwd()
-DATA_DIR = Path(os.environ.get("QMQ_DATA_DIR", _HOME / "var"))
+_options = ConsoleOptions.read()
+DATA_DIR = Path(_options.data_dir or _HOME / "var")
 """In the project's folder; where a wheel is installed, in the folder one is in."""
 
 
 def _secret_key() -> str:
     """Return the key from the environment, else the one in the data folder, which the first start creates."""
-    given = os.environ.get("QMQ_SECRET_KEY")
-    return given or keep_secret(str(DATA_DIR / "secret_key"), lambda: secrets.token_urlsafe(50))
-
-
-def _flag(name: str, default: bool = False) -> bool:
-    return os.environ.get(name, "1" if default else "0").lower() in ("1", "true", "yes", "on")
-
-
-def _list(name: str, default: str = "") -> list[str]:
-    return [item.strip() for item in os.environ.get(name, default).split(",") if item.strip()]
+    return _options.secret_key or keep_secret(str(DATA_DIR / "secret_key"), lambda: secrets.token_urlsafe(50))
 
 
 SECRET_KEY = _secret_key()
-SECRET_KEY_FALLBACKS = _list("QMQ_SECRET_KEY_FALLBACKS")
+SECRET_KEY_FALLBACKS = listed(_options.secret_key_fallbacks)
 DEBUG = False
-ALLOWED_HOSTS = _list("QMQ_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
-META_URL = os.environ.get("QMQ_META", "http://127.0.0.1:8080/meta/address")
-REDIS_URL = os.environ.get("QMQ_REDIS_URL", "redis://127.0.0.1:6379/0")
-NODE_TOKEN = os.environ.get("QMQ_NODE_TOKEN", "")
+ALLOWED_HOSTS = listed(_options.allowed_hosts)
+META_URL = _options.meta
+REDIS_URL = _options.redis_url
+NODE_TOKEN = _options.node_token
 """The node secret: signs what is requested of nodes. `console.node_admin` reads it."""
-NODE_TOKEN_FILE = os.environ.get("QMQ_NODE_TOKEN_FILE", "")
+NODE_TOKEN_FILE = _options.node_token_file
 """File with the node secret; default: the one that `up` made in the data folder, if there is one."""
-IS_HTTPS = _flag("QMQ_HTTPS")
+IS_HTTPS = _options.https
 """Whether browsers reach the console by HTTPS: cookies and headers are stricter then."""
 
 INSTALLED_APPS = [
@@ -94,7 +86,7 @@ TEMPLATES = [
     }
 ]
 
-DATABASES = {"default": database_settings(os.environ.get("QMQ_DATABASE_URL", ""), str(DATA_DIR / "meta"))}
+DATABASES = {"default": database_settings(_options.database_url, str(DATA_DIR / "meta"))}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 TIME_ZONE = "UTC"
@@ -113,7 +105,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "console.accounts.passwords.PredictablePasswordValidator"},
 ]
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
-MFA_REQUIRED = os.environ.get("QMQ_MFA_REQUIRED", "off").lower()
+MFA_REQUIRED = _options.mfa_required.lower()
 """Who must have a second factor: off (no user), admins, all. Until it is set up, their sessions reach their own account only
 and their tokens are refused."""
 
@@ -144,11 +136,11 @@ MFA_TOTP_TOLERANCE = 0  # allauth remembers a used code for one period: with a t
 MFA_RECOVERY_CODES_SHOW_ONCE = True
 SOCIALACCOUNT_ADAPTER = "console.accounts.adapters.SingleSignOnAdapter"
 SOCIALACCOUNT_PROVIDERS: dict[str, Any] = {}
-OIDC_ISSUER = os.environ.get("QMQ_OIDC_ISSUER", "").rstrip("/")
-OIDC_CLIENT_ID = os.environ.get("QMQ_OIDC_CLIENT_ID", "")
-OIDC_ROLE_CLAIM = os.environ.get("QMQ_OIDC_ROLE_CLAIM", "")
+OIDC_ISSUER = _options.oidc_issuer.rstrip("/")
+OIDC_CLIENT_ID = _options.oidc_client_id
+OIDC_ROLE_CLAIM = _options.oidc_role_claim
 """The claim whose values say a user's role at each sign-in; without it new users become viewers and stay what they are."""
-OIDC_ROLES = dict(item.rsplit("=", 1) for item in _list("QMQ_OIDC_ROLES") if "=" in item)
+OIDC_ROLES = dict(item.rsplit("=", 1) for item in listed(_options.oidc_roles) if "=" in item)
 """Values of that claim and their roles, as VALUE=ROLE,VALUE=ROLE."""
 if OIDC_ISSUER and OIDC_CLIENT_ID:
     SOCIALACCOUNT_PROVIDERS["openid_connect"] = {
@@ -156,9 +148,9 @@ if OIDC_ISSUER and OIDC_CLIENT_ID:
         "APPS": [
             {
                 "provider_id": "sso",
-                "name": os.environ.get("QMQ_OIDC_NAME", "Single sign-on"),
+                "name": _options.oidc_name,
                 "client_id": OIDC_CLIENT_ID,
-                "secret": os.environ.get("QMQ_OIDC_CLIENT_SECRET", ""),
+                "secret": _options.oidc_client_secret,
                 "settings": {"server_url": OIDC_ISSUER},
             }
         ],
@@ -180,7 +172,7 @@ DEVICE_COOKIE_NAME = f"{_COOKIE_PREFIX}qmq_device"
 CSRF_COOKIE_NAME = f"{_COOKIE_PREFIX}qmq_csrf"
 CSRF_COOKIE_SECURE = IS_HTTPS
 CSRF_COOKIE_SAMESITE = "Lax"
-CSRF_TRUSTED_ORIGINS = _list("QMQ_TRUSTED_ORIGINS")
+CSRF_TRUSTED_ORIGINS = listed(_options.trusted_origins)
 SECURE_HSTS_SECONDS = 31_536_000 if IS_HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = IS_HTTPS
 SECURE_SSL_REDIRECT = IS_HTTPS
@@ -191,12 +183,12 @@ STATIC_URL = "/static/"
 """As `base` in frontend/vite.config.ts."""
 FRONTEND_DIR = BASE_DIR / "console/dist"
 CSRF_FAILURE_VIEW = "api.problems.csrf_refused"
-BEHIND_PROXY = _list("QMQ_BEHIND_PROXY")
+BEHIND_PROXY = listed(_options.behind_proxy)
 """Addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted (`console.proxies`)."""
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 << 20
 """The largest request body; a larger one is answered with 413."""
 
-METRICS_NETWORKS = _list("QMQ_METRICS_NETWORKS")
+METRICS_NETWORKS = listed(_options.metrics_networks)
 """Networks that may read /metrics without a token, like 127.0.0.1/32."""
 
 # --- API --------------------------------------------------------------------------------------------------------------
@@ -248,44 +240,44 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
 
 # --- alerts -----------------------------------------------------------------------------------------------------------
 
-WEBHOOK_NETWORKS = _list("QMQ_WEBHOOK_NETWORKS")
+WEBHOOK_NETWORKS = listed(_options.webhook_networks)
 """Networks that are not public and that alerts' webhooks may be sent to, like 10.20.0.0/16."""
 EMAIL_BACKEND = "console.alerts.mail.DeadlineBackend"
-EMAIL_HOST = os.environ.get("QMQ_SMTP_HOST", "localhost")
-EMAIL_PORT = int(os.environ.get("QMQ_SMTP_PORT", "25"))
-EMAIL_HOST_USER = os.environ.get("QMQ_SMTP_USER", "")
-EMAIL_HOST_PASSWORD = os.environ.get("QMQ_SMTP_PASSWORD", "")
-EMAIL_USE_TLS = _flag("QMQ_SMTP_STARTTLS")
-DEFAULT_FROM_EMAIL = os.environ.get("QMQ_MAIL_FROM", "pyqmq@localhost")
+EMAIL_HOST = _options.smtp_host
+EMAIL_PORT = _options.smtp_port
+EMAIL_HOST_USER = _options.smtp_user
+EMAIL_HOST_PASSWORD = _options.smtp_password
+EMAIL_USE_TLS = _options.smtp_starttls
+DEFAULT_FROM_EMAIL = _options.mail_from
 
 # --- analytics --------------------------------------------------------------------------------------------------------
 
 ANALYTICS_KEEP_DAYS = {
-    "minute": int(os.environ.get("QMQ_ANALYTICS_MINUTE_ROWS_DAYS", "7")),
-    "ten_minutes": int(os.environ.get("QMQ_ANALYTICS_TEN_MINUTE_ROWS_DAYS", "30")),
-    "hour": int(os.environ.get("QMQ_ANALYTICS_HOUR_ROWS_DAYS", "400")),
-    "day": int(os.environ.get("QMQ_ANALYTICS_DAY_ROWS_DAYS", "1000")),
+    "minute": _options.analytics_minute_rows_days,
+    "ten_minutes": _options.analytics_ten_minute_rows_days,
+    "hour": _options.analytics_hour_rows_days,
+    "day": _options.analytics_day_rows_days,
 }
 """Days that summaries of each step are kept."""
-ANALYTICS_LAKE = os.environ.get("QMQ_ANALYTICS_LAKE", str(DATA_DIR / "lake"))
+ANALYTICS_LAKE = _options.analytics_lake or str(DATA_DIR / "lake")
 """Where jobs keep what they read from nodes: a folder, or a URI of any Hadoop file system."""
 ANALYTICS_LAKE_DAYS = {
-    "index": int(os.environ.get("QMQ_ANALYTICS_LAKE_INDEX_DAYS", "15")),
-    "progress": int(os.environ.get("QMQ_ANALYTICS_LAKE_PROGRESS_DAYS", "15")),
-    "retries": int(os.environ.get("QMQ_ANALYTICS_LAKE_RETRIES_DAYS", "35")),
-    "dead_letters": int(os.environ.get("QMQ_ANALYTICS_LAKE_DEAD_LETTERS_DAYS", "35")),
-    "nodes": int(os.environ.get("QMQ_ANALYTICS_LAKE_NODES_DAYS", "35")),
+    "index": _options.analytics_lake_index_days,
+    "progress": _options.analytics_lake_progress_days,
+    "retries": _options.analytics_lake_retries_days,
+    "dead_letters": _options.analytics_lake_dead_letters_days,
+    "nodes": _options.analytics_lake_nodes_days,
 }
 """Days that tables of the lake are kept, by their hours."""
-ANALYTICS_TOKEN = os.environ.get("QMQ_READ_TOKEN", "")
+ANALYTICS_TOKEN = _options.read_token
 """What nodes ask for before they are read (their option read_token)."""
-ANALYTICS_WATERMARK_SECONDS = int(os.environ.get("QMQ_ANALYTICS_WATERMARK_SECONDS", "120"))
+ANALYTICS_WATERMARK_SECONDS = _options.analytics_watermark_seconds
 """How late rows may be seen, and how far clocks may be apart, for a time to count as complete."""
-ANALYTICS_EVERY_SECONDS = int(os.environ.get("QMQ_ANALYTICS_EVERY_SECONDS", "600"))
+ANALYTICS_EVERY_SECONDS = _options.analytics_every_seconds
 """How often workers run the jobs; 0: they don't."""
-ANALYTICS_MEMORY = os.environ.get("QMQ_ANALYTICS_MEMORY", "1g")
+ANALYTICS_MEMORY = _options.analytics_memory
 """The heap of the jobs that workers run, as Java writes it."""
-ANALYTICS_MASTER = os.environ.get("QMQ_ANALYTICS_MASTER", "local[2]")
+ANALYTICS_MASTER = _options.analytics_master
 """The Spark master of the jobs that workers run."""
 
 # --- Redis, Channels, Celery ------------------------------------------------------------------------------------------
@@ -354,5 +346,5 @@ LOGGING: dict[str, Any] = {
             "filters": ["client_faults", "request_id"],
         }
     },
-    "root": {"handlers": ["console"], "level": os.environ.get("QMQ_LOG_LEVEL", "INFO").upper()},
+    "root": {"handlers": ["console"], "level": _options.log_level.upper()},
 }

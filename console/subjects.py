@@ -23,7 +23,8 @@ def delete(
     for answer in previews:
         if answer.value is None and answer.is_there:
             raise ConnectionLost(
-                f"Broker group {answer.broker_group} can't be reached, so nothing was changed: {answer.reason}", code="broker_group.away"
+                f"Broker group {answer.broker_group} can't be reached, so nothing was changed: {answer.reason}",
+                code="broker_group.away",
             )
         if answer.value is not None and answer.value["reason"]:
             raise Conflict(f"{subject} on {answer.broker_group} {answer.value['reason']}", code="subject.not_empty")

@@ -404,7 +404,9 @@ class Directory:
         live.policy_version = request.policy_version
         if operator_state is OperatorState.UNAPPROVED:
             live.reason = reason = f"broker group {row.name} is pending approval"
-            answer = self._refused(request, live, UNAPPROVED_CODE, f"{reason}: approve it in the console or with the API")
+            answer = self._refused(
+                request, live, UNAPPROVED_CODE, f"{reason}: approve it in the console or with the API"
+            )
         else:
             answer = self._answer(True, reason, row.epoch, reported, row.name)
         return Registered(answer, row if changed else None, node, reason or "registered", changed)
@@ -446,7 +448,8 @@ class Directory:
         name, master = live.row.name, live.row.master
         if master != request.node_id:
             return "node.group_taken", (
-                f"group {name} already has master {master} with a valid lease. Use another group for this node, or stop the other node"
+                f"group {name} already has master {master} with a valid lease. Use another group for this node, or stop"
+                " the other node"
             )
         node = live.node
         if node is None:

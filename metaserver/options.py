@@ -10,7 +10,7 @@ class MetaOptions:
     """Every setting of a metaserver."""
 
     host: str = option("127.0.0.1", help="address to listen on")
-    advertise_host: str = option("", help="host name or address that clients are told; default: host")
+    advertise_host: str = option("", help="host name or address that clients connect to; default: host")
     http_port: int = option(8080, help="port of the address page and JSON pages", minimum=0, maximum=65535)
     tcp_port: int = option(20880, help="port for clients and nodes", minimum=0, maximum=65535)
     admin_names: str = option(

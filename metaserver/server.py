@@ -508,7 +508,7 @@ def _check_registration(request: NodeRegisterRequest) -> None:
     """Raises ProtocolError for a registration with values that no node sends and no database stores."""
     for value, what in ((request.broker_group, "broker group"), (request.node_id, "node id")):
         if not value or len(value) > NAME_CHARS_MAX:
-            raise ProtocolError(f"{what} {value[:40]!r}: 1 to {NAME_CHARS_MAX} characters are needed")
+            raise ProtocolError(f"{what} {value[:40]!r}: must be 1 to {NAME_CHARS_MAX} characters")
     addresses = [(request.address, "address")]
     if request.admin_address:
         addresses.append((request.admin_address, "admin address"))
@@ -516,9 +516,9 @@ def _check_registration(request: NodeRegisterRequest) -> None:
         # Clients connect to these and the console requests pages of them: nothing but a host and a port may be in them.
         found = _ADDRESS.fullmatch(value) if len(value) <= NAME_CHARS_MAX else None
         if found is None or not 0 < int(found["port"]) <= 65535:
-            raise ProtocolError(f"{what} {value[:40]!r}: HOST:PORT of at most {NAME_CHARS_MAX} characters is needed")
+            raise ProtocolError(f"{what} {value[:40]!r}: must be HOST:PORT of at most {NAME_CHARS_MAX} characters")
     if request.kind not in set(GroupKind):
-        raise ProtocolError(f"kind {request.kind[:40]!r}: broker or delay is needed")
+        raise ProtocolError(f"kind {request.kind[:40]!r}: must be broker or delay")
     if request.role not in set(Role):
         raise ProtocolError(f"role {request.role} is not one of QMQ's")
     if not 0 <= request.epoch <= EPOCH_MAX:

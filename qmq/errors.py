@@ -6,7 +6,7 @@ was wrong, with which value, and what to do. Loops ask the flag; they never list
 
 
 class QmqError(Exception):
-    """The root of the tree."""
+    """Base class of all PyQMQ errors."""
 
     code = "qmq.error"
     retriable = False
@@ -29,13 +29,13 @@ class ProtocolError(QmqError):
 
 
 class LocalProtocolError(QmqError):
-    """We were asked to send what the wire format can't carry."""
+    """The message or argument can't be sent: the wire format does not allow it."""
 
     code = "protocol.misuse"
 
 
 class IllegalName(QmqError):
-    """A subject, group or consumer id breaks a naming rule. `code` names which kind of name."""
+    """The name of a subject, group or consumer ID is invalid. `code` says which kind of name."""
 
     code = "name.illegal"
 
@@ -44,21 +44,21 @@ class IllegalName(QmqError):
 
 
 class ConnectionLost(QmqError):
-    """The connection ended before the answer came; whether the request took effect is unknown."""
+    """The connection ended before the response arrived. It is unknown whether the request took effect."""
 
     code = "net.connection_lost"
     retriable = True
 
 
 class CallTimeout(QmqError):
-    """No answer in time; whether the request took effect is unknown."""
+    """No response in time. It is unknown whether the request took effect."""
 
     code = "net.timeout"
     retriable = True
 
 
 class AuthenticationFailed(QmqError):
-    """A process does not know the node secret of this system, or this process does not know the other's."""
+    """The node secret of this process and that of the other side differ, or one of them has none."""
 
     code = "auth.refused"
 
@@ -105,14 +105,14 @@ class ReadFailed(LogError):
 
 
 class QueueFull(QmqError):
-    """More messages wait to be sent than the producer keeps: wait, or send slower, or raise the limit."""
+    """The producer's queue is full. Wait, send more slowly, or raise `Limits.queue_messages`."""
 
     code = "client.queue_full"
     retriable = True
 
 
 class SendFailed(QmqError):
-    """A message was not stored, or it is unknown whether it was; the message says which, and the last cause."""
+    """A message was not stored, or it is unknown whether it was. The text says which, and names the last cause."""
 
     code = "client.send_failed"
 
@@ -125,20 +125,20 @@ class ConsumeFailed(QmqError):
 
 
 class RouteUnknown(QmqError):
-    """The metaserver named no broker group that can be used, or can't be reached."""
+    """The metaserver can't be reached, or knows no usable broker group for the subject."""
 
     code = "client.route_unknown"
     retriable = True
 
 
 class ClientClosed(QmqError):
-    """The producer or consumer was closed, or not started."""
+    """The producer or consumer is closed or not started."""
 
     code = "client.closed"
 
 
 class ClientFailed(QmqError):
-    """A background task of a producer or consumer failed, so the client can't continue; close it and make a new one.
+    """A background task of a producer or consumer failed. Close the client and create another one.
 
     The message names the task; the task's exception is the cause.
     """
@@ -147,13 +147,13 @@ class ClientFailed(QmqError):
 
 
 class DeliveryAlreadySettled(QmqError):
-    """A delivery was acked or sent back before."""
+    """The delivery was already acknowledged or retried."""
 
     code = "client.delivery_settled"
 
 
 class ReadRefused(QmqError):
-    """A node does not let itself be read in bulk; `code` says why (`qmq.protocol.reading`)."""
+    """The node rejects bulk reads; `code` says why (`qmq.protocol.reading`)."""
 
     code = "reading.refused"
 
@@ -162,6 +162,6 @@ class ReadRefused(QmqError):
 
 
 class SettingError(QmqError):
-    """A flag, environment variable or configuration value is wrong; the message names it and its legal values."""
+    """A flag, environment variable or configuration value is invalid. The text names it and its valid values."""
 
     code = "setting.wrong"

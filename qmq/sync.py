@@ -1,4 +1,4 @@
-"""The client's names again, blocking, over one event-loop thread.
+"""Every name of `qmq` without `await`. All clients of a process share one event loop in a thread of its own.
 
 with Producer("localhost:8080") as producer:
     producer.send("order.paid", {"order": 17})
@@ -7,24 +7,42 @@ with Producer("localhost:8080") as producer:
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from qmq.client import app as async_app
 from qmq.client import consumer as async_consumer
 from qmq.client import delayed, message
 from qmq.client import producer as async_producer
+from qmq.client.config import Backoff, Limits, Timeouts
+from qmq.client.delayed import BulkCancel, Calendar, DelayedMessage, Found
 from qmq.client.message import Body, Receipt
+from qmq.errors import QmqError
 from qmq.protocol.delayed import DelayedChange
 
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["Consumer", "DelayedReceipt", "Delivery", "Producer", "Receipt"]
+__all__ = [
+    "App",
+    "Backoff",
+    "Consumer",
+    "DelayedMessages",
+    "DelayedReceipt",
+    "Delivery",
+    "Limits",
+    "Producer",
+    "QmqError",
+    "Receipt",
+    "Timeouts",
+]
 
 T = TypeVar("T")
+Handler = Callable[["Delivery"], None]
+H = TypeVar("H", bound=Callable[["Delivery"], None])
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
 
@@ -55,7 +73,7 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Producer:
-    """`qmq.Producer`, blocking. The arguments are the same."""
+    """`qmq.Producer` without `await`, with the same arguments."""
 
     def __init__(self, url: str, **options: Any) -> None:
         async def make() -> async_producer.Producer:
@@ -64,7 +82,7 @@ class Producer:
         self._inner = _run(make())
 
     def start(self) -> None:
-        """Begin."""
+        """Start the background tasks; messages can be sent from now on."""
         _run(self._inner.start())
 
     def __enter__(self) -> "Self":
@@ -99,28 +117,28 @@ class Producer:
         tags: Sequence[str] = (),
         message_id: str | None = None,
     ) -> "Receipt | DelayedReceipt":
-        """Send one message; it is on disk when this returns. With a delay or due time it can be changed by the receipt."""
+        """Send a message and return once it is on disk. With a delay or due time the receipt has methods to change it."""
         receipt = _run(self._inner.send(subject, body, delay=delay, due=due, tags=tags, message_id=message_id))
         return DelayedReceipt(receipt) if isinstance(receipt, delayed.DelayedReceipt) else receipt
 
     def send_soon(
         self, subject: str, body: Body, *, tags: Sequence[str] = (), message_id: str | None = None
     ) -> "Future[Receipt]":
-        """Queue one message and go on; the future gets its receipt. Waits while the queue is full."""
+        """Queue a message and return; the future gets the receipt. Waits while the queue is full."""
         work = self._inner.send(subject, body, tags=tags, message_id=message_id)
         return asyncio.run_coroutine_threadsafe(work, _the_loop())
 
     def flush(self) -> None:
-        """Return when everything queued so far is settled."""
+        """Wait until every message queued so far has been stored or has failed."""
         _run(self._inner.flush())
 
     def close(self, timeout: float | None = None) -> list[str]:
-        """Send what is queued, and end; ids of what was given up."""
+        """Send queued messages and close; return the IDs of messages that were not stored."""
         return _run(self._inner.close(timeout))
 
 
 class DelayedReceipt:
-    """`qmq.DelayedReceipt`, blocking."""
+    """`qmq.DelayedReceipt` without `await`."""
 
     def __init__(self, inner: delayed.DelayedReceipt) -> None:
         self._inner = inner
@@ -129,20 +147,20 @@ class DelayedReceipt:
         return getattr(self._inner, name)
 
     def cancel(self) -> DelayedChange:
-        """Cancel it."""
+        """Cancel the message."""
         return _run(self._inner.cancel())
 
     def reschedule(self, *, delay: timedelta | None = None, due: datetime | None = None) -> DelayedChange:
-        """Give it another due time."""
+        """Reschedule the message."""
         return _run(self._inner.reschedule(delay=delay, due=due))
 
     def deliver(self) -> DelayedChange:
-        """Let it fall due now."""
+        """Make the message due now."""
         return _run(self._inner.deliver())
 
 
 class Delivery:
-    """`qmq.Delivery`, blocking: `with delivery:` acks, or retries when the block raises."""
+    """`qmq.Delivery` without `await`: `with delivery:` acknowledges, or retries if the block raises."""
 
     def __init__(self, inner: message.Delivery) -> None:
         self._inner = inner
@@ -151,11 +169,11 @@ class Delivery:
         return getattr(self._inner, name)
 
     def ack(self) -> None:
-        """Done."""
+        """Acknowledge the message."""
         _run(self._inner.ack())
 
     def retry(self, *, cause: str = "") -> None:
-        """Not done: try again later; `cause` is a short label of why."""
+        """Retry the message later; `cause` is a short label such as "PaymentDeclined"."""
         _run(self._inner.retry(cause=cause))
 
     def __enter__(self) -> "Self":
@@ -168,7 +186,7 @@ class Delivery:
 
 
 class Consumer:
-    """`qmq.Consumer`, blocking. The arguments are the same."""
+    """`qmq.Consumer` without `await`, with the same arguments."""
 
     def __init__(self, url: str, subject: str, group: str = "", **options: Any) -> None:
         async def make() -> async_consumer.Consumer:
@@ -177,7 +195,7 @@ class Consumer:
         self._inner = _run(make())
 
     def start(self) -> None:
-        """Begin pulling."""
+        """Start pulling."""
         _run(self._inner.start())
 
     def __enter__(self) -> "Self":
@@ -194,17 +212,133 @@ class Consumer:
             yield from self.pull(1, timeout=3600.0)
 
     def pull(self, messages_max: int = 1, timeout: float = 1.0) -> list[Delivery]:
-        """Up to `messages_max` deliveries; waits up to `timeout` seconds for the first."""
+        """Return up to `messages_max` deliveries. Waits up to `timeout` seconds for the first one."""
         return [Delivery(inner) for inner in _run(self._inner.pull(messages_max, timeout))]
 
     def pause(self) -> None:
-        """Pull nothing more until `resume`."""
+        """Stop pulling until `resume`."""
         _the_loop().call_soon_threadsafe(self._inner.pause)
 
     def resume(self) -> None:
-        """Pull again."""
+        """Continue pulling."""
         _the_loop().call_soon_threadsafe(self._inner.resume)
 
     def close(self) -> None:
-        """Stop pulling, ack what is settled, hand back what was not."""
+        """Stop pulling, send pending acknowledgements, return unprocessed messages to the group, and close."""
         _run(self._inner.close())
+
+
+class App:
+    """`qmq.App` for functions that are not coroutines: each runs in a thread."""
+
+    def __init__(self, url: str, *, app: str = "") -> None:
+        self._inner = async_app.App(url, app=app)
+        self._threads_max = 0
+        self._threads: ThreadPoolExecutor | None = None
+
+    def consumer(self, subject: str, *, group: str, concurrency: int = 16, **options: Any) -> Callable[[H], H]:
+        """Register a function as the handler of a subject's messages and return it unchanged.
+
+        Args:
+            concurrency: threads that run the handler at the same time.
+            options: arguments of `Consumer`.
+
+        Raises:
+            LocalProtocolError: an option is not one of `Consumer`'s.
+        """
+
+        def declare(handler: H) -> H:
+            async def handle(delivery: message.Delivery) -> None:
+                assert self._threads is not None
+                await asyncio.get_running_loop().run_in_executor(self._threads, handler, Delivery(delivery))
+
+            self._inner.consumer(subject, group=group, concurrency=concurrency, **options)(handle)
+            self._threads_max += concurrency
+            return handler
+
+        return declare
+
+    def run(self) -> None:
+        """Consume with all registered handlers until `stop` is called. Ctrl-C stops and is raised again.
+
+        Raises:
+            ExceptionGroup: containing ClientFailed, if a background task of a consumer failed.
+        """
+        with ThreadPoolExecutor(max(1, self._threads_max), "qmq-handler") as self._threads:
+            running = asyncio.run_coroutine_threadsafe(self._inner.run(), _the_loop())
+            try:
+                running.result()
+            except KeyboardInterrupt:
+                self.stop()
+                running.result()
+                raise
+
+    def stop(self) -> None:
+        """Make `run` return: running handlers finish, and their acknowledgements are sent. Can be called from a signal handler."""
+        _the_loop().call_soon_threadsafe(self._inner.stop)
+
+
+class DelayedMessages:
+    """`qmq.DelayedMessages` without `await`, with the same arguments."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        async def make() -> delayed.DelayedMessages:
+            return delayed.DelayedMessages(url, **options)
+
+        self._inner = _run(make())
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        _run(self._inner.close())
+
+    def find(self, message_id: str, *, subject: str = "", due: datetime | None = None) -> Found:
+        """Return all copies of a message with their current states. The due time makes the lookup faster."""
+        return _run(self._inner.find(message_id, subject=subject, due=due))
+
+    def list(self, subject: str, **options: Any) -> Iterator[DelayedMessage]:
+        """Yield a subject's delayed messages by due time; the options are those of `qmq.DelayedMessages.list`."""
+        messages = self._inner.list(subject, **options)
+
+        async def following() -> DelayedMessage | None:
+            return await anext(messages, None)
+
+        while (found := _run(following())) is not None:
+            yield found
+
+    def calendar(self, subject: str = "", *, begin: datetime | None = None, end: datetime | None = None) -> Calendar:
+        """Count the pending messages of one subject, or of all, by hour of due time."""
+        return _run(self._inner.calendar(subject, begin=begin, end=end))
+
+    def cancel(self, message_id: str, **known: Any) -> DelayedChange:
+        """Cancel a message; `known` are `subject`, `due` and `delay_group`, as far as they are known."""
+        return _run(self._inner.cancel(message_id, **known))
+
+    def reschedule(
+        self, message_id: str, *, to: datetime | None = None, delay: timedelta | None = None, **known: Any
+    ) -> DelayedChange:
+        """Reschedule a message to `to`, or to `delay` from now."""
+        return _run(self._inner.reschedule(message_id, to=to, delay=delay, **known))
+
+    def deliver(self, message_id: str, **known: Any) -> DelayedChange:
+        """Make a message due now."""
+        return _run(self._inner.deliver(message_id, **known))
+
+    def cancel_matching(
+        self,
+        subject: str,
+        *,
+        match: Mapping[str, str] | None = None,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        dry_run: bool = False,
+    ) -> BulkCancel:
+        """Cancel all pending messages of a subject in a range of due times, or those with these properties."""
+        return _run(self._inner.cancel_matching(subject, match=match, begin=begin, end=end, dry_run=dry_run))

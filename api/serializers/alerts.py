@@ -33,7 +33,10 @@ class AlertRuleChange(Body):
     for_seconds = serializers.IntegerField(required=False, min_value=0, max_value=_SECONDS_MAX)
     clear_for_seconds = serializers.IntegerField(required=False, min_value=0, max_value=_SECONDS_MAX)
     window_seconds = serializers.IntegerField(
-        required=False, min_value=60, max_value=3_600, help_text="for dead letters: the window in which they are counted"
+        required=False,
+        min_value=60,
+        max_value=3_600,
+        help_text="for dead letters: the window in which they are counted",
     )
     severity = serializers.ChoiceField(SEVERITIES, required=False)
     channels = serializers.ListField(

@@ -45,9 +45,7 @@ class LagRow(serializers.Serializer):  # type: ignore[type-arg]
     time_lag_seconds = serializers.FloatField(allow_null=True)
     pull_rate = serializers.FloatField(allow_null=True)
     ack_rate = serializers.FloatField(allow_null=True)
-    drain_seconds = serializers.FloatField(
-        allow_null=True, help_text="null: never (is_draining is false) or unknown"
-    )
+    drain_seconds = serializers.FloatField(allow_null=True, help_text="null: never (is_draining is false) or unknown")
     is_draining = serializers.BooleanField(allow_null=True, help_text="whether the lag decreases at the current rates")
     consumers_online = serializers.IntegerField(allow_null=True)
     is_paused = serializers.BooleanField(allow_null=True, help_text="as enforced by the nodes")
@@ -81,7 +79,9 @@ class Overview(serializers.Serializer):  # type: ignore[type-arg]
 
     subjects = serializers.IntegerField()
     consumer_groups = serializers.IntegerField()
-    broker_groups = serializers.DictField(child=serializers.IntegerField(), help_text="number of broker groups by state")
+    broker_groups = serializers.DictField(
+        child=serializers.IntegerField(), help_text="number of broker groups by state"
+    )
     nodes = serializers.IntegerField()
     subjects_moving = serializers.IntegerField()
     alerts_firing = serializers.DictField(child=serializers.IntegerField(), help_text="number of alerts by severity")

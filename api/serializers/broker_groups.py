@@ -29,7 +29,9 @@ class NodeNumbersRow(NodeRow):
     disk_total_bytes = serializers.IntegerField(allow_null=True)
     connections = serializers.IntegerField(allow_null=True)
     uptime_seconds = serializers.IntegerField(allow_null=True)
-    pending = serializers.IntegerField(allow_null=True, help_text="pending delayed messages; this and the following fields: delay nodes only")
+    pending = serializers.IntegerField(
+        allow_null=True, help_text="pending delayed messages; this and the following fields: delay nodes only"
+    )
     overdue = serializers.IntegerField(allow_null=True)
     lateness_p99_seconds = serializers.FloatField(allow_null=True)
     unmeasured_reason = serializers.CharField(allow_null=True)
@@ -48,7 +50,9 @@ class BrokerGroupRow(serializers.Serializer):  # type: ignore[type-arg]
     name = serializers.CharField()
     kind = serializers.ChoiceField(choices=[k.value for k in GroupKind])
     state = serializers.ChoiceField(choices=[s.value for s in GroupState], help_text="state reported to clients")
-    reported_state = serializers.ChoiceField(choices=[s.value for s in GroupState], help_text="state reported by its master")
+    reported_state = serializers.ChoiceField(
+        choices=[s.value for s in GroupState], help_text="state reported by its master"
+    )
     operator_state = serializers.ChoiceField(choices=[s.value for s in OperatorState])
     operator_reason = serializers.CharField(allow_blank=True)
     operator_since = serializers.DateTimeField(allow_null=True)

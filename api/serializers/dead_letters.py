@@ -22,7 +22,9 @@ class LetterCount(serializers.Serializer):  # type: ignore[type-arg]
     deleted = serializers.IntegerField(help_text="hidden until retention deletes them")
     oldest = serializers.DateTimeField(allow_null=True)
     newest = serializers.DateTimeField(allow_null=True)
-    broker_groups = serializers.DictField(child=serializers.IntegerField(), help_text="stored dead letters by broker group")
+    broker_groups = serializers.DictField(
+        child=serializers.IntegerField(), help_text="stored dead letters by broker group"
+    )
 
 
 class LetterCounts(serializers.Serializer):  # type: ignore[type-arg]
@@ -50,7 +52,9 @@ class LetterRow(MessageRow):
     attempts = serializers.IntegerField(allow_null=True, help_text="number of attempts")
     attempts_max = serializers.IntegerField(allow_null=True)
     last_pull_sequence = serializers.CharField(allow_null=True)
-    original_message_id = serializers.CharField(allow_null=True, help_text="for a replay: the dead letter it is a copy of")
+    original_message_id = serializers.CharField(
+        allow_null=True, help_text="for a replay: the dead letter it is a copy of"
+    )
     decision = Decision(allow_null=True)
 
 
@@ -69,7 +73,9 @@ class AttemptRow(MessageRow):
     subject = serializers.CharField(help_text="the subject, or the retry subject of the group")
     consumer_id = serializers.CharField(allow_null=True)
     pulled_at = serializers.DateTimeField(allow_null=True)
-    ended_at = serializers.DateTimeField(allow_null=True, help_text="when the next attempt or the dead letter was stored")
+    ended_at = serializers.DateTimeField(
+        allow_null=True, help_text="when the next attempt or the dead letter was stored"
+    )
     why = serializers.CharField(allow_null=True, help_text="why information is missing")
     changes = PropertyChange(many=True, allow_null=True, help_text="changes since the previous attempt; null: masked")
 
@@ -116,7 +122,9 @@ class Selection(Body):
         default=LIMIT_DEFAULT,
         help_text="with `all`: number of dead letters to process",
     )
-    cursor = serializers.CharField(required=False, allow_null=True, help_text="with `all`: `next` of the previous response")
+    cursor = serializers.CharField(
+        required=False, allow_null=True, help_text="with `all`: `next` of the previous response"
+    )
     reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -155,7 +163,9 @@ class Progress(serializers.Serializer):  # type: ignore[type-arg]
     done = serializers.IntegerField(help_text="replayed or deleted; in a dry run: to be replayed or deleted")
     already = serializers.IntegerField(help_text="already replayed or deleted")
     under_way = serializers.IntegerField(help_text="being processed by another request")
-    unknown = serializers.IntegerField(help_text="sent, result unknown; the next request sends them again with the same IDs")
+    unknown = serializers.IntegerField(
+        help_text="sent, result unknown; the next request sends them again with the same IDs"
+    )
     failed = serializers.IntegerField()
     failures = Failure(many=True, help_text="the first that failed or were not found")
     stopped = serializers.CharField(allow_null=True, help_text="why the request ended early")

@@ -69,7 +69,9 @@ class ResetOnGroup(serializers.Serializer):  # type: ignore[type-arg]
     new_position = serializers.CharField(allow_null=True)
     skipped = serializers.IntegerField(allow_null=True, help_text="pending messages that are skipped")
     repeated = serializers.IntegerField(allow_null=True, help_text="messages that are delivered again")
-    in_flight = serializers.IntegerField(allow_null=True, help_text="messages in flight; they stay with their consumers")
+    in_flight = serializers.IntegerField(
+        allow_null=True, help_text="messages in flight; they stay with their consumers"
+    )
 
 
 class ResetDone(serializers.Serializer):  # type: ignore[type-arg]

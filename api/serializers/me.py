@@ -48,9 +48,13 @@ class Me(serializers.Serializer):  # type: ignore[type-arg]
     language = serializers.CharField()
     role = serializers.CharField()
     teams = serializers.ListField(child=serializers.CharField())
-    rights = serializers.ListField(child=serializers.CharField(), help_text="on subjects of their teams or without an owner")
+    rights = serializers.ListField(
+        child=serializers.CharField(), help_text="on subjects of their teams or without an owner"
+    )
     preferences = Preferences()
-    demands_second_factor = serializers.BooleanField(help_text="whether this user must set up two-factor authentication")
+    demands_second_factor = serializers.BooleanField(
+        help_text="whether this user must set up two-factor authentication"
+    )
     has_password = serializers.BooleanField(help_text="false: signs in through the identity provider")
     has_second_factor = serializers.BooleanField()
     lacks_second_factor = serializers.BooleanField(
@@ -99,5 +103,6 @@ class RoleTable(serializers.Serializer):  # type: ignore[type-arg]
     roles = RoleRow(many=True)
     scopes = RoleRow(many=True, help_text="rights granted by this scope, limited by the owner's role")
     rights_of_a_subject = serializers.ListField(
-        child=serializers.CharField(), help_text="operators have these rights on subjects of their teams and subjects without an owner"
+        child=serializers.CharField(),
+        help_text="operators have these rights on subjects of their teams and subjects without an owner",
     )

@@ -43,7 +43,8 @@ class NewMessage(Body):
     """A message to produce."""
 
     properties = serializers.DictField(
-        child=serializers.CharField(allow_blank=True, trim_whitespace=False), help_text="by convention `data` is the body"
+        child=serializers.CharField(allow_blank=True, trim_whitespace=False),
+        help_text="by convention `data` is the body",
     )
     tags = serializers.ListField(child=serializers.CharField(max_length=200), required=False, max_length=10)
     delay_seconds = serializers.FloatField(

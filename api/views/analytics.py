@@ -34,8 +34,8 @@ LAG_PAGES = LivePages(
     lag_value,
 )  # fmt: skip
 _LAG_STATES = (
-    f"caught_up: nothing to go, or a time lag of at most {KEEPING_UP_SECONDS:g} s; draining, growing: whether it ever drains "
-    "at these rates; stopped: messages wait and none was acked lately; paused; unknown: not measured."
+    f"caught_up: no lag, or a time lag of at most {KEEPING_UP_SECONDS:g} s; draining, growing: whether the lag decreases at the "
+    "current rates; stopped: messages are pending and none was acknowledged recently; paused; unknown: not measured."
 )
 
 
@@ -127,9 +127,7 @@ class LagView(ApiView):
         parameters=[
             OpenApiParameter("subject", str, description="Only this subject."),
             OpenApiParameter("group", str, description="Only this consumer group."),
-            OpenApiParameter(
-                "search", str, description="Case-insensitive substring of the subject or group name."
-            ),
+            OpenApiParameter("search", str, description="Case-insensitive substring of the subject or group name."),
             OpenApiParameter("owner", str, description="Only subjects of this team."),
             OpenApiParameter("state", str, enum=list(LagState), description=_LAG_STATES),
             *LAG_PAGES.parameters,

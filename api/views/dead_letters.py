@@ -23,7 +23,7 @@ COUNTS_MAX = 100
 """Counts of one page: each takes questions to every broker group that holds letters of it."""
 STATES = ("open", "replaying", "unknown", "replayed", "deleted")
 SHOWN = tuple(state for state in STATES if state != "deleted")
-_REPLAY_NOTE = "Each copy has a message id of its own; property qmq_console_replay_of names the letter's."
+_REPLAY_NOTE = "Each copy has its own message ID; property qmq_console_replay_of contains that of the dead letter."
 _DELETE_NOTE = "Deleted dead letters are hidden. Retention deletes their data later."
 
 

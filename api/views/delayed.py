@@ -121,7 +121,11 @@ class DelayedMessageView(DelayedView):
         responses=shapes.DelayedFound,
         parameters=[
             OpenApiParameter("subject", OpenApiTypes.STR, description="Subject of the message, if known."),
-            OpenApiParameter("was_due_at", OpenApiTypes.DATETIME, description="Due time of the message, if known; makes the lookup faster."),
+            OpenApiParameter(
+                "was_due_at",
+                OpenApiTypes.DATETIME,
+                description="Due time of the message, if known; makes the lookup faster.",
+            ),
         ],
     )
     def get(self, request: Request, message_id: str) -> Response:

@@ -222,7 +222,9 @@ class ResetView(OneSubjectView):
         value = None
         if asked["to"] == "time":
             if "time" not in asked:
-                raise Problem(400, "request.invalid", "time: is required for a reset to a time", {"time": "is required"})
+                raise Problem(
+                    400, "request.invalid", "time: is required for a reset to a time", {"time": "is required"}
+                )
             value = max(0, round(asked["time"].timestamp() * 1000))
         elif asked["to"] == "sequence":
             if "sequence" not in asked or "broker_group" not in asked:

@@ -120,7 +120,9 @@ class MySessionsView(ApiView):
     @extend_schema(
         operation_id="me_end_sessions",
         request=None,
-        parameters=[OpenApiParameter("keep_this", OpenApiTypes.BOOL, description="End all sessions except the current one.")],
+        parameters=[
+            OpenApiParameter("keep_this", OpenApiTypes.BOOL, description="End all sessions except the current one.")
+        ],
         responses=ChangeSerializer,
     )
     def delete(self, request: Request) -> Response:

@@ -27,7 +27,10 @@ CURSOR = OpenApiParameter("cursor", OpenApiTypes.STR, description="`next` of the
 LIMIT = OpenApiParameter("limit", OpenApiTypes.INT, description=f"Maximum number of messages. Default: {PAGE_DEFAULT}.")
 BROKER_GROUP = OpenApiParameter("broker_group", OpenApiTypes.STR, description="Only this broker group.")
 PROPERTY = OpenApiParameter(
-    "property", OpenApiTypes.STR, many=True, description="`name=value`: only messages with this property; can be repeated."
+    "property",
+    OpenApiTypes.STR,
+    many=True,
+    description="`name=value`: only messages with this property; can be repeated.",
 )
 FROM_TIME = OpenApiParameter("from_time", OpenApiTypes.DATETIME, description="Stored at or after this time.")
 TO_TIME = OpenApiParameter("to_time", OpenApiTypes.DATETIME, description="Stored before this time.")
@@ -128,9 +131,13 @@ class MessagesView(ReadingView):
         responses=shapes.MessagePage,
         parameters=[
             FROM_TIME,
-            OpenApiParameter("sequence", OpenApiTypes.STR, description="Start at this sequence; requires broker_group."),
             OpenApiParameter(
-                "message_id", OpenApiTypes.STR, description="Only messages with this ID (a retried message has several copies)."
+                "sequence", OpenApiTypes.STR, description="Start at this sequence; requires broker_group."
+            ),
+            OpenApiParameter(
+                "message_id",
+                OpenApiTypes.STR,
+                description="Only messages with this ID (a retried message has several copies).",
             ),
             BROKER_GROUP,
             LIMIT,
@@ -212,7 +219,7 @@ class SearchView(ReadingView):
             BROKER_GROUP,
             OpenApiParameter(
                 "scan_limit", OpenApiTypes.INT,
-                description=f"Each broker group looks at so many messages at most ({SCAN_DEFAULT} unless told).",
+                description=f"Maximum number of messages that each broker group searches. Default: {SCAN_DEFAULT}.",
             ),
             LIMIT,
             CURSOR,

@@ -114,7 +114,9 @@ class ApplyView(ApiView):
         request=Document,
         responses=PlanShape,
         parameters=[
-            OpenApiParameter("reason", OpenApiTypes.STR, description="Reason for the audit log. Default: `provisioning`.")
+            OpenApiParameter(
+                "reason", OpenApiTypes.STR, description="Reason for the audit log. Default: `provisioning`."
+            )
         ],
     )
     def put(self, request: Request) -> Response:

@@ -61,7 +61,9 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
     def set_password(self, user: User, password: str) -> None:
         """Set one's own password; the user's other sessions end."""
         if not user.has_usable_password():
-            raise PermissionDenied("Users of the identity provider have no password here. Sign in through the identity provider.")
+            raise PermissionDenied(
+                "Users of the identity provider have no password here. Sign in through the identity provider."
+            )
         request = self.request
         with transaction.atomic():
             super().set_password(user, password)

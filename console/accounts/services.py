@@ -148,7 +148,8 @@ def update_user(
         is_admin = row.role == Role.ADMIN and row.is_active
         if not is_admin and admins == {row.pk}:
             raise Conflict(
-                f"{row.username} is the last active administrator. Create another administrator first.", code="user.last_admin"
+                f"{row.username} is the last active administrator. Create another administrator first.",
+                code="user.last_admin",
             )
         if teams is not None:
             row.teams.set(teams)

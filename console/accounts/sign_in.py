@@ -67,7 +67,9 @@ class SignInDoors:
         is_on_the_way = request.path.startswith((BROWSER + REDIRECT, "/accounts/"))
         if isinstance(error, redis.RedisError) and request.path.startswith((ROOT, "/accounts/")):
             logger.warning("nobody can sign in, Redis does not answer: %s", error)
-            return _problem(503, "accounts.limits_away", "Sign-in attempts can't be counted at the moment. Try again shortly.")
+            return _problem(
+                503, "accounts.limits_away", "Sign-in attempts can't be counted at the moment. Try again shortly."
+            )
         if isinstance(error, OSError) and is_on_the_way:  # what requests raises are OSErrors
             logger.warning("the identity provider does not answer: %s", error)
             return HttpResponseRedirect(f"{SIGN_IN_PAGE}?error=provider_away")

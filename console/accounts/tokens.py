@@ -120,7 +120,9 @@ def create_token(
                 code="token.second_factor_missing",
             )
         if ApiToken.objects.filter(owner=owner, revoked_at=None, expires_at__gt=now).count() >= TOKENS_MAX:
-            raise Conflict(f"{owner.username} has {TOKENS_MAX} tokens, the maximum. Revoke some first.", code="token.too_many")
+            raise Conflict(
+                f"{owner.username} has {TOKENS_MAX} tokens, the maximum. Revoke some first.", code="token.too_many"
+            )
         row = ApiToken.objects.create(
             name=name, owner=owner, prefix=prefix, digest=digest, scopes=wanted, expires_at=now + lifetime
         )

@@ -33,7 +33,7 @@ def unseal(text: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(_fernet().decrypt(text.encode()))
     except InvalidToken as error:
         raise SealBroken(
-            "the channel's secrets can't be read: SECRET_KEY changed. Set them anew, or add the old key to"
+            "the channel's secrets can't be decrypted because SECRET_KEY has changed. Enter them again, or add the old key to"
             " QMQ_SECRET_KEY_FALLBACKS"
         ) from error
     return found

@@ -70,9 +70,7 @@ def publish_demo(
     """
     real = TableState.objects.exclude(run__job=DEMO_JOB).order_by("table").first()
     if real is not None:
-        raise Conflict(
-            f"{real.table} contains real data of job {real.run.job}. Simulated rows would be mixed with it."
-        )
+        raise Conflict(f"{real.table} contains real data of job {real.run.job}. Simulated rows would be mixed with it.")
     now = (now or datetime.now(UTC)).replace(second=0, microsecond=0)
     begin = (now - timedelta(days=DAYS)).replace(hour=0, minute=0)
     run = services.start_run(DEMO_JOB, from_at=begin, to_at=now, inputs={"seed": seed})

@@ -79,7 +79,7 @@ def _check(table: SummaryTable, name: str, values: Sequence[Any], kind: str, pro
     classes = _CLASSES[kind]
     for value in dict.fromkeys(values) if kind == "text" else values:
         if value is not None and type(value) not in classes:
-            what = f"{type(value).__name__} {value!r:.60}, {kind} is needed"
+            what = f"{type(value).__name__} {value!r:.60}, must be {kind}"
         else:
             what = problem(value)
         if what:
@@ -96,7 +96,7 @@ def _problem(column: Column) -> Callable[[Any], str]:
         if value is None:
             return of_none()
         if column.choices and value not in column.choices:
-            return f"{value!r:.60}, one of {', '.join(sorted(column.choices))} is needed"
+            return f"{value!r:.60}, must be one of {', '.join(sorted(column.choices))}"
         if column.length_max is not None and len(value) > column.length_max:
             return f"{value!r:.60}... has {len(value)} characters, allowed are {column.length_max}"
         return text_problem(value)

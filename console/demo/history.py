@@ -16,5 +16,5 @@ def publish_history(session: Session, shop: Shop, *, seed: int) -> str:
     try:
         run = publish_demo(traffic, nodes, seed=seed)
     except Conflict as error:
-        return f"no made-up history: {error}"
-    return f"two weeks of made-up history, marked as job {run.job}"
+        return f"no simulated history: {error}"
+    return f"two weeks of simulated history, marked as job {run.job}"

@@ -278,7 +278,9 @@ class LiveApp:
             return await _close(send, refusal, f"requires permission {request.right}")
         by_user = self._counts.by_user
         if by_user[visitor.username] >= WEBSOCKETS_PER_USER_MAX:
-            return await _close(send, Close.TOO_MANY, f"this user has {WEBSOCKETS_PER_USER_MAX} open websockets, the maximum")
+            return await _close(
+                send, Close.TOO_MANY, f"this user has {WEBSOCKETS_PER_USER_MAX} open websockets, the maximum"
+            )
         if request.feed == Feed("events") and visitor.principal.has(Right.READ_AUDIT):
             request = Request(request.right, Feed("audit"))
         by_user[visitor.username] += 1

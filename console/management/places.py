@@ -19,7 +19,9 @@ def add_data_dir(parser: CommandParser) -> None:
 def add_places(parser: CommandParser) -> None:
     """Add `--data-dir` and `--port-base`."""
     add_data_dir(parser)
-    parser.add_argument("--port-base", type=_port_base, help="first port: console = P, metaserver = P+1 and P+2, nodes after that")
+    parser.add_argument(
+        "--port-base", type=_port_base, help="first port: console = P, metaserver = P+1 and P+2, nodes after that"
+    )
 
 
 def no_database(error: Exception) -> str:

@@ -281,7 +281,9 @@ def remove_group(
                 code="broker_group.not_empty",
             )
         if row.state != GroupState.OFFLINE:
-            raise Conflict(f"Node {row.master} of broker group {name} is running. Stop it first.", code="broker_group.live")
+            raise Conflict(
+                f"Node {row.master} of broker group {name} is running. Stop it first.", code="broker_group.live"
+            )
         before = described(row) | {"kind": row.kind}
         Node.objects.filter(broker_group=row).delete()
         row.delete()

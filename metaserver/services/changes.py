@@ -31,7 +31,9 @@ class Actor:
     def require_owner(self, target: str, owner: str | None) -> None:
         """Raises NotAllowed when another team owns the target."""
         if not may_change(owner, self.teams):
-            raise NotAllowed(f"{target} belongs to team {owner}, and {self.name} is not a member. Ask a member or an administrator.")
+            raise NotAllowed(
+                f"{target} belongs to team {owner}, and {self.name} is not a member. Ask a member or an administrator."
+            )
 
 
 METASERVER = Actor("metaserver")
@@ -142,4 +144,6 @@ def text_problem(text: str) -> str:
 def check_version(target: str, version: int, expected: int | None) -> None:
     """Raises Stale when the caller read another version than the one that is there; None: it does not care."""
     if expected is not None and expected != version:
-        raise Stale(f"{target} was changed by someone else: its version is {version}, not {expected}. Reload it and try again.")
+        raise Stale(
+            f"{target} was changed by someone else: its version is {version}, not {expected}. Reload it and try again."
+        )

@@ -58,7 +58,9 @@ def create_group(
     with changing(dry_run=dry_run):
         owner = subjects.locked(subject, actor)
         if ConsumerGroup.objects.filter(subject=owner, name=group).exists():
-            raise Conflict(f"Consumer group {group!r} of subject {subject} already exists.", code="consumer_group.exists")
+            raise Conflict(
+                f"Consumer group {group!r} of subject {subject} already exists.", code="consumer_group.exists"
+            )
         row = ConsumerGroup(subject=owner, name=group)
         _set(row, values)
         with only_one(f"Consumer group {group!r} of subject {subject} already exists.", "consumer_group.exists"):

@@ -73,10 +73,15 @@ def create_subject(
     _check_name(name)
     with changing(dry_run=dry_run):
         if Subject.objects.filter(name=name).exists():
-            raise Conflict(f"Subject {name!r} already exists. Choose another name or edit the existing subject.", code="subject.exists")
+            raise Conflict(
+                f"Subject {name!r} already exists. Choose another name or edit the existing subject.",
+                code="subject.exists",
+            )
         row = Subject(name=name)
         _set(row, values, actor)
-        with only_one(f"Subject {name!r} already exists. Choose another name or edit the existing subject.", "subject.exists"):
+        with only_one(
+            f"Subject {name!r} already exists. Choose another name or edit the existing subject.", "subject.exists"
+        ):
             row.save()
         after = described(row)
         audit.record(actor=actor, action="subject.create", target=name, reason=reason, after=after, subject=name)
@@ -139,13 +144,15 @@ def begin_delete(
         check_version(f"subject {name}", row.version, expected_version)
         if row.archived_at is None:
             raise Conflict(
-                f"Subject {name} is not archived. Archive it first, so that it receives no more messages.", code="subject.not_archived"
+                f"Subject {name} is not archived. Archive it first, so that it receives no more messages.",
+                code="subject.not_archived",
             )
         since = timezone.now() - CLIENTS_GONE
         if ClientSeen.objects.filter(subject=name, last_seen_at__gt=since).exists():
             minutes = round(CLIENTS_GONE.total_seconds() / 60)
             raise Conflict(
-                f"Clients of subject {name} registered in the last {minutes} minutes. Stop them first.", code="subject.in_use"
+                f"Clients of subject {name} registered in the last {minutes} minutes. Stop them first.",
+                code="subject.in_use",
             )
         before = described(row)
         Subject.objects.filter(pk=row.pk).update(deleting_since=timezone.now())

@@ -23,7 +23,8 @@ class _Parser(argparse.ArgumentParser):
         self.exit(WRONG_USE, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
     parser = _Parser(prog="qmq", description="Send, receive and inspect messages of a PyQMQ system.")
     parser.add_argument("--version", action="version", version=f"qmq {__version__}")
     shared = argparse.ArgumentParser(add_help=False)
@@ -41,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; its exit code."""
-    arguments = _parser().parse_args(argv)
+    arguments = command_parser().parse_args(argv)
     try:
         if "meta" in arguments:
             arguments.meta = meta_url(arguments.meta)

@@ -72,20 +72,20 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
         ("consume", bench_consume, "pull and acknowledge as fast as possible"),
     ):
         command = kinds.add_parser(kind, parents=[shared], help=text)
-        command.add_argument("subject")
+        command.add_argument("subject", help="name of the subject")
         command.add_argument("--count", type=int, required=True, metavar="N", help="total number of messages")
         command.add_argument("--size", type=int, default=128, metavar="B", help="size of property `data` in bytes")
         command.add_argument("--batch", type=int, default=500, metavar="N", help="messages per frame")
         command.add_argument("--connections", type=int, default=2, metavar="N", help="connections to each broker group")
         command.add_argument("--window", type=int, metavar="FRAMES", help="unanswered frames per connection")
-        command.add_argument("--rate", type=float, metavar="MSGS", help="messages per second in total; default: no limit")
+        command.add_argument(
+            "--rate", type=float, metavar="MSGS", help="messages per second in total; default: no limit"
+        )
         command.add_argument("--broker-group", metavar="G", help="only this broker group")
         if kind == "consume":
             command.add_argument("--group", default="bench", metavar="G", help="consumer group")
         if kind == "delay":
-            command.add_argument(
-                "--due-from", type=delay_of, required=True, metavar="D", help="minimum delay"
-            )
+            command.add_argument("--due-from", type=delay_of, required=True, metavar="D", help="minimum delay")
             command.add_argument("--due-to", type=delay_of, required=True, metavar="D", help="maximum delay")
         command.set_defaults(run=run)
 

@@ -32,19 +32,25 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
         return command
 
     command = add("list", show_list, "list delayed messages of a subject by due time")
-    command.add_argument("subject")
+    command.add_argument("subject", help="name of the subject")
     _add_range(command)
     command.add_argument(
         "--state", dest="states", action="append", default=[], choices=[str(s) for s in DelayedState],
         help="only messages in this state; default: pending, delivering, refused",
     )  # fmt: skip
-    command.add_argument("--limit", type=whole, default=LIST_LIMIT, metavar="N", help=f"maximum number of messages; default: {LIST_LIMIT}")
+    command.add_argument(
+        "--limit",
+        type=whole,
+        default=LIST_LIMIT,
+        metavar="N",
+        help=f"maximum number of messages; default: {LIST_LIMIT}",
+    )
 
     command = add("show", show, "show one message and its current state")
     _add_message(command)
 
     command = add("cancel", cancel, "cancel one message by ID, or all messages that match the filters")
-    command.add_argument("message_id", nargs="?")
+    command.add_argument("message_id", help="ID of the message", nargs="?")
     _add_hints(command)
     _add_range(command)
     command.add_argument("--dry-run", action="store_true", help="with --subject: only count matching messages")
@@ -72,11 +78,13 @@ def _add_range(command: Any) -> None:
 
 def _add_hints(command: Any) -> None:
     command.add_argument("--subject", default="", help="subject of the message, if known")
-    command.add_argument("--was-due", type=moment_of, metavar="ISO", help="due time of the message, if known; makes the lookup faster")
+    command.add_argument(
+        "--was-due", type=moment_of, metavar="ISO", help="due time of the message, if known; makes the lookup faster"
+    )
 
 
 def _add_message(command: Any) -> None:
-    command.add_argument("message_id")
+    command.add_argument("message_id", help="ID of the message")
     _add_hints(command)
 
 
@@ -208,9 +216,7 @@ def cancel(arguments: argparse.Namespace) -> int:
     """Cancel one message, or all that match; 0 when it is cancelled."""
     if arguments.message_id:
         if arguments.match or arguments.begin or arguments.end or arguments.dry_run:
-            raise SettingError(
-                "--match, --from, --to and --dry-run require --subject and no message ID"
-            )
+            raise SettingError("--match, --from, --to and --dry-run require --subject and no message ID")
         return _report(
             arguments,
             _with(

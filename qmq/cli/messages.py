@@ -31,21 +31,32 @@ CONSUME_PREFETCH = 100
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Add this file's commands."""
     command = commands.add_parser("produce", parents=[shared], help="send messages")
-    command.add_argument("subject")
-    command.add_argument("-p", dest="properties", metavar="K=V", action="append", default=[], help="property of the message; can be repeated")
-    command.add_argument("--tag", dest="tags", metavar="T", action="append", default=[], help="tag of the message; can be repeated")
+    command.add_argument("subject", help="name of the subject")
+    command.add_argument(
+        "-p",
+        dest="properties",
+        metavar="K=V",
+        action="append",
+        default=[],
+        help="property of the message; can be repeated",
+    )
+    command.add_argument(
+        "--tag", dest="tags", metavar="T", action="append", default=[], help="tag of the message; can be repeated"
+    )
     command.add_argument("--count", type=whole, default=1, metavar="N", help="number of copies to send")
     command.add_argument("--size", type=whole, metavar="B", help="fill property `data` with this number of bytes")
     command.add_argument(
-        "--file", metavar="F", help="file with one message per line, - for standard input; JSON objects become properties"
+        "--file",
+        metavar="F",
+        help="file with one message per line, - for standard input; JSON objects become properties",
     )
     when = command.add_mutually_exclusive_group()
     when.add_argument("--delay", type=delay_of, metavar="D", help="deliver after this delay: 30s, 5m, 2h, 3d")
     when.add_argument("--due", type=moment_of, metavar="ISO", help="deliver at this time, an ISO time with a time zone")
     command.set_defaults(run=produce)
     command = commands.add_parser("consume", parents=[shared], help="receive messages, one JSON object per line")
-    command.add_argument("subject")
-    command.add_argument("group")
+    command.add_argument("subject", help="name of the subject")
+    command.add_argument("group", help="name of the consumer group")
     command.add_argument("--count", type=whole, metavar="N", help="stop after this number of messages")
     command.add_argument("--timeout", type=seconds, metavar="S", help="stop after this number of seconds")
     command.add_argument(
@@ -57,7 +68,12 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
         help="where the group starts if it is new; default: earliest",
     )
     command.add_argument(
-        "--tag", dest="tags", metavar="T", action="append", default=[], help="only messages with this tag; can be repeated"
+        "--tag",
+        dest="tags",
+        metavar="T",
+        action="append",
+        default=[],
+        help="only messages with this tag; can be repeated",
     )
     command.set_defaults(run=consume)
 

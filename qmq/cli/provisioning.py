@@ -47,7 +47,7 @@ def apply(arguments: argparse.Namespace) -> int:
     token = os.environ.get("QMQ_TOKEN", "")
     if not token:
         raise SettingError(
-            "a token is needed in QMQ_TOKEN; the console makes one (POST /api/v1/tokens/, scopes operate, or admin for teams)"
+            "set QMQ_TOKEN to an API token with scope operate, or admin for teams; the console creates tokens"
         )
     plan = _put(arguments.console, token, _document(arguments.file), dry_run=arguments.dry_run)
     if arguments.json:

@@ -16,11 +16,13 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Add this file's commands."""
     command = commands.add_parser("status", parents=[shared], help="show broker groups, their states and leases")
     command.set_defaults(run=status)
-    command = commands.add_parser("subjects", parents=[shared], help="list subjects and the broker groups that serve them")
+    command = commands.add_parser(
+        "subjects", parents=[shared], help="list subjects and the broker groups that serve them"
+    )
     command.add_argument("--prefix", default="", help="only subjects that start with this prefix")
     command.set_defaults(run=subjects)
     command = commands.add_parser("lag", parents=[shared], help="show the lag of all consumer groups of a subject")
-    command.add_argument("subject")
+    command.add_argument("subject", help="name of the subject")
     command.set_defaults(run=lag)
 
 

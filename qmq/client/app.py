@@ -29,7 +29,7 @@ class _Declared:
 
 
 class App:
-    """Consumers of one application. `run` serves them all until it is cancelled or `stop` is called."""
+    """The consumers of one application. `run` runs them until it is cancelled or `stop` is called."""
 
     def __init__(self, url: str, *, app: str = "") -> None:
         self._url = url
@@ -38,13 +38,13 @@ class App:
         self._stop: asyncio.Event | None = None
 
     def consumer(self, subject: str, *, group: str, concurrency: int = 16, **options: Any) -> Callable[[F], F]:
-        """Let a coroutine function handle a subject's messages; it stays a plain function.
+        """Register a coroutine function as the handler of a subject's messages and return it unchanged.
 
-        A message is acked when the handler returns and retried when it raises.
+        A message is acknowledged when the handler returns and retried when it raises.
 
         Args:
-            concurrency: handlers running at a time.
-            options: those of `Consumer`.
+            concurrency: handlers that run at the same time.
+            options: arguments of `Consumer`.
 
         Raises:
             LocalProtocolError: an option is not one of `Consumer`'s, or the handler is no coroutine function.
@@ -59,7 +59,9 @@ class App:
         }
         unknown = sorted(set(options) - known)
         if unknown:
-            raise LocalProtocolError(f"{unknown[0]!r} is not an option of Consumer; allowed: {', '.join(sorted(known))}")
+            raise LocalProtocolError(
+                f"{unknown[0]!r} is not an option of Consumer; allowed: {', '.join(sorted(known))}"
+            )
         if not 1 <= concurrency <= CONCURRENCY_MAX:
             raise LocalProtocolError(f"concurrency={concurrency}: must be 1 to {CONCURRENCY_MAX}")
 
@@ -74,15 +76,15 @@ class App:
         return declare
 
     def stop(self) -> None:
-        """Let `run` end: handlers under way finish, acks are sent."""
+        """Make `run` return: running handlers finish, and their acknowledgements are sent."""
         if self._stop is not None:
             self._stop.set()
 
     async def run(self) -> None:
-        """Consume with all handlers.
+        """Consume with all registered handlers.
 
         Raises:
-            ExceptionGroup: with a ClientFailed: a background task of a consumer failed; all consumers are closed.
+            ExceptionGroup: containing ClientFailed, if a background task of a consumer failed. All consumers are closed.
         """
         self._stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:

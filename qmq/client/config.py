@@ -1,4 +1,4 @@
-"""Small frozen values instead of many arguments. All durations in seconds."""
+"""Groups of optional arguments of the clients. Durations are in seconds."""
 
 from dataclasses import dataclass
 
@@ -7,22 +7,24 @@ from qmq.protocol.frames import FRAME_BYTES_MAX
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long single steps may take."""
+    """Time limits of single steps."""
 
     connect: float = 5.0
+    """Opening a connection."""
     send: float = 5.0
-    """One SEND; the brokers answer within it or the batch is tried elsewhere."""
+    """One request to send a batch; after that the batch is sent to another broker group."""
     ack: float = 10.0
+    """One request to acknowledge messages; then it is repeated."""
     delivery: float = 60.0
-    """From when a message has room in the queue until it fails: all attempts together. A message whose last attempt shares a batch
+    """All attempts of a message together, from the moment it is in the queue. A message whose last attempt shares a batch
     with newer ones fails when that attempt ends."""
     route: float = 10.0
-    """The first answer about a subject."""
+    """The first response of the metaserver about a subject."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Growing pauses: first, first x factor, ... never longer than `longest`."""
+    """Exponential back-off: `first`, `first` x `factor`, ..., at most `longest`."""
 
     first: float = 0.05
     factor: float = 2.0
@@ -35,22 +37,26 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a producer or consumer keeps at most."""
+    """Limits of what a producer or consumer holds in memory and sends at a time."""
 
     queue_messages: int = 10_000
+    """Unsent messages of a producer. `send` waits above it, `send_soon` raises QueueFull."""
     queue_bytes: int = 64 << 20
+    """Bytes of these messages."""
     batch_messages: int = 500
+    """Messages per batch."""
     batch_bytes: int = 1 << 20
+    """Bytes per batch; a larger message is sent alone."""
     batches_in_flight: int = 16
+    """Batches of a producer that are sent and not answered yet."""
     prefetch_messages: int = 500
-    """Messages pulled and not yet settled, over all broker groups."""
+    """Messages pulled and neither acknowledged nor retried yet, across all broker groups."""
     pull_messages: int = 100
-    """Messages of one pull."""
+    """Messages per pull."""
     pull_bytes: int = 32 << 20
-    """Bytes that one pull's answer should hold: a broker that does not bound its answers is asked for fewer messages when they are
-    large."""
+    """Intended size of a response to a pull. From brokers that do not limit their responses, fewer large messages are requested."""
     answer_bytes: int = FRAME_BYTES_MAX
-    """A larger answer closes the connection; the pull is repeated for half as many messages. A single message above it fails the
+    """A larger response closes the connection, and half as many messages are requested. A single larger message fails the
     consumer."""
 
 

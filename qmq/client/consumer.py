@@ -63,22 +63,22 @@ logger = logging.getLogger("qmq.client")
 
 
 class Consumer:
-    """Receives a subject's messages for a consumer group. Use it as `async with`, or `start` and `close` it.
+    """Receives a subject's messages for a consumer group. Use it as `async with`, or call `start` and `close`.
 
     Args:
-        url: the metaserver: `host:port`, or the whole URL of its address page.
-        start: where a group begins that is new to a broker: "latest", "earliest", a time (with its zone), a consume
-            sequence. None: as the broker does by itself, at the end. A broker of the official server can't place a group: any start
-            but "latest" and None fails the consumer there, at its first pull.
+        url: address of the metaserver, `host:port` or the URL of its address page.
+        start: where a new group starts: "latest", "earliest", a time with a time zone, or a consume
+            sequence. None: the broker's default, the end. Brokers of the official server support no other start:
+            with them, any start but "latest" and None fails the first pull.
         tags: only messages with one (`tag_mode` "or") or all ("and") of these.
-        broadcast: every consumer gets every message; the group is the consumer's own then.
-        at_most_once: ack each pulled batch, and deliver it only when the broker has confirmed that the ack is on disk. No
-            message is delivered twice; what was pulled and not handled yet is lost when the consumer ends, also by `close`.
+        broadcast: receive every message; the consumer is a group of its own.
+        at_most_once: acknowledge each pulled batch and deliver it only after the broker has confirmed that. No
+            message is delivered twice; messages pulled and not processed yet are lost when the consumer ends, also by `close`.
             The brokers' consumer lease must be longer than a minute, as it is by default.
-        attempts_max: attempts before a message becomes a dead letter, where the message itself says nothing.
-        consumer_id: stable over restarts and different for each consumer that runs at the same time. None: `start` picks the
-            lowest id of this program, subject and group that no other consumer on this host uses (`qmq.client.identity`);
-            the attribute is "" until then. Set it where several containers share a host name.
+        attempts_max: attempts before a message becomes a dead letter, unless the message sets its own limit.
+        consumer_id: must be stable across restarts and unique among running consumers. None: `start` chooses the
+            lowest ID of this program, subject and group that no other consumer on this host uses (`qmq.client.identity`);
+            the attribute is "" until then. Set it if several containers share a host name.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Consumer:
     # --- life ------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Begin pulling."""
+        """Start pulling."""
         if self._is_open:
             return
         self._is_open = True
@@ -204,13 +204,14 @@ class Consumer:
                 raise
 
     async def close(self) -> None:
-        """Stop pulling, ack what is settled, hand back what was not, and end.
+        """Stop pulling, send pending acknowledgements, return unprocessed messages to the group, and close.
 
-        Messages pulled and not settled go to the group's other consumers at once; at most once, they are lost. Where the broker
-        can't move them (the official server), this consumer publishes them to the group's retry subject and then acks them.
+        Unprocessed messages are delivered to the group's other consumers immediately; with `at_most_once` they are lost. If the
+        broker does not support that (the official server), this consumer sends them to the group's retry subject and acknowledges
+        them.
 
         Raises:
-            ClientFailed: a background task failed before; the consumer is closed all the same.
+            ClientFailed: a background task has failed; the consumer is closed nevertheless.
         """
         if not self._is_open or self._is_closing:
             return
@@ -241,13 +242,13 @@ class Consumer:
                 raise end
 
     async def wait_connected(self, timeout: float) -> None:
-        """Return when a broker that has the subject's messages accepts a connection.
+        """Wait until a broker that serves the subject accepts a connection.
 
         Args:
             timeout: seconds.
 
         Raises:
-            RouteUnknown: none does in time; the text says why.
+            RouteUnknown: none did in time; the message says why.
         """
         await reach(
             self._session, self._pool, self.subject, ClientType.CONSUMER, self.group, READABLE,
@@ -255,11 +256,11 @@ class Consumer:
         )  # fmt: skip
 
     def pause(self) -> None:
-        """Pull nothing more until `resume`; what is here is still delivered."""
+        """Stop pulling until `resume`. Messages that were already pulled are still delivered."""
         self._resumed.clear()
 
     def resume(self) -> None:
-        """Pull again."""
+        """Continue pulling."""
         self._resumed.set()
 
     # --- receiving -------------------------------------------------------------------------------------------------
@@ -272,11 +273,11 @@ class Consumer:
             yield delivery
 
     async def pull(self, messages_max: int = 1, timeout: float = 1.0) -> list[Delivery]:
-        """Up to `messages_max` deliveries; waits up to `timeout` seconds for the first, takes the others as they are.
+        """Return up to `messages_max` deliveries. Waits up to `timeout` seconds for the first one, and not for the others.
 
         Raises:
-            ClientClosed: the consumer is not started, or closed.
-            ClientFailed: a background task failed; the text names it.
+            ClientClosed: the consumer is not started or already closed.
+            ClientFailed: a background task failed; the message names it.
         """
         if not self._is_open or self._is_closing:
             raise ClientClosed("the consumer is not started or already closed")

@@ -104,28 +104,28 @@ class DelayedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """Which delay groups could not be asked, and why: an answer without them is not the whole truth."""
+    """The delay groups that could not be reached, with the reason; the result is incomplete without them."""
 
     problems: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Calendar(Partial):
-    """Pending messages by hour of due time (its begin, UTC), over all delay groups that answered."""
+    """Pending messages by hour of due time (start of the hour, UTC), across the delay groups that responded."""
 
     hours: Mapping[datetime, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Found(Partial):
-    """Copies of a message, over all delay groups that answered."""
+    """Copies of a message, across the delay groups that responded."""
 
     messages: tuple[DelayedMessage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class BulkCancel(Partial):
-    """What a bulk cancel came to; with a dry run `cancelled` is 0."""
+    """The result of cancelling by filter; `cancelled` is 0 for a dry run."""
 
     matched: int = 0
     cancelled: int = 0
@@ -133,10 +133,10 @@ class BulkCancel(Partial):
 
 
 class DelayedMessages:
-    """Questions and changes about delayed messages. Use it as `async with`.
+    """Finds and changes delayed messages. Use it as `async with`.
 
     Args:
-        url: the metaserver: `host:port`, or the whole URL of its address page.
+        url: address of the metaserver, `host:port` or the URL of its address page.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class DelayedMessages:
     # --- questions -------------------------------------------------------------------------------------------------
 
     async def find(self, message_id: str, *, subject: str = "", due: datetime | None = None) -> Found:
-        """All copies of a message id, whatever became of them; with its due time it is found fast."""
+        """Return all copies of a message with their current states. The due time makes the lookup faster."""
         body = FindDelayedRequest(_target(message_id, subject, due)).encode(9)
 
         async def ask(group: str) -> list[DelayedMessage]:
@@ -191,14 +191,14 @@ class DelayedMessages:
         match: Mapping[str, str] | None = None,
         problems: dict[str, str] | None = None,
     ) -> AsyncIterator[DelayedMessage]:
-        """A subject's messages in the order of their due times, over all delay groups, page by page as they are asked for.
+        """Yield a subject's delayed messages by due time, across all delay groups. Pages are requested as needed.
 
         Args:
-            subject: empty: of all subjects.
-            begin, end: due times, `end` not included.
-            states: words of `DelayedState`; default: pending, delivering and refused.
+            subject: empty for all subjects.
+            begin, end: range of due times, excluding `end`.
+            states: values of `DelayedState`; default: pending, delivering and refused.
             match: properties that must be equal.
-            problems: is filled with the delay groups that can't be asked; without it the first problem is raised.
+            problems: receives the delay groups that can't be reached, with the reason; without it the first problem is raised.
         """
         from_ms, to_ms = _range(begin, end)
 
@@ -226,7 +226,7 @@ class DelayedMessages:
     async def calendar(
         self, subject: str = "", *, begin: datetime | None = None, end: datetime | None = None
     ) -> Calendar:
-        """How many messages are pending for which hour; of one subject, or of all."""
+        """Count the pending messages of one subject, or of all, by hour of due time."""
         body = DelayedCalendarRequest(subject, *_range(begin, end)).encode(9)
 
         async def ask(group: str) -> DelayedCalendar:
@@ -244,10 +244,10 @@ class DelayedMessages:
     async def cancel(
         self, message_id: str, *, subject: str = "", due: datetime | None = None, delay_group: str = ""
     ) -> DelayedChange:
-        """Cancel a message: once this says `done` or `unchanged` it is never delivered.
+        """Cancel a message. If the outcome is `done` or `unchanged`, it is never delivered.
 
         Raises:
-            QmqError: a delay group can't be asked, so nobody knows; nothing was changed there.
+            QmqError: a delay group can't be reached, so the outcome is unknown; nothing was changed there.
         """
         return await self._change(Operation.CANCEL, -1, _target(message_id, subject, due), delay_group)
 
@@ -261,14 +261,14 @@ class DelayedMessages:
         due: datetime | None = None,
         delay_group: str = "",
     ) -> DelayedChange:
-        """Give a message another due time: `to`, or `delay` from now. `due` is the one it has, if known."""
+        """Reschedule a message to `to`, or to `delay` from now. `due` is its current due time, if known."""
         to_ms = due_ms_of(delay, to, self._clock)
         return await self._change(Operation.RESCHEDULE, to_ms, _target(message_id, subject, due), delay_group)
 
     async def deliver(
         self, message_id: str, *, subject: str = "", due: datetime | None = None, delay_group: str = ""
     ) -> DelayedChange:
-        """Let a message fall due now."""
+        """Make a message due now."""
         return await self._change(Operation.DELIVER, -1, _target(message_id, subject, due), delay_group)
 
     async def _change(

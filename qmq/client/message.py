@@ -56,7 +56,7 @@ def properties_of(body: Body) -> dict[str, str]:
 
 
 def build_message(subject: str, body: Body, tags: tuple[str, ...], message_id: str, app: str, now_ms: int) -> Message:
-    """A new message with what the protocol wants in it."""
+    """Build a new message with the properties that the protocol requires."""
     properties = {
         KEY_CREATED: str(now_ms),
         KEY_EXPIRE: str(now_ms + EXPIRE_AFTER_MS),
@@ -79,7 +79,7 @@ def cause_label(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The proof that a message is on disk: where, and with how many attempts."""
+    """The proof that a message is stored on disk: by which broker group, after how many attempts."""
 
     message_id: str
     subject: str
@@ -89,7 +89,7 @@ class Receipt:
 
 @dataclass(eq=False, slots=True)
 class Delivery:
-    """One handing of a message. Settle it with `ack` or `retry`, or use it as `async with`."""
+    """One delivery of a message. Call `ack` or `retry`, or use it as `async with`."""
 
     message: Message
     group: str
@@ -105,17 +105,17 @@ class Delivery:
 
     @property
     def subject(self) -> str:
-        """The subject as the message names it; the same for every attempt."""
+        """The subject of the message, the same for every attempt."""
         return self.message.subject
 
     @property
     def properties(self) -> dict[str, str]:
-        """What the producer sent, without the protocol's own properties."""
+        """The properties that the producer sent, without those of the protocol. All values are texts."""
         return {key: value for key, value in self.message.properties.items() if key not in RESERVED_KEYS}
 
     @property
     def body(self) -> str | None:
-        """The property `data`, if there is one."""
+        """The property `data`, or None."""
         return self.message.properties.get(KEY_DATA)
 
     @property
@@ -124,7 +124,7 @@ class Delivery:
 
     @property
     def attempt(self) -> int:
-        """1 for the first time, counted up by retries."""
+        """1 for the first delivery, increased by each retry."""
         try:
             return int(self.message.properties.get(KEY_ATTEMPT, "1"))
         except ValueError:
@@ -132,12 +132,12 @@ class Delivery:
 
     @property
     def retry_cause(self) -> str:
-        """Why the attempt before was given back, as far as its consumer said; "" for the first."""
+        """The cause of the previous attempt's failure, if its consumer set one; "" for the first attempt."""
         return self.message.properties.get(KEY_RETRY_CAUSE, "")
 
     @property
     def created_at(self) -> datetime:
-        """When the message, or this attempt of it, was made; UTC."""
+        """When the message, or this attempt of it, was created, in UTC."""
         try:
             stamp = int(self.message.properties.get(KEY_CREATED, ""))
         except ValueError:
@@ -145,26 +145,28 @@ class Delivery:
         return datetime.fromtimestamp(stamp / 1000, UTC)
 
     async def ack(self) -> None:
-        """Done: not to be delivered to this group again. Returns when noted; `close` makes sure that it is told.
+        """Acknowledge the message: it is not delivered to this group again.
+
+        Returns once the acknowledgement is queued; `close()` waits until the broker has it.
 
         Raises:
-            DeliveryAlreadySettled: it was settled before.
+            DeliveryAlreadySettled: it was already acknowledged or retried.
         """
         await self._settle_once(True, "")
 
     async def retry(self, *, cause: str = "") -> None:
-        """Not done: try again after the brokers' retry delay; past the last attempt it becomes a dead letter.
+        """Retry the message after the brokers' retry delay. After its last attempt it becomes a dead letter.
 
-        Returns when its next attempt is stored.
+        Returns once the next attempt is stored.
 
         Args:
-            cause: why, as a short label such as "PaymentDeclined"; the next attempt carries it (`retry_cause`), and so does the
-                dead letter. Statistics count by it: what differs from message to message does not belong there. Cut to
+            cause: a short label such as "PaymentDeclined". The next attempt has it as `retry_cause`, and so does the
+                dead letter. Statistics count by it, so it must not contain IDs or texts of the message. Truncated to
                 CAUSE_CHARS_MAX characters.
 
         Raises:
-            DeliveryAlreadySettled: it was settled before.
-            SendFailed: the brokers refuse the message, or the consumer is closing; it is not settled then.
+            DeliveryAlreadySettled: it was already acknowledged or retried.
+            SendFailed: the brokers reject the message, or the consumer is closing. The delivery is unchanged.
         """
         await self._settle_once(False, cause_label(cause))
 
@@ -189,7 +191,7 @@ class Delivery:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ack when the block ended well; retry when it raised, with the exception's class as cause, and let it go on."""
+        """Acknowledge if the block succeeded; retry if it raised, with the class of the exception as cause, and propagate it."""
         if self._is_settled:
             return
         if kind is None:

@@ -60,7 +60,7 @@ class NodeAdmin:
         signer: RequestSigner | None = None,
     ) -> None:
         if not _ADDRESS.fullmatch(admin_address):
-            raise SettingError(f"{admin_address!r} is no admin address: host:port is needed")
+            raise SettingError(f"{admin_address!r} is not an admin address of the form host:port")
         self.admin_address = admin_address
         self._timeout_seconds = timeout_seconds
         self._bytes_max = bytes_max

@@ -50,12 +50,12 @@ def client_failed(what: str, error: BaseException) -> ClientFailed:
 
 
 class Producer:
-    """Sends messages. Use it as `async with`, or `start` and `close` it.
+    """Sends messages. Use it as `async with`, or call `start` and `close`.
 
     Args:
-        url: the metaserver: `host:port`, or the whole URL of its address page.
-        app: the application's name; shown to operators.
-        linger: seconds a message waits for others to share its batch.
+        url: address of the metaserver, `host:port` or the URL of its address page.
+        app: name of the application, shown to operators.
+        linger: seconds that a message waits for others to share its batch.
         make_id: makes the ids of messages that `send` gets none for.
     """
 
@@ -104,21 +104,21 @@ class Producer:
             self.on_failure(name, error)
 
     async def start(self) -> None:
-        """Begin; sends may be made from now on."""
+        """Start the background tasks; messages can be sent from now on."""
         if not self._is_open:
             self._is_open = True
             self._session.start(self.supervisor)
             self._sender.start(self.supervisor)
 
     async def wait_connected(self, subject: str, timeout: float, *, delayed: bool = False) -> None:
-        """Return when a node that takes the subject's messages accepts a connection.
+        """Wait until a node that accepts the subject's messages accepts a connection.
 
         Args:
             timeout: seconds.
-            delayed: whether the messages have a delay or due time, and go to a delay node.
+            delayed: whether the messages have a delay or due time and go to a delay node.
 
         Raises:
-            RouteUnknown: none does in time; the text says why.
+            RouteUnknown: none did in time; the message says why.
         """
         client_type = ClientType.DELAY_PRODUCER if delayed else ClientType.PRODUCER
         await reach(
@@ -176,19 +176,19 @@ class Producer:
         tags: Sequence[str] = (),
         message_id: str | None = None,
     ) -> Receipt | DelayedReceipt:
-        """Send one message; it is on disk when this returns. Waits while the queue is full.
+        """Send a message and return once it is on disk. Waits while the queue is full.
 
         Args:
-            delay: deliver it this much later.
-            due: deliver it then; a datetime with a time zone. One that has passed is delivered at once.
+            delay: time until delivery.
+            due: time of delivery, a datetime with a time zone. A time in the past means immediate delivery.
 
         Returns:
-            With a delay or due time, a handle with `cancel`, `reschedule` and `deliver`.
+            The receipt. With a delay or due time it has `cancel`, `reschedule` and `deliver`.
 
         Raises:
-            LocalProtocolError, IllegalName: the message can't be sent as it is.
-            SendFailed: it was not stored in time; the cause is in the text. Code `delay.too_far`: it is due later than the
-                delay nodes keep messages. Code `client.failed`: a background task failed; the text names it.
+            LocalProtocolError, IllegalName: the message or the name is invalid.
+            SendFailed: it was not stored in time; the message contains the cause. Code `delay.too_far`: it is due later than the
+                delay nodes allow. Code `client.failed`: a background task failed; the message names it.
             ClientClosed: the producer is closed.
         """
         message = self._build(subject, body, tags, message_id)
@@ -206,17 +206,17 @@ class Producer:
     def send_soon(
         self, subject: str, body: Body, *, tags: Sequence[str] = (), message_id: str | None = None
     ) -> "asyncio.Future[Receipt]":
-        """Queue one message and return at once; the future gets its receipt, or SendFailed.
+        """Queue a message and return immediately. The future gets the receipt, or SendFailed.
 
         Raises:
-            QueueFull: more wait than `Limits` allows.
-            LocalProtocolError, IllegalName, ClientClosed: as `send`.
+            QueueFull: the queue is at a limit of `Limits`.
+            LocalProtocolError, IllegalName, ClientClosed: as for `send`.
         """
         message = self._build(subject, body, tags, message_id)
         return self._queue(message, encode_entry(message))
 
     async def send_message(self, message: Message) -> Receipt:
-        """Send a message as it is, protocol properties and all; what consumers' retries are made with."""
+        """Send a message unchanged, including protocol properties. Consumers use it for retries."""
         if not self._is_open:
             raise ClientClosed("the producer is not started or already closed")
         return await self._queue_when_room(message, encode_entry(message))
@@ -248,21 +248,21 @@ class Producer:
 
     @property
     def waiting(self) -> int:
-        """Messages queued, waiting for room in the queue, or on their way; not settled yet."""
+        """Number of messages that are queued, waiting for room in the queue, or being sent."""
         return self._sender.unsettled
 
     async def flush(self) -> None:
-        """Return when everything queued so far is settled, one way or the other."""
+        """Wait until every message queued so far has been stored or has failed."""
         await self._sender.flush()
 
     async def close(self, timeout: float | None = None) -> list[str]:
-        """Send what is queued, for `timeout` seconds at most (default: the delivery timeout), and end.
+        """Send queued messages for at most `timeout` seconds (default: the delivery timeout) and close.
 
         Returns:
-            Ids of the messages that were given up; their futures have SendFailed.
+            IDs of the messages that were not stored; their futures have SendFailed.
 
         Raises:
-            ClientFailed: a background task failed before; the producer is closed all the same.
+            ClientFailed: a background task has failed; the producer is closed nevertheless.
         """
         if not self._is_open:
             return []

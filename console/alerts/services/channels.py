@@ -70,7 +70,10 @@ def create_channel(
     check.refuse("alert_channel", wrong)
     with changing(dry_run=dry_run):
         if AlertChannel.objects.count() >= CHANNELS_MAX:
-            raise ChangeRefused(f"There are already {CHANNELS_MAX} channels, the maximum. Delete one first.", code="alert_channel.too_many")
+            raise ChangeRefused(
+                f"There are already {CHANNELS_MAX} channels, the maximum. Delete one first.",
+                code="alert_channel.too_many",
+            )
         row = AlertChannel(kind=kind)
         _set(row, values)
         row.save()
@@ -111,7 +114,9 @@ def update_channel(
                 actor=actor, action="alert_channel.update", target=about, reason=reason, before=before, after=after
             )
         notes = (
-            ("The URL has a different origin, so the secret and headers are removed unless entered again.",) if dropped else ()
+            ("The URL has a different origin, so the secret and headers are removed unless entered again.",)
+            if dropped
+            else ()
         )
         return Change(str(row.pk), before, after, row.version, notes)
 
@@ -130,7 +135,10 @@ def delete_channel(
         check_version(f"alert channel {row.name}", row.version, expected_version)
         used = list(row.rules.values_list("name", flat=True)[:5])
         if used:
-            raise Conflict(f"Channel {row.name} is used by rules: {', '.join(used)}. Remove it from them first.", code="alert_channel.used")
+            raise Conflict(
+                f"Channel {row.name} is used by rules: {', '.join(used)}. Remove it from them first.",
+                code="alert_channel.used",
+            )
         before, pk, about = described(row), str(row.pk), f"alert channel {row.name}"
         row.delete()
         audit.record(actor=actor, action="alert_channel.delete", target=about, reason=reason, before=before)

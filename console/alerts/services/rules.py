@@ -165,7 +165,9 @@ def create_rule(
     check.refuse("alert_rule", wrong)
     with changing(dry_run=dry_run):
         if AlertRule.objects.count() >= RULES_MAX:
-            raise ChangeRefused(f"There are already {RULES_MAX} rules, the maximum. Delete one first.", code="alert_rule.too_many")
+            raise ChangeRefused(
+                f"There are already {RULES_MAX} rules, the maximum. Delete one first.", code="alert_rule.too_many"
+            )
         row = AlertRule(kind=kind, owner=next(iter(actor.teams)) if actor.teams and len(actor.teams) == 1 else "")
         channels = _set(row, {"clear_threshold": None, **values}, actor)
         row.save()
@@ -230,7 +232,9 @@ def delete_rule(
         _authorize(row, actor)
         check_version(f"alert rule {row.name}", row.version, expected_version)
         if row.builtin is not None:
-            raise Conflict(f"Rule {row.name} is built in and can't be deleted. Disable it instead.", code="alert_rule.builtin")
+            raise Conflict(
+                f"Rule {row.name} is built in and can't be deleted. Disable it instead.", code="alert_rule.builtin"
+            )
         before = described(row)
         pk = str(row.pk)
         open_alerts = Alert.objects.filter(rule=row, open_key__isnull=False)
@@ -290,9 +294,7 @@ def _set(row: AlertRule, values: Mapping[str, Any], actor: Actor) -> list[AlertC
         raise Conflict(f"Alert rule {row.name!r} already exists. Choose another name.", code="alert_rule.exists")
     row.owner = _subject_owner(row) or row.owner
     if values.get("owner") and row.owner != values["owner"]:
-        check.refuse(
-            "alert_rule", {"owner": f"must be {row.owner}, the team that owns the subject of {row.target}"}
-        )
+        check.refuse("alert_rule", {"owner": f"must be {row.owner}, the team that owns the subject of {row.target}"})
     actor.require_owner(f"alert rule {row.name}", row.owner)
     return channels
 

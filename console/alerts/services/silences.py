@@ -73,11 +73,15 @@ def create_silence(
     if ends_at <= max(now, begins):
         wrong["ends_at"] = "must be in the future and after starts_at"
     elif ends_at - begins > SILENCE_MAX or begins - now > SILENCE_MAX:
-        wrong["ends_at"] = f"must be at most {SILENCE_MAX.days} days after starts_at, which must be within {SILENCE_MAX.days} days"
+        wrong["ends_at"] = (
+            f"must be at most {SILENCE_MAX.days} days after starts_at, which must be within {SILENCE_MAX.days} days"
+        )
     check.refuse("silence", {key: text for key, text in wrong.items() if text})
     with changing(dry_run=dry_run):
         if Silence.objects.filter(ends_at__gt=now).count() >= SILENCES_MAX:
-            raise ChangeRefused(f"There are already {SILENCES_MAX} silences, the maximum. End one first.", code="silence.too_many")
+            raise ChangeRefused(
+                f"There are already {SILENCES_MAX} silences, the maximum. End one first.", code="silence.too_many"
+            )
         team = _owner(rule, target, owner, actor)
         row = Silence.objects.create(
             rule=rule, target=target, owner=team or "", is_system=team is None, starts_at=begins, ends_at=ends_at,
@@ -161,7 +165,9 @@ def _owner(rule: str, target: str, given: str | None, actor: Actor) -> str | Non
     if actor.teams is None:
         return None
     if not (rule + target).strip("*"):
-        raise NotAllowed("Only administrators can silence all alerts. Specify an owner to silence the alerts of a team.")
+        raise NotAllowed(
+            "Only administrators can silence all alerts. Specify an owner to silence the alerts of a team."
+        )
     subject = literal_subject(Kind.LAG, target)
     owner = queries.owners_of([subject]).get(subject) if subject is not None else None
     if owner is not None and owner in actor.teams:

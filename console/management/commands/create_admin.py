@@ -28,6 +28,8 @@ class Command(BaseCommand):
         """
         password = ensure_first_admin()
         if password is None:
-            raise CommandError("There are users already. An administrator creates more; reset_password NAME sets a new password.")
+            raise CommandError(
+                "There are users already. An administrator creates more; reset_password NAME sets a new password."
+            )
         shown = hand_out(FIRST_ADMIN, password, out=sys.stdout, data_dir=settings.DATA_DIR)
         self.stdout.write(f"User {FIRST_ADMIN} created, password {shown}")

@@ -64,7 +64,9 @@ class Command(BaseCommand):
         """Flags."""
         add_places(parser)
         parser.add_argument("--console", help="the console's URL; default: the one of --port-base")
-        parser.add_argument("--once", action="store_true", help="load, wait until consumers have processed everything, and stop")
+        parser.add_argument(
+            "--once", action="store_true", help="load, wait until consumers have processed everything, and stop"
+        )
         parser.add_argument("--seconds", type=_positive, help="how long to send; default: until Ctrl-C")
         parser.add_argument("--rate", type=_rate, default=RATE, help=f"messages per second; default: {RATE:g}")
         parser.add_argument("--seed", type=int, default=SEED, help="seed of the random messages")

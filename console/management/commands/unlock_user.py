@@ -26,4 +26,6 @@ class Command(BaseCommand):
         if user is None:
             raise CommandError(f"User {options['name']!r} not found.")
         change = unlock_user(user.pk, actor=UP, reason=options["reason"][:500])
-        self.stdout.write(f"User {user.username} unlocked." if change.is_change else f"User {user.username} was not locked.")
+        self.stdout.write(
+            f"User {user.username} unlocked." if change.is_change else f"User {user.username} was not locked."
+        )

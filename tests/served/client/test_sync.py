@@ -5,6 +5,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import qmq
 from qmq import sync
 from qmq.protocol.delayed import Outcome
 from tests.support.in_process import small_system
@@ -33,6 +34,42 @@ def test_the_blocking_face_has_the_same_names(system: System) -> None:
         again.ack()
     assert sorted(found) == ["1", "2"]
     assert sum(thread.name == "qmq-sync" for thread in threading.enumerate()) == 1
+
+
+def test_every_name_of_the_client_is_there_without_await() -> None:
+    assert set(sync.__all__) == set(qmq.__all__)
+    assert all(hasattr(sync, name) for name in sync.__all__)
+
+
+def test_an_app_runs_functions_in_threads(system: System) -> None:
+    app = sync.App(system.meta_url, app="test")
+    handled: list[tuple[str, str]] = []
+
+    @app.consumer("threads", group="g", concurrency=2, start="earliest")
+    def handle(delivery: sync.Delivery) -> None:
+        if delivery.attempt == 1 and delivery.properties["number"] == "1":
+            raise ValueError("again")
+        handled.append((delivery.properties["number"], threading.current_thread().name[:11]))
+        if len(handled) == 2:
+            app.stop()
+
+    with sync.Producer(system.meta_url, app="test") as producer:
+        producer.send("threads", {"number": 1})
+        producer.send("threads", {"number": 2})
+    app.run()
+    assert sorted(handled) == [("1", "qmq-handler"), ("2", "qmq-handler")]
+
+
+def test_delayed_messages_without_await(system: System) -> None:
+    with sync.Producer(system.meta_url, app="test") as producer, sync.DelayedMessages(system.meta_url) as messages:
+        receipt = producer.send("later", {"n": 1}, delay=timedelta(hours=1))
+        assert [found.message_id for found in messages.list("later")] == [receipt.message_id]
+        assert messages.find(receipt.message_id).messages[0].state == "pending"
+        assert sum(messages.calendar("later").hours.values()) == 1
+        assert messages.reschedule(receipt.message_id, delay=timedelta(hours=2)).outcome is Outcome.DONE
+        assert messages.cancel_matching("later", dry_run=True).matched == 1
+        assert messages.cancel(receipt.message_id, subject="later").outcome is Outcome.DONE
+        assert messages.deliver(receipt.message_id).outcome is Outcome.TOO_LATE
 
 
 def test_the_blocking_client(tmp_path: Path) -> None:

@@ -1,29 +1,12 @@
-"""The docs are true: every setting is listed."""
+"""Pages that are made from the code are up to date; words and links of all pages are as `make lint` wants them."""
 
-from broker_node.options import BrokerOptions
-from delay_node.options import DelayOptions
-from metaserver.options import MetaOptions
-from qmq.daemon.options import options_markdown
+import pytest
+
 from tests.support.processes import PROJECT
+from tests.support.reference import PAGES
 
 
-def test_every_setting_is_documented() -> None:
-    text = (PROJECT / "docs/reference/settings.md").read_text()
-    assert text == settings_page(), (
-        "docs/reference/settings.md is stale: python -m tests.served.docs.test_docs writes it"
-    )
-
-
-def settings_page() -> str:
-    """docs/reference/settings.md, from the options themselves."""
-    return (
-        "# Settings\n\nMade from the code (`python -m tests.served.docs.test_docs`). Each can be given as a flag, in the"
-        " environment, or in a TOML file named with `--config`; the first of these that says something counts.\n\n"
-        f"## Broker node: `python -m broker_node`\n\n{options_markdown(BrokerOptions, 'broker')}\n"
-        f"## Delay node: `python -m delay_node`\n\n{options_markdown(DelayOptions, 'delay')}\n"
-        f"## Metaserver: `python -m metaserver`\n\n{options_markdown(MetaOptions, 'meta')}"
-    )
-
-
-if __name__ == "__main__":
-    (PROJECT / "docs/reference/settings.md").write_text(settings_page())
+@pytest.mark.parametrize("path", PAGES)
+def test_a_generated_page_is_up_to_date(path: str) -> None:
+    text = (PROJECT / path).read_text()
+    assert text == PAGES[path](), f"{path} is outdated: python -m tests.support.reference writes it"

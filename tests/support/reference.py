@@ -1,0 +1,173 @@
+"""The pages of docs/reference that are made from the code: `python -m tests.support.reference` writes them."""
+
+import argparse
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import qmq
+from broker_node.options import BrokerOptions
+from console.options import ConsoleOptions
+from delay_node.options import DelayOptions
+from metaserver.options import MetaOptions
+from qmq import cli, errors
+from qmq.daemon.options import options_markdown, variable_of
+from tests.support.processes import PROJECT
+
+REPLACED = {"clock", "make_id", "pool"}
+"""Arguments that only tests and other clients give."""
+MADE = "This page is generated from the code (`python -m tests.support.reference`)."
+
+
+def settings_page() -> str:
+    """Settings of all processes."""
+    console = ["| Variable | Default | Unit | Meaning |", "|---|---|---|---|"]
+    for item in fields(ConsoleOptions):
+        info = item.metadata["option"]
+        default = f"`{item.default}`" if item.default not in ("", False) else ""
+        console.append(f"| `{variable_of(item, '')}` | {default} | {info.unit} | {info.help} |")
+    return (
+        f"# Settings\n\n{MADE} Settings of nodes and metaserver can be given as a flag, in the environment, or in a TOML file"
+        " named with `--config`; the first of these that contains a setting counts. Settings of the console come from the environment.\n\n"
+        f"## Broker node: `python -m broker_node`\n\n{options_markdown(BrokerOptions, 'broker')}\n"
+        f"## Delay node: `python -m delay_node`\n\n{options_markdown(DelayOptions, 'delay')}\n"
+        f"## Metaserver: `python -m metaserver`\n\n{options_markdown(MetaOptions, 'meta')}\n"
+        "## Console, API and background jobs\n\n" + "\n".join(console) + "\n"
+    )
+
+
+def _commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from _commands(inner)
+            return
+    yield parser
+
+
+def cli_page() -> str:
+    """All commands of `qmq`."""
+    lines = [
+        "# Command line", "", MADE, "",
+        "Exit codes: 0 success, 1 failure, 2 invalid usage, 3 timed out with fewer messages than requested. Commands that can't"
+        " reach a metaserver, broker or delay node fail within ten seconds.", "",
+    ]  # fmt: skip
+    for command in _commands(cli.command_parser()):
+        usage = re.sub(r"\s+", " ", command.format_usage().removeprefix("usage: ")).strip()
+        lines += [
+            f"## {command.prog}",
+            "",
+            *([command.description, ""] if command.description else []),
+            f"    {usage}",
+            "",
+        ]
+        rows = []
+        for action in command._actions:
+            if isinstance(action, argparse._HelpAction):
+                continue
+            name = ", ".join(action.option_strings) or action.dest
+            value = (
+                action.metavar
+                if isinstance(action.metavar, str)
+                else "|".join(action.choices)
+                if action.choices
+                else ""
+            )
+            shown = f"`{name} {value}`" if value and action.option_strings else f"`{name}`"
+            rows.append(f"| {shown.replace('|', chr(92) + '|')} | {(action.help or '').replace('|', chr(92) + '|')} |")
+        lines += ["| Argument | Meaning |", "|---|---|", *rows, ""]
+    return "\n".join(lines)
+
+
+def _signature(thing: Callable[..., Any], name: str) -> str:
+    """The name and arguments as they stand in the source, without those that tests replace."""
+    (function,) = ast.parse(textwrap.dedent(inspect.getsource(thing))).body
+    assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+    arguments = function.args
+    arguments.args = [one for one in arguments.args if one.arg != "self"]
+    kept = [
+        (one, value)
+        for one, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        if one.arg not in REPLACED
+    ]
+    arguments.kwonlyargs, arguments.kw_defaults = [one for one, _ in kept], [value for _, value in kept]
+    returns = (
+        ""
+        if function.returns is None or ast.unparse(function.returns) == "None"
+        else f" -> {ast.unparse(function.returns)}"
+    )
+    prefix = "async " if isinstance(function, ast.AsyncFunctionDef) else ""
+    return f"{prefix}{name}({ast.unparse(arguments)}){returns}"
+
+
+def _described(doc: str | None) -> str:
+    return inspect.cleandoc(doc or "").replace("Args:\n", "Arguments:\n")
+
+
+def _fields(kind: Any) -> list[str]:
+    """Fields of a dataclass with their defaults and the texts below them in the source."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(definition, ast.ClassDef)
+    lines = ["| Field | Default | Meaning |", "|---|---|---|"]
+    for statement, following in zip(definition.body, [*definition.body[1:], None], strict=True):
+        if (
+            not isinstance(statement, ast.AnnAssign)
+            or not isinstance(statement.target, ast.Name)
+            or statement.target.id.startswith("_")
+        ):
+            continue
+        text = ""
+        if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+            text = " ".join(str(following.value.value).split())
+        default = f"`{ast.unparse(statement.value)}`" if statement.value is not None else ""
+        lines.append(f"| `{statement.target.id}` | {default} | {text} |")
+    return [*lines, ""] if len(lines) > 2 else []
+
+
+def python_page() -> str:
+    """The public names of `qmq`."""
+    lines = ["# Python API", "", MADE, ""]
+    for name in sorted(qmq.__all__):
+        thing = getattr(qmq, name)
+        lines += [f"## {name}", ""]
+        if inspect.isclass(thing) and not issubclass(thing, BaseException):
+            lines += ["```text", _signature(thing.__init__, name) if not is_dataclass(thing) else name, "```", ""]
+        lines += ["```text", _described(thing.__doc__), "```", ""]
+        if is_dataclass(thing):
+            lines += _fields(thing)
+        for key, member in sorted(vars(thing).items()):
+            if (
+                key.startswith("_")
+                or not (inspect.isfunction(member) or isinstance(member, property))
+                or not member.__doc__
+            ):
+                continue
+            head = key if isinstance(member, property) else _signature(member, key)
+            lines += [f"### {name}.{key}", "", "```text", head, "", _described(member.__doc__), "```", ""]
+    lines += ["## Errors", "", "| Class | Code | Retriable | Meaning |", "|---|---|---|---|"]
+    for error in sorted(_errors(errors.QmqError), key=lambda kind: kind.__name__):
+        meaning = " ".join(_described(error.__doc__).split("\n\n")[0].split())
+        lines.append(f"| `{error.__name__}` | `{error.code}` | {'yes' if error.retriable else 'no'} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def _errors(kind: type[errors.QmqError]) -> Iterator[type[errors.QmqError]]:
+    yield kind
+    for inner in kind.__subclasses__():
+        if inner.__module__ == errors.__name__:
+            yield from _errors(inner)
+
+
+PAGES = {
+    "docs/reference/settings.md": settings_page,
+    "docs/reference/cli.md": cli_page,
+    "docs/reference/python-api.md": python_page,
+}
+
+if __name__ == "__main__":
+    for path, make in PAGES.items():
+        (PROJECT / path).write_text(make())

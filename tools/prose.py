@@ -1,0 +1,161 @@
+"""Checks the words of texts that users read, and the links of pages: `python -m tools.prose` lists what is wrong and exits with 1.
+
+Texts are the English catalogue of the console, strings of the API, the control plane and the command line, and the pages of the
+documentation. docs/glossary.md lists the words; the second table of its last section is the list that is checked.
+"""
+
+import ast
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+GLOSSARY = "docs/glossary.md"
+CATALOGUE = "frontend/src/i18n/en"
+SOURCES = ("api", "console", "metaserver", "qmq/cli", "qmq/client")
+PAGES = (
+    "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/index.md", "docs/control.md", "docs/accounts.md",
+    "docs/alerts.md", "docs/live.md", "docs/demo.md", "docs/analytics.md", "docs/tutorials", "docs/how-to", "docs/explanation",
+)  # fmt: skip
+"""Pages whose words are checked; links are checked in all."""
+_LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)", re.S)
+_HEADING = re.compile(r"^#+ +(.*)$", re.M)
+_NO_WORDS = re.compile(r"dead[- ]letters?|letters?,? (?:or )?digits?", re.I)
+"""Phrases with a word of the list in another meaning."""
+_CODE = re.compile(r"```.*?```|`[^`\n]*`", re.S)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """What is wrong, and where."""
+
+    place: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}"
+
+
+def forbidden_words(glossary: str) -> dict[str, str]:
+    """Return the words that texts do not use, with the words to use instead, from the glossary's last table.
+
+    Raises:
+        ValueError: the glossary has no such table.
+    """
+    section = glossary.partition("## Words we do not use")[2]
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", section, re.M)[1:]
+    if not rows:
+        raise ValueError(f"{GLOSSARY} has no table of words below 'Words we do not use'")
+    return {word.strip(): instead.strip() for words, instead in rows for word in words.split(",")}
+
+
+def check_words(place: str, text: str, words: dict[str, str]) -> Iterator[Finding]:
+    """Yield the forbidden words of a text."""
+    text = _NO_WORDS.sub("", text)
+    for word, instead in words.items():
+        if re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text, re.I):
+            yield Finding(place, f'"{word}" in "{" ".join(text.split())[:100]}"; use: {instead}')
+
+
+def catalogue_texts(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield key and text of everything in a catalogue."""
+
+    def below(key: str, value: object) -> Iterator[tuple[str, str]]:
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                yield from below(f"{key}.{name}", inner)
+        else:
+            yield key, str(value)
+
+    for path in sorted(folder.glob("*.json")):
+        yield from below(path.stem, json.loads(path.read_text()))
+
+
+def source_texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and text of the strings with more than one word, without docstrings and log messages."""
+    tree = ast.parse(path.read_text())
+    left_out: set[int] = set()
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        for statement in body if isinstance(body, list) else ():
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                left_out.add(id(statement.value))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner = node.func.value
+            if isinstance(owner, ast.Name) and owner.id == "logger":
+                left_out.update(id(inner) for inner in ast.walk(node))
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in left_out
+            and " " in node.value.strip()
+        ):
+            yield node.lineno, node.value
+
+
+def markdown_pages(project: Path) -> list[Path]:
+    """Return README, the other pages of the project's folder, and those below docs."""
+    return [*sorted(project.glob("*.md")), *sorted((project / "docs").rglob("*.md"))]
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    found: set[str] = set()
+    for heading in _HEADING.findall(_CODE.sub(lambda code: code.group() if "\n" not in code.group() else "", text)):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").strip().lower()
+        found.add(re.sub(r"[^\w\- ]", "", words).replace(" ", "-"))
+    return found
+
+
+def check_links(project: Path) -> Iterator[Finding]:
+    """Yield links to files and headings that do not exist."""
+    pages = {path: path.read_text() for path in markdown_pages(project)}
+    for page, text in pages.items():
+        place = str(page.relative_to(project))
+        for target in _LINK.findall(_CODE.sub("", text)):
+            if re.match(r"[a-z]+:", target):
+                continue
+            name, _, anchor = target.partition("#")
+            path = (page.parent / name).resolve() if name else page
+            if not path.exists():
+                yield Finding(place, f"link to {target}: there is no such file")
+            elif anchor and path.suffix == ".md" and anchor not in anchors(pages.get(path) or path.read_text()):
+                yield Finding(place, f"link to {target}: there is no such heading")
+
+
+def check(project: Path) -> list[Finding]:
+    """Return everything that is wrong in a project."""
+    words = forbidden_words((project / GLOSSARY).read_text())
+    found = [*check_links(project)]
+    for key, text in catalogue_texts(project / CATALOGUE):
+        found += check_words(f"{CATALOGUE}/{key}", text, words)
+    for folder in SOURCES:
+        for path in sorted((project / folder).rglob("*.py")):
+            if "migrations" in path.parts:
+                continue
+            for line, text in source_texts(path):
+                found += check_words(f"{path.relative_to(project)}:{line}", text, words)
+    for name in PAGES:
+        path = project / name
+        for page in [path] if path.is_file() else sorted(path.rglob("*.md")):
+            for number, text in enumerate(
+                _CODE.sub(lambda code: "\n" * code.group().count("\n"), page.read_text()).splitlines(), 1
+            ):
+                found += check_words(f"{page.relative_to(project)}:{number}", text, words)
+    return sorted(found)
+
+
+def main() -> int:
+    """Print the findings; the exit code."""
+    findings = check(PROJECT)
+    for finding in findings:
+        print(finding)
+    return int(bool(findings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
