@@ -20,7 +20,7 @@ from broker_node.recovery import RecoveryReport, groups_with_orphans, open_store
 from broker_node.retention_clock import Gap, GapFile, RetentionClock
 from broker_node.retry import Budget, move_orphans
 from broker_node.settlement import Settlement
-from broker_node.stats import rate_counters
+from broker_node.stats import rate_increases
 from broker_node.store import LimitReached, StoreLimits
 from broker_node.subject import Group, Subject
 from broker_node.subject_removal import SubjectRemoval
@@ -220,7 +220,7 @@ class Broker(Node):
         every(JOB_SECONDS, "long_poll_deadlines", self.handlers.polls.check)
 
     def _sample_rates(self) -> None:
-        self.rates.add(self.clock.monotonic(), rate_counters(self.store.touched))
+        self.rates.add(self.clock.monotonic(), rate_increases(self.store.touched))
         self.store.touched.clear()
 
     def _retain_subjects(self) -> None:

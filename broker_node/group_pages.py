@@ -70,14 +70,14 @@ class GroupPages:
         group = self._group(subject, request)
         limit = min(number(request, "limit", MEMBERS_MAX, minimum=1) or MEMBERS_MAX, MEMBERS_MAX)
         after = request.query.get("after", "")
-        sent = broker.rates.per_second(f"sent\n{subject.name}")
+        steady_sent = broker.rates.steady_per_second(f"sent\n{subject.name}")
         names = sorted(name for name in group.progress.consumers if name > after)
         page = names[:limit]
         return {
             "subject": subject.name,
             "begin_sequence": subject.begin,
             "end_sequence": subject.visible_end,
-            **group_numbers(broker.store, broker.rates, subject, group, sent),
+            **group_numbers(broker.store, broker.rates, subject, group, steady_sent),
             "members_total": len(group.progress.consumers),
             "members": [self._member(subject, group.progress.consumers[name]) for name in page],
             "next_after": page[-1] if len(names) > len(page) else None,

@@ -1,48 +1,79 @@
-"""Rates per subject and group over a short window, from counters that only rise. Pure."""
+"""Rates per subject and group from the increases of counters: over a short window, and smoothed over minutes. Pure."""
 
+import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 WINDOW_SECONDS = 10.0
-"""Rates are means over this window."""
+"""`per_second` is a mean over this window."""
+STEADY_SECONDS = 120.0
+"""Time constant of `steady_per_second`: an increase counts for 37 % after this."""
+STEADY_MIN = 1e-4
+"""Smoothed rates below this are forgotten."""
+SWEEP_SECONDS = 60.0
 
 
 @dataclass(slots=True)
 class RateTable:
-    """Keeps samples of counters and answers how fast they rose. Only counters that moved lately are held."""
+    """Keeps the increases of counters. Only counters that increased recently take memory."""
 
-    _points: dict[str, deque[tuple[float, int]]] = field(default_factory=dict)
-    _began_at: float | None = None
-    _now: float = 0.0
+    _recent: dict[str, deque[tuple[float, int]]] = field(default_factory=dict)
+    """Sample times and increases within the window."""
+    _steady: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """The smoothed rate at a time, without the correction for a short history."""
+    _times: deque[float] = field(default_factory=deque)
+    """Times of the samples within the window, and the one before."""
+    _began_at: float = 0.0
+    _swept_at: float = 0.0
 
-    def add(self, at: float, moved: Mapping[str, int]) -> None:
-        """Samples of the counters that moved since the last call, at a monotonic time in seconds."""
-        if self._began_at is None:
-            self._began_at = at
-        self._now = at
-        for key, total in moved.items():
-            points = self._points.get(key)
-            if points is None:
-                # It stood still before, so this is its first value and the rise begins here.
-                points = self._points[key] = deque()
-            elif total < points[-1][1]:
-                # The subject or group was removed and is back: its counters begin again.
-                points.clear()
-            points.append((at, total))
-        for key in [key for key, points in self._points.items() if points[-1][0] <= at - WINDOW_SECONDS]:
-            del self._points[key]
-        for points in self._points.values():
-            while len(points) > 1 and points[1][0] <= at - WINDOW_SECONDS:
+    def add(self, at: float, increases: Mapping[str, int]) -> None:
+        """Add the increases since the previous call, at a monotonic time in seconds. The first call starts the measurement."""
+        times = self._times
+        if not times:
+            self._began_at = self._swept_at = at
+            times.append(at)
+            return
+        seconds = at - times[-1]
+        if seconds <= 0:
+            return
+        times.append(at)
+        while times[1] <= at - WINDOW_SECONDS:
+            times.popleft()
+        share = 1 - math.exp(-seconds / STEADY_SECONDS)
+        for key, increase in increases.items():
+            if not increase:
+                continue
+            self._recent.setdefault(key, deque()).append((at, increase))
+            rate, then = self._steady.get(key, (0.0, at))
+            self._steady[key] = rate * math.exp((then - at) / STEADY_SECONDS) + share * increase / seconds, at
+        begin = times[0]
+        for key in [key for key, points in self._recent.items() if points[-1][0] <= begin]:
+            del self._recent[key]
+        for points in self._recent.values():
+            while points[0][0] <= begin:
                 points.popleft()
+        if at - self._swept_at >= SWEEP_SECONDS:
+            self._swept_at = at
+            for key in [key for key in self._steady if self._rate_at(key, at) < STEADY_MIN]:
+                del self._steady[key]
 
     def per_second(self, key: str) -> float | None:
-        """Rise per second over the window; None before there was time to measure."""
-        if self._began_at is None or self._now <= self._began_at:
+        """Increase per second over the window; None before there was time to measure."""
+        seconds = self._times[-1] - self._times[0] if self._times else 0.0
+        if seconds <= 0:
             return None
-        points = self._points.get(key)
-        if points is None:
-            return 0.0
-        first_at, first = points[0]
-        span = self._now - first_at
-        return (points[-1][1] - first) / span if span > 0 else None
+        points = self._recent.get(key)
+        return sum(increase for _, increase in points) / seconds if points else 0.0
+
+    def steady_per_second(self, key: str) -> float | None:
+        """Increase per second, smoothed exponentially over STEADY_SECONDS; None before there was time to measure."""
+        seconds = self._times[-1] - self._began_at if self._times else 0.0
+        if seconds <= 0:
+            return None
+        # Before the start nothing was measured, which is not the same as a rate of 0.
+        return self._rate_at(key, self._times[-1]) / (1 - math.exp(-seconds / STEADY_SECONDS))
+
+    def _rate_at(self, key: str, at: float) -> float:
+        rate, then = self._steady.get(key, (0.0, at))
+        return rate * math.exp((then - at) / STEADY_SECONDS)

@@ -16,19 +16,24 @@ IsPaused = Callable[[str, str, str], bool]
 NOT_LONG_ENOUGH = "measured for less than a second"
 
 
-def rate_counters(subjects: Iterable[Subject]) -> dict[str, int]:
-    """The counters that rates are made of, by key, of these subjects."""
-    counters: dict[str, int] = {}
+def rate_increases(subjects: Iterable[Subject]) -> dict[str, int]:
+    """Return how much the counters of these subjects and their groups have increased since the previous call, by key."""
+    increases: dict[str, int] = {}
     for subject in subjects:
         name = subject.name
-        if subject.sent_total:
-            counters[f"sent\n{name}"] = subject.sent_total
-            counters[f"bytes\n{name}"] = subject.bytes_total
+        sent, size = subject.sampled
+        if subject.sent_total > sent:
+            increases[f"sent\n{name}"] = subject.sent_total - sent
+            increases[f"bytes\n{name}"] = subject.bytes_total - size
+            subject.sampled = subject.sent_total, subject.bytes_total
         for group_name, group in subject.groups.items():
-            if group.pulled_total or group.acked_total:
-                counters[f"pulled\n{name}\n{group_name}"] = group.pulled_total
-                counters[f"acked\n{name}\n{group_name}"] = group.acked_total
-    return counters
+            totals = group.pulled_total, group.acked_total
+            if totals != group.sampled:
+                pulled, acked = group.sampled
+                increases[f"pulled\n{name}\n{group_name}"] = totals[0] - pulled
+                increases[f"acked\n{name}\n{group_name}"] = totals[1] - acked
+                group.sampled = totals
+    return increases
 
 
 def subject_stats(
@@ -42,6 +47,7 @@ def subject_stats(
     """One subject with its groups, and what a policy does to them."""
     store.adjust_begin(subject)
     sent = rates.per_second(f"sent\n{subject.name}")
+    steady = rates.steady_per_second(f"sent\n{subject.name}")
     stats: dict[str, Any] = {
         "subject": subject.name,
         "begin_sequence": subject.begin,
@@ -49,12 +55,13 @@ def subject_stats(
         "unsynced": subject.next_sequence - subject.visible_end,
         "withheld": subject.withheld_count,
         "send_rate": sent,
+        "steady_send_rate": steady,
         "send_bytes_rate": rates.per_second(f"bytes\n{subject.name}"),
         **sends_policy(policy),
         "retention_hours": policy.retention_hours,
         "allowed_groups": policy.allowed_groups,
         "groups": [
-            _group_stats(store, rates, subject, group, sent, lease_seconds, is_paused)
+            _group_stats(store, rates, subject, group, steady, lease_seconds, is_paused)
             for group in subject.groups.values()
         ],
     }
@@ -64,12 +71,13 @@ def subject_stats(
 
 
 def group_numbers(
-    store: MessageStore, rates: RateTable, subject: Subject, group: Group, sent: float | None
+    store: MessageStore, rates: RateTable, subject: Subject, group: Group, steady_sent: float | None
 ) -> dict[str, Any]:
-    """One group without its consumers; `sent` is the subject's messages per second."""
+    """One group without its consumers; `steady_sent` is the subject's smoothed number of messages per second."""
     progress = group.progress
     lag = lag_of(subject.visible_end, progress.next_sequence, subject.begin, progress.in_flight)
     acked = rates.per_second(f"acked\n{subject.name}\n{progress.group}")
+    steady_acked = rates.steady_per_second(f"acked\n{subject.name}\n{progress.group}")
     stats: dict[str, Any] = {
         "group": progress.group,
         "broadcast": progress.broadcast,
@@ -80,6 +88,7 @@ def group_numbers(
         "time_lag_seconds": None,
         "pull_rate": rates.per_second(f"pulled\n{subject.name}\n{progress.group}"),
         "ack_rate": acked,
+        "steady_ack_rate": steady_acked,
         "drain_seconds": None,
         "skipped_by_retention": group.skipped_total,
         "withheld": subject.withheld_count,
@@ -93,8 +102,8 @@ def group_numbers(
         stats["reason"] = "the oldest unacked message is withheld: its commit was damaged"
     else:
         stats["time_lag_seconds"] = time_lag_seconds(store.clock.wall_ms(), stored_at_ms)
-    if acked is not None and sent is not None:
-        stats["drain_seconds"] = drain_seconds(lag.total, acked, sent)
+    if steady_acked is not None and steady_sent is not None:
+        stats["drain_seconds"] = drain_seconds(lag.total, steady_acked, steady_sent)
     else:
         stats["reason"] = NOT_LONG_ENOUGH
     return stats
@@ -105,12 +114,12 @@ def _group_stats(
     rates: RateTable,
     subject: Subject,
     group: Group,
-    sent: float | None,
+    steady_sent: float | None,
     lease_seconds: float,
     is_paused: IsPaused,
 ) -> dict[str, Any]:
     progress = group.progress
-    stats = group_numbers(store, rates, subject, group, sent)
+    stats = group_numbers(store, rates, subject, group, steady_sent)
     stats["paused"] = is_paused(subject.name, progress.group, "")
     now = store.clock.monotonic()
     stats["consumers"] = [

@@ -29,6 +29,7 @@ class Group:
         "pulled_total",
         "redelivered_total",
         "retried_total",
+        "sampled",
         "skipped_total",
     )
 
@@ -40,6 +41,8 @@ class Group:
         self.departed: dict[str, None] = {}
         """Consumers that left last, the latest at the end: histories name them by their keys only."""
         self.pulled_total = 0
+        self.sampled = (0, 0)
+        """`pulled_total` and `acked_total` when rates were last measured."""
         self.acked_total = 0
         self.redelivered_total = 0
         self.retried_total = 0
@@ -70,6 +73,7 @@ class Subject:
         "name",
         "next_sequence",
         "origin",
+        "sampled",
         "sent_total",
         "withheld",
     )
@@ -85,6 +89,8 @@ class Subject:
         self.checked_begin = -1
         """The log's oldest offset that this subject's begin was last adjusted to."""
         self.sent_total = 0
+        self.sampled = (0, 0)
+        """`sent_total` and `bytes_total` when rates were last measured."""
         self.bytes_total = 0
         self.withheld: list[tuple[int, int]] = []
         """Ranges [begin, end) of sequences whose messages are lost to damage, in order."""

@@ -1,28 +1,48 @@
-"""What a consumer group's numbers come to, in one word. Pure."""
+"""The state of a consumer group, from its numbers and its previous state. Pure."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
 KEEPING_UP_SECONDS = 10.0
-"""A time lag up to here is what busy groups have; as long as the window that rates are measured in."""
+"""A time lag up to here is normal for busy groups; as long as the window of the short rates."""
+RATE_WINDOW_SECONDS = 10.0
+SILENT_ACKS = 5.0
+"""A group is stopped when no message was acknowledged within RATE_WINDOW_SECONDS although so many were expected."""
+STOPPED_PER_SECOND = 0.5 / 60
+"""A slow group is stopped when it acknowledges fewer than this on average."""
+BAND = 0.05
+"""Ack and send rates that differ by less than this share are equal: whether a lag decreases stays as it was."""
 
 
 class LagState(StrEnum):
-    """How a consumer group does."""
+    """What a consumer group does."""
 
     CAUGHT_UP = "caught_up"
     DRAINING = "draining"
     GROWING = "growing"
-    """At these rates it never drains."""
+    """At the current rates the lag never becomes zero."""
     STOPPED = "stopped"
-    """Messages wait, and none was acked in the window of the rates."""
+    """Messages are pending, and none is acknowledged."""
     PAUSED = "paused"
     UNKNOWN = "unknown"
 
 
-def lag_state(entry: Mapping[str, Any]) -> LagState:
-    """The state that an entry's numbers come to; needs is_paused, lag, time_lag_seconds, ack_rate, is_draining."""
+def is_draining(acked: float, sent: float, before: bool | None) -> bool:
+    """Return whether a lag decreases at smoothed rates per second; `before` is what it was, or None."""
+    if before is not None and abs(acked - sent) <= BAND * max(acked, sent):
+        return before
+    return acked > sent
+
+
+def lag_state(entry: Mapping[str, Any], steady_ack_rate: float | None = None, before: str | None = None) -> LagState:
+    """Return the state of an entry.
+
+    Args:
+        entry: needs is_paused, lag, time_lag_seconds, ack_rate and is_draining.
+        steady_ack_rate: acknowledged messages per second, smoothed over minutes; None: nodes do not report it.
+        before: the previous state.
+    """
     if entry["is_paused"]:
         return LagState.PAUSED
     lag, waits = entry["lag"], entry["time_lag_seconds"]
@@ -32,6 +52,12 @@ def lag_state(entry: Mapping[str, Any]) -> LagState:
         return LagState.CAUGHT_UP
     if entry["is_draining"] is None:
         return LagState.UNKNOWN
-    if entry["ack_rate"] == 0:
+    if entry["ack_rate"] == 0 and (before == LagState.STOPPED or _is_silence_unusual(steady_ack_rate)):
         return LagState.STOPPED
     return LagState.DRAINING if entry["is_draining"] else LagState.GROWING
+
+
+def _is_silence_unusual(steady_ack_rate: float | None) -> bool:
+    if steady_ack_rate is None:
+        return True
+    return steady_ack_rate < STOPPED_PER_SECOND or steady_ack_rate * RATE_WINDOW_SECONDS >= SILENT_ACKS

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from console.live.lag_state import LagState, lag_state
+from console.live.lag_state import LagState, is_draining, lag_state
 from console.measured import Measured
 from qmq.lag import drain_seconds
 from qmq.protocol.names import split_subject
@@ -284,7 +284,7 @@ def summed(
             continue
         one = known.get(name)
         if one is None or one.parts != found:
-            one = _measured_subject(name, found)
+            one = _measured_subject(name, found, old["groups"])
         kept[name] = one
         subjects[name] = one.subject
         groups |= one.groups
@@ -340,17 +340,17 @@ def _answered(
     return measured, unmeasured
 
 
-def _measured_subject(name: str, found: dict[str, dict[str, Any]]) -> _Summed:
+def _measured_subject(name: str, found: dict[str, dict[str, Any]], before: Mapping[str, Entry]) -> _Summed:
     subject = _dated(_subject(name, sorted(found), found, None), True, None, None)
     by_group: dict[str, list[dict[str, Any]]] = {}
     for item in found.values():
         for group in item["groups"]:
             by_group.setdefault(group["group"], []).append(group)
-    sent = subject["send_rate"]
-    groups = {
-        group_key(name, group): _dated(_group(name, group, parts, sent, None, None), True, None, None)
-        for group, parts in by_group.items()
-    }
+    sent = _total([_steady(item, "send_rate") for item in found.values()], "steady")
+    groups = {}
+    for group, parts in by_group.items():
+        key = group_key(name, group)
+        groups[key] = _dated(_group(name, group, parts, sent, None, before.get(key)), True, None, None)
     if "withheld" in subject:
         for group, parts in by_group.items():
             groups[group_key(name, group)]["withheld"] = _withheld(parts)
@@ -384,6 +384,11 @@ def _reason_of(items: Sequence[Mapping[str, Any]], values: Iterable[Any]) -> str
     if all(value is not None for value in values):
         return None
     return next((str(item["reason"]) for item in items if item.get("reason")), "not reported by a node")
+
+
+def _steady(item: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A smoothed rate; nodes of earlier versions report the short one only."""
+    return {"steady": item.get(f"steady_{name}", item[name])}
 
 
 def _withheld(items: Iterable[Mapping[str, Any]]) -> int:
@@ -474,12 +479,14 @@ def _group(
         "retry_lag": 0,
         "skipped_by_retention": _total(items, "skipped_by_retention"),
     }
-    if entry["ack_rate"] is not None and sent is not None:
-        drain = drain_seconds(entry["lag"], entry["ack_rate"], sent)
-        # "Never" is known; it is told apart from "not measured" by is_draining.
-        entry["is_draining"] = drain is not None
-        entry["drain_seconds"] = None if drain is None else round(drain, 1)
-    entry["state"] = lag_state(entry).value
+    acked = _total([_steady(item, "ack_rate") for item in items], "steady")
+    if acked is not None and sent is not None:
+        drain = drain_seconds(entry["lag"], acked, sent)
+        # "Never" is known; `is_draining` distinguishes it from "not measured".
+        entry["is_draining"] = entry["lag"] == 0 or is_draining(acked, sent, before and before["is_draining"])
+        if entry["is_draining"] and drain is not None:
+            entry["drain_seconds"] = round(drain, 1)
+    entry["state"] = lag_state(entry, acked, before and before["state"]).value
     entry["reason"] = _reason_of(items, (value for name, value in entry.items() if name != "drain_seconds"))
     return entry
 

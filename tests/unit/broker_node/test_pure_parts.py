@@ -212,25 +212,45 @@ def test_lag_is_defined_once() -> None:
 def test_rates_are_unknown_until_measured() -> None:
     rates = RateTable()
     assert rates.per_second("a") is None
-    rates.add(0.0, {"a": 0})
+    rates.add(0.0, {"a": 1000})
     assert rates.per_second("a") is None
     rates.add(2.0, {"a": 10})
     assert rates.per_second("a") == 5.0
     assert rates.per_second("b") == 0.0
     for second in range(3, 40):
-        rates.add(float(second), {"a": 10 * second})
+        rates.add(float(second), {"a": 10})
     assert rates.per_second("a") == 10.0
     for second in range(40, 60):
         rates.add(float(second), {})
     assert rates.per_second("a") == 0.0
 
 
-def test_rates_of_a_counter_that_begins_again_are_never_negative() -> None:
+def test_a_counter_that_increases_again_after_a_rest_has_a_rate_at_once() -> None:
     rates = RateTable()
-    rates.add(0.0, {"a": 1000})
-    rates.add(1.0, {"a": 2000})
-    assert rates.per_second("a") == 1000.0
-    rates.add(2.0, {"a": 5})
-    assert rates.per_second("a") is None
-    rates.add(3.0, {"a": 25})
-    assert rates.per_second("a") == 20.0
+    for second in range(100):
+        rates.add(float(second), {"a": 10} if second < 20 else {})
+    assert rates.per_second("a") == 0.0
+    rates.add(100.0, {"a": 30})
+    assert rates.per_second("a") == 3.0
+
+
+def test_steady_rates_are_smoothed_over_minutes() -> None:
+    rates = RateTable()
+    assert rates.steady_per_second("a") is None
+    rates.add(0.0, {})
+    rates.add(1.0, {"a": 7})
+    assert rates.steady_per_second("a") == pytest.approx(7)
+    for second in range(2, 601):
+        rates.add(float(second), {"a": 14} if second % 2 else {})
+    steady, recent = rates.steady_per_second("a"), rates.per_second("a")
+    assert steady == pytest.approx(7, rel=0.02)
+    assert recent == 7.0
+    rates.add(601.0, {"a": 100})
+    jumped = rates.steady_per_second("a")
+    assert jumped is not None
+    assert steady is not None
+    assert jumped - steady == pytest.approx(100 / 120, rel=0.1)
+    for second in range(602, 2600):
+        rates.add(float(second), {})
+    assert rates.steady_per_second("a") == 0.0
+    assert rates._steady == rates._recent == {}
