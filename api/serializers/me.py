@@ -31,6 +31,7 @@ class Console(serializers.Serializer):  # type: ignore[type-arg]
     """What pages need to know of the console itself."""
 
     version = serializers.CharField()
+    metaserver = serializers.CharField(help_text="host:port of the metaserver, as the console reaches it")
     languages = serializers.ListField(child=serializers.CharField())
     themes = serializers.ListField(child=serializers.CharField())
     single_sign_on = serializers.CharField(allow_null=True, help_text="its name; null: not configured")

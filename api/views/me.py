@@ -1,6 +1,7 @@
 """/me/ and /roles/: who asks, what they may, where they are signed in."""
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from allauth.mfa.models import Authenticator
 from django.conf import settings
@@ -30,6 +31,7 @@ def _console() -> dict[str, Any]:
     providers = settings.SOCIALACCOUNT_PROVIDERS.get("openid_connect", {}).get("APPS", [])
     return {
         "version": qmq.__version__,
+        "metaserver": urlsplit(settings.META_URL).netloc,
         "languages": list(preferences.LANGUAGES),
         "themes": list(preferences.THEMES),
         "single_sign_on": providers[0]["name"] if providers else None,

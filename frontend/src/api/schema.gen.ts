@@ -1345,7 +1345,7 @@ export interface components {
             id: string;
             /** @description the rule's name */
             rule: string;
-            /** @description null: it was deleted */
+            /** @description null: the rule was deleted */
             rule_id: string | null;
             kind: components["schemas"]["AlertKind"];
             target: string;
@@ -1363,12 +1363,12 @@ export interface components {
             resolution: (components["schemas"]["ResolutionEnum"] | components["schemas"]["NullEnum"]) | null;
             /**
              * Format: double
-             * @description when it fired, or while pending when it began
+             * @description when it fired; while pending, when the condition was first met
              */
             value: number;
             /**
              * Format: double
-             * @description null: not measurable; see reason
+             * @description null: not measured, see reason
              */
             last_value: number | null;
             reason: string | null;
@@ -1381,7 +1381,7 @@ export interface components {
             acknowledgement: string | null;
             /** @description notifications that were delivered */
             notified: number;
-            /** @description notifications that were given up */
+            /** @description notifications that failed permanently */
             not_notified: number;
             version: string;
             notifications: components["schemas"]["NotificationRow"][];
@@ -1405,7 +1405,7 @@ export interface components {
             id: string;
             /** @description the rule's name */
             rule: string;
-            /** @description null: it was deleted */
+            /** @description null: the rule was deleted */
             rule_id: string | null;
             kind: components["schemas"]["AlertKind"];
             target: string;
@@ -1423,12 +1423,12 @@ export interface components {
             resolution: (components["schemas"]["ResolutionEnum"] | components["schemas"]["NullEnum"]) | null;
             /**
              * Format: double
-             * @description when it fired, or while pending when it began
+             * @description when it fired; while pending, when the condition was first met
              */
             value: number;
             /**
              * Format: double
-             * @description null: not measurable; see reason
+             * @description null: not measured, see reason
              */
             last_value: number | null;
             reason: string | null;
@@ -1441,7 +1441,7 @@ export interface components {
             acknowledgement: string | null;
             /** @description notifications that were delivered */
             notified: number;
-            /** @description notifications that were given up */
+            /** @description notifications that failed permanently */
             not_notified: number;
             version: string;
         };
@@ -1460,12 +1460,12 @@ export interface components {
             window_seconds: number;
             severity: components["schemas"]["AlertSeverity"];
             channels: string[];
-            /** @description the team that may change the rule; null: every operator may */
+            /** @description the team that can change the rule; null: any operator can */
             owner: string | null;
             is_enabled: boolean;
-            /** @description comes with the product: can be disabled, not deleted */
+            /** @description built-in rules can be disabled but not deleted */
             is_builtin: boolean;
-            /** @description alerts of this rule that fire now */
+            /** @description firing alerts of this rule */
             firing: number;
             version: string;
             /** Format: date-time */
@@ -1501,24 +1501,24 @@ export interface components {
             } | null;
             /** @description bytes */
             size: number;
-            /** @description whether properties are left out for want of a right */
+            /** @description whether properties are hidden because the caller lacks permission */
             masked: boolean;
-            /** @description why the message can't be read; null: it can */
+            /** @description why the message can't be read; null: readable */
             withheld: string | null;
             attempt: number;
-            /** @description the real subject, or the group's retry subject */
+            /** @description the subject, or the retry subject of the group */
             subject: string;
             consumer_id: string | null;
             /** Format: date-time */
             pulled_at: string | null;
             /**
              * Format: date-time
-             * @description when the next attempt, or the letter, was stored
+             * @description when the next attempt or the dead letter was stored
              */
             ended_at: string | null;
-            /** @description why something is not known */
+            /** @description why information is missing */
             why: string | null;
-            /** @description against the attempt before; null: masked */
+            /** @description changes since the previous attempt; null: masked */
             changes: components["schemas"]["PropertyChange"][] | null;
         };
         /** @description A change somebody made. */
@@ -1534,9 +1534,9 @@ export interface components {
             after: unknown;
             address: string;
             request_id: string;
-            /** @description the caller's own X-Request-Id, unchecked */
+            /** @description X-Request-Id sent by the client, not verified */
             client_request_id: string | null;
-            /** @description covers this entry and the digest of the one before */
+            /** @description hash of this entry and of the digest of the previous entry */
             digest: string;
         };
         /** @enum {unknown} */
@@ -1546,7 +1546,7 @@ export interface components {
             name: string;
             kind: components["schemas"]["GroupKind"];
             /**
-             * @description what clients are told
+             * @description state reported to clients
              *
              *     * `read_write` - read_write
              *     * `read_only` - read_only
@@ -1555,7 +1555,7 @@ export interface components {
              */
             state: components["schemas"]["GroupState"];
             /**
-             * @description what its master does
+             * @description state reported by its master
              *
              *     * `read_write` - read_write
              *     * `read_only` - read_only
@@ -1573,7 +1573,7 @@ export interface components {
             in_sync: string[];
             in_sync_min: number;
             nodes: components["schemas"]["NodeRow"][];
-            /** @description that it serves, those that come or go included */
+            /** @description subjects it serves, including those that are joining or leaving */
             subjects: number;
             subjects_moving: number;
             version: string;
@@ -1588,7 +1588,7 @@ export interface components {
             name: string;
             kind: components["schemas"]["GroupKind"];
             /**
-             * @description what clients are told
+             * @description state reported to clients
              *
              *     * `read_write` - read_write
              *     * `read_only` - read_only
@@ -1597,7 +1597,7 @@ export interface components {
              */
             state: components["schemas"]["GroupState"];
             /**
-             * @description what its master does
+             * @description state reported by its master
              *
              *     * `read_write` - read_write
              *     * `read_only` - read_only
@@ -1615,7 +1615,7 @@ export interface components {
             in_sync: string[];
             in_sync_min: number;
             nodes: components["schemas"]["NodeRow"][];
-            /** @description that it serves, those that come or go included */
+            /** @description subjects it serves, including those that are joining or leaving */
             subjects: number;
             subjects_moving: number;
             version: string;
@@ -1643,7 +1643,7 @@ export interface components {
             matched: number;
             cancelled: number;
             too_late: number;
-            /** @description delay groups that could not be asked, and why: what they hold is missing from this answer */
+            /** @description delay groups that could not be reached, with the reason; their messages are missing */
             unreachable: {
                 [key: string]: string;
             };
@@ -1652,7 +1652,7 @@ export interface components {
         Calendar: {
             subject: string | null;
             hours: components["schemas"]["Hour"][];
-            /** @description delay groups that could not be asked, and why: what they hold is missing from this answer */
+            /** @description delay groups that could not be reached, with the reason; their messages are missing */
             unreachable: {
                 [key: string]: string;
             };
@@ -1671,9 +1671,9 @@ export interface components {
         ChannelTest: {
             target: string;
             dry_run: boolean;
-            /** @description in a dry run: whether the host may be asked */
+            /** @description in a dry run: whether requests to the host are allowed */
             is_told: boolean;
-            /** @description "" when it went well */
+            /** @description empty if it succeeded */
             code: string;
             detail: string;
         };
@@ -1681,29 +1681,31 @@ export interface components {
         ColumnRow: {
             name: string;
             type: components["schemas"]["TypeEnum"];
-            /** @description of numbers; 1: a ratio; null: it has none */
+            /** @description unit of numbers; 1: ratio; null: no unit */
             unit: string | null;
-            /** @description what it says */
+            /** @description meaning */
             text: string;
-            /** @description null is what could not be measured */
+            /** @description null: not measured */
             is_nullable: boolean;
-            /** @description tells rows of one moment apart */
+            /** @description part of the key */
             is_key: boolean;
-            /** @description the values there are; empty: any */
+            /** @description possible values; empty: any */
             choices: string[];
         };
         /** @description What pages need to know of the console itself. */
         Console: {
             version: string;
+            /** @description host:port of the metaserver, as the console reaches it */
+            metaserver: string;
             languages: string[];
             themes: string[];
-            /** @description its name; null: there is none */
+            /** @description its name; null: not configured */
             single_sign_on: string | null;
             limits: components["schemas"]["Limits"];
         };
         /** @description What was decided about a letter. */
         Decision: {
-            /** @description replaying, unknown (sent, perhaps stored), replayed, deleted */
+            /** @description replaying, unknown (sent, result unknown), replayed, deleted */
             state: string;
             by: string;
             /** Format: date-time */
@@ -1711,7 +1713,7 @@ export interface components {
             replays: number;
             /** @description group or subject */
             replayed_to: string | null;
-            /** @description the message id of the newest replay */
+            /** @description message ID of the latest replay */
             replay_id: string | null;
         };
         /** @description What a change came to, or in a dry run would as things stand. */
@@ -1719,7 +1721,7 @@ export interface components {
             dry_run: boolean;
             message_id: string;
             subject: string;
-            /** @description done, or unchanged: it was so before */
+            /** @description done; or unchanged if it already was in this state */
             outcome: string;
             state_before: string;
             state: string;
@@ -1729,7 +1731,7 @@ export interface components {
         /** @description All copies of a message id. */
         DelayedFound: {
             results: components["schemas"]["DelayedRow"][];
-            /** @description delay groups that could not be asked, and why: what they hold is missing from this answer */
+            /** @description delay groups that could not be reached, with the reason; their messages are missing */
             unreachable: {
                 [key: string]: string;
             };
@@ -1737,9 +1739,9 @@ export interface components {
         /** @description Delayed messages in the order of their due times. */
         DelayedPage: {
             results: components["schemas"]["DelayedRow"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description delay groups that could not be asked, and why: what they hold is missing from this answer */
+            /** @description delay groups that could not be reached, with the reason; their messages are missing */
             unreachable: {
                 [key: string]: string;
             };
@@ -1761,9 +1763,9 @@ export interface components {
             } | null;
             /** @description bytes */
             size: number;
-            /** @description whether properties are left out for want of a right */
+            /** @description whether properties are hidden because the caller lacks permission */
             masked: boolean;
-            /** @description whether the caller may cancel, reschedule or deliver it */
+            /** @description whether the caller can cancel, reschedule or deliver it */
             may_change: boolean;
         };
         /** @description What else is known of a message: it is found faster, and told from others with its id. */
@@ -1771,7 +1773,7 @@ export interface components {
             subject?: string;
             /**
              * Format: date-time
-             * @description its due time now
+             * @description its current due time
              */
             was_due_at?: string;
             reason?: string;
@@ -1801,7 +1803,7 @@ export interface components {
             tags?: string[];
             subject: string;
             name: string;
-            /** @description team of the subject */
+            /** @description owning team of the subject */
             owner: string | null;
             is_paused: boolean;
             paused_consumers: string[];
@@ -1812,7 +1814,7 @@ export interface components {
             first_seen_at: string;
             /** Format: date-time */
             updated_at: string;
-            /** @description messages; null when a broker group could not be asked */
+            /** @description messages; null if a broker group could not be reached */
             lag: number | null;
             /** Format: double */
             time_lag_seconds: number | null;
@@ -1844,21 +1846,21 @@ export interface components {
             ack_rate: number | null;
             /**
              * Format: double
-             * @description null: never at these rates when is_draining is false, otherwise unknown
+             * @description null: never (is_draining is false) or unknown
              */
             drain_seconds: number | null;
-            /** @description whether the lag ever drains at these rates */
+            /** @description whether the lag decreases at the current rates */
             is_draining: boolean | null;
             consumers_online: number | null;
-            /** @description as the nodes have it in force */
+            /** @description as enforced by the nodes */
             is_paused: boolean | null;
-            /** @description messages that wait for another attempt */
+            /** @description messages waiting for another attempt */
             retry_lag: number | null;
             /** @description stored messages of the subject that are lost to damage: no group can consume them, and their share of the lag ends when the group skips them */
             withheld: number | null;
             state: components["schemas"]["LagState"];
             reason: string | null;
-            /** @description team of the subject */
+            /** @description owning team of the subject */
             owner: string | null;
         };
         /** @description A consumer on one broker group. Null: could not be known, `reasons` says why. */
@@ -1872,12 +1874,12 @@ export interface components {
             /** Format: double */
             last_seen_seconds: number | null;
             in_flight: number;
-            /** @description consume sequences [begin, end), the lowest first; at most 20 of them */
+            /** @description consume sequences [begin, end), lowest first, at most 20 */
             in_flight_ranges: string[][];
             in_flight_ranges_total: number;
-            /** @description pull sequences that were given out, since the consumer is known */
+            /** @description messages delivered to the consumer since it was first seen */
             pulled: string;
-            /** @description of these, those that are acked */
+            /** @description of these, acknowledged */
             acked: string;
             oldest_unacked_ms: number | null;
             is_paused: boolean;
@@ -1891,7 +1893,7 @@ export interface components {
             tags?: string[];
             subject: string;
             name: string;
-            /** @description team of the subject */
+            /** @description owning team of the subject */
             owner: string | null;
             is_paused: boolean;
             paused_consumers: string[];
@@ -1915,18 +1917,18 @@ export interface components {
         History: {
             step_seconds: number;
             at: string[];
-            /** @description numbers to seven digits; null: not measured */
+            /** @description numbers with seven significant digits; null: not measured */
             fields: {
                 [key: string]: (number | null)[];
             };
-            /** @description why there is nothing at all */
+            /** @description why there is no data */
             reason: string | null;
         };
         /** @description An hour of the calendar. */
         Hour: {
             /**
              * Format: date-time
-             * @description its begin, UTC
+             * @description start of the hour, UTC
              */
             hour: string;
             pending: number;
@@ -1935,13 +1937,13 @@ export interface components {
         LagPage: {
             /**
              * Format: date-time
-             * @description when they were measured; null: not at all
+             * @description time of measurement; null: not measured
              */
             at: string | null;
-            /** @description why there are none */
+            /** @description why numbers are missing */
             reason: string | null;
             results: components["schemas"]["GroupLag"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
         };
         /** @description A consumer group's lag on a subject. Null: could not be measured; `reason` says why. */
@@ -1961,15 +1963,15 @@ export interface components {
             ack_rate: number | null;
             /**
              * Format: double
-             * @description null: never at these rates when is_draining is false, otherwise unknown
+             * @description null: never (is_draining is false) or unknown
              */
             drain_seconds: number | null;
-            /** @description whether the lag ever drains at these rates */
+            /** @description whether the lag decreases at the current rates */
             is_draining: boolean | null;
             consumers_online: number | null;
-            /** @description as the nodes have it in force */
+            /** @description as enforced by the nodes */
             is_paused: boolean | null;
-            /** @description messages that wait for another attempt */
+            /** @description messages waiting for another attempt */
             retry_lag: number | null;
             /** @description stored messages of the subject that are lost to damage: no group can consume them, and their share of the lag ends when the group skips them */
             withheld: number | null;
@@ -1996,18 +1998,18 @@ export interface components {
         LetterCount: {
             subject: string;
             group: string;
-            /** @description in the logs, whatever was decided */
+            /** @description stored dead letters, including replayed and deleted ones */
             stored: number;
-            /** @description of these, not replayed and not deleted */
+            /** @description of these, neither replayed nor deleted */
             open: number;
             replayed: number;
-            /** @description hidden; their bytes stay until retention removes them */
+            /** @description hidden until retention deletes them */
             deleted: number;
             /** Format: date-time */
             oldest: string | null;
             /** Format: date-time */
             newest: string | null;
-            /** @description stored, by broker group */
+            /** @description stored dead letters by broker group */
             broker_groups: {
                 [key: string]: number;
             };
@@ -2015,9 +2017,9 @@ export interface components {
         /** @description Counts by subject and group. */
         LetterCounts: {
             results: components["schemas"]["LetterCount"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description broker groups that could not be asked, and why: what they hold is missing from this answer */
+            /** @description broker groups that could not be reached, with the reason; their messages are missing */
             unreachable: {
                 [key: string]: string;
             };
@@ -2025,9 +2027,9 @@ export interface components {
         /** @description Letters by the time they were given up. A page may be empty and go on. */
         LetterPage: {
             results: components["schemas"]["LetterRow"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description broker groups that could not be asked, and why: what they hold is missing from this answer */
+            /** @description broker groups that could not be reached, with the reason; their messages are missing */
             unreachable: {
                 [key: string]: string;
             };
@@ -2047,15 +2049,15 @@ export interface components {
             } | null;
             /** @description bytes */
             size: number;
-            /** @description whether properties are left out for want of a right */
+            /** @description whether properties are hidden because the caller lacks permission */
             masked: boolean;
-            /** @description why the message can't be read; null: it can */
+            /** @description why the message can't be read; null: readable */
             withheld: string | null;
-            /** @description how often it was tried */
+            /** @description number of attempts */
             attempts: number | null;
             attempts_max: number | null;
             last_pull_sequence: string | null;
-            /** @description of a replay: what it is a copy of */
+            /** @description for a replay: the dead letter it is a copy of */
             original_message_id: string | null;
             decision: components["schemas"]["Decision"] | null;
         };
@@ -2074,30 +2076,30 @@ export interface components {
             } | null;
             /** @description bytes */
             size: number;
-            /** @description whether properties are left out for want of a right */
+            /** @description whether properties are hidden because the caller lacks permission */
             masked: boolean;
-            /** @description why the message can't be read; null: it can */
+            /** @description why the message can't be read; null: readable */
             withheld: string | null;
-            /** @description how often it was tried */
+            /** @description number of attempts */
             attempts: number | null;
             attempts_max: number | null;
             last_pull_sequence: string | null;
-            /** @description of a replay: what it is a copy of */
+            /** @description for a replay: the dead letter it is a copy of */
             original_message_id: string | null;
             decision: components["schemas"]["Decision"] | null;
-            /** @description against the last attempt; null: masked */
+            /** @description changes since the last attempt; null: masked */
             changes: components["schemas"]["PropertyChange"][] | null;
             story: components["schemas"]["AttemptRow"][];
-            /** @description why attempts may be missing; empty: none is */
+            /** @description why attempts may be missing; empty: complete */
             holes: string[];
         };
         /** @description Limits that pages show before somebody runs into them. */
         Limits: {
-            /** @description of a request */
+            /** @description per request */
             body_bytes: number;
             page_rows: number;
             download_rows: number;
-            /** @description of lists that nodes are asked for: messages, letters */
+            /** @description for lists read from nodes: messages, dead letters */
             download_rows_of_nodes: number;
             reason_chars: number;
             /** @description dead letters replayed or deleted */
@@ -2113,12 +2115,12 @@ export interface components {
             /** Format: date-time */
             stored_at: string | null;
             attempt: number;
-            /** @description null: not known */
+            /** @description null: unknown */
             state: string | null;
         };
         /** @description Accepting that a node's log ends earlier than it did. */
         LogLossRequest: {
-            /** @description where its log ends now: acknowledged bytes above are lost */
+            /** @description current end of its log; acknowledged data past it is lost */
             log_end: string;
             reason: string;
         };
@@ -2133,7 +2135,7 @@ export interface components {
             notes: string[];
             /** @description null in a dry run */
             id: string | null;
-            /** @description shown this once */
+            /** @description shown only once */
             token: string | null;
         };
         /** @description A user that was made. */
@@ -2147,7 +2149,7 @@ export interface components {
             notes: string[];
             /** @description null in a dry run */
             id: string | null;
-            /** @description shown this once; null when it was given */
+            /** @description shown only once; null if a password was provided */
             password: string | null;
         };
         /** @description Who asks, and what they may. */
@@ -2160,17 +2162,17 @@ export interface components {
             language: string;
             role: string;
             teams: string[];
-            /** @description on what is theirs or nobody's */
+            /** @description on subjects of their teams or without an owner */
             rights: string[];
             preferences: components["schemas"]["Preferences"];
-            /** @description an authenticator app is demanded of this user */
+            /** @description whether this user must set up two-factor authentication */
             demands_second_factor: boolean;
-            /** @description false: signs in at the identity provider */
+            /** @description false: signs in through the identity provider */
             has_password: boolean;
             has_second_factor: boolean;
-            /** @description one is demanded and missing: until it is set up only the own account can be used */
+            /** @description required and not set up; until then only the user's own account is accessible */
             lacks_second_factor: boolean;
-            /** @description whether what needs the password again can be done without asking for it */
+            /** @description whether sensitive actions are possible without another confirmation */
             proved_recently: boolean;
             version: string;
             console: components["schemas"]["Console"];
@@ -2189,9 +2191,9 @@ export interface components {
         /** @description Messages of all broker groups by the time they were stored. */
         MessagePage: {
             results: components["schemas"]["MessageRow"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description broker groups that could not be asked, and why: what they hold is missing from this answer */
+            /** @description broker groups that could not be reached, with the reason; their messages are missing */
             unreachable: {
                 [key: string]: string;
             };
@@ -2211,30 +2213,30 @@ export interface components {
             } | null;
             /** @description bytes */
             size: number;
-            /** @description whether properties are left out for want of a right */
+            /** @description whether properties are hidden because the caller lacks permission */
             masked: boolean;
-            /** @description why the message can't be read; null: it can */
+            /** @description why the message can't be read; null: readable */
             withheld: string | null;
         };
         /** @description One step of a search. Go on with `next` until it is null; to cancel, don't. */
         MessageSlice: {
             results: components["schemas"]["MessageRow"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description broker groups that could not be asked, and why: what they hold is missing from this answer */
+            /** @description broker groups that could not be reached, with the reason; their messages are missing */
             unreachable: {
                 [key: string]: string;
             };
-            /** @description messages looked at in this step */
+            /** @description messages searched in this step */
             scanned: number;
-            /** @description of these, messages whose stored bytes fail their checks */
+            /** @description of these, messages whose stored data is corrupted */
             unreadable: number;
             /**
              * Format: double
-             * @description 0..1, of the broker groups that answered
+             * @description 0 to 1, of the broker groups that responded
              */
             progress: number;
-            /** @description whether the search is over */
+            /** @description whether the search is complete */
             end: boolean;
         };
         /** @description A channel to make. */
@@ -2242,7 +2244,7 @@ export interface components {
             name: string;
             is_enabled?: boolean;
             url?: string;
-            /** @description signs what is sent (X-QMQ-Signature, HMAC-SHA256); null: none */
+            /** @description signs each notification (X-QMQ-Signature, HMAC-SHA256); null: no signature */
             secret?: string | null;
             headers?: {
                 [key: string]: string;
@@ -2260,12 +2262,12 @@ export interface components {
             threshold: number;
             /**
              * Format: double
-             * @description null: 80 % of the threshold
+             * @description null: 80% of the threshold
              */
             clear_threshold?: number | null;
             for_seconds?: number;
             clear_for_seconds?: number;
-            /** @description dead letters: how far back they are counted */
+            /** @description for dead letters: the window in which they are counted */
             window_seconds?: number;
             severity: components["schemas"]["AlertSeverity"];
             /** @description names */
@@ -2294,19 +2296,19 @@ export interface components {
         };
         /** @description A message to produce. */
         NewMessageRequest: {
-            /** @description `data` is the usual body */
+            /** @description by convention `data` is the body */
             properties: {
                 [key: string]: string;
             };
             tags?: string[];
             /**
              * Format: double
-             * @description deliver so much later
+             * @description delay before delivery
              */
             delay_seconds?: number | null;
             /**
              * Format: date-time
-             * @description deliver then
+             * @description delivery time
              */
             due_at?: string | null;
             reason?: string;
@@ -2314,12 +2316,12 @@ export interface components {
         /** @description A silence to make. */
         NewSilenceRequest: {
             /**
-             * @description a glob on rules' names
+             * @description glob on rule names
              * @default *
              */
             rule: string;
             /**
-             * @description a glob on targets
+             * @description glob on targets
              * @default *
              */
             target: string;
@@ -2332,7 +2334,7 @@ export interface components {
             starts_at?: string | null;
             /**
              * Format: date-time
-             * @description 30 days later at most
+             * @description at most 30 days later
              */
             ends_at: string;
             reason: string;
@@ -2340,7 +2342,7 @@ export interface components {
         /** @description A subject to make. */
         NewSubjectRequest: {
             description?: string;
-            /** @description a team */
+            /** @description name of a team */
             owner?: string | null;
             tags?: string[];
             /** @description on each broker group */
@@ -2349,10 +2351,10 @@ export interface components {
             bytes_per_second?: number | null;
             /** Format: double */
             retention_hours?: number | null;
-            /** @description consumer groups that may pull; null: any */
+            /** @description consumer groups allowed to pull; null: any */
             allowed_groups?: string[] | null;
             reason?: string;
-            /** @description no '/', white space or line ends */
+            /** @description no slashes, whitespace or line breaks */
             name: string;
         };
         /** @description A team to make. */
@@ -2380,7 +2382,7 @@ export interface components {
             is_active?: boolean;
             reason?: string;
             username: string;
-            /** @description left out: one is made and shown once */
+            /** @description absent: generated and shown once */
             password?: string;
         };
         /** @description A node with its own numbers; null with a reason when it can't be asked. */
@@ -2389,16 +2391,16 @@ export interface components {
             broker_group: string;
             kind: components["schemas"]["GroupKind"];
             role: components["schemas"]["NodeRole"];
-            /** @description whether its group goes by it */
+            /** @description whether it is the master of its group */
             is_master: boolean;
             address: string;
             admin_address: string;
             version: string;
-            /** @description the highest synced log offset it ever reported, in bytes */
+            /** @description highest synced log offset reported by the node, in bytes */
             log_end: string;
             /** Format: date-time */
             leased_at: string | null;
-            /** @description as GET /stats of the node, without subjects */
+            /** @description GET /stats of the node, without subjects */
             stats: {
                 [key: string]: unknown;
             } | null;
@@ -2410,22 +2412,22 @@ export interface components {
             broker_group: string;
             kind: components["schemas"]["GroupKind"];
             role: components["schemas"]["NodeRole"];
-            /** @description whether its group goes by it */
+            /** @description whether it is the master of its group */
             is_master: boolean;
             address: string;
             admin_address: string;
             version: string;
-            /** @description the highest synced log offset it ever reported, in bytes */
+            /** @description highest synced log offset reported by the node, in bytes */
             log_end: string;
             /** Format: date-time */
             leased_at: string | null;
-            /** @description of the file system its log is on */
+            /** @description of the file system that holds the log */
             disk_used_bytes: number | null;
             disk_free_bytes: number | null;
             disk_total_bytes: number | null;
             connections: number | null;
             uptime_seconds: number | null;
-            /** @description delayed messages; delay nodes only, as what follows */
+            /** @description pending delayed messages; this and the following fields: delay nodes only */
             pending: number | null;
             overdue: number | null;
             /** Format: double */
@@ -2444,12 +2446,12 @@ export interface components {
             broker_group: string;
             kind: components["schemas"]["GroupKind"];
             role: components["schemas"]["NodeRole"];
-            /** @description whether its group goes by it */
+            /** @description whether it is the master of its group */
             is_master: boolean;
             address: string;
             admin_address: string;
             version: string;
-            /** @description the highest synced log offset it ever reported, in bytes */
+            /** @description highest synced log offset reported by the node, in bytes */
             log_end: string;
             /** Format: date-time */
             leased_at: string | null;
@@ -2512,13 +2514,13 @@ export interface components {
         Overview: {
             subjects: number;
             consumer_groups: number;
-            /** @description state -> broker groups in it */
+            /** @description number of broker groups by state */
             broker_groups: {
                 [key: string]: number;
             };
             nodes: number;
             subjects_moving: number;
-            /** @description severity -> alerts */
+            /** @description number of alerts by severity */
             alerts_firing: {
                 [key: string]: number;
             };
@@ -2528,119 +2530,119 @@ export interface components {
             unmeasured_reason: string | null;
             /**
              * Format: double
-             * @description messages a second
+             * @description messages per second
              */
             send_rate: number | null;
             /** Format: double */
             ack_rate: number | null;
-            /** @description messages, over all groups */
+            /** @description messages, sum over all groups */
             lag: number | null;
             /** @description the groups with the longest time lag */
             worst: components["schemas"]["LagRow"][];
         };
         PaginatedAlertChannelRowList: {
             results: components["schemas"]["AlertChannelRow"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             previous: string | null;
         };
         PaginatedAlertRowList: {
             results: components["schemas"]["AlertRow"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             previous: string | null;
         };
         PaginatedAlertRuleRowList: {
             results: components["schemas"]["AlertRuleRow"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             previous: string | null;
         };
         PaginatedAuditRowList: {
             results: components["schemas"]["AuditRow"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             previous: string | null;
         };
         PaginatedBrokerGroupRowList: {
             results: components["schemas"]["BrokerGroupRow"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             previous: string | null;
         };
         PaginatedGroupRowList: {
             results: components["schemas"]["GroupRow"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             previous: string | null;
         };
         PaginatedMemberList: {
             results: components["schemas"]["Member"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             previous: string | null;
         };
         PaginatedNodeNumbersRowList: {
             results: components["schemas"]["NodeNumbersRow"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             previous: string | null;
         };
         PaginatedRunRowList: {
             results: components["schemas"]["RunRow"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             previous: string | null;
         };
         PaginatedSessionRowList: {
             results: components["schemas"]["SessionRow"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             previous: string | null;
         };
         PaginatedSilenceRowList: {
             results: components["schemas"]["SilenceRow"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             previous: string | null;
         };
         PaginatedSubjectRowList: {
             results: components["schemas"]["SubjectRow"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             previous: string | null;
         };
         PaginatedTeamRowList: {
             results: components["schemas"]["TeamRow"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             previous: string | null;
         };
         PaginatedTokenRowList: {
             results: components["schemas"]["TokenRow"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             previous: string | null;
         };
         PaginatedUserRowList: {
             results: components["schemas"]["UserRow"][];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             previous: string | null;
         };
         /** @description A change of a channel; what is left out stays. URL, secret and headers' values can't be read again. */
@@ -2648,7 +2650,7 @@ export interface components {
             name?: string;
             is_enabled?: boolean;
             url?: string;
-            /** @description signs what is sent (X-QMQ-Signature, HMAC-SHA256); null: none */
+            /** @description signs each notification (X-QMQ-Signature, HMAC-SHA256); null: no signature */
             secret?: string | null;
             headers?: {
                 [key: string]: string;
@@ -2665,12 +2667,12 @@ export interface components {
             threshold?: number;
             /**
              * Format: double
-             * @description null: 80 % of the threshold
+             * @description null: 80% of the threshold
              */
             clear_threshold?: number | null;
             for_seconds?: number;
             clear_for_seconds?: number;
-            /** @description dead letters: how far back they are counted */
+            /** @description for dead letters: the window in which they are counted */
             window_seconds?: number;
             severity?: components["schemas"]["AlertSeverity"];
             /** @description names */
@@ -2696,7 +2698,7 @@ export interface components {
             first_name?: string;
             last_name?: string;
             /**
-             * @description blank: as the browser says
+             * @description blank: browser default
              *
              *     * `en` - en
              *     * `zh` - zh
@@ -2707,7 +2709,7 @@ export interface components {
         /** @description A change of a subject; what is left out stays. */
         PatchedSubjectChangeRequest: {
             description?: string;
-            /** @description a team */
+            /** @description name of a team */
             owner?: string | null;
             tags?: string[];
             /** @description on each broker group */
@@ -2716,7 +2718,7 @@ export interface components {
             bytes_per_second?: number | null;
             /** Format: double */
             retention_hours?: number | null;
-            /** @description consumer groups that may pull; null: any */
+            /** @description consumer groups allowed to pull; null: any */
             allowed_groups?: string[] | null;
             reason?: string;
         };
@@ -2738,21 +2740,21 @@ export interface components {
         };
         /** @description What to pause or resume. */
         PauseRequest: {
-            /** @description one consumer; left out: the whole group */
+            /** @description one consumer; absent: the whole group */
             consumer_id?: string;
             reason?: string;
         };
         /** @description Something that was found. */
         PlaceRow: {
             kind: components["schemas"]["PlaceRowKindEnum"];
-            /** @description of a message its id */
+            /** @description for messages, the ID */
             name: string;
             subject: string | null;
-            /** @description of a delayed message its delay group */
+            /** @description for delayed messages, the delay group */
             broker_group: string | null;
-            /** @description of a dead letter */
+            /** @description for dead letters */
             sequence: string | null;
-            /** @description a few more words; of a dead letter its consumer group */
+            /** @description additional text; for dead letters, the consumer group */
             text: string;
         };
         /**
@@ -2777,7 +2779,7 @@ export interface components {
         /** @description What was found, the best first. */
         Places: {
             results: components["schemas"]["PlaceRow"][];
-            /** @description broker groups that could not be asked, and why: what they hold is missing from this answer */
+            /** @description broker groups that could not be reached, with the reason; their messages are missing */
             unreachable: {
                 [key: string]: string;
             };
@@ -2787,7 +2789,7 @@ export interface components {
             dry_run: boolean;
             is_change: boolean;
             steps: components["schemas"]["StepShape"][];
-            /** @description consumer groups of its subjects that the document does not name */
+            /** @description consumer groups of its subjects that are not in the document */
             drift: string[];
         };
         /** @description How one wants to see the console. */
@@ -2807,7 +2809,7 @@ export interface components {
             type: string;
             title: string;
             status: number;
-            /** @description stable, dotted; what a program goes by */
+            /** @description stable dotted code for programs */
             code: string;
             detail: string;
             fields: {
@@ -2819,22 +2821,22 @@ export interface components {
         Progress: {
             dry_run: boolean;
             looked_at: number;
-            /** @description replayed or deleted; in a dry run: would be */
+            /** @description replayed or deleted; in a dry run: to be replayed or deleted */
             done: number;
-            /** @description decided before */
+            /** @description already replayed or deleted */
             already: number;
-            /** @description another request is at them */
+            /** @description being processed by another request */
             under_way: number;
-            /** @description perhaps stored; the next request sends them with the same ids */
+            /** @description sent, result unknown; the next request sends them again with the same IDs */
             unknown: number;
             failed: number;
-            /** @description the first of those that failed or are not there */
+            /** @description the first that failed or were not found */
             failures: components["schemas"]["Failure"][];
             /** @description why the request ended early */
             stopped: string | null;
-            /** @description to be sent as `cursor`; null: nothing is left */
+            /** @description pass it as `cursor`; null: complete */
             next: string | null;
-            /** @description broker groups that could not be asked, and why: what they hold is missing from this answer */
+            /** @description broker groups that could not be reached, with the reason; their messages are missing */
             unreachable: {
                 [key: string]: string;
             };
@@ -2853,10 +2855,10 @@ export interface components {
         /** @description The proof that a message is on disk. */
         Receipt: {
             dry_run: boolean;
-            /** @description null for a dry run */
+            /** @description null in a dry run */
             message_id: string | null;
             subject: string;
-            /** @description who stores it; for a delayed message the delay group; null for a dry run */
+            /** @description broker group that stored it, or delay group; null in a dry run */
             broker_group: string | null;
             attempts: number;
             /** Format: date-time */
@@ -2870,15 +2872,15 @@ export interface components {
             };
             all?: boolean;
             /**
-             * @description with `all`: look at so many
+             * @description with `all`: number of dead letters to process
              * @default 1000
              */
             limit: number;
-            /** @description with `all`: `next` of the answer before */
+            /** @description with `all`: `next` of the previous response */
             cursor?: string | null;
             reason?: string;
             /**
-             * @description group: only the group that gave up gets them; subject: every group of the subject
+             * @description group: only the group whose attempts failed; subject: all groups of the subject
              *
              *     * `group` - group
              *     * `subject` - subject
@@ -2886,7 +2888,7 @@ export interface components {
              */
             to: components["schemas"]["ReplayToEnum"];
             /**
-             * @description also those that were replayed or deleted before
+             * @description include dead letters that were already replayed or deleted
              * @default false
              */
             force: boolean;
@@ -2902,7 +2904,7 @@ export interface components {
             subject?: string;
             /**
              * Format: date-time
-             * @description its due time now
+             * @description its current due time
              */
             was_due_at?: string;
             reason?: string;
@@ -2929,11 +2931,11 @@ export interface components {
             broker_group: string;
             position: string | null;
             new_position: string | null;
-            /** @description messages never pulled that it passes over */
+            /** @description pending messages that are skipped */
             skipped: number | null;
-            /** @description messages passed before that are looked at again */
+            /** @description messages that are delivered again */
             repeated: number | null;
-            /** @description pulled and not acked; they stay with who has them */
+            /** @description messages in flight; they stay with their consumers */
             in_flight: number | null;
         };
         /** @description Where to set the progress. */
@@ -2946,7 +2948,7 @@ export interface components {
             time?: string;
             /** @description for `sequence`, with broker_group */
             sequence?: string;
-            /** @description this one alone; needed for `sequence` */
+            /** @description only this broker group; required for `sequence` */
             broker_group?: string;
             reason?: string;
         };
@@ -2974,9 +2976,9 @@ export interface components {
         /** @description The table of rights. */
         RoleTable: {
             roles: components["schemas"]["RoleRow"][];
-            /** @description what a token with this scope may, within its owner's role */
+            /** @description rights granted by this scope, limited by the owner's role */
             scopes: components["schemas"]["RoleRow"][];
-            /** @description operators have these on subjects of their teams and on unowned ones */
+            /** @description operators have these rights on subjects of their teams and subjects without an owner */
             rights_of_a_subject: string[];
         };
         /** @description Which broker groups serve a subject. */
@@ -2986,7 +2988,7 @@ export interface components {
             phases: {
                 [key: string]: "joining" | "leaving" | "draining";
             };
-            /** @description what the next step of a move waits for, as of the last look */
+            /** @description what the next step of a move waits for, as of the last check */
             waiting: string[];
             version: string;
         };
@@ -3016,15 +3018,15 @@ export interface components {
             inputs: {
                 [key: string]: unknown;
             };
-            /** @description summary tables it has filled */
+            /** @description summary tables filled by this run */
             tables: string[];
             rows_read: string | null;
             rows_written: string | null;
-            /** @description broker groups that could not be read: their rows are missing in what the run published */
+            /** @description broker groups that could not be read; their rows are missing from the published data */
             missing: string[];
-            /** @description rows read that came after their steps were published: these are computed again */
+            /** @description rows that arrived after their step was published; the step is recomputed */
             late_rows: string | null;
-            /** @description stretches that nodes had deleted before they were read */
+            /** @description ranges that retention deleted before they were read */
             holes: string | null;
             error: string;
             /** Format: date-time */
@@ -3063,12 +3065,12 @@ export interface components {
             held_count: number;
             /**
              * Format: double
-             * @description null: not yet verified, there are too few cases
+             * @description null: not verified yet, too few cases
              */
             held_ratio: number | null;
             /**
              * Format: double
-             * @description the share that should hold; null: no target
+             * @description target share; null: no target
              */
             target_ratio: number | null;
         };
@@ -3088,18 +3090,18 @@ export interface components {
             };
             all?: boolean;
             /**
-             * @description with `all`: look at so many
+             * @description with `all`: number of dead letters to process
              * @default 1000
              */
             limit: number;
-            /** @description with `all`: `next` of the answer before */
+            /** @description with `all`: `next` of the previous response */
             cursor?: string | null;
             reason?: string;
         };
         /** @description A browser that is signed in. */
         SessionRow: {
             id: string;
-            /** @description the one that asks */
+            /** @description the session of this request */
             is_this: boolean;
             /** Format: date-time */
             started_at: string;
@@ -3107,7 +3109,7 @@ export interface components {
             seen_at: string;
             /**
              * Format: date-time
-             * @description at the latest; earlier when it is not used
+             * @description at the latest; earlier if the session is idle
              */
             expires_at: string;
             address: string;
@@ -3119,7 +3121,7 @@ export interface components {
             rule: string;
             target: string;
             owner: string | null;
-            /** @description it applies to all alerts, whatever their owner */
+            /** @description whether it applies to all alerts regardless of their owner */
             is_system: boolean;
             /** Format: date-time */
             starts_at: string;
@@ -3170,7 +3172,7 @@ export interface components {
         /** @description A subject of a list. */
         SubjectRow: {
             description?: string;
-            /** @description a team */
+            /** @description name of a team */
             owner?: string | null;
             tags?: string[];
             /** @description on each broker group */
@@ -3179,7 +3181,7 @@ export interface components {
             bytes_per_second?: number | null;
             /** Format: double */
             retention_hours?: number | null;
-            /** @description consumer groups that may pull; null: any */
+            /** @description consumer groups allowed to pull; null: any */
             allowed_groups?: string[] | null;
             name: string;
             is_archived: boolean;
@@ -3191,7 +3193,7 @@ export interface components {
             phases: {
                 [key: string]: "joining" | "leaving" | "draining";
             };
-            /** @description whether the caller may change it */
+            /** @description whether the caller can change it */
             may_change: boolean;
             version: string;
             /** Format: date-time */
@@ -3203,7 +3205,7 @@ export interface components {
         SummaryPage: {
             table: string;
             /**
-             * @description no_run_yet: no job has ever filled the table
+             * @description no_run_yet: no job has filled the table
              *
              *     * `no_run_yet` - no_run_yet
              *     * `filled` - filled
@@ -3215,7 +3217,7 @@ export interface components {
              */
             as_of: string | null;
             /**
-             * @description what each row stands for
+             * @description meaning of a row
              *
              *     * `minute` - minute
              *     * `ten_minutes` - ten_minutes
@@ -3230,26 +3232,26 @@ export interface components {
             to_at: string;
             /**
              * Format: date-time
-             * @description earlier rows of this step are forgotten
+             * @description older rows of this step have been deleted
              */
             kept_since: string;
-            /** @description that made these rows, and the last that filled the table; newest first */
+            /** @description runs that produced these rows and the latest run of the table; newest first */
             runs: components["schemas"]["RunOfRows"][];
-            /** @description broker groups that could not be read when these runs were made */
+            /** @description broker groups that could not be read by these runs */
             missing: string[];
             /** @description stretches that nodes had deleted before they were read, found from from_at to to_at */
             holes: number;
             /** @description rows that came after their steps were published, found from from_at to to_at; they are computed again */
             late_rows: number;
-            /** @description how forecasts or flags of this table turned out; empty: it has none */
+            /** @description verified accuracy of forecasts or flags; empty: not applicable */
             scores: components["schemas"]["ScoreRow"][];
             /** @description `at` (the step's beginning), `run`, and the table's columns; null is what could not be measured */
             results: {
                 [key: string]: unknown;
             }[];
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             next: string | null;
-            /** @description to be sent as ?cursor= */
+            /** @description pass it as ?cursor= */
             previous: string | null;
         };
         /**
@@ -3271,15 +3273,15 @@ export interface components {
             name: string;
             text: string;
             columns: components["schemas"]["ColumnRow"][];
-            /** @description what its rows can be narrowed by */
+            /** @description available filters */
             filters: string[];
             steps: components["schemas"]["SummaryStep"][];
-            /** @description its moments are in the future */
+            /** @description whether its times are in the future */
             is_ahead: boolean;
             state: components["schemas"]["SummaryState"];
             /**
              * Format: date-time
-             * @description everything before it is in the table
+             * @description the table is complete up to this time
              */
             as_of: string | null;
         };
@@ -3290,15 +3292,15 @@ export interface components {
         /** @description A control loop. */
         TaskRow: {
             name: string;
-            /** @description what it does */
+            /** @description description of the job */
             text: string;
             /** Format: double */
             every_seconds: number;
             is_enabled: boolean;
-            /** @description it has not succeeded for three intervals */
+            /** @description whether it has not succeeded for three intervals */
             is_late: boolean;
             is_running: boolean;
-            /** @description the worker that acts, or acted last */
+            /** @description the worker that runs it, or ran it last */
             holder: string;
             /** @description where the words to run it go: a loop is late when no worker serves its queue */
             queue: string;
@@ -3311,7 +3313,7 @@ export interface components {
             /** Format: date-time */
             next_run_at: string | null;
             result: string;
-            /** @description of the last run; empty when it succeeded */
+            /** @description error of the last run; empty if it succeeded */
             error: string;
             runs: string;
             failures: string;
@@ -3324,7 +3326,7 @@ export interface components {
         TeamRow: {
             name: string;
             description: string;
-            /** @description subjects it owns */
+            /** @description owned subjects */
             subjects: number;
             members: number;
             version: string;
@@ -3343,7 +3345,7 @@ export interface components {
             id: string;
             name: string;
             owner: string;
-            /** @description what it begins with */
+            /** @description prefix of the token */
             prefix: string;
             scopes: string[];
             /** @description neither revoked nor expired */
@@ -3367,7 +3369,7 @@ export interface components {
             message_why: string | null;
             original: components["schemas"]["Original"] | null;
             groups: components["schemas"]["Standing"][];
-            /** @description to be sent as ?after= for more groups */
+            /** @description pass it as ?after= for more groups */
             next_after: string | null;
             scope: string;
         };
@@ -3397,11 +3399,11 @@ export interface components {
             is_active?: boolean;
             id: string;
             username: string;
-            /** @description false: signs in at the identity provider */
+            /** @description false: signs in through the identity provider */
             has_password: boolean;
-            /** @description browsers that are signed in */
+            /** @description active sessions */
             sessions: number;
-            /** @description tokens that are neither revoked nor expired */
+            /** @description active tokens */
             tokens: number;
             /** Format: date-time */
             last_login: string | null;
@@ -3411,12 +3413,12 @@ export interface components {
         };
         /** @description What following the chain found. */
         Verdict: {
-            /** @description everything in this stretch is as it was written */
+            /** @description all entries of this range are unchanged */
             is_whole: boolean;
             checked: number;
-            /** @description to be sent as ?after= for the next stretch */
+            /** @description pass it as ?after= to verify the next range */
             last_id: string;
-            /** @description whether the newest entry was reached */
+            /** @description whether the latest entry was reached */
             is_end: boolean;
             broken_id: string | null;
             problem: string;
@@ -3432,7 +3434,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Not possible in the present state, or the first request with this key runs (`idempotency.running`). */
+        /** @description Not possible in the current state, or the first request with this key is still running (`idempotency.running`). */
         Conflict: {
             headers: {
                 [name: string]: unknown;
@@ -3468,7 +3470,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `Accept` names no media type of this operation. */
+        /** @description `Accept` matches no media type of this operation. */
         NotAcceptable: {
             headers: {
                 [name: string]: unknown;
@@ -3477,7 +3479,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description What the address or the body names does not exist. */
+        /** @description An object named in the path or the body does not exist. */
         NotFound: {
             headers: {
                 [name: string]: unknown;
@@ -3512,7 +3514,7 @@ export interface components {
         /** @description The database (`database.away`) or a node is unreachable, or the console is at a limit (`server.busy`). Try again. */
         ServiceUnavailable: {
             headers: {
-                /** @description Seconds until another try makes sense. */
+                /** @description Seconds to wait before the next attempt. */
                 "Retry-After"?: number;
                 [name: string]: unknown;
             };
@@ -3523,7 +3525,7 @@ export interface components {
         /** @description The address, user or token is over a rate limit (`request.throttled`), or too many downloads are running (`download.too_many`). */
         TooManyRequests: {
             headers: {
-                /** @description Seconds until another try makes sense. */
+                /** @description Seconds to wait before the next attempt. */
                 "Retry-After"?: number;
                 [name: string]: unknown;
             };
@@ -3531,7 +3533,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description There is no credential, or it is unknown, expired or revoked. */
+        /** @description The credential is missing, unknown, expired or revoked. */
         Unauthorized: {
             headers: {
                 [name: string]: unknown;
@@ -3549,7 +3551,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `Content-Type` is none that this operation takes. */
+        /** @description This operation does not accept the `Content-Type`. */
         UnsupportedMediaType: {
             headers: {
                 [name: string]: unknown;
@@ -3579,11 +3581,11 @@ export interface operations {
                  *     * `email` - Email
                  */
                 kind?: "email" | "webhook";
-                /** @description Rows of a page, at most 500: a larger number means 500. Rows of a download. */
+                /** @description Rows per page, at most 500; larger numbers count as that. For exports, the number of rows. */
                 limit?: number;
                 /** @description One or more of name, kind, is_enabled, last_success_at, last_failure_at, created_at, updated_at, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
-                /** @description part of the name */
+                /** @description substring of the name */
                 search?: string;
             };
             header?: never;
@@ -3617,7 +3619,7 @@ export interface operations {
     alert_channels_create: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -3701,11 +3703,11 @@ export interface operations {
     alert_channels_delete: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -3743,11 +3745,11 @@ export interface operations {
     alert_channels_update: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -3789,7 +3791,7 @@ export interface operations {
     alert_channels_test: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -3835,7 +3837,7 @@ export interface operations {
     alert_rules_list: {
         parameters: {
             query?: {
-                /** @description a channel's name */
+                /** @description name of a channel */
                 channel?: string;
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
@@ -3856,13 +3858,13 @@ export interface operations {
                  *     * `unknown` - unknown
                  */
                 kind?: "damage" | "dead_letters" | "disk" | "duplicate_ids" | "group_state" | "lag" | "lateness" | "loop_late" | "time_lag" | "unknown";
-                /** @description Rows of a page, at most 500: a larger number means 500. Rows of a download. */
+                /** @description Rows per page, at most 500; larger numbers count as that. For exports, the number of rows. */
                 limit?: number;
                 /** @description One or more of name, kind, owner, is_enabled, created_at, updated_at, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
                 /** @description team */
                 owner?: string;
-                /** @description part of the name */
+                /** @description substring of the name */
                 search?: string;
                 /**
                  * @description * `warning` - warning
@@ -3901,7 +3903,7 @@ export interface operations {
     alert_rules_create: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -3985,11 +3987,11 @@ export interface operations {
     alert_rules_delete: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -4027,11 +4029,11 @@ export interface operations {
     alert_rules_update: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -4093,15 +4095,15 @@ export interface operations {
                  *     * `unknown` - unknown
                  */
                 kind?: "damage" | "dead_letters" | "disk" | "duplicate_ids" | "group_state" | "lag" | "lateness" | "loop_late" | "time_lag" | "unknown";
-                /** @description Rows of a page, at most 500: a larger number means 500. Rows of a download. */
+                /** @description Rows per page, at most 500; larger numbers count as that. For exports, the number of rows. */
                 limit?: number;
                 /** @description One or more of since, place, rule, target, owner, state, value, fired_at, resolved_at, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
                 /** @description team */
                 owner?: string;
-                /** @description part of the rule's name */
+                /** @description substring of the rule's name */
                 rule?: string;
-                /** @description part of the rule's name, the target or the team */
+                /** @description substring of the rule's name, the target or the team */
                 search?: string;
                 /**
                  * @description * `warning` - warning
@@ -4114,11 +4116,11 @@ export interface operations {
                  *     * `resolved` - Resolved
                  */
                 state?: ("firing" | "pending" | "resolved")[];
-                /** @description the whole target, such as subject/group */
+                /** @description exact target, such as subject/group */
                 target?: string;
-                /** @description part of the target, in any case */
+                /** @description case-insensitive substring of the target */
                 target_contains?: string;
-                /** @description beginning of the target, such as subject/ */
+                /** @description prefix of the target, such as subject/ */
                 target_prefix?: string;
             };
             header?: never;
@@ -4184,13 +4186,13 @@ export interface operations {
     alerts_acknowledge: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
                 /** @description 1 to 100 visible ASCII characters. A repetition of the request with the same key gets the first outcome again, once authorization is checked: a 2xx, or a 409 whose code ends in `.exists`, which are kept for 24 h. Any other outcome frees the key. */
                 "Idempotency-Key"?: string;
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -4236,9 +4238,9 @@ export interface operations {
                 cursor?: string;
                 /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
                 format?: "csv" | "json";
-                /** @description the job's name */
+                /** @description name of the job */
                 job?: string;
-                /** @description Rows of a page, at most 500: a larger number means 500. Rows of a download. */
+                /** @description Rows per page, at most 500; larger numbers count as that. For exports, the number of rows. */
                 limit?: number;
                 /** @description One or more of id, job, state, started_at, finished_at, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
@@ -4346,43 +4348,43 @@ export interface operations {
     analytics_tables_get: {
         parameters: {
             query?: {
-                /** @description exactly this; where the table has it */
+                /** @description exact match; if the table has this column */
                 broker_group?: string;
-                /** @description exactly this; where the table has it */
+                /** @description exact match; if the table has this column */
                 cause?: string;
-                /** @description exactly this; where the table has it */
+                /** @description exact match; if the table has this column */
                 consumer_id?: string;
-                /** @description `next` or `previous` of another page of the same question */
+                /** @description `next` or `previous` of another page of the same query */
                 cursor?: string;
                 /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
                 format?: "csv" | "json";
-                /** @description Rows that begin here or later. Unless told a day before `to`; now, where the table looks ahead. */
+                /** @description Rows that start at or after this time. Default: a day before `to`; for forecasts, now. */
                 from?: string;
-                /** @description empty: what concerns the subject alone (anomalies); where the table has it */
+                /** @description empty: values of the subject itself (anomalies); if the table has this column */
                 group?: string;
-                /** @description exactly this; where the table has it */
+                /** @description exact match; if the table has this column */
                 is_flagged?: boolean;
-                /** @description exactly this; where the table has it */
+                /** @description exact match; if the table has this column */
                 kind?: string;
-                /** @description rows of a page, at most 500 */
+                /** @description rows per page, at most 500 */
                 limit?: number;
-                /** @description exactly this; where the table has it */
+                /** @description exact match; if the table has this column */
                 metric?: string;
-                /** @description exactly this; where the table has it */
+                /** @description exact match; if the table has this column */
                 node_id?: string;
                 /** @description at or a column, with '-' for descending; several with commas. */
                 ordering?: string;
-                /** @description only rows that this run made; where the table has it */
+                /** @description only rows of this run; if the table has this column */
                 run?: string;
-                /** @description exactly this; where the table has it */
+                /** @description exact match; if the table has this column */
                 scored?: string;
                 /** @description auto: the finest that is kept so long and has 1000 points or fewer in the range. */
                 step?: "auto" | "day" | "hour" | "minute" | "ten_minutes";
-                /** @description exactly this; where the table has it */
+                /** @description exact match; if the table has this column */
                 subject?: string;
-                /** @description only subjects that this team owns now; of team_capacity: this team; where the table has it */
+                /** @description only subjects that this team owns now; in team_capacity, this team; if the table has this column */
                 team?: string;
-                /** @description Rows that begin before this. Unless told now; 90 days after `from`, where the table looks ahead. */
+                /** @description Rows that start before this time. Default: now; for forecasts, 90 days after `from`. */
                 to?: string;
             };
             header?: never;
@@ -4418,9 +4420,9 @@ export interface operations {
     apply: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
-                /** @description For the audit log; `provisioning` unless told. */
+                /** @description Reason for the audit log. Default: `provisioning`. */
                 reason?: string;
             };
             header?: never;
@@ -4462,20 +4464,20 @@ export interface operations {
     audit_list: {
         parameters: {
             query?: {
-                /** @description action, or its beginning: subject. */
+                /** @description action or its prefix, such as subject. */
                 action?: string;
                 actor?: string;
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
                 /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
                 format?: "csv" | "json";
-                /** @description Rows of a page, at most 500: a larger number means 500. Rows of a download. */
+                /** @description Rows per page, at most 500; larger numbers count as that. For exports, the number of rows. */
                 limit?: number;
                 /** @description One or more of id, actor, action, target, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
-                /** @description part of actor, action, target or reason */
+                /** @description substring of user, action, target or reason */
                 search?: string;
-                /** @description from this time on */
+                /** @description at or after this time */
                 since?: string;
                 target?: string;
                 /** @description before this time */
@@ -4512,7 +4514,7 @@ export interface operations {
     audit_verify: {
         parameters: {
             query?: {
-                /** @description Go on after this entry. */
+                /** @description Continue after this entry. */
                 after?: number;
                 /** @description 1 to 20000 entries. */
                 limit?: number;
@@ -4556,7 +4558,7 @@ export interface operations {
                  *     * `delay` - delay
                  */
                 kind?: "broker" | "delay";
-                /** @description Rows of a page, at most 500: a larger number means 500. Rows of a download. */
+                /** @description Rows per page, at most 500; larger numbers count as that. For exports, the number of rows. */
                 limit?: number;
                 /**
                  * @description * `unapproved` - unapproved
@@ -4574,7 +4576,7 @@ export interface operations {
                  *     * `offline` - offline
                  */
                 reported_state?: "offline" | "read_only" | "read_write" | "write_only";
-                /** @description part of the name */
+                /** @description substring of the name */
                 search?: string;
             };
             header?: never;
@@ -4608,7 +4610,7 @@ export interface operations {
     broker_groups_create: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -4692,11 +4694,11 @@ export interface operations {
     broker_groups_remove: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -4734,11 +4736,11 @@ export interface operations {
     broker_groups_update: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -4780,13 +4782,13 @@ export interface operations {
     broker_groups_approve: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
                 /** @description 1 to 100 visible ASCII characters. A repetition of the request with the same key gets the first outcome again, once authorization is checked: a 2xx, or a 409 whose code ends in `.exists`, which are kept for 24 h. Any other outcome frees the key. */
                 "Idempotency-Key"?: string;
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -4828,13 +4830,13 @@ export interface operations {
     broker_groups_drain: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
                 /** @description 1 to 100 visible ASCII characters. A repetition of the request with the same key gets the first outcome again, once authorization is checked: a 2xx, or a 409 whose code ends in `.exists`, which are kept for 24 h. Any other outcome frees the key. */
                 "Idempotency-Key"?: string;
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -4876,13 +4878,13 @@ export interface operations {
     broker_groups_read_only: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
                 /** @description 1 to 100 visible ASCII characters. A repetition of the request with the same key gets the first outcome again, once authorization is checked: a 2xx, or a 409 whose code ends in `.exists`, which are kept for 24 h. Any other outcome frees the key. */
                 "Idempotency-Key"?: string;
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -4924,13 +4926,13 @@ export interface operations {
     broker_groups_writable: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
                 /** @description 1 to 100 visible ASCII characters. A repetition of the request with the same key gets the first outcome again, once authorization is checked: a 2xx, or a 409 whose code ends in `.exists`, which are kept for 24 h. Any other outcome frees the key. */
                 "Idempotency-Key"?: string;
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -4976,15 +4978,15 @@ export interface operations {
                 cursor?: string;
                 /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
                 format?: "csv" | "json";
-                /** @description whether it, or one of its consumers, is paused */
+                /** @description whether the group or one of its consumers is paused */
                 has_pauses?: boolean;
-                /** @description Rows of a page, at most 500: a larger number means 500. Rows of a download. */
+                /** @description Rows per page, at most 500; larger numbers count as that. For exports, the number of rows. */
                 limit?: number;
                 /** @description One or more of name, subject, owner, is_paused, first_seen_at, updated_at, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
                 /** @description team of its subject */
                 owner?: string;
-                /** @description part of the name */
+                /** @description substring of the name */
                 search?: string;
                 /** @description its subject */
                 subject?: string;
@@ -5020,7 +5022,7 @@ export interface operations {
     consumer_groups_create: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -5105,11 +5107,11 @@ export interface operations {
     consumer_groups_forget: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -5148,11 +5150,11 @@ export interface operations {
     consumer_groups_update: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -5195,13 +5197,13 @@ export interface operations {
     consumer_groups_pause: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
                 /** @description 1 to 100 visible ASCII characters. A repetition of the request with the same key gets the first outcome again, once authorization is checked: a 2xx, or a 409 whose code ends in `.exists`, which are kept for 24 h. Any other outcome frees the key. */
                 "Idempotency-Key"?: string;
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -5244,13 +5246,13 @@ export interface operations {
     consumer_groups_reset: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
                 /** @description 1 to 100 visible ASCII characters. A repetition of the request with the same key gets the first outcome again, once authorization is checked: a 2xx, or a 409 whose code ends in `.exists`, which are kept for 24 h. Any other outcome frees the key. */
                 "Idempotency-Key"?: string;
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -5293,13 +5295,13 @@ export interface operations {
     consumer_groups_resume: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
                 /** @description 1 to 100 visible ASCII characters. A repetition of the request with the same key gets the first outcome again, once authorization is checked: a 2xx, or a 409 whose code ends in `.exists`, which are kept for 24 h. Any other outcome frees the key. */
                 "Idempotency-Key"?: string;
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -5342,15 +5344,15 @@ export interface operations {
     dead_letters_count: {
         parameters: {
             query?: {
-                /** @description `next` of the answer before. */
+                /** @description `next` of the previous response. */
                 cursor?: string;
                 /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
                 format?: "csv" | "json";
-                /** @description Only of this consumer group. */
+                /** @description Only this consumer group. */
                 group?: string;
-                /** @description At most so many; 50 unless told. */
+                /** @description Maximum number of messages. Default: 50. */
                 limit?: number;
-                /** @description Only of this subject. */
+                /** @description Only this subject. */
                 subject?: string;
             };
             header?: never;
@@ -5384,13 +5386,13 @@ export interface operations {
     dead_letters_list: {
         parameters: {
             query?: {
-                /** @description `next` of the answer before. */
+                /** @description `next` of the previous response. */
                 cursor?: string;
                 /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
                 format?: "csv" | "json";
-                /** @description At most so many; 50 unless told. */
+                /** @description Maximum number of messages. Default: 50. */
                 limit?: number;
-                /** @description Only in this state; may be repeated. Unless told: all but deleted ones. */
+                /** @description Only this state; can be repeated. Default: all except deleted. */
                 state?: ("deleted" | "open" | "replayed" | "replaying" | "unknown")[];
             };
             header?: never;
@@ -5462,7 +5464,7 @@ export interface operations {
     dead_letters_delete: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -5509,7 +5511,7 @@ export interface operations {
     dead_letters_replay: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -5556,21 +5558,21 @@ export interface operations {
     delayed_messages_list: {
         parameters: {
             query?: {
-                /** @description `next` of the answer before. */
+                /** @description `next` of the previous response. */
                 cursor?: string;
-                /** @description Due from here on. */
+                /** @description Due at or after this time. */
                 due_from?: string;
-                /** @description Due before this. */
+                /** @description Due before this time. */
                 due_to?: string;
                 /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
                 format?: "csv" | "json";
-                /** @description At most so many; 50 unless told. */
+                /** @description Maximum number of messages. Default: 50. */
                 limit?: number;
-                /** @description `name=value`: only with this property; may be repeated. */
+                /** @description `name=value`: only messages with this property; can be repeated. */
                 property?: string[];
-                /** @description Only in this state; may be repeated. Unless told: pending, delivering, refused. */
+                /** @description Only this state; can be repeated. Default: pending, delivering, refused. */
                 state?: ("cancelled" | "delivered" | "delivering" | "lost" | "moved" | "pending" | "refused")[];
-                /** @description Only of this subject; needed with `property`. */
+                /** @description Only this subject; required with `property`. */
                 subject?: string;
             };
             header?: never;
@@ -5606,9 +5608,9 @@ export interface operations {
             query?: {
                 /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
                 format?: "csv" | "json";
-                /** @description Its subject, if known. */
+                /** @description Subject of the message, if known. */
                 subject?: string;
-                /** @description Its due time: it is found faster. */
+                /** @description Due time of the message, if known; makes the lookup faster. */
                 was_due_at?: string;
             };
             header?: never;
@@ -5644,7 +5646,7 @@ export interface operations {
     delayed_messages_cancel: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -5690,7 +5692,7 @@ export interface operations {
     delayed_messages_deliver: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -5736,7 +5738,7 @@ export interface operations {
     delayed_messages_reschedule: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -5782,7 +5784,7 @@ export interface operations {
     delayed_messages_bulk_cancel: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -5826,11 +5828,11 @@ export interface operations {
     delayed_messages_calendar: {
         parameters: {
             query?: {
-                /** @description Due from here on. */
+                /** @description Due at or after this time. */
                 due_from?: string;
-                /** @description Due before this. */
+                /** @description Due before this time. */
                 due_to?: string;
-                /** @description Only of this subject. */
+                /** @description Only this subject. */
                 subject?: string;
             };
             header?: never;
@@ -5904,7 +5906,7 @@ export interface operations {
             query: {
                 /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
                 format?: "csv" | "json";
-                /** @description Part of a name, or a message's id. */
+                /** @description Substring of a name, or a message ID. */
                 q: string;
             };
             header?: never;
@@ -5938,23 +5940,23 @@ export interface operations {
     lag_list: {
         parameters: {
             query?: {
-                /** @description `next` of the answer before, with the same ordering. */
+                /** @description `next` of the previous response, with the same ordering. */
                 cursor?: string;
                 /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
                 format?: "csv" | "json";
                 /** @description Only this consumer group. */
                 group?: string;
-                /** @description Rows of a page, 1 to 500; 50 unless told. */
+                /** @description Rows per page, 1 to 500. Default: 50. */
                 limit?: number;
-                /** @description -time_lag_seconds unless told. What is unknown comes last. */
+                /** @description Default: -time_lag_seconds. Unknown values come last. */
                 ordering?: "-ack_rate" | "-backlog" | "-consumers_online" | "-drain_seconds" | "-group" | "-in_flight" | "-lag" | "-pull_rate" | "-subject" | "-time_lag_seconds" | "ack_rate" | "backlog" | "consumers_online" | "drain_seconds" | "group" | "in_flight" | "lag" | "pull_rate" | "subject" | "time_lag_seconds";
                 /** @description Only subjects of this team. */
                 owner?: string;
-                /** @description Part of the subject's or the group's name, whatever the case. */
+                /** @description Case-insensitive substring of the subject or group name. */
                 search?: string;
-                /** @description caught_up: nothing to go, or a time lag of at most 10 s; draining, growing: whether it ever drains at these rates; stopped: messages wait and none was acked lately; paused; unknown: not measured. */
+                /** @description caught_up: no lag, or a time lag of at most 10 s; draining, growing: whether the lag decreases at the current rates; stopped: messages are pending and none was acknowledged recently; paused; unknown: not measured. */
                 state?: "caught_up" | "draining" | "growing" | "paused" | "stopped" | "unknown";
-                /** @description Only of this subject. */
+                /** @description Only this subject. */
                 subject?: string;
             };
             header?: never;
@@ -6018,11 +6020,11 @@ export interface operations {
     me_update: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path?: never;
@@ -6066,11 +6068,11 @@ export interface operations {
                 cursor?: string;
                 /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
                 format?: "csv" | "json";
-                /** @description Rows of a page, at most 500: a larger number means 500. Rows of a download. */
+                /** @description Rows per page, at most 500; larger numbers count as that. For exports, the number of rows. */
                 limit?: number;
                 /** @description One or more of id, started_at, seen_at, address, user_agent, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
-                /** @description Part of what a row says, whatever the case. */
+                /** @description Case-insensitive substring of the row's texts. */
                 search?: string;
             };
             header?: never;
@@ -6104,9 +6106,9 @@ export interface operations {
     me_end_sessions: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
-                /** @description End all but the one that asks. */
+                /** @description End all sessions except the current one. */
                 keep_this?: boolean;
             };
             header?: never;
@@ -6143,7 +6145,7 @@ export interface operations {
     me_end_session: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: never;
@@ -6193,11 +6195,11 @@ export interface operations {
                  *     * `delay` - delay
                  */
                 kind?: "broker" | "delay";
-                /** @description Rows of a page, at most 500: a larger number means 500. Rows of a download. */
+                /** @description Rows per page, at most 500; larger numbers count as that. For exports, the number of rows. */
                 limit?: number;
                 /** @description One or more of node_id, broker_group, kind, address, version, log_end, leased_at, disk_used_bytes, disk_free_bytes, disk_total_bytes, connections, uptime_seconds, pending, overdue, lateness_p99_seconds, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
-                /** @description part of the node id */
+                /** @description substring of the node ID */
                 search?: string;
             };
             header?: never;
@@ -6263,7 +6265,7 @@ export interface operations {
     nodes_accept_log_loss: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -6369,23 +6371,23 @@ export interface operations {
     silences_list: {
         parameters: {
             query?: {
-                /** @description who made it */
+                /** @description username of the creator */
                 created_by?: string;
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
                 /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
                 format?: "csv" | "json";
-                /** @description whether it holds now */
+                /** @description whether it is active now */
                 is_active?: boolean;
-                /** @description Rows of a page, at most 500: a larger number means 500. Rows of a download. */
+                /** @description Rows per page, at most 500; larger numbers count as that. For exports, the number of rows. */
                 limit?: number;
                 /** @description One or more of id, starts_at, ends_at, rule, target, created_by, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
-                /** @description part of the rule's pattern */
+                /** @description substring of the rule pattern */
                 rule?: string;
-                /** @description the whole pattern of the target */
+                /** @description exact target pattern */
                 target?: string;
-                /** @description part of the target's pattern, in any case */
+                /** @description case-insensitive substring of the target pattern */
                 target_contains?: string;
             };
             header?: never;
@@ -6419,7 +6421,7 @@ export interface operations {
     silences_create: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -6503,11 +6505,11 @@ export interface operations {
     silences_end: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -6545,7 +6547,7 @@ export interface operations {
     subjects_list: {
         parameters: {
             query?: {
-                /** @description a broker group that serves it, or did and is not empty yet */
+                /** @description broker group that serves it, or served it and is not empty yet */
                 broker_group?: string;
                 /** @description `next` or `previous` of another page, with the same ordering and filters. */
                 cursor?: string;
@@ -6555,15 +6557,15 @@ export interface operations {
                 is_archived?: boolean;
                 /** @description whether a team owns it */
                 is_owned?: boolean;
-                /** @description Rows of a page, at most 500: a larger number means 500. Rows of a download. */
+                /** @description Rows per page, at most 500; larger numbers count as that. For exports, the number of rows. */
                 limit?: number;
                 /** @description One or more of name, owner, created_at, updated_at, archived_at, consumer_groups, retention_hours, messages_per_second, bytes_per_second, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
-                /** @description team; see is_owned for none */
+                /** @description owning team; use is_owned for subjects without an owner */
                 owner?: string;
                 /** @description beginning of the name */
                 prefix?: string;
-                /** @description part of the name */
+                /** @description substring of the name */
                 search?: string;
             };
             header?: never;
@@ -6597,7 +6599,7 @@ export interface operations {
     subjects_create: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -6681,11 +6683,11 @@ export interface operations {
     subjects_delete: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -6723,11 +6725,11 @@ export interface operations {
     subjects_update: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -6769,13 +6771,13 @@ export interface operations {
     subjects_archive: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
                 /** @description 1 to 100 visible ASCII characters. A repetition of the request with the same key gets the first outcome again, once authorization is checked: a 2xx, or a 409 whose code ends in `.exists`, which are kept for 24 h. Any other outcome frees the key. */
                 "Idempotency-Key"?: string;
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -6819,17 +6821,17 @@ export interface operations {
             query?: {
                 /** @description Only this broker group. */
                 broker_group?: string;
-                /** @description `next` of the answer before. */
+                /** @description `next` of the previous response. */
                 cursor?: string;
                 /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
                 format?: "csv" | "json";
-                /** @description Stored from here on. */
+                /** @description Stored at or after this time. */
                 from_time?: string;
-                /** @description At most so many; 50 unless told. */
+                /** @description Maximum number of messages. Default: 50. */
                 limit?: number;
-                /** @description Only with this id (a retried one has several). */
+                /** @description Only messages with this ID (a retried message has several copies). */
                 message_id?: string;
-                /** @description From this one on; needs broker_group. */
+                /** @description Start at this sequence; requires broker_group. */
                 sequence?: string;
             };
             header?: never;
@@ -6865,7 +6867,7 @@ export interface operations {
     messages_send: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -6953,7 +6955,7 @@ export interface operations {
     messages_trace: {
         parameters: {
             query?: {
-                /** @description `next_after` of the answer before. */
+                /** @description `next_after` of the previous response. */
                 after?: string;
                 /** @description Only this consumer group. */
                 group?: string;
@@ -6994,21 +6996,21 @@ export interface operations {
             query?: {
                 /** @description Only this broker group. */
                 broker_group?: string;
-                /** @description `next` of the answer before. */
+                /** @description `next` of the previous response. */
                 cursor?: string;
                 /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
                 format?: "csv" | "json";
-                /** @description Stored from here on. */
+                /** @description Stored at or after this time. */
                 from_time?: string;
-                /** @description At most so many; 50 unless told. */
+                /** @description Maximum number of messages. Default: 50. */
                 limit?: number;
-                /** @description `name=value`: only with this property; may be repeated. */
+                /** @description `name=value`: only messages with this property; can be repeated. */
                 property?: string[];
-                /** @description Each broker group looks at so many messages at most (2000 unless told). */
+                /** @description Maximum number of messages that each broker group searches. Default: 2000. */
                 scan_limit?: number;
-                /** @description Only with this tag. */
+                /** @description Only messages with this tag. */
                 tag?: string;
-                /** @description Stored before this. */
+                /** @description Stored before this time. */
                 to_time?: string;
             };
             header?: never;
@@ -7076,11 +7078,11 @@ export interface operations {
     subjects_place: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -7122,13 +7124,13 @@ export interface operations {
     subjects_restore: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
                 /** @description 1 to 100 visible ASCII characters. A repetition of the request with the same key gets the first outcome again, once authorization is checked: a 2xx, or a 409 whose code ends in `.exists`, which are kept for 24 h. Any other outcome frees the key. */
                 "Idempotency-Key"?: string;
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -7236,7 +7238,7 @@ export interface operations {
     tasks_disable: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -7282,7 +7284,7 @@ export interface operations {
     tasks_enable: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -7332,11 +7334,11 @@ export interface operations {
                 cursor?: string;
                 /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
                 format?: "csv" | "json";
-                /** @description Rows of a page, at most 500: a larger number means 500. Rows of a download. */
+                /** @description Rows per page, at most 500; larger numbers count as that. For exports, the number of rows. */
                 limit?: number;
                 /** @description One or more of name, subjects, members, created_at, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
-                /** @description part of the name */
+                /** @description substring of the name */
                 search?: string;
             };
             header?: never;
@@ -7370,7 +7372,7 @@ export interface operations {
     teams_create: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -7454,11 +7456,11 @@ export interface operations {
     teams_delete: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -7496,11 +7498,11 @@ export interface operations {
     teams_update: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -7546,11 +7548,11 @@ export interface operations {
                 cursor?: string;
                 /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
                 format?: "csv" | "json";
-                /** @description Rows of a page, at most 500: a larger number means 500. Rows of a download. */
+                /** @description Rows per page, at most 500; larger numbers count as that. For exports, the number of rows. */
                 limit?: number;
                 /** @description One or more of username, role, is_active, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
-                /** @description Part of what a row says, whatever the case. */
+                /** @description Case-insensitive substring of the row's texts. */
                 search?: string;
             };
             header?: never;
@@ -7586,11 +7588,11 @@ export interface operations {
     teams_set_members: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -7636,15 +7638,15 @@ export interface operations {
                 cursor?: string;
                 /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
                 format?: "csv" | "json";
-                /** @description Neither expired nor revoked. */
+                /** @description Only active tokens. */
                 is_live?: boolean;
-                /** @description Rows of a page, at most 500: a larger number means 500. Rows of a download. */
+                /** @description Rows per page, at most 500; larger numbers count as that. For exports, the number of rows. */
                 limit?: number;
                 /** @description One or more of id, name, created_at, expires_at, last_used_at, revoked_at, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
-                /** @description Another user's; administrators only. */
+                /** @description Tokens of another user; administrators only. */
                 owner?: string;
-                /** @description Part of what a row says, whatever the case. */
+                /** @description Case-insensitive substring of the row's texts. */
                 search?: string;
             };
             header?: never;
@@ -7678,7 +7680,7 @@ export interface operations {
     tokens_create: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -7730,7 +7732,7 @@ export interface operations {
     tokens_revoke: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: never;
@@ -7774,7 +7776,7 @@ export interface operations {
                 /** @description The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`, `is_complete`, `notes`). 100000 rows at most, or `limit`; 10000 of lists that nodes are asked for. Header `X-Download-Cut` (true, false, unknown) and the end of the file say when something is missing. */
                 format?: "csv" | "json";
                 is_active?: boolean;
-                /** @description Rows of a page, at most 500: a larger number means 500. Rows of a download. */
+                /** @description Rows per page, at most 500; larger numbers count as that. For exports, the number of rows. */
                 limit?: number;
                 /** @description One or more of username, email, role, is_active, sessions, tokens, last_login, created_at, with '-' for descending. Null counts as the greatest. */
                 ordering?: string;
@@ -7784,7 +7786,7 @@ export interface operations {
                  *     * `admin` - admin
                  */
                 role?: "admin" | "operator" | "viewer";
-                /** @description part of the name or address */
+                /** @description substring of the name or email address */
                 search?: string;
                 /** @description team */
                 team?: string;
@@ -7820,7 +7822,7 @@ export interface operations {
     users_create: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -7904,11 +7906,11 @@ export interface operations {
     users_update: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
-                /** @description The ETag that was read; 412 when the version has changed since. `*` and none: any version. */
+                /** @description The ETag that was read; 412 if the version has changed. `*` or no header matches any version. */
                 "If-Match"?: string;
             };
             path: {
@@ -7950,7 +7952,7 @@ export interface operations {
     users_end_sessions: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {
@@ -7996,7 +7998,7 @@ export interface operations {
     users_unlock: {
         parameters: {
             query?: {
-                /** @description Say what would happen; do nothing. */
+                /** @description Preview: return what would change without changing anything. */
                 dry_run?: boolean;
             };
             header?: {

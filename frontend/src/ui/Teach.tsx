@@ -2,6 +2,7 @@ import { Code, CopyButton, Group, Paper, Stack, Text, Title, ActionIcon, Tooltip
 import { IconCheck, IconCopy } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
+import { commandLines, useClientAddress } from "@/ui/clientLines";
 
 /** Code to take along. */
 export function Snippet({ code }: { code: string }) {
@@ -24,16 +25,23 @@ export function Snippet({ code }: { code: string }) {
   );
 }
 
-/** An empty state that teaches: what this is, and the lines that make the first one appear. */
+/** Commands of `qmq` that work on this system. */
+export function Commands({ lines }: { lines: readonly string[] }) {
+  return <Snippet code={commandLines(useClientAddress(), lines)} />;
+}
+
+/** An empty state: what the page shows, and the commands that create the first item. */
 export function Teach({
   title,
   children,
   code,
+  commands,
   action,
 }: {
   title: string;
   children: ReactNode;
   code?: string;
+  commands?: readonly string[];
   action?: ReactNode;
 }) {
   return (
@@ -43,6 +51,7 @@ export function Teach({
           {title}
         </Title>
         <Text c="dimmed">{children}</Text>
+        {commands && <Commands lines={commands} />}
         {code && <Snippet code={code} />}
         {action}
       </Stack>

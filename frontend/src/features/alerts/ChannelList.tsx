@@ -32,7 +32,7 @@ export function ChannelList() {
   const columns = useMemo<Column<Channel>[]>(
     () => [
       { id: "name", header: t("column.name"), sort: "name", isFixed: true, cell: (row) => <b>{row.name}</b> },
-      { id: "kind", header: t("column.kind"), sort: "kind", cell: (row) => t(`channel.kind.${row.kind}`) },
+      { id: "kind", header: t("column.type"), sort: "kind", cell: (row) => t(`channel.kind.${row.kind}`) },
       {
         id: "is_enabled",
         header: t("column.state"),

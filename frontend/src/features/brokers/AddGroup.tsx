@@ -4,6 +4,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { announce, refresh, type Kind } from "@/features/brokers/queries";
 import { firstNode } from "@/features/brokers/startCommand";
+import { useClientAddress } from "@/ui/clientLines";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Snippet } from "@/ui/Teach";
 import { Dialog } from "@/ui/Dialog";
@@ -77,7 +78,7 @@ export function StartHelp({ kind, name }: { kind: Kind; name: string }) {
   return (
     <Stack gap="sm">
       <Text>{t("start.text")}</Text>
-      <Snippet code={firstNode(kind, name)} />
+      <Snippet code={firstNode(kind, name, useClientAddress())} />
       <Text size="sm" c="dimmed">
         {t("start.fill_in")}
       </Text>

@@ -9,6 +9,7 @@ import { groupViews } from "@/features/brokers/cluster";
 import { columnsOf } from "@/features/brokers/columns";
 import { brokersKey, loadGroups, topologyOptions } from "@/features/brokers/queries";
 import { firstNode } from "@/features/brokers/startCommand";
+import { useClientAddress } from "@/ui/clientLines";
 import { Topology } from "@/features/brokers/Topology";
 import { useLive } from "@/live/useLive";
 import { LiveBadge } from "@/ui/LiveBadge";
@@ -21,6 +22,7 @@ import { Teach } from "@/ui/Teach";
 /** The cluster at work: drawn, and as a list. */
 export default function BrokersPage() {
   const { t } = useTranslation("brokers");
+  const address = useClientAddress();
   const live = useLive("/ws/nodes/");
   const may = useMay();
   const [isAdding, setAdding] = useState(false);
@@ -85,7 +87,7 @@ export default function BrokersPage() {
           download="/api/v1/broker-groups/"
           refetchMs={10_000}
           empty={
-            <Teach title={t("empty.title")} code={firstNode("broker", "g1")}>
+            <Teach title={t("empty.title")} code={firstNode("broker", "g1", address)}>
               {t("empty.text")}
             </Teach>
           }

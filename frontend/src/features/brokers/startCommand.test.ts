@@ -2,17 +2,17 @@ import { expect, test } from "vitest";
 import { firstNode } from "@/features/brokers/startCommand";
 
 test("a broker group's first node", () => {
-  expect(firstNode("broker", "g3")).toBe(
+  expect(firstNode("broker", "g3", "meta.internal:8080")).toBe(
     [
       "python -m broker_node --group g3 --node-id g3-a",
-      "--data-dir /var/lib/qmq/g3-a --meta http://META:8080/meta/address",
+      "--data-dir /var/lib/qmq/g3-a --meta http://meta.internal:8080/meta/address",
       "--host ADDRESS --admin-host ADDRESS",
     ].join(" \\\n  "),
   );
 });
 
 test("a delay group's, with a name that a shell would read otherwise", () => {
-  const command = firstNode("delay", "it's;d1");
+  const command = firstNode("delay", "it's;d1", "meta.internal:8080");
   expect(command).toContain("-m delay_node ");
   expect(command).toContain(`--group 'it'\\''s;d1' `);
 });

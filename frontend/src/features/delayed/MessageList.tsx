@@ -13,8 +13,7 @@ import type { Column, Filter, Load } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 import { useUrlState } from "@/ui/urlState";
 
-const FIRST_MESSAGE = `qmq produce order.remind -p order=17 --delay 3d
-await producer.send("order.remind", {"order": 17}, delay=timedelta(days=3))`;
+const FIRST_MESSAGE = ["qmq produce order.remind -p order=17 --delay 3d"];
 
 const NOTHING: ReadonlySet<string> = new Set();
 
@@ -100,7 +99,7 @@ export function MessageList({ subject }: { subject: string }) {
           )
         }
         empty={
-          <Teach title={t("empty.title")} code={FIRST_MESSAGE}>
+          <Teach title={t("empty.title")} commands={FIRST_MESSAGE}>
             {t("empty.text")}
           </Teach>
         }

@@ -7,18 +7,18 @@ import { About } from "@/features/groups/About";
 import { Actions } from "@/features/groups/Actions";
 import { Alerts } from "@/features/groups/Alerts";
 import { Charts } from "@/features/groups/Charts";
-import { consumeCommand, consumeInPython } from "@/features/groups/examples";
 import { Members } from "@/features/groups/Members";
 import { Numbers } from "@/features/groups/Numbers";
 import { Places } from "@/features/groups/Places";
 import { detailOptions, type Detail, type GroupName } from "@/features/groups/queries";
 import { StateBadge, useWhy } from "@/features/groups/StateBadge";
 import { groupKey, lagPath, useLive } from "@/live/useLive";
+import { consumerProgram, shellWord, useClientAddress } from "@/ui/clientLines";
 import { LinkTo } from "@/ui/LinkTo";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
 import { ProblemAlert } from "@/ui/ProblemAlert";
-import { Snippet, Teach } from "@/ui/Teach";
+import { Teach } from "@/ui/Teach";
 import { WithheldNotice } from "@/ui/WithheldNotice";
 import { usePathParams } from "@/ui/usePathParams";
 
@@ -128,8 +128,8 @@ function FirstConsumer({ name: { subject, group } }: { name: GroupName }) {
   return (
     <Teach
       title={t("first.title")}
-      code={consumeInPython(subject, group)}
-      action={<Snippet code={consumeCommand(subject, group)} />}
+      commands={[`qmq consume ${shellWord(subject)} ${shellWord(group)}`]}
+      code={consumerProgram(useClientAddress(), subject, group)}
     >
       {t("first.text")}
     </Teach>

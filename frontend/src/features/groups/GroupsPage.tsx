@@ -1,18 +1,18 @@
 import { Anchor } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { consumeCommand, consumeInPython } from "@/features/groups/examples";
 import { LiveDrainTime, LiveNumber, LiveState } from "@/features/groups/LiveCells";
 import { groupsKey, loadGroups, type GroupLag } from "@/features/groups/queries";
 import { StateSummary } from "@/features/groups/StateSummary";
 import { ORDER } from "@/features/groups/summary";
 import { lagPath, useLive } from "@/live/useLive";
+import { consumerProgram, useClientAddress } from "@/ui/clientLines";
 import { LinkTo } from "@/ui/LinkTo";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
 import { DataTable } from "@/ui/table/DataTable";
 import type { Column, Filter } from "@/ui/table/types";
-import { Snippet, Teach } from "@/ui/Teach";
+import { Teach } from "@/ui/Teach";
 
 const NUMBERS = [
   { field: "lag", as: "count" },
@@ -26,6 +26,7 @@ const NUMBERS = [
 /** Every consumer group, the longest time lag first. Rows stay where they are while their numbers move. */
 export default function GroupsPage() {
   const { t } = useTranslation("groups");
+  const address = useClientAddress();
   const columns = useMemo<Column<GroupLag>[]>(
     () => [
       {
@@ -117,8 +118,8 @@ export default function GroupsPage() {
         empty={
           <Teach
             title={t("empty.title")}
-            code={consumeInPython("order.paid", "billing")}
-            action={<Snippet code={consumeCommand("order.paid", "billing")} />}
+            commands={["qmq consume order.paid billing"]}
+            code={consumerProgram(address, "order.paid", "billing")}
           >
             {t("empty.text")}
           </Teach>

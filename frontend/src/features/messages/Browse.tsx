@@ -9,6 +9,7 @@ import { keyOf } from "@/features/messages/MessageDrawer";
 import { loadMessages, messagesKey } from "@/features/messages/queries";
 import { DataTable } from "@/ui/table/DataTable";
 import type { Filter, ListQuery } from "@/ui/table/types";
+import { shellWord } from "@/ui/clientLines";
 import { Teach } from "@/ui/Teach";
 import { useUrlState } from "@/ui/urlState";
 
@@ -18,7 +19,7 @@ type Start = (typeof STARTS)[number];
 /** Minutes back from now that a click goes to. */
 const BACK_MINUTES = [5, 60, 24 * 60] as const;
 
-const FIRST_MESSAGE = (subject: string) => `qmq produce ${subject} -p id=1 -p data='{"total": 12.5}'`;
+const FIRST_MESSAGE = (subject: string) => `qmq produce ${shellWord(subject)} -p id=1 -p data='{"total": 12.5}'`;
 
 /** Stored messages by the time they were stored, over all broker groups or in one: from a time, a sequence, or with an id. */
 export function Browse({ subject }: { subject: string }) {
@@ -100,7 +101,7 @@ export function Browse({ subject }: { subject: string }) {
         </>
       }
       empty={
-        <Teach title={t("empty.title")} code={FIRST_MESSAGE(subject)}>
+        <Teach title={t("empty.title")} commands={[FIRST_MESSAGE(subject)]}>
           {t("empty.text")}
         </Teach>
       }

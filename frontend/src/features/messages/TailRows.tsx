@@ -7,7 +7,8 @@ import { bytes, sequence } from "@/format/numbers";
 import { Instant } from "@/ui/Instant";
 import { Tags } from "@/ui/message/MessageView";
 import { useLanguage } from "@/ui/preferences";
-import { Snippet } from "@/ui/Teach";
+import { shellWord } from "@/ui/clientLines";
+import { Commands } from "@/ui/Teach";
 
 interface Props {
   rows: readonly TailRow[];
@@ -56,7 +57,7 @@ export function TailRows({ rows, onOpen, isFiltered, isLive, subject }: Props) {
                 <Text c="dimmed" mb="xs">
                   {t("tail.quiet")}
                 </Text>
-                <Snippet code={`qmq produce ${subject} -p id=1`} />
+                <Commands lines={[`qmq produce ${shellWord(subject)} -p id=1`]} />
               </div>
             )
           )}

@@ -15,9 +15,7 @@ import { PageHeader } from "@/ui/PageHeader";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Teach } from "@/ui/Teach";
 
-const FIRST_STEPS = `pip install pyqmq
-qmq produce order.paid -p id=1
-qmq consume order.paid billing --count 1`;
+const FIRST_STEPS = ["qmq produce order.paid -p id=1", "qmq consume order.paid billing --count 1"];
 
 /** The whole system at a glance: is all well, how much flows, who is behind. */
 export default function OverviewPage() {
@@ -39,7 +37,7 @@ export default function OverviewPage() {
           <Attention items={items} />
           <Numbers overview={data} />
           {data.subjects === 0 ? (
-            <Teach title={t("empty.title")} code={FIRST_STEPS}>
+            <Teach title={t("empty.title")} commands={FIRST_STEPS}>
               {t("empty.text")}
             </Teach>
           ) : (

@@ -1,7 +1,7 @@
 import { Anchor, Table, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { LiveDrainTime, LiveGroupNumber } from "@/features/subjects/LiveCells";
-import { shellWord } from "@/features/subjects/shell";
+import { shellWord } from "@/ui/clientLines";
 import type { Section } from "@/live/applyDelta";
 import { lagPath, useLive } from "@/live/useLive";
 import { LinkTo } from "@/ui/LinkTo";
@@ -33,7 +33,7 @@ export function FurthestBehind({ subject }: { subject: string }) {
   const groups = byLag(state.groups ?? {});
   if (groups.length === 0) {
     return (
-      <Teach title={t("groups.empty_title")} code={`qmq consume ${shellWord(subject)} my-group`}>
+      <Teach title={t("groups.empty_title")} commands={[`qmq consume ${shellWord(subject)} my-group`]}>
         {t("groups.empty_text")}
       </Teach>
     );

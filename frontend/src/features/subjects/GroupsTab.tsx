@@ -3,7 +3,7 @@ import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { LiveDrainTime, LiveGroupNumber } from "@/features/subjects/LiveCells";
 import { loadGroupsOf, subjectsKey, type ConsumerGroup } from "@/features/subjects/queries";
-import { shellWord } from "@/features/subjects/shell";
+import { shellWord } from "@/ui/clientLines";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { DataTable } from "@/ui/table/DataTable";
@@ -89,7 +89,7 @@ export default function GroupsTab({ subject }: { subject: string }) {
       ordering="name"
       refetchMs={10_000}
       empty={
-        <Teach title={t("groups.empty_title")} code={`qmq consume ${shellWord(subject)} my-group`}>
+        <Teach title={t("groups.empty_title")} commands={[`qmq consume ${shellWord(subject)} my-group`]}>
           {t("groups.empty_text")}
         </Teach>
       }

@@ -8,7 +8,7 @@ import { ChangePlacement } from "@/features/subjects/ChangePlacement";
 import { placesOf, type Place } from "@/features/subjects/placement";
 import { PlacementPicture } from "@/features/subjects/PlacementPicture";
 import { brokerGroupsOptions, placementOptions } from "@/features/subjects/queries";
-import { shellWord } from "@/features/subjects/shell";
+import { shellWord } from "@/ui/clientLines";
 import { LinkTo } from "@/ui/LinkTo";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Teach } from "@/ui/Teach";
@@ -23,7 +23,7 @@ export default function PlacementTab({ subject }: { subject: string }) {
   const { data, error, refetch } = useQuery(placementOptions(subject));
   if (error && asProblem(error).code === "route.unknown") {
     return (
-      <Teach title={t("placement.none_title")} code={`qmq produce ${shellWord(subject)} -p hello=world`}>
+      <Teach title={t("placement.none_title")} commands={[`qmq produce ${shellWord(subject)} -p hello=world`]}>
         {t("placement.none_text")}
       </Teach>
     );

@@ -28,9 +28,8 @@ import { PageHeader } from "@/ui/PageHeader";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Teach } from "@/ui/Teach";
 import { useUrlState } from "@/ui/urlState";
+import { shellWord } from "@/ui/clientLines";
 import { usePathParams } from "@/ui/usePathParams";
-
-const FIRST_GROUP = (subject: string) => `qmq consume ${subject} billing`;
 
 /** What became of one message: until it was stored, then in each consumer group, as far as the nodes still know. */
 export default function TracePage() {
@@ -139,7 +138,7 @@ function Found({ trace, nowMs, more }: { trace: Trace; nowMs: number; more: Reac
         {t("section.groups")}
       </Title>
       {groups.length === 0 ? (
-        <Teach title={t("no_groups.title")} code={FIRST_GROUP(real)}>
+        <Teach title={t("no_groups.title")} commands={[`qmq consume ${shellWord(real)} billing`]}>
           {t("no_groups.text")}
         </Teach>
       ) : (
