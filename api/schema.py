@@ -39,6 +39,12 @@ class ChangeSerializer(serializers.Serializer):  # type: ignore[type-arg]
     notes = serializers.ListField(child=serializers.CharField())
 
 
+class ReasonSerializer(serializers.Serializer):  # type: ignore[type-arg]
+    """The body of a deletion; it can be absent."""
+
+    reason = serializers.CharField(required=False, help_text="for the audit log")
+
+
 MADE = {200: ChangeSerializer, 201: ChangeSerializer}
 """Answers of what makes something: 200 for a dry run."""
 
@@ -165,6 +171,16 @@ class Schema(AutoSchema):
                 )
             )  # fmt: skip
         return parameters
+
+    def get_request_serializer(self) -> Any:
+        return ReasonSerializer if self.method == "DELETE" else super().get_request_serializer()  # type: ignore[no-untyped-call]
+
+    def _get_request_body(self, direction: Literal["request", "response"] = "request") -> Any:
+        """Deletions have a body as every change: OpenAPI 3.1 allows one."""
+        if self.method != "DELETE" or not getattr(self.view, "rights", None):
+            return super()._get_request_body(direction)  # type: ignore[no-untyped-call]
+        component = self.resolve_serializer(self.get_request_serializer(), "request")
+        return {"content": {"application/json": {"schema": component.ref}}}
 
     def _get_response_bodies(self, direction: Literal["request", "response"] = "response") -> dict[str, Any]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)

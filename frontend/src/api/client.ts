@@ -8,6 +8,11 @@ export type Schema<Name extends keyof components["schemas"]> = components["schem
 /** What every change answers, in a dry run too. */
 export type Change = Schema<"Change">;
 
+/** The filters of a page's address as the query of an operation. The API validates them: an illegal value is answered with 400. */
+export function queryFrom<Query>(search: Readonly<Record<string, string>>): Query {
+  return search as unknown as Query;
+}
+
 const SAFE = new Set(["GET", "HEAD", "OPTIONS"]);
 
 /** The CSRF token that Django wants back with every change; behind HTTPS its cookie has a prefix. */

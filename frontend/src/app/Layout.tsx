@@ -9,7 +9,7 @@ import { Jump } from "@/app/jump/Jump";
 import { pages } from "@/app/pages";
 import { Proof } from "@/app/Proof";
 import { useSignOut } from "@/app/useSignOut";
-import { LinkTo } from "@/ui/LinkTo";
+import { RouterLink } from "@/ui/LinkTo";
 import type { NavEntry } from "@/ui/page";
 import { LanguageSwitch, SchemeSwitch, ZoneSwitch } from "@/ui/ViewSwitches";
 
@@ -34,7 +34,7 @@ export function Layout({ children }: { children: ReactNode }) {
         <Group h="100%" px="md" justify="space-between" wrap="nowrap">
           <Group gap="sm" wrap="nowrap">
             <Burger opened={isOpen} onClick={toggle} hiddenFrom="sm" size="sm" aria-label={t("nav.menu")} />
-            <Text fw={700} component={LinkTo} to="/" className="brand" c="inherit" td="none">
+            <Text fw={700} component={RouterLink} to="/" className="brand" c="inherit" td="none">
               PyQMQ
             </Text>
           </Group>
@@ -77,7 +77,7 @@ function Navigation({ path }: { path: string }) {
             {shown.map(({ path: to, label, icon: Icon }) => (
               <NavLink
                 key={to}
-                component={LinkTo}
+                component={RouterLink}
                 to={to}
                 label={t(`nav.${label}`)}
                 leftSection={<Icon size={18} stroke={1.6} aria-hidden />}
@@ -106,7 +106,7 @@ function Person() {
         <Menu.Label>
           {me.username} · {t(`role.${me.role}`)}
         </Menu.Label>
-        <Menu.Item component={LinkTo} to="/account">
+        <Menu.Item component={RouterLink} to="/account">
           {t("nav.account")}
         </Menu.Item>
         <Menu.Item onClick={() => leave.mutate()}>{t("action.sign_out")}</Menu.Item>

@@ -1,4 +1,4 @@
-import { Anchor, Container, Stack, Text, Title } from "@mantine/core";
+import { Container, Stack, Text, Title } from "@mantine/core";
 import type { ErrorComponentProps } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 import { LinkTo } from "@/ui/LinkTo";
@@ -22,9 +22,9 @@ export function NotFound() {
           {t("state.no_page")}
         </Title>
         <Text>{t("state.no_page_hint")}</Text>
-        <Anchor component={LinkTo} to="/">
+        <LinkTo to="/">
           {t("nav.overview")}
-        </Anchor>
+        </LinkTo>
       </Stack>
     </Container>
   );

@@ -1,11 +1,9 @@
-import { Anchor, Breadcrumbs, Group, Stack, Text, Title } from "@mantine/core";
+import { Breadcrumbs, Group, Stack, Text, Title } from "@mantine/core";
 import { useEffect, type ReactNode } from "react";
+import type { Target } from "@/ui/addresses";
 import { LinkTo } from "@/ui/LinkTo";
 
-export interface Crumb {
-  label: string;
-  to: string;
-}
+export type Crumb = Target & { label: string };
 
 /** A page's name, where it stands, and what can be done; sets the browser's title too. */
 export function PageHeader({
@@ -28,10 +26,10 @@ export function PageHeader({
     <Stack gap={4} mb="md">
       {crumbs.length > 0 && (
         <Breadcrumbs>
-          {crumbs.map((crumb) => (
-            <Anchor key={crumb.to} component={LinkTo} to={crumb.to} size="sm">
-              {crumb.label}
-            </Anchor>
+          {crumbs.map(({ label, ...target }) => (
+            <LinkTo key={target.to} {...target} size="sm">
+              {label}
+            </LinkTo>
           ))}
         </Breadcrumbs>
       )}

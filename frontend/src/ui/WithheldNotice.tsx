@@ -1,4 +1,4 @@
-import { Alert, Anchor, Text } from "@mantine/core";
+import { Alert, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 import { count } from "@/format/numbers";
@@ -30,9 +30,9 @@ export function WithheldNotice({ path, subject }: { path: string; subject: strin
         {names.map((name) => (
           <span key={name}>
             {" "}
-            <Anchor component={LinkTo} to="/brokers/$name" params={{ name } as never} inherit>
+            <LinkTo to="/brokers/$name" params={{ name }} inherit>
               {name}
-            </Anchor>
+            </LinkTo>
           </span>
         ))}
       </Text>

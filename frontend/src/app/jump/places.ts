@@ -1,17 +1,11 @@
 import type { Schema } from "@/api/client";
+import type { Target } from "@/ui/addresses";
 
 /** Something that the API found by a text: `GET /api/v1/jump/`. */
 export type Found = Schema<"PlaceRow">;
 
-/** An address of the console, before names are filled in. */
-export interface Address {
-  to: string;
-  params?: Readonly<Record<string, string>>;
-  search?: Readonly<Record<string, string>>;
-}
-
 /** The page that shows it. */
-export function addressOf(found: Found): Address {
+export function addressOf(found: Found): Target {
   const { kind, name } = found;
   const subject = found.subject ?? "";
   const brokerGroup = found.broker_group ?? "";

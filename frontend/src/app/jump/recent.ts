@@ -1,4 +1,4 @@
-import type { Address } from "@/app/jump/places";
+import type { Target } from "@/ui/addresses";
 
 /** Where somebody went by Ctrl-K; `kind` is "page" for the console's own. */
 export interface Recent {
@@ -6,7 +6,7 @@ export interface Recent {
   kind: string;
   label: string;
   hint: string;
-  address: Address;
+  address: Target;
 }
 
 export const RECENT_MAX = 6;
@@ -20,7 +20,7 @@ function isRecent(value: unknown): value is Recent {
   if (typeof value !== "object" || value === null) return false;
   const { id, kind, label, hint, address } = value as Record<string, unknown>;
   const isText = [id, kind, label, hint].every((one) => typeof one === "string");
-  return isText && typeof (address as Address | undefined)?.to === "string";
+  return isText && typeof (address as Target | undefined)?.to === "string";
 }
 
 /** The newest first. What an older console wrote, or somebody by hand, is left out. */

@@ -1,3 +1,4 @@
+import type { Target } from "@/ui/addresses";
 import { useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import {
   IconBell,
@@ -16,15 +17,15 @@ import {
   IconUsers,
   IconUsersGroup,
 } from "@tabler/icons-react";
-import { useNavigate } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 import { useMay, useMe, type Right } from "@/api/me";
-import { addressOf, fits, hintOf, type Address, type Found } from "@/app/jump/places";
+import { addressOf, fits, hintOf, type Found } from "@/app/jump/places";
 import { recentOf, remember } from "@/app/jump/recent";
 import { pages } from "@/app/pages";
 import { useSignOut } from "@/app/useSignOut";
 import { zoneName } from "@/format/times";
 import { LANGUAGES, setLanguage, type Language } from "@/i18n";
+import { useGoTo } from "@/ui/LinkTo";
 import type { NavEntry } from "@/ui/page";
 import { usePreferences } from "@/ui/preferences";
 
@@ -62,11 +63,11 @@ export function useEntries(text: string, found: readonly Found[]): Section[] {
   const { t } = useTranslation();
   const me = useMe();
   const may = useMay();
-  const navigate = useNavigate();
+  const goTo = useGoTo();
   const actions = useActions();
-  const go = (entry: { id: string; kind: string; label: string; hint: string; address: Address }) => {
+  const go = (entry: { id: string; kind: string; label: string; hint: string; address: Target }) => {
     remember(me.id, entry);
-    void navigate(entry.address as never);
+    void goTo(entry.address);
   };
   const all: Entry[] = pages.flatMap(({ path, nav }) => {
     if (path === "/account") return [pageEntry(path, t("nav.account"), IconUser, go)];
@@ -101,9 +102,9 @@ function pageEntry(
   path: string,
   label: string,
   icon: Icon,
-  go: (entry: { id: string; kind: string; label: string; hint: string; address: Address }) => void,
+  go: (entry: { id: string; kind: string; label: string; hint: string; address: Target }) => void,
 ): Entry {
-  const entry = { id: `page ${path}`, kind: "page", label, hint: "", address: { to: path } };
+  const entry = { id: `page ${path}`, kind: "page", label, hint: "", address: { to: path } as Target };
   return { id: entry.id, label, hint: "", icon, run: () => go(entry) };
 }
 

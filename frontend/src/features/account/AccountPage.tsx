@@ -1,4 +1,4 @@
-import { Alert, Anchor, Grid, Text } from "@mantine/core";
+import { Alert, Grid, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { useMe } from "@/api/me";
 import { Password } from "@/features/account/Password";
@@ -40,9 +40,9 @@ export default function AccountPage() {
             <Section title={common("nav.tokens")}>
               <Text size="sm">
                 {t("tokens.text")}{" "}
-                <Anchor component={LinkTo} to="/tokens" size="sm">
+                <LinkTo to="/tokens" size="sm">
                   {t("tokens.link")}
-                </Anchor>
+                </LinkTo>
               </Text>
             </Section>
           </Grid.Col>

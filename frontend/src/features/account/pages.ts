@@ -1,4 +1,4 @@
 import type { Page } from "@/ui/page";
 
 /** Reached from the menu with one's name. */
-export const pages: readonly Page[] = [{ path: "/account", load: () => import("@/features/account/AccountPage") }];
+export const pages = [{ path: "/account", load: () => import("@/features/account/AccountPage") }] as const satisfies readonly Page[];

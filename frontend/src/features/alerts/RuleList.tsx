@@ -1,4 +1,4 @@
-import { Anchor, Badge, Button, Group } from "@mantine/core";
+import { Badge, Button, Group } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import { useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
@@ -76,15 +76,14 @@ export function RuleList() {
         align: "right",
         cell: (row) =>
           row.firing > 0 ? (
-            <Anchor
-              component={LinkTo}
+            <LinkTo
               to="/alerts"
-              search={{ tab: "alerts", search: row.name, is_open: "true" } as never}
+              search={{ tab: "alerts", search: row.name, is_open: "true" }}
               size="sm"
               aria-label={t("firing_of", { count: row.firing, name: row.name })}
             >
               {row.firing}
-            </Anchor>
+            </LinkTo>
           ) : (
             0
           ),

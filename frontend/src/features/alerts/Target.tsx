@@ -1,4 +1,3 @@
-import { Anchor } from "@mantine/core";
 import type { AlertKind } from "@/features/alerts/queries";
 import { placeOf } from "@/features/alerts/place";
 import { useLive } from "@/live/useLive";
@@ -10,16 +9,14 @@ export function Target({ kind, target }: { kind: AlertKind; target: string }) {
   const place = placeOf(kind, target, state);
   if (!place) return <span className="break">{target}</span>;
   return (
-    <Anchor
-      component={LinkTo}
-      to={place.to}
-      params={place.params as never}
+    <LinkTo
+      {...place}
       size="sm"
       className="break"
       display="inline-block"
       miw={160}
     >
       {target}
-    </Anchor>
+    </LinkTo>
   );
 }

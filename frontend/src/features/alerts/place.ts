@@ -1,24 +1,19 @@
 import type { AlertKind } from "@/features/alerts/queries";
 import type { LiveState } from "@/live/applyDelta";
-
-/** A page of what an alert is about; `params` are the names in its address. */
-export interface Place {
-  to: string;
-  params: Readonly<Record<string, string>>;
-}
+import type { Target } from "@/ui/addresses";
 
 /**
- * Where to look at an alert's target: its consumer group, broker group or loop. A node is shown with its broker group, which the live
- * state of nodes knows; without it there is no such page.
+ * The page of an alert's target: its consumer group, broker group or background job. A node is shown on the page of its broker group,
+ * which the live state of nodes knows; without it there is no page.
  */
-export function placeOf(kind: AlertKind, target: string, live: LiveState): Place | null {
+export function placeOf(kind: AlertKind, target: string, live: LiveState): Target | null {
   const slash = target.indexOf("/");
   if (slash > 0) {
     const params = { subject: target.slice(0, slash), group: target.slice(slash + 1) };
     return { to: kind === "dead_letters" ? "/dead-letters/$subject/$group" : "/groups/$subject/$group", params };
   }
   if (kind === "group_state") return { to: "/brokers/$name", params: { name: target } };
-  if (kind === "loop_late" || live.loops?.[target]) return { to: "/tasks", params: {} };
+  if (kind === "loop_late" || live.loops?.[target]) return { to: "/tasks" };
   const node = Object.values(live.nodes ?? {}).find(({ node_id }) => node_id === target);
   return typeof node?.broker_group === "string" ? { to: "/brokers/$name", params: { name: node.broker_group } } : null;
 }

@@ -1,4 +1,4 @@
-import { Anchor, Badge, Group, Text, Tooltip } from "@mantine/core";
+import { Badge, Group, Text, Tooltip } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { DEMO_JOB, type Rows } from "@/features/analytics/queries";
 import { Instant } from "@/ui/Instant";
@@ -45,9 +45,9 @@ export function MadeByRuns({ answer }: { answer: Answer }) {
         {t(`step.${answer.step}`)} · {t("as_of")} <Instant at={answer.as_of} relative />
       </Text>
       {run && (
-        <Anchor component={LinkTo} to="/analytics" search={{ tab: "runs", run: run.id } as never} size="sm">
+        <LinkTo to="/analytics" search={{ tab: "runs", run: run.id }} size="sm">
           {t("made_by", { job: run.job, id: run.id })}
-        </Anchor>
+        </LinkTo>
       )}
     </Group>
   );

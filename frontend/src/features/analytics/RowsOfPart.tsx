@@ -1,4 +1,4 @@
-import { Anchor, Badge } from "@mantine/core";
+import { Badge } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { analyticsKey, loadRows, type Asked, type Row } from "@/features/analytics/queries";
@@ -112,8 +112,8 @@ function Name({
   if (name !== part.choices[0]) return value || "—";
   const chosen = Object.fromEntries(part.choices.map((choice) => [choice, textIn(row, choice)]));
   return (
-    <Anchor component={LinkTo} to="/analytics" search={{ ...search, ...chosen } as never} title={t("draw")}>
+    <LinkTo to="/analytics" search={{ ...search, ...chosen }} title={t("draw")}>
       {value}
-    </Anchor>
+    </LinkTo>
   );
 }

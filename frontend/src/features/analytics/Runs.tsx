@@ -1,4 +1,4 @@
-import { Anchor, Badge, Code } from "@mantine/core";
+import { Badge, Code } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { analyticsKey, DEMO_JOB, loadRuns, type Run } from "@/features/analytics/queries";
@@ -27,9 +27,9 @@ export function Runs() {
         sort: "id",
         isFixed: true,
         cell: (row) => (
-          <Anchor component={LinkTo} to="/analytics" search={{ ...search, run: row.id } as never}>
+          <LinkTo to="/analytics" search={{ ...search, run: row.id }}>
             #{row.id}
-          </Anchor>
+          </LinkTo>
         ),
       },
       {

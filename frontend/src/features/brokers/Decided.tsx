@@ -1,4 +1,4 @@
-import { Alert, Anchor, List, Stack, Text } from "@mantine/core";
+import { Alert, List, Stack, Text } from "@mantine/core";
 import { IconInfoCircle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
@@ -76,9 +76,9 @@ function Waiting() {
       <Text span inherit c={problem ? "red" : undefined}>
         {problem || moves.result || "—"}
       </Text>{" "}
-      <Anchor component={LinkTo} to="/tasks" size="sm">
+      <LinkTo to="/tasks" size="sm">
         {t("drain.tasks")}
-      </Anchor>
+      </LinkTo>
     </Text>
   );
 }

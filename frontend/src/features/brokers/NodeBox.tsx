@@ -1,5 +1,5 @@
 import "@/features/brokers/brokers.css";
-import { Anchor, Badge, Group, Paper, Stack, Text } from "@mantine/core";
+import { Badge, Group, Paper, Stack, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { COLOURS, nodeVerdict, type NodeView } from "@/features/brokers/cluster";
 import { DiskBar } from "@/features/brokers/DiskBar";
@@ -45,17 +45,16 @@ export function NodeBox({ node, group, isWhole = false }: { node: NodeView; grou
       <Stack gap={6}>
         <Group gap="xs" justify="space-between">
           <Group gap={6}>
-            <Anchor
-              component={LinkTo}
+            <LinkTo
               to="/brokers/$name"
-              params={{ name: group } as never}
-              search={{ node: node.nodeId } as never}
+              params={{ name: group }}
+              search={{ node: node.nodeId }}
               size="sm"
               fw={600}
               className="break"
             >
               {node.nodeId}
-            </Anchor>
+            </LinkTo>
             <Text size="xs" c="dimmed">
               {t(`role.${node.role}`)}
             </Text>

@@ -1,4 +1,4 @@
-import { Anchor, Badge, Group, Text, Title } from "@mantine/core";
+import { Badge, Group, Text, Title } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { brokersKey, loadPlaced, type Placed } from "@/features/brokers/queries";
@@ -20,9 +20,9 @@ export function PlacedSubjects({ name, isMoving }: { name: string; isMoving: boo
         sort: "name",
         isFixed: true,
         cell: (row) => (
-          <Anchor component={LinkTo} to="/subjects/$subject" params={{ subject: row.name } as never}>
+          <LinkTo to="/subjects/$subject" params={{ subject: row.name }}>
             {row.name}
-          </Anchor>
+          </LinkTo>
         ),
       },
       {
@@ -46,9 +46,9 @@ export function PlacedSubjects({ name, isMoving }: { name: string; isMoving: boo
             {row.broker_groups
               .filter((other) => other !== name)
               .map((other) => (
-                <Anchor key={other} component={LinkTo} to="/brokers/$name" params={{ name: other } as never} size="sm">
+                <LinkTo key={other} to="/brokers/$name" params={{ name: other }} size="sm">
                   {other}
-                </Anchor>
+                </LinkTo>
               ))}
           </Group>
         ),

@@ -1,5 +1,5 @@
 import "@/features/brokers/brokers.css";
-import { Anchor, Badge, Group, Paper, Stack, Text } from "@mantine/core";
+import { Badge, Group, Paper, Stack, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { GroupView } from "@/features/brokers/cluster";
 import { NodeBox } from "@/features/brokers/NodeBox";
@@ -73,9 +73,9 @@ function GroupCard({ group }: { group: GroupView }) {
       <Stack gap="xs">
         <Group justify="space-between" gap="xs">
           <Group gap={6} align="baseline">
-            <Anchor component={LinkTo} to="/brokers/$name" params={{ name: group.name } as never} fw={700}>
+            <LinkTo to="/brokers/$name" params={{ name: group.name }} fw={700}>
               <span className="break">{group.name}</span>
-            </Anchor>
+            </LinkTo>
             <Text size="xs" c="dimmed">
               {t(`kind.${group.kind}`)}
             </Text>

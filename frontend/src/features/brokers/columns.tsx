@@ -1,4 +1,4 @@
-import { Anchor, Group, Text } from "@mantine/core";
+import { Group, Text } from "@mantine/core";
 import type { TFunction } from "i18next";
 import { nodeVerdict, withLive } from "@/features/brokers/cluster";
 import { DiskBar } from "@/features/brokers/DiskBar";
@@ -20,9 +20,9 @@ export function columnsOf(t: TFunction<"brokers">, live: LiveState): Column<Brok
       sort: "name",
       isFixed: true,
       cell: (row) => (
-        <Anchor component={LinkTo} to="/brokers/$name" params={{ name: row.name } as never}>
+        <LinkTo to="/brokers/$name" params={{ name: row.name }}>
           {row.name}
-        </Anchor>
+        </LinkTo>
       ),
     },
     {

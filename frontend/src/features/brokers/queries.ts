@@ -106,8 +106,7 @@ export function describe(
 }
 
 export function remove(name: string, etag: string | null, { dryRun, reason }: Attempt): Promise<Change> {
-  // OpenAPI describes no body of a DELETE; the API takes the reason from it all the same.
-  const init = { params: asked(name, etag, dryRun), body: { reason } as never };
+  const init = { params: asked(name, etag, dryRun), body: { reason } };
   return must(api.DELETE("/api/v1/broker-groups/{name}/", init));
 }
 

@@ -1,5 +1,5 @@
 import "@/features/dead_letters/attempts.css";
-import { Anchor, Switch, Table, Text } from "@mantine/core";
+import { Switch, Table, Text } from "@mantine/core";
 import { useMemo, useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { columnsOf, propertyRows, type Column } from "@/features/dead_letters/compare";
@@ -41,20 +41,17 @@ export function Attempts({ story }: { story: Story }) {
                   {column.subject === null ? (
                     t("attempts.letter")
                   ) : (
-                    <Anchor
+                    <LinkTo
                       inherit
-                      component={LinkTo}
                       to="/trace/$subject/$brokerGroup/$sequence"
-                      params={
-                        {
-                          subject: column.subject,
-                          brokerGroup: column.brokerGroup,
-                          sequence: column.sequence,
-                        } as never
-                      }
+                      params={{
+                        subject: column.subject,
+                        brokerGroup: column.brokerGroup,
+                        sequence: column.sequence,
+                      }}
                     >
                       {t("attempts.number", { number: column.attempt })}
-                    </Anchor>
+                    </LinkTo>
                   )}
                 </Table.Th>
               ))}

@@ -1,4 +1,3 @@
-import { Anchor } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { lettersKey, loadCounts, type LetterCount } from "@/features/dead_letters/queries";
@@ -25,18 +24,18 @@ export default function CountsPage() {
         header: t("column.group"),
         isFixed: true,
         cell: ({ subject, group }) => (
-          <Anchor component={LinkTo} to="/dead-letters/$subject/$group" params={{ subject, group } as never}>
+          <LinkTo to="/dead-letters/$subject/$group" params={{ subject, group }}>
             {group}
-          </Anchor>
+          </LinkTo>
         ),
       },
       {
         id: "subject",
         header: t("column.subject"),
         cell: ({ subject }) => (
-          <Anchor component={LinkTo} to="/subjects/$subject" params={{ subject } as never}>
+          <LinkTo to="/subjects/$subject" params={{ subject }}>
             {subject}
-          </Anchor>
+          </LinkTo>
         ),
       },
       { id: "open", header: t("column.open"), align: "right", cell: (row) => <Open value={row.open} /> },

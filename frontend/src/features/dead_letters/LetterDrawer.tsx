@@ -1,4 +1,4 @@
-import { Alert, Anchor, Button, Drawer, Group, List, Loader, Stack, Title } from "@mantine/core";
+import { Alert, Button, Drawer, Group, List, Loader, Stack, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { TFunction } from "i18next";
 import type { ReactNode } from "react";
@@ -101,15 +101,14 @@ function factsOf(data: Story, subject: string, t: TFunction<"dead_letters">) {
   if (data.original_message_id !== null) {
     facts.push([
       t("copy_of"),
-      <Anchor
+      <LinkTo
         key="original"
         inherit
-        component={LinkTo}
         to="/trace"
-        search={{ subject, message_id: data.original_message_id } as never}
+        search={{ subject, message_id: data.original_message_id }}
       >
         {data.original_message_id}
-      </Anchor>,
+      </LinkTo>,
     ]);
   }
   return facts;

@@ -1,4 +1,4 @@
-import { Anchor, Badge, Button, Group, Text } from "@mantine/core";
+import { Badge, Button, Group, Text } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -67,13 +67,13 @@ export default function LettersPage() {
         description={
           <>
             {t("given_up_by")}{" "}
-            <Anchor inherit component={LinkTo} to="/groups/$subject/$group" params={{ subject, group } as never}>
+            <LinkTo inherit to="/groups/$subject/$group" params={{ subject, group }}>
               {group}
-            </Anchor>{" "}
+            </LinkTo>{" "}
             {t("of_subject")}{" "}
-            <Anchor inherit component={LinkTo} to="/subjects/$subject" params={{ subject } as never}>
+            <LinkTo inherit to="/subjects/$subject" params={{ subject }}>
               {subject}
-            </Anchor>
+            </LinkTo>
           </>
         }
         actions={

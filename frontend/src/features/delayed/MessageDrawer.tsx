@@ -1,4 +1,4 @@
-import { Anchor, Button, Center, Code, Drawer, Group, Loader, Stack, Table, Text, Title } from "@mantine/core";
+import { Button, Center, Code, Drawer, Group, Loader, Stack, Table, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
@@ -85,15 +85,14 @@ function Copy({ row, onChange }: { row: Delayed; onChange: (operation: Operation
     [t("column.overdue"), <Overdue key="overdue" row={row} />],
     [
       t("column.subject"),
-      <Anchor
+      <LinkTo
         key="subject"
-        component={LinkTo}
         to="/subjects/$subject"
-        params={{ subject: row.subject } as never}
+        params={{ subject: row.subject }}
         size="sm"
       >
         {row.subject}
-      </Anchor>,
+      </LinkTo>,
     ],
     [t("column.created_at"), <Instant key="created" at={row.created_at} withMillis />],
     [t("column.delay_group"), row.delay_group],

@@ -138,15 +138,14 @@ function useColumns(open: (row: Delayed) => void): Column<Delayed>[] {
         id: "subject",
         header: t("column.subject"),
         cell: (row) => (
-          <Anchor
-            component={LinkTo}
+          <LinkTo
             to="/subjects/$subject"
-            params={{ subject: row.subject } as never}
+            params={{ subject: row.subject }}
             size="sm"
             className="nowrap"
           >
             {row.subject}
-          </Anchor>
+          </LinkTo>
         ),
       },
       { id: "properties", header: t("column.properties"), cell: (row) => <Properties row={row} /> },

@@ -1,4 +1,4 @@
-import { Alert, Anchor, Group, Stack, Text } from "@mantine/core";
+import { Alert, Group, Stack, Text } from "@mantine/core";
 import { IconBell } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
@@ -19,9 +19,9 @@ export function Alerts({ name }: { name: GroupName }) {
       <Stack gap={4}>
         {data.map((alert) => (
           <Group key={alert.id} gap="xs" data-alert={alert.state}>
-            <Anchor component={LinkTo} to="/alerts" search={{ target: alert.target } as never} size="sm">
+            <LinkTo to="/alerts" search={{ target: alert.target }} size="sm">
               {alert.rule}
-            </Anchor>
+            </LinkTo>
             <Text size="sm">
               {t(`alerts.${alert.severity}`)} · {t(`alerts.${alert.state}`)} <Instant at={alert.since} relative />
               {alert.is_silenced && ` · ${t("alerts.silenced")}`}

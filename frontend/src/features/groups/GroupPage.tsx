@@ -1,4 +1,4 @@
-import { Anchor, Badge, Group, Stack, Text, Title } from "@mantine/core";
+import { Badge, Group, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
@@ -115,9 +115,9 @@ function Description({ name, isThere }: { name: GroupName; isThere: boolean }) {
   return (
     <>
       {t("of_subject")}{" "}
-      <Anchor component={LinkTo} to="/subjects/$subject" params={{ subject: name.subject } as never}>
+      <LinkTo to="/subjects/$subject" params={{ subject: name.subject }}>
         {name.subject}
-      </Anchor>
+      </LinkTo>
       {isThere && entry && <> · {why(entry)}</>}
     </>
   );

@@ -1,4 +1,3 @@
-import { Anchor } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { LiveDrainTime, LiveNumber, LiveState } from "@/features/groups/LiveCells";
@@ -35,15 +34,14 @@ export default function GroupsPage() {
         sort: "group",
         isFixed: true,
         cell: ({ subject, group }) => (
-          <Anchor
-            component={LinkTo}
+          <LinkTo
             to="/groups/$subject/$group"
-            params={{ subject, group } as never}
+            params={{ subject, group }}
             inherit
             className="nowrap"
           >
             {group}
-          </Anchor>
+          </LinkTo>
         ),
       },
       {
@@ -51,9 +49,9 @@ export default function GroupsPage() {
         header: t("column.subject"),
         sort: "subject",
         cell: ({ subject }) => (
-          <Anchor component={LinkTo} to="/subjects/$subject" params={{ subject } as never} inherit className="nowrap">
+          <LinkTo to="/subjects/$subject" params={{ subject }} inherit className="nowrap">
             {subject}
-          </Anchor>
+          </LinkTo>
         ),
       },
       { id: "state", header: t("column.state"), cell: (row) => <LiveState row={row} /> },

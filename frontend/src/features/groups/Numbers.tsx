@@ -1,4 +1,4 @@
-import { Anchor, SimpleGrid } from "@mantine/core";
+import { SimpleGrid } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { DrainTime } from "@/features/groups/DrainTime";
@@ -48,15 +48,14 @@ export function Numbers({ name }: { name: GroupName }) {
         <Measured {...measured(entry, "retried")} />
       </Tile>
       <Tile label={t("column.dead_letters")} hint={t("meaning.dead_letters")}>
-        <Anchor
-          component={LinkTo}
+        <LinkTo
           to="/dead-letters/$subject/$group"
-          params={{ subject: name.subject, group: name.group } as never}
+          params={{ subject: name.subject, group: name.group }}
           inherit
         >
           <Measured value={lettersReason ? null : letters.data?.open} reason={lettersReason} />
           <span className="sr-only"> {t("dead_letters_link")}</span>
-        </Anchor>
+        </LinkTo>
       </Tile>
     </SimpleGrid>
   );

@@ -1,4 +1,4 @@
-import { Anchor, Progress, Stack, Table, Text, Tooltip } from "@mantine/core";
+import { Progress, Stack, Table, Text, Tooltip } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { heldOn, shareDone } from "@/features/groups/places";
 import type { Detail, Place } from "@/features/groups/queries";
@@ -48,9 +48,9 @@ function Row({ place, detail }: { place: Place; detail: Detail }) {
   return (
     <Table.Tr data-place={name}>
       <Table.Th scope="row" fw={400}>
-        <Anchor component={LinkTo} to="/brokers/$name" params={{ name } as never} inherit>
+        <LinkTo to="/brokers/$name" params={{ name }} inherit>
           {name}
-        </Anchor>
+        </LinkTo>
       </Table.Th>
       <Table.Td ta="right">
         <Sequence of={place.begin_sequence} reason={reason} />

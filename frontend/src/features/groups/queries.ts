@@ -122,8 +122,7 @@ export function forgetGroup(path: GroupName, force: boolean, etag: string | null
   return must(
     api.DELETE("/api/v1/consumer-groups/{subject}/{group}/", {
       params: asked(path, etag, attempt),
-      // OpenAPI describes no body of a DELETE; the API takes one as of any other change.
-      body: { force, reason: attempt.reason } as never,
+      body: { force, reason: attempt.reason },
     }),
   );
 }

@@ -1,4 +1,4 @@
-import { Anchor, Drawer, Loader } from "@mantine/core";
+import { Drawer, Loader } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { messageOptions } from "@/features/messages/queries";
@@ -47,15 +47,14 @@ function One({ subject, at }: { subject: string; at: string }) {
       facts={[
         [
           t("one.became"),
-          <Anchor
+          <LinkTo
             key="trace"
             inherit
-            component={LinkTo}
             to="/trace/$subject/$brokerGroup/$sequence"
-            params={{ subject, brokerGroup, sequence } as never}
+            params={{ subject, brokerGroup, sequence }}
           >
             {t("one.trace")}
-          </Anchor>,
+          </LinkTo>,
         ],
       ]}
     />

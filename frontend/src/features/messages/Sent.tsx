@@ -1,4 +1,4 @@
-import { Alert, Anchor, Group, Text } from "@mantine/core";
+import { Alert, Group, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { Receipt } from "@/features/messages/queries";
 import { CopyIcon } from "@/ui/CopyIcon";
@@ -27,17 +27,17 @@ export function Sent({ receipt, onClose }: { receipt: Receipt; onClose: () => vo
         <CopyIcon value={id} what={t("column.message_id")} />
         {receipt.broker_group !== null && <Text size="sm">{t("sent.on", { group: receipt.broker_group })}</Text>}
         {receipt.due_at === null ? (
-          <Anchor size="sm" component={LinkTo} to="." search={{ tab: "messages", by: "id", message_id: id } as never}>
+          <LinkTo size="sm" to="." search={{ tab: "messages", by: "id", message_id: id }}>
             {t("sent.show")}
-          </Anchor>
+          </LinkTo>
         ) : (
           <>
             <Text size="sm">
               {t("sent.due")} <Instant at={receipt.due_at} />
             </Text>
-            <Anchor size="sm" component={LinkTo} to="/delayed" search={{ subject: receipt.subject } as never}>
+            <LinkTo size="sm" to="/delayed" search={{ subject: receipt.subject }}>
               {t("sent.show_delayed")}
-            </Anchor>
+            </LinkTo>
           </>
         )}
       </Group>

@@ -1,4 +1,4 @@
-import { Alert, Anchor, Badge, Group, List, Paper, Text } from "@mantine/core";
+import { Alert, Badge, Group, List, Paper, Text } from "@mantine/core";
 import { IconCircleCheck } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 import type { Item } from "@/features/overview/attention";
@@ -26,9 +26,9 @@ export function Attention({ items }: { items: readonly Item[] }) {
               <Badge color={item.level === "bad" ? "red" : "yellow"} variant="light">
                 {t(`level.${item.level}`)}
               </Badge>
-              <Anchor component={LinkTo} to={item.to} c="inherit">
+              <LinkTo to={item.to} c="inherit">
                 {t(`attention.${item.text}`, item.values)}
-              </Anchor>
+              </LinkTo>
             </Group>
           </List.Item>
         ))}

@@ -1,4 +1,4 @@
-import { Anchor, Center, Group, Loader, Paper, SimpleGrid, Stack, Table, Text } from "@mantine/core";
+import { Center, Group, Loader, Paper, SimpleGrid, Stack, Table, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
@@ -8,7 +8,7 @@ import { Events } from "@/features/overview/Events";
 import { overviewOptions, systemHistoryOptions, type History, type Overview } from "@/features/overview/queries";
 import { useLive } from "@/live/useLive";
 import { TimeChart, type Series } from "@/ui/chart/TimeChart";
-import { LinkTo } from "@/ui/LinkTo";
+import { LinkTo, RouterLink } from "@/ui/LinkTo";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { Measured, type Format } from "@/ui/Measured";
 import { PageHeader } from "@/ui/PageHeader";
@@ -79,7 +79,7 @@ function Numbers({ overview }: { overview: Overview }) {
   return (
     <SimpleGrid cols={{ base: 2, sm: 3, lg: 6 }} spacing="sm">
       {tiles.map(({ id, value, as, to, more }) => (
-        <Paper key={id} withBorder p="sm" component={LinkTo} to={to} c="inherit" td="none" data-tile={id}>
+        <Paper key={id} withBorder p="sm" component={RouterLink} to={to} c="inherit" td="none" data-tile={id}>
           <Text size="xs" c="dimmed">
             {t(`tile.${id}`)}
           </Text>
@@ -153,14 +153,13 @@ function Worst({ overview }: { overview: Overview }) {
               {overview.worst.map((row) => (
                 <Table.Tr key={`${row.subject} ${row.group}`}>
                   <Table.Td className="break">
-                    <Anchor
-                      component={LinkTo}
+                    <LinkTo
                       to="/groups/$subject/$group"
-                      params={{ subject: row.subject, group: row.group } as never}
+                      params={{ subject: row.subject, group: row.group }}
                       size="sm"
                     >
                       {row.subject} · {row.group}
-                    </Anchor>
+                    </LinkTo>
                   </Table.Td>
                   <Table.Td ta="right">
                     <Measured value={row.lag} reason={row.reason} />

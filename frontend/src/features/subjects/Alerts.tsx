@@ -1,4 +1,4 @@
-import { Anchor, Badge, Group, Stack, Text } from "@mantine/core";
+import { Badge, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { alertsOptions } from "@/features/subjects/queries";
@@ -20,9 +20,9 @@ export function Alerts({ subject }: { subject: string }) {
           <Badge variant="light" color={alert.severity === "critical" ? "red" : "orange"} tt="none">
             {t(`alerts.${alert.severity}`)}
           </Badge>
-          <Anchor component={LinkTo} to="/alerts" search={{ target: alert.target } as never} size="sm">
+          <LinkTo to="/alerts" search={{ target: alert.target }} size="sm">
             {alert.rule}
-          </Anchor>
+          </LinkTo>
           <Text size="sm">{alert.target}</Text>
           <Text size="sm" c="dimmed">
             {t(`alerts.${alert.state}`)} <Instant at={alert.since} relative />

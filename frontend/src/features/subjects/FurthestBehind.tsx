@@ -1,4 +1,4 @@
-import { Anchor, Table, Text } from "@mantine/core";
+import { Table, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { LiveDrainTime, LiveGroupNumber } from "@/features/subjects/LiveCells";
 import { shellWord } from "@/ui/clientLines";
@@ -57,9 +57,9 @@ export function FurthestBehind({ subject }: { subject: string }) {
             {groups.slice(0, SHOWN).map(({ group }) => (
               <Table.Tr key={group} data-row={group}>
                 <Table.Td>
-                  <Anchor component={LinkTo} to="/groups/$subject/$group" params={{ subject, group } as never} inherit>
+                  <LinkTo to="/groups/$subject/$group" params={{ subject, group }} inherit>
                     {group}
-                  </Anchor>
+                  </LinkTo>
                 </Table.Td>
                 {NUMBERS.map(({ field, as }) => (
                   <Table.Td key={field} ta="right" data-cell={field}>
@@ -75,15 +75,14 @@ export function FurthestBehind({ subject }: { subject: string }) {
         </Table>
       </Table.ScrollContainer>
       {groups.length > SHOWN && (
-        <Anchor
-          component={LinkTo}
+        <LinkTo
           to="/subjects/$subject"
-          params={{ subject } as never}
-          search={{ tab: "groups" } as never}
+          params={{ subject }}
+          search={{ tab: "groups" }}
           size="sm"
         >
           {t("behind.all", { count: groups.length })}
-        </Anchor>
+        </LinkTo>
       )}
     </>
   );

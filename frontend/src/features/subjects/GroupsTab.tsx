@@ -1,4 +1,4 @@
-import { Anchor, Badge } from "@mantine/core";
+import { Badge } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { LiveDrainTime, LiveGroupNumber } from "@/features/subjects/LiveCells";
@@ -30,14 +30,13 @@ export default function GroupsTab({ subject }: { subject: string }) {
         sort: "name",
         isFixed: true,
         cell: (row) => (
-          <Anchor
-            component={LinkTo}
+          <LinkTo
             to="/groups/$subject/$group"
-            params={{ subject: row.subject, group: row.name } as never}
+            params={{ subject: row.subject, group: row.name }}
             inherit
           >
             {row.name}
-          </Anchor>
+          </LinkTo>
         ),
       },
       ...FIELDS.map(({ field, as }): Column<ConsumerGroup> => ({

@@ -1,4 +1,4 @@
-import { Alert, Anchor, Badge, Button, Group, List, Skeleton, Stack, Table, Text, Title } from "@mantine/core";
+import { Alert, Badge, Button, Group, List, Skeleton, Stack, Table, Text, Title } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
@@ -83,9 +83,9 @@ function Places({ places }: { places: readonly Place[] }) {
             return (
               <Table.Tr key={brokerGroup} data-row={brokerGroup}>
                 <Table.Td>
-                  <Anchor component={LinkTo} to="/brokers/$name" params={{ name: brokerGroup } as never} inherit>
+                  <LinkTo to="/brokers/$name" params={{ name: brokerGroup }} inherit>
                     {brokerGroup}
-                  </Anchor>
+                  </LinkTo>
                 </Table.Td>
                 <Table.Td>
                   {state ? (

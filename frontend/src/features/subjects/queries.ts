@@ -93,8 +93,7 @@ export function deleteSubject(subject: string, etag: string | null, attempt: Att
   return must(
     api.DELETE("/api/v1/subjects/{subject}/", {
       params: { path: { subject }, query: asked(attempt), header: ifMatch(etag) },
-      // OpenAPI describes no body of a DELETE; the API takes one as of any other change.
-      body: { reason: attempt.reason } as never,
+      body: { reason: attempt.reason },
     }),
   );
 }

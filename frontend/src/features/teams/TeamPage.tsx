@@ -1,4 +1,4 @@
-import { Anchor, Badge, Button, Center, Loader, Stack, Title } from "@mantine/core";
+import { Badge, Button, Center, Loader, Stack, Title } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
@@ -19,7 +19,7 @@ import {
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
-import { PageHeader } from "@/ui/PageHeader";
+import { PageHeader, type Crumb } from "@/ui/PageHeader";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { DataTable } from "@/ui/table/DataTable";
 import type { Column } from "@/ui/table/types";
@@ -31,7 +31,7 @@ export default function TeamPage() {
   const { t } = useTranslation("teams");
   const { team: name } = usePathParams("team");
   const found = useQuery(teamOptions(name));
-  const crumbs = [{ label: common("nav.teams"), to: "/teams" }];
+  const crumbs: readonly Crumb[] = [{ label: common("nav.teams"), to: "/teams" }];
   const load = useMemo(() => ({ members: loadMembers(name), subjects: loadSubjectsOf(name) }), [name]);
   const members = useMemo<Column<Member>[]>(
     () => [
@@ -53,9 +53,9 @@ export default function TeamPage() {
         sort: "name",
         isFixed: true,
         cell: (row) => (
-          <Anchor component={LinkTo} to="/subjects/$subject" params={{ subject: row.name } as never}>
+          <LinkTo to="/subjects/$subject" params={{ subject: row.name }}>
             {row.name}
-          </Anchor>
+          </LinkTo>
         ),
       },
       { id: "updated_at", header: t("column.updated_at"), cell: (row) => <Instant at={row.updated_at} relative /> },

@@ -1,4 +1,4 @@
-import { Anchor, Button } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -31,9 +31,9 @@ export default function TeamsPage() {
         sort: "name",
         isFixed: true,
         cell: (row) => (
-          <Anchor component={LinkTo} to="/teams/$team" params={{ team: row.name } as never}>
+          <LinkTo to="/teams/$team" params={{ team: row.name }}>
             {row.name}
-          </Anchor>
+          </LinkTo>
         ),
       },
       { id: "description", header: t("column.description"), cell: (row) => row.description || "—" },

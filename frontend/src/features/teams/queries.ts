@@ -84,6 +84,5 @@ export function setMembers(
 }
 
 export function deleteTeam(team: string, etag: string | null, { dryRun, reason }: Attempt): Promise<Change> {
-  // OpenAPI describes no body of a DELETE; the API takes the reason from it all the same.
-  return must(api.DELETE("/api/v1/teams/{team}/", { params: of(team, etag, dryRun), body: { reason } as never }));
+  return must(api.DELETE("/api/v1/teams/{team}/", { params: of(team, etag, dryRun), body: { reason } }));
 }

@@ -37,6 +37,5 @@ export function createToken(token: NewToken, { dryRun, reason }: Attempt): Promi
 
 export function revokeToken(id: string, { dryRun, reason }: Attempt): Promise<Change> {
   const params = { path: { token_id: Number(id) }, query: { dry_run: dryRun } };
-  // OpenAPI describes no body of a DELETE; the API takes the reason from it all the same.
-  return must(api.DELETE("/api/v1/tokens/{token_id}/", { params, body: { reason } as never }));
+  return must(api.DELETE("/api/v1/tokens/{token_id}/", { params, body: { reason } }));
 }

@@ -1,4 +1,4 @@
-import { Anchor, List, Loader, Stack, Table, Text, Title } from "@mantine/core";
+import { List, Loader, Stack, Table, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { FindForm } from "@/features/trace/FindForm";
@@ -64,16 +64,15 @@ export default function FindPage() {
 
 function To({ place, recent, children }: { place: Place; recent: string | undefined; children: string }) {
   return (
-    <Anchor
+    <LinkTo
       inherit
       className="break"
-      component={LinkTo}
       to="/trace/$subject/$brokerGroup/$sequence"
-      params={place as never}
-      search={{ recent: withRecent(recent, place) } as never}
+      params={place}
+      search={{ recent: withRecent(recent, place) }}
     >
       {children}
-    </Anchor>
+    </LinkTo>
   );
 }
 

@@ -1,4 +1,4 @@
-import { Alert, Anchor, Badge, Group, Paper, Stack, Text, Timeline, Title } from "@mantine/core";
+import { Alert, Badge, Group, Paper, Stack, Text, Timeline, Title } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { Standing } from "@/features/trace/queries";
 import { Steps } from "@/features/trace/Steps";
@@ -38,9 +38,9 @@ export function GroupTrace({
       <Stack gap="sm">
         <Group gap="xs">
           <Title order={3} size="h5">
-            <Anchor inherit component={LinkTo} to="/groups/$subject/$group" params={{ subject, group } as never}>
+            <LinkTo inherit to="/groups/$subject/$group" params={{ subject, group }}>
               {group}
-            </Anchor>
+            </LinkTo>
           </Title>
           <Badge color={COLOURS[state ?? ""] ?? "gray"} variant="light" tt="none" data-state={state ?? "unknown"}>
             {t(`state.${state ?? "unknown"}`)}

@@ -1,4 +1,4 @@
-import { Anchor, Group, Text, Timeline } from "@mantine/core";
+import { Group, Text, Timeline } from "@mantine/core";
 import {
   IconAlertTriangle,
   IconCheck,
@@ -88,24 +88,22 @@ function Attempt({ link, isDead }: { link: NonNullable<Step["link"]>; isDead: bo
   return (
     <Group gap="xs">
       {link.state !== null && <Text size="sm">{t(`state.${link.state}`)}</Text>}
-      <Anchor
+      <LinkTo
         size="sm"
-        component={LinkTo}
         to="/trace/$subject/$brokerGroup/$sequence"
-        params={{ subject: link.subject, brokerGroup: link.broker_group, sequence: link.sequence } as never}
+        params={{ subject: link.subject, brokerGroup: link.broker_group, sequence: link.sequence }}
       >
         {t("attempt_trace")}
-      </Anchor>
+      </LinkTo>
       {isDead && group !== "" && (
-        <Anchor
+        <LinkTo
           size="sm"
-          component={LinkTo}
           to="/dead-letters/$subject/$group"
-          params={{ subject, group } as never}
-          search={{ letter: `${link.broker_group}:${link.sequence}` } as never}
+          params={{ subject, group }}
+          search={{ letter: `${link.broker_group}:${link.sequence}` }}
         >
           {t("dead_letter")}
-        </Anchor>
+        </LinkTo>
       )}
     </Group>
   );

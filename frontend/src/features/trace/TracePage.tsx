@@ -42,14 +42,13 @@ export default function TracePage() {
   return (
     <>
       <Breadcrumbs>
-        <Anchor
+        <LinkTo
           size="sm"
-          component={LinkTo}
           to="/trace"
-          search={{ subject: splitSubject(place.subject).subject, recent: withRecent(search.recent, place) } as never}
+          search={{ subject: splitSubject(place.subject).subject, recent: withRecent(search.recent, place) }}
         >
           {common("nav.trace")}
-        </Anchor>
+        </LinkTo>
       </Breadcrumbs>
       <PageHeader
         title={t("of", { place: `${place.brokerGroup} · ${place.sequence}` })}
@@ -98,9 +97,9 @@ function OfSubject({ name }: { name: string }) {
   return (
     <>
       {t(`in.${kind}`, { group })}{" "}
-      <Anchor inherit component={LinkTo} to="/subjects/$subject" params={{ subject } as never}>
+      <LinkTo inherit to="/subjects/$subject" params={{ subject }}>
         {subject}
-      </Anchor>
+      </LinkTo>
     </>
   );
 }
@@ -114,14 +113,13 @@ function Found({ trace, nowMs, more }: { trace: Trace; nowMs: number; more: Reac
     <Stack gap="md">
       {original && (
         <Alert color="orange" title={t("original.title", { attempt: original.attempt })}>
-          <Anchor
+          <LinkTo
             size="sm"
-            component={LinkTo}
             to="/trace"
-            search={{ subject: original.subject, message_id: original.message_id } as never}
+            search={{ subject: original.subject, message_id: original.message_id }}
           >
             {t("original.find")}
-          </Anchor>
+          </LinkTo>
         </Alert>
       )}
       <Paper withBorder p="md">

@@ -1,4 +1,4 @@
-import { Anchor, Badge, Button, Center, Group, Loader, Paper, Table } from "@mantine/core";
+import { Badge, Button, Center, Group, Loader, Paper, Table } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
@@ -9,7 +9,7 @@ import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
-import { PageHeader } from "@/ui/PageHeader";
+import { PageHeader, type Crumb } from "@/ui/PageHeader";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { usePathParams } from "@/ui/usePathParams";
 
@@ -19,7 +19,7 @@ export default function UserPage() {
   const { t: common } = useTranslation();
   const { id } = usePathParams("id");
   const found = useQuery(userOptions(id));
-  const crumbs = [{ label: common("nav.users"), to: "/users" }];
+  const crumbs: readonly Crumb[] = [{ label: common("nav.users"), to: "/users" }];
   if (found.isError) {
     return (
       <>
@@ -129,9 +129,9 @@ function Facts({ user }: { user: User }) {
       user.teams?.length ? (
         <Group gap="xs">
           {user.teams.map((team) => (
-            <Anchor key={team} component={LinkTo} to="/teams/$team" params={{ team } as never}>
+            <LinkTo key={team} to="/teams/$team" params={{ team }}>
               {team}
-            </Anchor>
+            </LinkTo>
           ))}
         </Group>
       ) : (
@@ -144,9 +144,9 @@ function Facts({ user }: { user: User }) {
       t("column.tokens"),
       <Group key="tokens" gap="xs">
         <Measured value={user.tokens} />
-        <Anchor component={LinkTo} to="/tokens" search={{ owner: user.username } as never} size="sm">
+        <LinkTo to="/tokens" search={{ owner: user.username }} size="sm">
           {t("show_tokens")}
-        </Anchor>
+        </LinkTo>
       </Group>,
     ],
     [t("column.last_login"), <Instant key="last" at={user.last_login} />],

@@ -1,4 +1,4 @@
-import { Anchor, Badge, Button, Group } from "@mantine/core";
+import { Badge, Button, Group } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -25,9 +25,9 @@ export default function UsersPage() {
         isFixed: true,
         cell: (row) => (
           <Group gap="xs" wrap="nowrap">
-            <Anchor component={LinkTo} to="/users/$id" params={{ id: row.id } as never}>
+            <LinkTo to="/users/$id" params={{ id: row.id }}>
               {row.username}
-            </Anchor>
+            </LinkTo>
             {row.is_active === false && <Badge color="gray">{t("disabled")}</Badge>}
           </Group>
         ),
@@ -53,9 +53,9 @@ export default function UsersPage() {
         cell: (row) => (
           <Group gap={4}>
             {row.teams?.map((team) => (
-              <Anchor key={team} component={LinkTo} to="/teams/$team" params={{ team } as never} size="sm">
+              <LinkTo key={team} to="/teams/$team" params={{ team }} size="sm">
                 {team}
-              </Anchor>
+              </LinkTo>
             ))}
           </Group>
         ),
