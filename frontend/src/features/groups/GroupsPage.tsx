@@ -1,128 +1,18 @@
-import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { LiveDrainTime, LiveNumber, LiveState } from "@/features/groups/LiveCells";
-import { groupsKey, loadGroups, type GroupLag } from "@/features/groups/queries";
+import { GroupsTable } from "@/features/groups/GroupsTable";
 import { StateSummary } from "@/features/groups/StateSummary";
-import { ORDER } from "@/features/groups/summary";
 import { lagPath, useLive } from "@/live/useLive";
-import { consumerProgram, useClientAddress } from "@/ui/clientLines";
-import { LinkTo } from "@/ui/LinkTo";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
-import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
-import { Teach } from "@/ui/Teach";
 
-const NUMBERS = [
-  { field: "lag", as: "count" },
-  { field: "time_lag_seconds", as: "duration" },
-  { field: "backlog", as: "count" },
-  { field: "in_flight", as: "count" },
-  { field: "pull_rate", as: "rate" },
-  { field: "ack_rate", as: "rate" },
-] as const;
-
-/** Every consumer group, the longest time lag first. Rows stay where they are while their numbers move. */
+/** Every consumer group. */
 export default function GroupsPage() {
   const { t } = useTranslation("groups");
-  const address = useClientAddress();
-  const columns = useMemo<Column<GroupLag>[]>(
-    () => [
-      {
-        id: "group",
-        header: t("column.group"),
-        sort: "group",
-        isFixed: true,
-        cell: ({ subject, group }) => (
-          <LinkTo
-            to="/groups/$subject/$group"
-            params={{ subject, group }}
-            inherit
-            className="nowrap"
-          >
-            {group}
-          </LinkTo>
-        ),
-      },
-      {
-        id: "subject",
-        header: t("column.subject"),
-        sort: "subject",
-        cell: ({ subject }) => (
-          <LinkTo to="/subjects/$subject" params={{ subject }} inherit className="nowrap">
-            {subject}
-          </LinkTo>
-        ),
-      },
-      { id: "state", header: t("column.state"), cell: (row) => <LiveState row={row} /> },
-      ...NUMBERS.map(({ field, as }): Column<GroupLag> => ({
-        id: field,
-        header: t(`column.${field}`),
-        sort: field,
-        align: "right",
-        cell: (row) => <LiveNumber row={row} field={field} as={as} />,
-      })),
-      {
-        id: "drain_seconds",
-        header: t("column.drain_seconds"),
-        sort: "drain_seconds",
-        align: "right",
-        cell: (row) => <LiveDrainTime row={row} />,
-      },
-      {
-        id: "consumers_online",
-        header: t("column.consumers_online"),
-        sort: "consumers_online",
-        align: "right",
-        cell: (row) => <LiveNumber row={row} field="consumers_online" as="count" />,
-      },
-      {
-        id: "retry_lag",
-        header: t("column.retry_lag"),
-        align: "right",
-        isHiddenAtFirst: true,
-        cell: (row) => <LiveNumber row={row} field="retry_lag" as="count" />,
-      },
-      { id: "owner", header: t("column.owner"), cell: (row) => row.owner ?? "—" },
-    ],
-    [t],
-  );
-  const filters = useMemo<Filter[]>(
-    () => [
-      { kind: "search", name: "search", label: t("filter.search") },
-      {
-        kind: "select",
-        name: "state",
-        label: t("column.state"),
-        options: ORDER.map((state) => ({ value: state, label: t(`state.${state}`) })),
-      },
-      { kind: "text", name: "owner", label: t("column.owner") },
-    ],
-    [t],
-  );
   return (
     <>
       <PageHeader title={t("title")} badges={<Live />} />
       <StateSummary />
-      <DataTable
-        label={t("title")}
-        queryKey={groupsKey}
-        load={loadGroups}
-        columns={columns}
-        filters={filters}
-        rowKey={(row) => `${row.subject}/${row.group}`}
-        ordering="-time_lag_seconds"
-        download="/api/v1/lag/"
-        empty={
-          <Teach
-            title={t("empty.title")}
-            commands={["qmq consume order.paid billing"]}
-            code={consumerProgram(address, "order.paid", "billing")}
-          >
-            {t("empty.text")}
-          </Teach>
-        }
-      />
+      <GroupsTable />
     </>
   );
 }

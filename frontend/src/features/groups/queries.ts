@@ -17,6 +17,11 @@ const ALERTS_SHOWN = 20;
 export const loadGroups: Load<GroupLag> = (query, signal) =>
   must(api.GET("/api/v1/lag/", { params: { query: query }, signal }));
 
+/** The groups of one subject. */
+export function loadGroupsOf(subject: string): Load<GroupLag> {
+  return (query, signal) => loadGroups({ ...query, subject }, signal);
+}
+
 /** Which group; a name alone says little, several subjects may have one of that name. */
 export interface GroupName {
   subject: string;

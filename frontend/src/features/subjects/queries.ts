@@ -5,7 +5,6 @@ import type { Attempt } from "@/ui/ChangeDialog";
 import type { Load } from "@/ui/table/types";
 
 export type Subject = Schema<"SubjectRow">;
-export type ConsumerGroup = Schema<"GroupRow">;
 export type Route = Schema<"Route">;
 export type Phase = Route["phases"][string];
 
@@ -24,11 +23,6 @@ export function subjectOptions(subject: string) {
       mustWithTag(api.GET("/api/v1/subjects/{subject}/", { params: { path: { subject } }, signal })),
     refetchInterval: 15_000,
   });
-}
-
-export function loadGroupsOf(subject: string): Load<ConsumerGroup> {
-  return (query, signal) =>
-    must(api.GET("/api/v1/consumer-groups/", { params: { query: { ...query, subject } }, signal }));
 }
 
 /** Open alerts about a subject's consumer groups: their targets are `subject/group`. */

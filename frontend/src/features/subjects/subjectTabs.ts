@@ -7,7 +7,6 @@ export const subjectTabs: readonly SubjectTab[] = [
     order: 10,
     load: () => import("@/features/subjects/OverviewTab"),
   },
-  { id: "groups", label: "subjects:tab.groups", order: 40, load: () => import("@/features/subjects/GroupsTab") },
   {
     id: "placement",
     label: "subjects:tab.placement",
