@@ -16,9 +16,6 @@ function remembered<Options, Formatter>(make: (language: string, options: Option
 export const numberFormat = remembered(
   (language, options: Intl.NumberFormatOptions) => new Intl.NumberFormat(language, options),
 );
-export const dateFormat = remembered(
-  (language, options: Intl.DateTimeFormatOptions) => new Intl.DateTimeFormat(language, options),
-);
 export const relativeFormat = remembered(
   (language, options: Intl.RelativeTimeFormatOptions) => new Intl.RelativeTimeFormat(language, options),
 );

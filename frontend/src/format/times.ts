@@ -1,4 +1,4 @@
-import { dateFormat, numberFormat, relativeFormat } from "@/format/intl";
+import { numberFormat, relativeFormat } from "@/format/intl";
 
 /** Instants and durations. An instant is RFC 3339 text in UTC, as the API sends it. */
 
@@ -44,18 +44,10 @@ export function zoneName(zone: Zone): string {
   return zone === "utc" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
 
-export function dateTime(iso: string, language: string, zone: Zone, withMillis = false): string {
-  return dateFormat(language, {
-    year: "numeric",
-    month: "2-digit",
-    day: "2-digit",
-    hour: "2-digit",
-    minute: "2-digit",
-    second: "2-digit",
-    ...(withMillis ? { fractionalSecondDigits: 3 as const } : {}),
-    hourCycle: "h23",
-    timeZone: zone === "utc" ? "UTC" : undefined,
-  }).format(new Date(iso));
+/** 2026-11-21 14:03:05, the same in every language. */
+export function dateTime(iso: string, zone: Zone, withMillis = false): string {
+  const millis = withMillis ? `.${String(new Date(iso).getMilliseconds()).padStart(3, "0")}` : "";
+  return toField(iso, zone).replace("T", " ") + millis;
 }
 
 /** The same instant in UTC, for the hint: 2026-11-21 14:03:05.120 UTC. */

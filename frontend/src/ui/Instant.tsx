@@ -24,7 +24,7 @@ export function Instant({
       </span>
     );
   }
-  const exact = times.dateTime(at, language, zone, withMillis);
+  const exact = times.dateTime(at, zone, withMillis);
   return (
     <time dateTime={at} className="nowrap" data-hint={`${relative ? `${exact} · ` : ""}${times.utc(at)}`}>
       {relative ? times.relative(at, now, language) : exact}

@@ -2,19 +2,18 @@ import { Badge, Tooltip } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { dateTime } from "@/format/times";
 import type { LiveView } from "@/live/feed";
-import { useLanguage, useZone } from "@/ui/preferences";
+import { useZone } from "@/ui/preferences";
 
 const COLOURS = { connecting: "gray", live: "teal", stale: "yellow", reconnecting: "orange", refused: "red" } as const;
 
 /** Whether the numbers beside it are live, and if not, since when they are old and why. */
 export function LiveBadge({ view }: { view: Pick<LiveView, "status" | "at"> }) {
   const { t } = useTranslation();
-  const language = useLanguage();
   const zone = useZone();
   const { status, at } = view;
-  const since = "since" in status ? dateTime(status.since, language, zone) : "";
+  const since = "since" in status ? dateTime(status.since, zone) : "";
   const reason = "reason" in status ? status.reason : "";
-  const measuredAt = at ? t("live.measured_at", { at: dateTime(at, language, zone) }) : t("live.nothing_yet");
+  const measuredAt = at ? t("live.measured_at", { at: dateTime(at, zone) }) : t("live.nothing_yet");
   return (
     <Tooltip label={[reason, measuredAt].filter(Boolean).join(" · ")} multiline maw={360}>
       <Badge

@@ -35,7 +35,7 @@ export function Health({ counts, reason }: { counts: Counts | null; reason: stri
     {
       id: "soon",
       total: { value: counts === null ? null : soon.count, reason },
-      hint: t("health.until", { at: dateTime(new Date(soon.until).toISOString(), language, zone).slice(-8, -3) }),
+      hint: t("health.until", { at: dateTime(new Date(soon.until).toISOString(), zone).slice(-8, -3) }),
     },
     { id: "overdue", total: health.overdue },
     { id: "put_aside", total: health.putAside },

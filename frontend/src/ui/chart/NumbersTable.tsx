@@ -39,7 +39,7 @@ export function NumbersTable({ label, at, series, bands = [], height }: TimeChar
             {rows.reverse().map(({ seconds, index }) => (
               <Table.Tr key={seconds}>
                 <Table.Th scope="row" fw={400} className="nowrap">
-                  {instant(seconds, language, zone)}
+                  {instant(seconds, zone)}
                 </Table.Th>
                 {columns.map(({ label: name, values, as }) => {
                   const value = values[index];

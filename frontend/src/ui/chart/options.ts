@@ -60,7 +60,7 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
         label: words.time,
         value: (self) => {
           const seconds = pointed(self, 0);
-          return typeof seconds === "number" ? instantShort(seconds, language, zone) : "—";
+          return typeof seconds === "number" ? instantShort(seconds, zone) : "—";
         },
       },
       ...series.map(({ label, as, axis: side, style, colour }, index): uPlot.Series => {
@@ -96,7 +96,7 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
       return { series: [first, first + 1], fill: `${paint(colour ?? "gray")}22` };
     }),
     axes: [
-      { ...axis, values: (_, ticks, _axis, _space, step) => timesOnAxis(ticks, step, language, zone) },
+      { ...axis, values: (_, ticks, _axis, _space, step) => timesOnAxis(ticks, step, zone) },
       { ...axis, ...values(left), scale: "left" },
       ...(right
         ? [

@@ -40,45 +40,29 @@ export function steps(as: Format | undefined): readonly number[] | undefined {
 }
 
 /** Times below an axis, `step` seconds apart: the date at the first one and whenever a day begins. */
-export function timesOnAxis(ticks: readonly number[], step: number, language: string, zone: times.Zone): string[] {
-  const timeZone = zone === "utc" ? "UTC" : undefined;
-  const day = new Intl.DateTimeFormat(language, { month: "2-digit", day: "2-digit", timeZone });
-  const time = new Intl.DateTimeFormat(language, {
-    hour: "2-digit",
-    minute: "2-digit",
-    second: step < MINUTE ? "2-digit" : undefined,
-    hourCycle: "h23",
-    timeZone,
-  });
+export function timesOnAxis(ticks: readonly number[], step: number, zone: times.Zone): string[] {
   let before = "";
   return ticks.map((tick) => {
-    const date = new Date(tick * 1000);
-    const of = day.format(date);
-    const isNewDay = of !== before;
-    before = of;
-    if (step >= DAY) return of;
-    return isNewDay ? `${time.format(date)}\n${of}` : time.format(date);
+    const [date = "", time = ""] = times.dateTime(new Date(tick * 1000).toISOString(), zone).split(" ");
+    const day = date.slice(5);
+    const isNewDay = day !== before;
+    before = day;
+    if (step >= DAY) return day;
+    const shown = step < MINUTE ? time : time.slice(0, 5);
+    return isNewDay ? `${shown}\n${day}` : shown;
   });
 }
 
 /** An instant in full: the viewer's zone, and UTC. */
-export function instant(seconds: number, language: string, zone: times.Zone): string {
+export function instant(seconds: number, zone: times.Zone): string {
   const iso = new Date(seconds * 1000).toISOString();
   const utc = times.utc(iso).replace(".000", "");
-  return zone === "utc" ? utc : `${times.dateTime(iso, language, zone)} (${utc})`;
+  return zone === "utc" ? utc : `${times.dateTime(iso, zone)} (${utc})`;
 }
 
-/** The same where there is little room. */
-export function instantShort(seconds: number, language: string, zone: times.Zone): string {
-  const written = (timeZone: string | undefined, withDay: boolean) =>
-    new Intl.DateTimeFormat(language, {
-      ...(withDay ? { month: "2-digit" as const, day: "2-digit" as const } : {}),
-      hour: "2-digit",
-      minute: "2-digit",
-      second: "2-digit",
-      hourCycle: "h23",
-      timeZone,
-    }).format(new Date(seconds * 1000));
-  if (zone === "utc") return `${written("UTC", true)} UTC`;
-  return `${written(undefined, true)} (${written("UTC", false)} UTC)`;
+/** The same in less space, without the year. */
+export function instantShort(seconds: number, zone: times.Zone): string {
+  const iso = new Date(seconds * 1000).toISOString();
+  const shown = times.dateTime(iso, zone).slice(5);
+  return zone === "utc" ? `${shown} UTC` : `${shown} (${times.dateTime(iso, "utc").slice(11)} UTC)`;
 }
