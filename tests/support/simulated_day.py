@@ -802,7 +802,8 @@ def _failures(failed: list[tuple[Message, SubjectName]]) -> Columns:
         "sequence": [m.sequence for m, _ in failed],
         "stored_at": [m.stored_ms for m, _ in failed],
         "message_id": [m.message_id for m, _ in failed],
-        "attempt": [m.attempt for m, _ in failed],
+        # As the data source: a dead letter's is its last one, and it is marked with the one that was not made.
+        "attempt": [m.attempt - (1 if name.kind == "dead" else 0) for m, name in failed],
         "cause": [m.cause for m, _ in failed],
         "size": [m.size for m, _ in failed],
     }

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from qmq.protocol.names import split_subject
-from spark_analytics.schemas import DELAYED, INDEX, NODES, PROGRESS, RETRIES, SEQUENCES_PER_INCARNATION
+from spark_analytics.schemas import DEAD_LETTERS, DELAYED, INDEX, NODES, PROGRESS, RETRIES, SEQUENCES_PER_INCARNATION
 from spark_analytics.transforms import frames, outputs
 from spark_analytics.transforms.anomalies import COUNTED, LAG, SENT, VALUES, anomalies, metric_values
 from spark_analytics.transforms.capacity import team_capacity
@@ -406,6 +406,16 @@ def test_failures_without_an_attempt_or_a_time_or_with_a_long_cause(spark: Spark
         "unknown": (2, 1.0, 2),
         "x" * CAUSE_CHARS_MAX: (1, 1.0, 1),
     }
+
+
+def test_failed_attempts_of_a_dead_letter_are_all_of_its_attempts(spark: SparkSession) -> None:
+    dead = """
+        broker_group subject group stored_at attempt cause
+        b            s       g     1000      2       Declined
+    """
+    empty = table(spark, "subject", RETRIES)
+    found = rows(failures(empty, table(spark, dead, DEAD_LETTERS), window=Window(0, HOUR_MS), steps=(HOUR_MS,)), "cause")
+    assert [(row["attempts_mean"], row["attempts_max"]) for row in found.values()] == [(2.0, 2)]
 
 
 def test_delayed_messages_of_a_subject_without_a_name_are_left_out(spark: SparkSession) -> None:

@@ -5,7 +5,7 @@ import { delayHealth, type Total } from "@/features/delayed/health";
 import { dateTime } from "@/format/times";
 import { useLive } from "@/live/useLive";
 import { Measured, type Format } from "@/ui/Measured";
-import { useLanguage, useZone } from "@/ui/preferences";
+import { useZone } from "@/ui/preferences";
 import { useNowBy } from "@/ui/useNow";
 
 interface Tile {
@@ -18,7 +18,6 @@ interface Tile {
 /** How the delay groups do: what waits, what comes soon, what is late. `counts` is null while the calendar is not known. */
 export function Health({ counts, reason }: { counts: Counts | null; reason: string | null }) {
   const { t } = useTranslation("delayed");
-  const language = useLanguage();
   const zone = useZone();
   const soon = dueSoon(counts ?? new Map(), useNowBy(HOUR_MS));
   const live = useLive("/ws/nodes/");
