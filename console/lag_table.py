@@ -16,7 +16,7 @@ from qmq.protocol.names import split_subject
 
 LAG_FIELDS = (
     "subject", "group", "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "drain_seconds", "is_draining",
-    "consumers_online", "is_paused", "retry_lag", "withheld", "state", "reason",
+    "consumers_online", "is_paused", "retry_lag", "withheld", "state", "reason", "at", "missing", "at_least", "last",
 )  # fmt: skip
 ORDERS_MAX = 4
 """Orders that a table keeps: eight bytes a group each."""
@@ -90,10 +90,17 @@ def lag_row(entry: Entry) -> dict[str, Any]:
 
 
 def lag_value(row: Entry, field: str) -> Any:
-    """What a row is ordered by: a lag that never drains takes longer than any; None: unknown."""
+    """Return what a row is ordered by; None: unknown.
+
+    A lag that does not decrease takes longer than any other. While broker groups are missing, it is what the others report, else the last
+    known number.
+    """
     if field == "drain_seconds" and row.get("is_draining") is False:
         return float("inf")
-    return row.get(field)
+    value = row.get(field)
+    if value is None and row.get("missing"):
+        return ((row.get("at_least") or {}) if row.get("at_least") else (row.get("last") or {})).get(field)
+    return value
 
 
 def is_internal(subject: str) -> bool:

@@ -3,7 +3,7 @@
 import heapq
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 from console import tasks  # noqa: F401 - importing it makes the loops known
 from console.alerts import queries as alert_queries
 from console.alerts.models import AlertState
-from console.lag_table import TABLES, LagTable, lag_row, table_keys
+from console.lag_table import TABLES, LagTable, is_internal, lag_row, lag_value, table_keys
 from console.live.bus import SNAPSHOT_MS, read_stored
 from console.live.state import group_key, rfc3339
 from console.tasks import loops
@@ -105,6 +105,7 @@ def overview() -> dict[str, Any]:
         "send_rate": None,
         "ack_rate": None,
         "lag": None,
+        "known": None,
         "worst": [],
     }
     if live.state is not None:
@@ -113,13 +114,20 @@ def overview() -> dict[str, Any]:
 
 
 def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The rates and the lag of all groups, and the WORST of them by time lag; unknown ones first."""
+    """The rates and the lag of all groups, and the WORST of them by time lag as far as it is known. Retries count at their group."""
     entries = state["groups"].values()
-    late = (entry for entry in entries if entry["time_lag_seconds"] != 0)
+    subjects = state["subjects"].values()
+    late = (entry for entry in entries if entry["time_lag_seconds"] != 0 and not is_internal(entry["subject"]))
     return {
-        "send_rate": _sum(entry.get("send_rate") for entry in state["subjects"].values()),
+        "send_rate": _sum(entry.get("send_rate") for entry in subjects),
         "ack_rate": _sum(entry.get("ack_rate") for entry in entries),
         "lag": _sum(entry.get("lag") for entry in entries),
+        "known": {
+            "send_rate": _known_sum(subjects, "send_rate"),
+            "ack_rate": _known_sum(entries, "ack_rate"),
+            "lag": _known_sum(entries, "lag"),
+            "missing": sorted({name for entry in subjects for name in entry.get("missing", ())}),
+        },
         "worst": [lag_row(entry) for entry in heapq.nsmallest(WORST, late, key=_longest_first)],
     }
 
@@ -141,9 +149,20 @@ _totals = _Totals()
 
 
 def _longest_first(entry: Mapping[str, Any]) -> float:
-    """Orders by time lag; an unknown one comes before all, as it needs attention."""
-    seconds = entry["time_lag_seconds"]
-    return float("-inf") if seconds is None else -float(seconds)
+    """Orders by time lag, by the last known one where it can't be measured; those without any come last."""
+    seconds = lag_value(entry, "time_lag_seconds")
+    return float("inf") if seconds is None else -float(seconds)
+
+
+def _known_sum(entries: Iterable[Mapping[str, Any]], field: str) -> float:
+    """The sum of what is known: of entries that are not measured completely, what the reachable broker groups report."""
+    total = 0.0
+    for entry in entries:
+        value = entry.get(field)
+        if value is None:
+            value = (entry.get("at_least") or {}).get(field)
+        total += value or 0
+    return round(total, 2)
 
 
 def _sum(values: Any) -> Any:

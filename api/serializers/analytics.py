@@ -34,6 +34,17 @@ class RunRow(serializers.Serializer):  # type: ignore[type-arg]
     finished_at = serializers.DateTimeField(allow_null=True)
 
 
+class LagNumbers(serializers.Serializer):  # type: ignore[type-arg]
+    """Numbers of a consumer group that is not measured completely. Null: unknown."""
+
+    backlog = serializers.IntegerField(allow_null=True)
+    in_flight = serializers.IntegerField(allow_null=True)
+    lag = serializers.IntegerField(allow_null=True)
+    time_lag_seconds = serializers.FloatField(allow_null=True)
+    pull_rate = serializers.FloatField(allow_null=True)
+    ack_rate = serializers.FloatField(allow_null=True)
+
+
 class LagRow(serializers.Serializer):  # type: ignore[type-arg]
     """A consumer group's lag on a subject. Null: could not be measured; `reason` says why."""
 
@@ -57,6 +68,12 @@ class LagRow(serializers.Serializer):  # type: ignore[type-arg]
     )
     state = serializers.ChoiceField(choices=LAG_STATES)
     reason = serializers.CharField(allow_null=True)
+    at = serializers.DateTimeField(allow_null=True, help_text="when it was last measured completely, if it is not now")
+    missing = serializers.ListField(
+        child=serializers.CharField(), allow_null=True, help_text="broker groups whose numbers are missing"
+    )
+    at_least = LagNumbers(allow_null=True, help_text="numbers of the reachable broker groups while some are missing")
+    last = LagNumbers(allow_null=True, help_text="numbers of the last complete measurement while some are missing")
 
 
 class GroupLag(LagRow):
@@ -72,6 +89,15 @@ class LagPage(serializers.Serializer):  # type: ignore[type-arg]
     reason = serializers.CharField(allow_null=True, help_text="why numbers are missing")
     results = GroupLag(many=True)
     next = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")
+
+
+class KnownTotals(serializers.Serializer):  # type: ignore[type-arg]
+    """Totals without what can't be measured."""
+
+    send_rate = serializers.FloatField()
+    ack_rate = serializers.FloatField()
+    lag = serializers.FloatField()
+    missing = serializers.ListField(child=serializers.CharField(), help_text="broker groups whose numbers are missing")
 
 
 class Overview(serializers.Serializer):  # type: ignore[type-arg]
@@ -91,4 +117,5 @@ class Overview(serializers.Serializer):  # type: ignore[type-arg]
     send_rate = serializers.FloatField(allow_null=True, help_text="messages per second")
     ack_rate = serializers.FloatField(allow_null=True)
     lag = serializers.IntegerField(allow_null=True, help_text="messages, sum over all groups")
+    known = KnownTotals(allow_null=True, help_text="totals of what is known")
     worst = LagRow(many=True, help_text="the groups with the longest time lag")

@@ -293,19 +293,21 @@ def summed(
         found = parts.get(name, {})
         held_by = sorted(missing | found.keys())
         before = old["subjects"].get(name)
-        if before is not None and _stays_unknown(before, reason) and before["broker_groups"] == held_by:
+        part = _incomplete(SUBJECT_NUMBERS, list(found.values()), missing, before)
+        if before is not None and _stays_unknown(before, reason, part) and before["broker_groups"] == held_by:
             subjects[name] = before
         else:
-            subjects[name] = _dated(_subject(name, held_by, {}, reason), False, before, then)
+            subjects[name] = _dated(_subject(name, held_by, {}, reason) | part, False, before, then)
         names = dict.fromkeys(group["group"] for item in found.values() for group in item["groups"])
         for group in names | dict.fromkeys(groups_before.get(name, ())):
             key = group_key(name, group)
             before = old["groups"].get(key)
-            if before is not None and _stays_unknown(before, reason) and before["retry_lag"] is None:
+            items = [one for item in found.values() for one in item["groups"] if one["group"] == group]
+            part = _incomplete(GROUP_NUMBERS, items, missing, before)
+            if before is not None and _stays_unknown(before, reason, part) and before["retry_lag"] is None:
                 groups[key] = before
                 continue
-            items = [one for item in found.values() for one in item["groups"] if one["group"] == group]
-            groups[key] = _dated(_group(name, group, items, None, reason, before), False, before, then)
+            groups[key] = _dated(_group(name, group, items, None, reason, before) | part, False, before, then)
     if sums is not None:
         sums.by_subject = kept
     _add_retries(groups, old["groups"], subjects)
@@ -316,8 +318,38 @@ def summed(
     return {"subjects": subjects, "groups": groups, "nodes": nodes}
 
 
-def _stays_unknown(before: Entry, reason: str) -> bool:
-    return not before["is_measured"] and before["reason"] == reason
+def _stays_unknown(before: Entry, reason: str, part: Entry) -> bool:
+    is_same = not before["is_measured"] and before["reason"] == reason
+    return is_same and all(before.get(name) == part.get(name) for name in INCOMPLETE)
+
+
+def _incomplete(
+    names: Sequence[str], items: Sequence[Mapping[str, Any]], missing: Iterable[str], before: Entry | None
+) -> Entry:
+    """What is known of an entry while broker groups that hold it can't be asked.
+
+    `missing` are these broker groups, `at_least` the sums of the others (of the time lag the longest), and `last` the numbers when all
+    were measured, at the entry's `at`. The latter two are absent if there is nothing.
+    """
+    found: Entry = {"missing": sorted(missing)}
+    if items:
+        found["at_least"] = {name: _sum_or_longest(items, name) for name in names}
+    if before is not None and before["is_measured"]:
+        found["last"] = {name: before.get(name) for name in names}
+    elif before is not None and "last" in before:
+        found["last"] = before["last"]
+    return found
+
+
+def _sum_or_longest(items: Sequence[Mapping[str, Any]], name: str) -> Any:
+    if name == "stored_messages":
+        return _total(items, "end_sequence") - _total(items, "begin_sequence")
+    if name == "sent_messages":
+        return _total(items, "end_sequence")
+    if name == "time_lag_seconds":
+        values = [item[name] for item in items]
+        return None if any(value is None for value in values) else round(max(values), 1)
+    return _total(items, name, 2)
 
 
 def _answered(
@@ -396,7 +428,11 @@ def _withheld(items: Iterable[Mapping[str, Any]]) -> int:
     return sum(item.get("withheld", 0) for item in items)
 
 
-_SUBJECT_UNKNOWN = dict.fromkeys(("stored_messages", "sent_messages", "send_rate", "send_bytes_rate"))
+SUBJECT_NUMBERS = ("stored_messages", "sent_messages", "send_rate", "send_bytes_rate")
+GROUP_NUMBERS = ("backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate")
+INCOMPLETE = ("missing", "at_least", "last")
+"""Fields of entries that are not measured completely."""
+_SUBJECT_UNKNOWN = dict.fromkeys(SUBJECT_NUMBERS)
 
 
 def _subject(name: str, held_by: list[str], found: Mapping[str, Mapping[str, Any]], reason: str | None) -> Entry:

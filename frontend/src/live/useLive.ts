@@ -1,6 +1,7 @@
 import { useSyncExternalStore } from "react";
 import type { Entry, Section } from "@/live/applyDelta";
 import { feedAt, type LiveView } from "@/live/feed";
+import type { Reading } from "@/live/reading";
 
 const NO_ENTRIES: Section = {};
 
@@ -36,9 +37,21 @@ export function groupKey(subject: string, group: string): string {
 }
 
 /** A number of a live entry, or null with the reason why there is none. */
-export function measured(entry: Entry | undefined, field: string): { value: number | null; reason: string | null } {
+export function measured(entry: Entry | undefined, field: string): Reading {
   const value = entry?.[field];
   if (typeof value === "number") return { value, reason: null };
   const reason = entry?.reason;
-  return { value: null, reason: typeof reason === "string" ? reason : null };
+  const of = (part: unknown): number | undefined => {
+    const found = typeof part === "object" && part !== null ? (part as Record<string, unknown>)[field] : undefined;
+    return typeof found === "number" ? found : undefined;
+  };
+  const missing = entry?.missing;
+  return {
+    value: null,
+    reason: typeof reason === "string" ? reason : null,
+    missing: Array.isArray(missing) ? missing.map(String) : undefined,
+    atLeast: of(entry?.at_least),
+    last: of(entry?.last),
+    lastAt: typeof entry?.at === "string" ? entry.at : undefined,
+  };
 }

@@ -1,7 +1,9 @@
 import { useTranslation } from "react-i18next";
 import * as numbers from "@/format/numbers";
 import * as times from "@/format/times";
+import type { Reading } from "@/live/reading";
 import { useLanguage } from "@/ui/preferences";
+import { useNow } from "@/ui/useNow";
 
 const FORMATS = {
   count: numbers.count,
@@ -15,25 +17,55 @@ const FORMATS = {
 export type Format = keyof typeof FORMATS;
 
 /**
- * A number that was measured, or a dash with the reason why it could not be. Never zero for unknown.
- * `unknown` replaces the dash where null has a meaning of its own ("never").
+ * A number that was measured. Where it is incomplete, what is known in grey: a lower bound, else the last complete measurement; the
+ * hint says what is missing. Otherwise a dash with the reason, never zero. `unknown` replaces the dash where null has a meaning of its
+ * own ("never").
  */
 export function Measured({
   value,
   as = "count",
   reason,
+  missing,
+  atLeast,
+  last,
+  lastAt,
   unknown,
   about,
-}: {
-  value: number | null | undefined;
+}: Reading & {
   as?: Format;
-  reason?: string | null;
   unknown?: string;
   /** What it is, on hover. */
   about?: string;
 }) {
   const { t } = useTranslation();
   const language = useLanguage();
+  const now = useNow(lastAt !== undefined);
+  const known = atLeast ?? last;
+  if ((value === null || value === undefined) && known !== undefined && unknown === undefined) {
+    const shown = `${atLeast === undefined ? "" : "≥ "}${FORMATS[as](known, language)}`;
+    const hint = [
+      atLeast !== undefined && t("unknown.at_least", { missing: missing?.join(", ") }),
+      last !== undefined &&
+        lastAt &&
+        t("unknown.last", { value: FORMATS[as](last, language), ago: times.relative(lastAt, now, language) }),
+      reason,
+    ]
+      .filter(Boolean)
+      .join(" · ");
+    return (
+      <span
+        className="incomplete nowrap"
+        // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- what is missing is shown on focus
+        tabIndex={0}
+        role="img"
+        aria-label={`${shown}. ${hint}`}
+        data-incomplete=""
+        data-hint={hint}
+      >
+        {shown}
+      </span>
+    );
+  }
   if (value === null || value === undefined) {
     return (
       <span

@@ -6,6 +6,7 @@ import { attention } from "@/features/overview/attention";
 import { Attention } from "@/features/overview/Attention";
 import { Events } from "@/features/overview/Events";
 import { overviewOptions, systemHistoryOptions, type History, type Overview } from "@/features/overview/queries";
+import type { Reading } from "@/live/reading";
 import { useLive } from "@/live/useLive";
 import { TimeChart, type Series } from "@/ui/chart/TimeChart";
 import { LinkTo, RouterLink } from "@/ui/LinkTo";
@@ -63,10 +64,12 @@ function Numbers({ overview }: { overview: Overview }) {
     0,
   );
   const all = Object.values(overview.broker_groups).reduce((sum, n) => sum + n, 0);
-  const tiles: { id: string; value: number | null; as?: Format; to: string; more?: string }[] = [
-    { id: "send_rate", value: overview.send_rate, as: "rate", to: "/subjects" },
-    { id: "ack_rate", value: overview.ack_rate, as: "rate", to: "/groups" },
-    { id: "lag", value: overview.lag, as: "compact", to: "/groups" },
+  const { known } = overview;
+  const missing = known?.missing;
+  const tiles: (Reading & { id: string; as?: Format; to: string; more?: string })[] = [
+    { id: "send_rate", value: overview.send_rate, atLeast: known?.send_rate, missing, as: "rate", to: "/subjects" },
+    { id: "ack_rate", value: overview.ack_rate, atLeast: known?.ack_rate, missing, as: "rate", to: "/groups" },
+    { id: "lag", value: overview.lag, atLeast: known?.lag, missing, as: "compact", to: "/groups" },
     {
       id: "subjects",
       value: overview.subjects,
@@ -78,14 +81,14 @@ function Numbers({ overview }: { overview: Overview }) {
   ];
   return (
     <SimpleGrid cols={{ base: 2, sm: 3, lg: 6 }} spacing="sm">
-      {tiles.map(({ id, value, as, to, more }) => (
+      {tiles.map(({ id, as, to, more, ...reading }) => (
         <Paper key={id} withBorder p="sm" component={RouterLink} to={to} c="inherit" td="none" data-tile={id}>
           <Text size="xs" c="dimmed">
             {t(`tile.${id}`)}
           </Text>
           <Group gap={6} align="baseline">
             <Text size="xl" fw={700}>
-              <Measured value={value} as={as} reason={reason} />
+              <Measured {...reading} as={as} reason={reason} />
             </Text>
             {more && (
               <Text size="xs" c="dimmed">
