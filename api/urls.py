@@ -48,6 +48,7 @@ cluster_urls = [
     path("tasks/<str:name>/", tasks.TaskView.as_view(), name="task"),
     path("tasks/<str:name>/disable/", tasks.SwitchTaskView.as_view(), name="task-disable"),
     path("tasks/<str:name>/enable/", tasks.EnableTaskView.as_view(), name="task-enable"),
+    path("tasks/<str:name>/run/", tasks.RunTaskView.as_view(), name="task-run"),
     path("jump/", jump.JumpView.as_view(), name="jump"),
     path("apply/", provisioning.ApplyView.as_view(), name="apply"),
 ]

@@ -92,3 +92,14 @@ class EnableTaskView(SwitchTaskView):
     def post(self, request: Request, name: str) -> Response:
         """Let a control loop act again."""
         return self._switch(name)
+
+
+class RunTaskView(ApiView):
+    """Running a background job now."""
+
+    rights = {"POST": Right.CHANGE_CLUSTER}
+
+    @extend_schema(operation_id="tasks_run", request=Reason, responses=ChangeSerializer)
+    def post(self, request: Request, name: str) -> Response:
+        """Run a background job now, instead of at its next scheduled time."""
+        return self.changed(loops.run_now(name, actor=self.actor, reason=self.reason, dry_run=self.dry_run))

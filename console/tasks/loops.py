@@ -14,14 +14,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from celery import current_app
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db.models import F, Q
 from django.utils import timezone
+from kombu.exceptions import OperationalError
 
 from console.models import ControlLoop
 from metaserver.services import audit
-from metaserver.services.changes import Actor, Change, NotFound, changing
+from metaserver.services.changes import Actor, Change, Conflict, NotFound, changing
 
 logger = logging.getLogger("qmq.loops")
 
@@ -175,6 +177,40 @@ def set_enabled(name: str, enabled: bool, *, actor: Actor, reason: str = "", dry
     return Change(name, before, after)
 
 
+def run_now(name: str, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Change:
+    """Make a job due at once and ask a worker to run it.
+
+    The worker is asked by a task in Redis. If that fails the job runs at its next scheduled time.
+
+    Raises:
+        NotFound: there is no such job.
+        Conflict: it is running, or disabled.
+    """
+    loop = LOOPS.get(name)
+    if loop is None:
+        raise NotFound(f"Background job {name!r} not found.", code="task.unknown")
+    with changing(dry_run=dry_run):
+        ControlLoop.objects.get_or_create(name=name)
+        row = ControlLoop.objects.select_for_update().get(name=name)
+        if not row.is_enabled:
+            raise Conflict(f"Background job {name} is disabled. Enable it first.", code="task.disabled")
+        if row.held_until is not None and row.held_until > timezone.now():
+            raise Conflict(f"Background job {name} is already running.", code="task.running")
+        before, after = {"is_due": False}, {"is_due": True}
+        ControlLoop.objects.filter(name=name).update(started_at=None)
+        audit.record(actor=actor, action="task.run", target=name, reason=reason, before=before, after=after)
+    if not dry_run:
+        _ask_worker(loop)
+    return Change(name, before, after)
+
+
+def _ask_worker(loop: Loop) -> None:
+    try:
+        current_app.send_task("console.run_loop", [loop.name], **task_options(loop))
+    except OperationalError as error:
+        logger.warning("job %s: no worker could be asked to run it now: %s", loop.name, error)
+
+
 @dataclass(frozen=True, slots=True)
 class LoopState:
     """How a loop is, for lists and alerts."""
@@ -218,12 +254,17 @@ def schedule() -> dict[str, dict[str, Any]]:
             "task": "console.run_loop",
             "schedule": loop.every_seconds,
             "args": [loop.name],
-            "options": {
-                "queue": loop.queue,
-                "expires": max(loop.every_seconds, 2.0),
-                "soft_time_limit": loop.limit_seconds,
-                "time_limit": loop.limit_seconds + 5,
-            },
+            "options": task_options(loop),
         }
         for loop in LOOPS.values()
+    }
+
+
+def task_options(loop: Loop) -> dict[str, Any]:
+    """Return the options of Celery tasks that run a job."""
+    return {
+        "queue": loop.queue,
+        "expires": max(loop.every_seconds, 2.0),
+        "soft_time_limit": loop.limit_seconds,
+        "time_limit": loop.limit_seconds + 5,
     }

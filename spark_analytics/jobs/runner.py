@@ -275,7 +275,7 @@ class Runner:
         made_up = [name for name in job.tables if name in states and states[name].run.job == DEMO_JOB]
         if made_up and self._asked.is_scheduled:
             raise NothingKnown(
-                f"{made_up[0]} holds made-up rows of the demo; run `manage.py analytics` once to replace them"
+                f"{made_up[0]} contains simulated rows of the demo; run `manage.py analytics` by hand to replace them"
             )
         end = self._watermark(job.inputs) if not job.is_ahead else self._now_ms()
         self.report.watermark_ms = min(end, self.report.watermark_ms or end)

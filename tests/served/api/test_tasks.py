@@ -61,3 +61,20 @@ def test_what_is_not_there_and_who_may_not(admin: APIClient) -> None:
     assert operator.get(LIST).status_code == 200
     assert operator.post(f"{LIST}cleanups/disable/").status_code == 403
     assert admin.get(f"{LIST}cleanups/").json()["is_enabled"] is True
+
+
+def test_a_job_runs_now(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str]] = []
+    monkeypatch.setattr(loops, "_ask_worker", lambda loop: asked.append((loop.name, loop.queue)))
+    assert loops.run("cleanups").ran
+    assert not loops.run("cleanups").ran, "it is not due again yet"
+    assert admin.post("/api/v1/tasks/cleanups/run/?dry_run=true", {}).status_code == 200
+    assert asked == []
+    assert admin.post("/api/v1/tasks/cleanups/run/", {"reason": "test"}).status_code == 200
+    assert asked == [("cleanups", "qmq")]
+    assert audit_rows()[-1][0] == "task.run"
+    assert loops.run("cleanups").ran
+    assert admin.post("/api/v1/tasks/cleanups/disable/", {}).status_code == 200
+    refused = admin.post("/api/v1/tasks/cleanups/run/", {})
+    assert (refused.status_code, refused.json()["code"]) == (409, "task.disabled")
+    assert admin.post("/api/v1/tasks/nothing/run/", {}).status_code == 404

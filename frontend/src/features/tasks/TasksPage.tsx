@@ -1,9 +1,10 @@
-import { Badge, Button, Center, Loader, Stack, Table, Text } from "@mantine/core";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Badge, Button, Center, Group, Loader, Stack, Table, Text } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
-import { switchTask, tasksKey, tasksOptions, type Task } from "@/features/tasks/queries";
+import { runTask, switchTask, tasksKey, tasksOptions, type Task } from "@/features/tasks/queries";
 import { COLOURS, verdictOf } from "@/features/tasks/verdict";
 import { sequence } from "@/format/numbers";
 import { duration } from "@/format/times";
@@ -13,7 +14,7 @@ import { PageHeader } from "@/ui/PageHeader";
 import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 
-/** The control loops: what each does, how its last run went, when it runs next. */
+/** The background jobs: what each does, how its last run went, when it runs next. */
 export default function TasksPage() {
   const { t } = useTranslation("tasks");
   const { data, error, isPending, refetch } = useQuery(tasksOptions());
@@ -69,7 +70,7 @@ function Loops({ tasks, onSwitch }: { tasks: readonly Task[]; onSwitch: (task: T
                   <Stack gap={0}>
                     {task.name}
                     <Text size="xs" c="dimmed" fw={400}>
-                      {task.text}
+                      {t(`job.${task.name}`, { defaultValue: task.text })}
                     </Text>
                   </Stack>
                 </Table.Th>
@@ -100,9 +101,12 @@ function Loops({ tasks, onSwitch }: { tasks: readonly Task[]; onSwitch: (task: T
                 </Table.Td>
                 {may("change_cluster") && (
                   <Table.Td>
-                    <Button size="compact-sm" variant="default" onClick={() => onSwitch(task)}>
-                      {task.is_enabled ? t("disable") : t("enable")}
-                    </Button>
+                    <Group gap="xs" wrap="nowrap" justify="flex-end">
+                      {task.is_enabled && <RunNow task={task} />}
+                      <Button size="compact-sm" variant="default" onClick={() => onSwitch(task)}>
+                        {task.is_enabled ? t("disable") : t("enable")}
+                      </Button>
+                    </Group>
                   </Table.Td>
                 )}
               </Table.Tr>
@@ -111,6 +115,29 @@ function Loops({ tasks, onSwitch }: { tasks: readonly Task[]; onSwitch: (task: T
         </Table.Tbody>
       </Table>
     </div>
+  );
+}
+
+function RunNow({ task }: { task: Task }) {
+  const { t } = useTranslation("tasks");
+  const client = useQueryClient();
+  const run = useMutation({
+    mutationFn: () => runTask(task.name),
+    onSuccess: () => notifications.show({ message: t("started", { name: task.name }), color: "teal" }),
+    onError: (error) => notifications.show({ message: error.message, color: "red" }),
+    onSettled: () => client.invalidateQueries({ queryKey: tasksKey }),
+  });
+  return (
+    <Button
+      size="compact-sm"
+      variant="default"
+      disabled={task.is_running}
+      loading={run.isPending}
+      onClick={() => run.mutate()}
+      aria-label={t("run_now_of", { name: task.name })}
+    >
+      {t("run_now")}
+    </Button>
   );
 }
 

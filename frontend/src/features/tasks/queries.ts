@@ -17,7 +17,12 @@ export function tasksOptions() {
   });
 }
 
-/** Switch a loop on or off. */
+/** Run a job now. */
+export function runTask(name: string): Promise<Change> {
+  return must(api.POST("/api/v1/tasks/{name}/run/", { params: { path: { name } }, body: {} }));
+}
+
+/** Enable or disable a job. */
 export function switchTask(name: string, isOn: boolean, { dryRun, reason }: Attempt): Promise<Change> {
   const init = { params: { path: { name }, query: { dry_run: dryRun } }, body: { reason } };
   return must(isOn ? api.POST("/api/v1/tasks/{name}/enable/", init) : api.POST("/api/v1/tasks/{name}/disable/", init));
