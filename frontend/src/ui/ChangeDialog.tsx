@@ -35,13 +35,15 @@ interface Props<Plan> {
   isReady?: boolean;
   doneMessage: string;
   onDone?: (done: Plan) => void;
+  /** Without a preview: for what is harmless and easily undone, such as creating a subject. */
+  isDirect?: boolean;
   /** What the reason is called where it is more than a line of the audit log; false: the change takes none. */
   reasonField?: { label: string; description: string } | false;
 }
 
 /**
- * A change in two steps: the API's dry run shows exactly what would happen, then it is done. Dangerous ones ask for the name to be
- * typed. An error leaves the dialog open with what to try.
+ * A change in two steps: the API's dry run is shown as a preview, then the change is made. Dangerous ones require typing the name. An
+ * error leaves the dialog open and says what to try.
  */
 export function PlanDialog<Plan>(props: Props<Plan>) {
   return (
@@ -63,6 +65,7 @@ function Steps<Plan>({
   isReady = true,
   doneMessage,
   onDone,
+  isDirect = false,
   reasonField,
 }: Props<Plan>) {
   const { t } = useTranslation();
@@ -83,10 +86,10 @@ function Steps<Plan>({
   });
   const hasInputs = Boolean(children);
   const { mutate: plan } = preview;
-  // With nothing to fill in the plan is there at once.
+  // Without inputs the preview is calculated at once.
   useEffect(() => {
-    if (!hasInputs) plan();
-  }, [hasInputs, plan]);
+    if (!hasInputs && !isDirect) plan();
+  }, [hasInputs, isDirect, plan]);
   const current = planned?.inputs === inputs ? planned.plan : null;
   const isNamed = !confirmName || typed === confirmName;
   const isUseful = current !== null && (isWorthIt?.(current) ?? true);
@@ -94,7 +97,8 @@ function Steps<Plan>({
     <form
       onSubmit={(event) => {
         event.preventDefault();
-        if (current === null) preview.mutate();
+        if (isDirect) change.mutate();
+        else if (current === null) preview.mutate();
         else if (isNamed && isUseful && !change.isPending) change.mutate();
       }}
     >
@@ -112,7 +116,7 @@ function Steps<Plan>({
             {show(current)}
           </Alert>
         )}
-        {current !== null && isUseful && (
+        {(isDirect || (current !== null && isUseful)) && (
           <>
             {reasonField !== false && (
               <TextInput
@@ -136,11 +140,15 @@ function Steps<Plan>({
           </>
         )}
         {change.isError && <ProblemAlert error={change.error} />}
-        <Group justify="flex-end">
+        <Group justify="flex-end" className="dialog-footer">
           <Button variant="default" onClick={onClose}>
             {t("action.cancel")}
           </Button>
-          {current === null ? (
+          {isDirect ? (
+            <Button type="submit" disabled={!isReady} loading={change.isPending} data-action="apply">
+              {actionLabel}
+            </Button>
+          ) : current === null ? (
             <Button type="submit" disabled={!isReady} loading={preview.isPending} data-action="preview">
               {t("change.preview")}
             </Button>
@@ -172,17 +180,25 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+function isEmpty(value: unknown): boolean {
+  return value === undefined || value === null || value === "" || (Array.isArray(value) && value.length === 0);
+}
+
 function shown(value: unknown): string {
+  if (isEmpty(value)) return "—";
+  if (Array.isArray(value)) return value.map(shown).join(", ");
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** Fields that differ, as before -> after; and what else the API says about it. */
+/** The fields that differ, with the values before and after, and notes of the API. */
 export function ChangePlan({ plan }: { plan: Change }) {
   const { t } = useTranslation();
   const before = isRecord(plan.before) ? plan.before : {};
   const after = isRecord(plan.after) ? plan.after : {};
+  // What was not there and stays empty is no difference.
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
-    (name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]),
+    (name) =>
+      JSON.stringify(before[name]) !== JSON.stringify(after[name]) && !(isEmpty(before[name]) && isEmpty(after[name])),
   );
   return (
     <Stack gap="xs">
@@ -203,9 +219,11 @@ export function ChangePlan({ plan }: { plan: Change }) {
           <Table.Tbody>
             {names.map((name) => (
               <Table.Tr key={name}>
-                <Table.Th scope="row">{name}</Table.Th>
-                <Table.Td className="break">{name in before ? shown(before[name]) : "—"}</Table.Td>
-                <Table.Td className="break">{name in after ? shown(after[name]) : "—"}</Table.Td>
+                <Table.Th scope="row" data-field={name}>
+                  {t(`field.${name}`, { defaultValue: name.replaceAll("_", " ") })}
+                </Table.Th>
+                <Table.Td className="break">{shown(before[name])}</Table.Td>
+                <Table.Td className="break">{shown(after[name])}</Table.Td>
               </Table.Tr>
             ))}
           </Table.Tbody>

@@ -12,6 +12,7 @@ export function AcknowledgeDialog({ alert, onClose }: { alert: Alert; onClose: (
       opened
       onClose={onClose}
       title={t("acknowledge.title", { rule: alert.rule, target: alert.target })}
+      isDirect
       actionLabel={t("acknowledge.action")}
       doneMessage={t("acknowledge.done")}
       reasonField={{ label: t("acknowledge.note"), description: t("acknowledge.note_hint") }}

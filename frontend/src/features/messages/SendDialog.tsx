@@ -39,6 +39,7 @@ export function SendDialog({ subject, opened, onClose, onSent }: Props) {
           <Text size="sm">{t("send.plan_real")}</Text>
         </Stack>
       )}
+      isDirect
       actionLabel={t("send.action")}
       inputs={JSON.stringify(draft)}
       isReady={faults.length === 0}

@@ -21,6 +21,7 @@ export function CreateSubject({ opened, onClose }: { opened: boolean; onClose: (
       opened={opened}
       onClose={close}
       title={t("create.title")}
+      isDirect
       actionLabel={t("create.action")}
       doneMessage={t("create.done", { name: form.name })}
       isReady={Object.keys(problemsOf(form)).length === 0}

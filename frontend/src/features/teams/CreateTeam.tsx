@@ -20,6 +20,7 @@ export function CreateTeam({ opened, onClose }: { opened: boolean; onClose: () =
       run={(attempt) => createTeam(name, description, attempt)}
       inputs={JSON.stringify([name, description])}
       isReady={name !== ""}
+      isDirect
       actionLabel={common("action.create")}
       doneMessage={t("create.done", { name })}
       onDone={() => {

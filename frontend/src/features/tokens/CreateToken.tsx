@@ -44,6 +44,7 @@ export function CreateToken({ opened, onClose }: { opened: boolean; onClose: () 
         show={(plan) => <ChangePlan plan={plan} />}
         inputs={JSON.stringify(token)}
         isReady={token.name.trim() !== "" && token.scopes.length > 0}
+        isDirect
         actionLabel={common("action.create")}
         doneMessage={t("create.done")}
         onDone={(done) => {

@@ -29,6 +29,7 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
         show={(plan) => <ChangePlan plan={plan} />}
         inputs={JSON.stringify([name, values])}
         isReady={NAME.test(name)}
+        isDirect
         actionLabel={common("action.create")}
         doneMessage={t("create.done", { name })}
         onDone={(done) => {
