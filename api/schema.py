@@ -12,6 +12,7 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 
 from api import downloads, idempotency
+from api.serializers.bodies import Reason
 from console import http_protocol
 
 
@@ -37,12 +38,6 @@ class ChangeSerializer(serializers.Serializer):  # type: ignore[type-arg]
     after = serializers.JSONField(allow_null=True)
     version = serializers.CharField()
     notes = serializers.ListField(child=serializers.CharField())
-
-
-class ReasonSerializer(serializers.Serializer):  # type: ignore[type-arg]
-    """The body of a deletion; it can be absent."""
-
-    reason = serializers.CharField(required=False, help_text="for the audit log")
 
 
 MADE = {200: ChangeSerializer, 201: ChangeSerializer}
@@ -173,7 +168,7 @@ class Schema(AutoSchema):
         return parameters
 
     def get_request_serializer(self) -> Any:
-        return ReasonSerializer if self.method == "DELETE" else super().get_request_serializer()  # type: ignore[no-untyped-call]
+        return Reason if self.method == "DELETE" else super().get_request_serializer()  # type: ignore[no-untyped-call]
 
     def _get_request_body(self, direction: Literal["request", "response"] = "request") -> Any:
         """Deletions have a body as every change: OpenAPI 3.1 allows one."""

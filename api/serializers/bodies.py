@@ -75,3 +75,9 @@ def _errors(field: Any, value: Any) -> Any:
             is_right = isinstance(found, types) and (bool in types or not isinstance(found, bool))
             return [] if is_right else [f"must be {what}"]
     return []
+
+
+class Reason(Body):
+    """Why, for the audit log."""
+
+    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)

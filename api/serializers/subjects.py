@@ -35,12 +35,6 @@ class NewSubject(SubjectChange):
     name = serializers.CharField(max_length=100, help_text="no slashes, whitespace or line breaks")
 
 
-class Reason(Body):
-    """Why, for the audit log."""
-
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
-
-
 def Phases() -> serializers.DictField:
     """Broker group -> phase."""
     return serializers.DictField(

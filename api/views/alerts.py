@@ -14,7 +14,7 @@ from api.base import ApiView
 from api.filters import Ordering, PartFilter, PrefixFilter, TruthFilter, containing
 from api.schema import MADE, ChangeSerializer
 from api.serializers import alerts as shapes
-from api.serializers.subjects import Reason
+from api.serializers.bodies import Reason
 from console.accounts.roles import Principal, Right
 from console.alerts import queries
 from console.alerts.models import AlertState, ChannelKind

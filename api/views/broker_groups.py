@@ -15,7 +15,7 @@ from api.filters import Ordering, PartFilter
 from api.live_pages import LivePages
 from api.schema import MADE, ChangeSerializer
 from api.serializers import broker_groups as shapes
-from api.serializers.subjects import Reason
+from api.serializers.bodies import Reason
 from console import groups as nodes_asked
 from console import overview
 from console.accounts.roles import Right

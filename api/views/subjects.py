@@ -13,6 +13,7 @@ from api.base import ApiView
 from api.filters import MemberFilter, Ordering, PartFilter, PrefixFilter, TruthFilter
 from api.schema import MADE, ChangeSerializer
 from api.serializers import subjects as shapes
+from api.serializers.bodies import Reason
 from console import subjects as on_nodes
 from console.accounts.roles import Principal, Right
 from console.tasks.rebalance import waiting_for
@@ -145,7 +146,7 @@ class SubjectView(OneSubjectView):
         )
         return self.changed(change)
 
-    @extend_schema(operation_id="subjects_delete", request=shapes.Reason, responses=ChangeSerializer)
+    @extend_schema(operation_id="subjects_delete", request=Reason, responses=ChangeSerializer)
     def delete(self, request: Request, subject: str) -> Response:
         """Delete an archived subject that holds no message and has no client, with its consumer groups."""
         self.owned(Right.CHANGE_SUBJECTS, subject)
@@ -162,7 +163,7 @@ class ArchiveView(OneSubjectView):
     versioned_methods = frozenset({"POST"})
     archived = True
 
-    @extend_schema(operation_id="subjects_archive", request=shapes.Reason, responses=ChangeSerializer)
+    @extend_schema(operation_id="subjects_archive", request=Reason, responses=ChangeSerializer)
     def post(self, request: Request, subject: str) -> Response:
         """Take no new messages of a subject any more; what it holds stays readable until retention takes it."""
         return self._set(subject)
@@ -181,7 +182,7 @@ class RestoreView(ArchiveView):
 
     archived = False
 
-    @extend_schema(operation_id="subjects_restore", request=shapes.Reason, responses=ChangeSerializer)
+    @extend_schema(operation_id="subjects_restore", request=Reason, responses=ChangeSerializer)
     def post(self, request: Request, subject: str) -> Response:
         """Let an archived subject take messages again."""
         return self._set(subject)

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from api.base import ApiView
 from api.schema import ChangeSerializer
 from api.serializers import broker_groups as shapes
-from api.serializers.subjects import Reason
+from api.serializers.bodies import Reason
 from console import tasks as _registered  # noqa: F401 - importing it makes the loops known
 from console.accounts.roles import Right
 from console.tasks import loops

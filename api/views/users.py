@@ -15,7 +15,7 @@ from api.base import ApiView
 from api.filters import SEARCH, Ordering, PartFilter, TruthFilter, containing, searched
 from api.schema import MADE, ChangeSerializer
 from api.serializers import users as shapes
-from api.serializers.subjects import Reason
+from api.serializers.bodies import Reason
 from console.accounts import services
 from console.accounts.models import ApiToken, User, UserSession
 from console.accounts.roles import Right, Role
