@@ -65,7 +65,7 @@ lint-python: setup
 
 .PHONY: demo e2e screenshots spark
 demo: setup ## load an online shop into the system that `make up` runs: make demo ARGS="--seconds 60"
-	@$(BIN)/python manage.py demo $(ARGS)
+	@$(BIN)/python -m examples.shop $(ARGS)
 
 screenshots: frontend ## every page as a picture, into screenshots/: make screenshots ARGS="overview groups"
 	@$(BIN)/python -m tests.support.screenshots $(ARGS)

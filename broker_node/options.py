@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from qmq.daemon.node_options import NodeOptions
-from qmq.daemon.options import option
+from qmq.options import option
 
 
 @dataclass(frozen=True)

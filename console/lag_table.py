@@ -92,8 +92,8 @@ def lag_row(entry: Entry) -> dict[str, Any]:
 def lag_value(row: Entry, field: str) -> Any:
     """Return what a row is ordered by; None: unknown.
 
-    A lag that does not decrease takes longer than any other. While broker groups are missing, it is what the others report, else the last
-    known number.
+    A lag that does not decrease takes longer than any other. While broker groups are missing, it is what the others report, else
+    the last known number.
     """
     if field == "drain_seconds" and row.get("is_draining") is False:
         return float("inf")

@@ -5,6 +5,7 @@ Nodes are started before Django is imported, because they run without it.
 
 import os
 import sys
+from collections.abc import Callable
 
 from qmq.errors import SettingError
 from qmq.private_files import restrict_umask
@@ -19,12 +20,17 @@ def main() -> None:
     if len(sys.argv) > 1 and sys.argv[1] in NODES:
         os.execv(sys.executable, [sys.executable, "-m", sys.argv[1], *sys.argv[2:]])
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
-    arguments = take_data_dir(sys.argv)
     from django.core.management import execute_from_command_line
+
+    reporting(take_data_dir(sys.argv), execute_from_command_line)
+
+
+def reporting(arguments: list[str], run: Callable[[list[str]], None]) -> None:
+    """Run a command; a wrong setting or a database that can't be used ends the process with one line on stderr."""
     from django.db import InterfaceError, OperationalError, ProgrammingError
 
     try:
-        execute_from_command_line(arguments)
+        run(arguments)
     except SettingError as error:
         sys.exit(f"{os.path.basename(arguments[0])} {' '.join(arguments[1:2])}: {error}")
     except (InterfaceError, OperationalError, ProgrammingError) as error:

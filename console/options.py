@@ -4,9 +4,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from qmq.daemon.options import NODE_TOKEN_FILE_HELP, NODE_TOKEN_HELP, convert, option, variable_of
 from qmq.net import node_secret
 from qmq.net.discovery import DEFAULT_META_URL
+from qmq.options import NODE_TOKEN_FILE_HELP, NODE_TOKEN_HELP, convert, option, variable_of
 
 
 @dataclass(frozen=True, slots=True)

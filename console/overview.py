@@ -114,7 +114,7 @@ def overview() -> dict[str, Any]:
 
 
 def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The rates and the lag of all groups, and the WORST of them by time lag as far as it is known. Retries count at their group."""
+    """The rates and the lag of all groups, and the WORST of them by known time lag. Retries count at their group."""
     entries = state["groups"].values()
     subjects = state["subjects"].values()
     late = (entry for entry in entries if entry["time_lag_seconds"] != 0 and not is_internal(entry["subject"]))

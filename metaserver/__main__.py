@@ -7,9 +7,9 @@ import sys
 import threading
 
 from metaserver.options import MetaOptions
-from qmq.daemon.options import exit_wrong, parse_options
 from qmq.daemon.runner import FAILED, run_daemon, set_up_logging
 from qmq.errors import SettingError
+from qmq.options import exit_wrong, parse_options
 from qmq.private_files import make_private_dir, restrict_umask
 
 PROG = "metaserver"

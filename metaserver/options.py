@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from qmq.daemon.options import METRICS_TOKEN_HELP, NODE_TOKEN_FILE_HELP, NODE_TOKEN_HELP, option
+from qmq.options import METRICS_TOKEN_HELP, NODE_TOKEN_FILE_HELP, NODE_TOKEN_HELP, option
 
 
 @dataclass(frozen=True)

@@ -328,8 +328,8 @@ def _incomplete(
 ) -> Entry:
     """What is known of an entry while broker groups that hold it can't be asked.
 
-    `missing` are these broker groups, `at_least` the sums of the others (of the time lag the longest), and `last` the numbers when all
-    were measured, at the entry's `at`. The latter two are absent if there is nothing.
+    `missing` are these broker groups, `at_least` the sums of the others (of the time lag the longest), and `last` the numbers when
+    all were measured, at the entry's `at`. The latter two are absent if there is nothing.
     """
     found: Entry = {"missing": sorted(missing)}
     if items:

@@ -9,9 +9,9 @@ from typing import TypeVar
 from qmq.daemon.allocator import keep_freed_memory
 from qmq.daemon.node import Node
 from qmq.daemon.node_options import NodeOptions
-from qmq.daemon.options import exit_wrong, parse_options
 from qmq.daemon.runner import FAILED, run_daemon, set_up_logging
 from qmq.errors import SettingError
+from qmq.options import exit_wrong, parse_options
 from qmq.private_files import restrict_umask
 
 O = TypeVar("O", bound=NodeOptions)  # noqa: E741

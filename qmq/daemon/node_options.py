@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from qmq.daemon.options import METRICS_TOKEN_HELP, NODE_TOKEN_FILE_HELP, NODE_TOKEN_HELP, option
+from qmq.options import METRICS_TOKEN_HELP, NODE_TOKEN_FILE_HELP, NODE_TOKEN_HELP, option
 from qmq.protocol.frames import FRAME_BYTES_MAX, MESSAGE_BYTES_MAX
 
 MIB = 1 << 20

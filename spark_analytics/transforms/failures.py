@@ -19,8 +19,8 @@ def failures(
     """Retries and dead letters by original subject, group, kind and cause by step: `outputs.FAILURES`.
 
     Counted when they were stored in the retry or dead-letter subject, over all broker groups. `attempts_mean` and
-    `attempts_max` are of the attempts that had failed by then: one less than the attempt of a retry, and the attempt of a dead letter,
-    which is its last one. Causes are cut to CAUSE_CHARS_MAX characters. None in a step: no row.
+    `attempts_max` are of the attempts that had failed by then: one less than the attempt of a retry, and the attempt of a dead
+    letter, which is its last one. Causes are cut to CAUSE_CHARS_MAX characters. None in a step: no row.
 
     Args:
         retries: the input table; withheld rows, which have no time, are left out.
@@ -48,5 +48,7 @@ def _of_kind(frame: DataFrame, kind: str) -> DataFrame:
         F.lit(kind).alias("kind"),
         F.substring("cause", 1, CAUSE_CHARS_MAX).alias("cause"),
         F.unix_millis("stored_at").alias("stored_ms"),
-        F.greatest(F.col("attempt").cast("long") - (0 if kind == DEAD_LETTER else 1), F.lit(0).cast("long")).alias("attempts"),
+        F.greatest(F.col("attempt").cast("long") - (0 if kind == DEAD_LETTER else 1), F.lit(0).cast("long")).alias(
+            "attempts"
+        ),
     )

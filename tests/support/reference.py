@@ -15,7 +15,7 @@ from console.options import ConsoleOptions
 from delay_node.options import DelayOptions
 from metaserver.options import MetaOptions
 from qmq import cli, errors
-from qmq.daemon.options import options_markdown, variable_of
+from qmq.options import options_markdown, variable_of
 from tests.support.processes import PROJECT
 
 REPLACED = {"clock", "make_id", "pool"}
@@ -32,7 +32,8 @@ def settings_page() -> str:
         console.append(f"| `{variable_of(item, '')}` | {default} | {info.unit} | {info.help} |")
     return (
         f"# Settings\n\n{MADE} Settings of nodes and metaserver can be given as a flag, in the environment, or in a TOML file"
-        " named with `--config`; the first of these that contains a setting counts. Settings of the console come from the environment.\n\n"
+        " named with `--config`; the first of these that contains a setting counts."
+        " Settings of the console come from the environment.\n\n"
         f"## Broker node: `python -m broker_node`\n\n{options_markdown(BrokerOptions, 'broker')}\n"
         f"## Delay node: `python -m delay_node`\n\n{options_markdown(DelayOptions, 'delay')}\n"
         f"## Metaserver: `python -m metaserver`\n\n{options_markdown(MetaOptions, 'meta')}\n"

@@ -147,7 +147,7 @@ def demo(system: System) -> Iterator[str]:
     path = system.folder / "demo.out"
     with path.open("w") as out:
         process = subprocess.Popen(
-            [sys.executable, "manage.py", "demo", "--console", system.url, "--rate", RATE],
+            [sys.executable, "-m", "examples.shop", "--console", system.url, "--rate", RATE],
             env={**os.environ, **system.environment, "PYTHONUNBUFFERED": "1"}, cwd=PROJECT, stdout=out, stderr=subprocess.STDOUT,
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""`manage.py demo` against a whole system: what it loads, that it may be run again, and what it says when it can't."""
+"""The demo against a whole system: what it loads, that it may be run again, and what it says when it can't."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 def start(console: System, out: Path, *flags: str, **environment: str) -> "subprocess.Popen[bytes]":
     with out.open("wb") as file:
         return subprocess.Popen(
-            [sys.executable, "manage.py", "demo", *flags], cwd=PROJECT, stdout=file, stderr=subprocess.STDOUT,
+            [sys.executable, "-m", "examples.shop", *flags], cwd=PROJECT, stdout=file, stderr=subprocess.STDOUT,
             env={**os.environ, **console.environment, "PYTHONUNBUFFERED": "1", **environment},
         )  # fmt: skip
 

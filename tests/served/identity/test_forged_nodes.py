@@ -14,12 +14,12 @@ from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
 from qmq.clock import SystemClock
-from qmq.daemon.options import parse_options
 from qmq.errors import AuthenticationFailed, SettingError
 from qmq.net.caller import Caller
 from qmq.net.connection_auth import authenticate
 from qmq.net.node_secret import NodeSecret
 from qmq.net.server import Connection, FrameServer
+from qmq.options import parse_options
 from qmq.protocol.authentication import CLIENT_CONTEXT, SERVER_CONTEXT, AuthenticateRequest, AuthenticateResponse
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
 from qmq.protocol.commands import BrokerRegisterRequest

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from console.analytics import demo, retention, rows, services
-from console.analytics.demo import Traffic, publish_demo
+from console.analytics import retention, rows, services
 from console.analytics.models import Lag, Latency, RunState, TableState
 from console.analytics.rows import RowsRefused, Window
 from console.analytics.steps import Step
 from console.analytics.tables import TABLES
+from examples.shop.analytics import Traffic, publish_demo
 from metaserver.services.changes import ChangeRefused, Conflict, NotFound
 from tests.support.processes import PROJECT
 from tests.support.summaries import lag_row, latency_row
@@ -353,7 +353,7 @@ NODES = [("g1", "g1-a")]
 
 @pytest.fixture
 def short_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "DAYS", 5)
+    monkeypatch.setattr("examples.shop.analytics.DAYS", 5)
 
 
 def test_the_demo_fills_every_table_and_is_the_same_each_time(short_demo: None) -> None:

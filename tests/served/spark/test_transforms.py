@@ -414,7 +414,9 @@ def test_failed_attempts_of_a_dead_letter_are_all_of_its_attempts(spark: SparkSe
         b            s       g     1000      2       Declined
     """
     empty = table(spark, "subject", RETRIES)
-    found = rows(failures(empty, table(spark, dead, DEAD_LETTERS), window=Window(0, HOUR_MS), steps=(HOUR_MS,)), "cause")
+    found = rows(
+        failures(empty, table(spark, dead, DEAD_LETTERS), window=Window(0, HOUR_MS), steps=(HOUR_MS,)), "cause"
+    )
     assert [(row["attempts_mean"], row["attempts_max"]) for row in found.values()] == [(2.0, 2)]
 
 

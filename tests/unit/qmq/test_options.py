@@ -8,10 +8,10 @@ import pytest
 from broker_node.options import BrokerOptions
 from metaserver.options import MetaOptions
 from qmq.daemon.data_dir import DataDir, DataDirOwner
-from qmq.daemon.options import parse_options
 from qmq.errors import SettingError
 from qmq.log.disk import SystemDisk
 from qmq.net.discovery import meta_url
+from qmq.options import parse_options
 
 
 def parse(*argv: str, **environ: str) -> BrokerOptions:

@@ -15,7 +15,7 @@ import { Teach } from "@/ui/Teach";
 import { useUrlState } from "@/ui/urlState";
 
 const RUN_THE_JOBS = `python manage.py analytics  # the jobs, over what the system has
-python manage.py demo       # or a made-up system with two weeks of history`;
+make demo                   # or two weeks of simulated history`;
 
 /** One table: a chart of what is chosen, or of what stands out most; the rows; and the runs that made it. */
 export function PartOfView({ part, range }: { part: Part; range: Range }) {

@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from console.accounts.names import username_problem
-from console.demo.bodies import FAULTS, Bodies
-from console.demo.schedule import DAYS, SOON, due_times
-from console.demo.shop import Pace, Shop, read_shop
+from examples.shop.bodies import FAULTS, Bodies
+from examples.shop.schedule import DAYS, SOON, due_times
+from examples.shop.shop import Pace, Shop, read_shop
 from qmq.protocol.names import check_group, check_subject
 
 NOW = datetime(2026, 3, 4, 9, 30, tzinfo=UTC)

@@ -1,8 +1,8 @@
 """Two weeks that never were: the made-up summaries of console.analytics, for the shop's subjects. Pages say that they are."""
 
-from console.analytics.demo import Traffic, publish_demo
-from console.demo.session import Session
-from console.demo.shop import Shop
+from examples.shop.analytics import Traffic, publish_demo
+from examples.shop.session import Session
+from examples.shop.shop import Shop
 from metaserver.services.changes import Conflict
 
 

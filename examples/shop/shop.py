@@ -38,7 +38,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A subject, what its messages are (a kind of console.demo.bodies), and how many of all messages go to it."""
+    """A subject, what its messages are (a kind of examples.shop.bodies), and how many of all messages go to it."""
 
     name: str
     kind: str

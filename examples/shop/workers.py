@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from console.demo.shop import Group, Pace, Shop, Subject
+from examples.shop.shop import Group, Pace, Shop, Subject
 from qmq.client.config import DEFAULT_LIMITS, Limits
 from qmq.client.consumer import ATTEMPTS_MAX, Consumer
 from qmq.client.message import Delivery

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
-from console.demo.session import Session
-from console.demo.shop import Pace, Shop
+from examples.shop.session import Session
+from examples.shop.shop import Pace, Shop
 
 MAIL_DOMAIN = "shop.example"
 TOKENS = (

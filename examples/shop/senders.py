@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 from datetime import datetime
 from random import Random
 
-from console.demo.bodies import Bodies
-from console.demo.schedule import due_times
-from console.demo.shop import Shop, Subject
+from examples.shop.bodies import Bodies
+from examples.shop.schedule import due_times
+from examples.shop.shop import Shop, Subject
 from qmq.client.delayed import DelayedMessages, DelayedReceipt
 from qmq.client.producer import Producer
 from qmq.errors import QmqError

@@ -1,4 +1,4 @@
-"""`manage.py demo`: an online shop's data and traffic in a system that runs."""
+"""The command: an online shop's data and traffic in a running system."""
 
 import asyncio
 import contextlib
@@ -18,20 +18,20 @@ from django.utils import timezone
 from console.accounts import services
 from console.accounts.models import User
 from console.accounts.roles import Role
-from console.demo.history import publish_history
-from console.demo.metadata import make_metadata
-from console.demo.run import Options, run
-from console.demo.session import Session
-from console.demo.shop import Shop, read_shop
 from console.launcher import Ports
 from console.management.passwords import hand_out
 from console.management.places import add_places
+from examples.shop.history import publish_history
+from examples.shop.metadata import make_metadata
+from examples.shop.run import Options, run
+from examples.shop.session import Session
+from examples.shop.shop import Shop, read_shop
 from metaserver.services.changes import ChangeRefused
 from qmq.errors import ConnectionLost, QmqError
 
 USER = "demo"
 """The administrator that the demo acts as."""
-REASON = "manage.py demo"
+REASON = "demo"
 RATE = 20.0
 RATE_MAX = 2_000.0
 SEED = 2_026
@@ -56,7 +56,7 @@ def _rate(text: str) -> float:
 
 class Command(BaseCommand):
     """Teams, people, subjects, consumer groups, alerts, delayed messages and dead letters of an online shop, and its traffic
-    until Ctrl-C. For a system to look at: what it makes stays."""
+    until Ctrl-C. What it creates stays."""
 
     help = __doc__ or ""
 

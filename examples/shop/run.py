@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote
 
-from console.demo.senders import Senders
-from console.demo.session import Session
-from console.demo.shop import Shop
-from console.demo.workers import Workers
+from examples.shop.senders import Senders
+from examples.shop.session import Session
+from examples.shop.shop import Shop
+from examples.shop.workers import Workers
 from qmq.client.delayed import DelayedReceipt
 from qmq.errors import QmqError
 

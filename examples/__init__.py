@@ -1,0 +1,1 @@
+"""Programs that use PyQMQ; not part of the wheel."""
