@@ -168,7 +168,7 @@ class Schema(AutoSchema):
         return parameters
 
     def get_request_serializer(self) -> Any:
-        return Reason if self.method == "DELETE" else super().get_request_serializer()  # type: ignore[no-untyped-call]
+        return Reason if self.method == "DELETE" else super().get_request_serializer()
 
     def _get_request_body(self, direction: Literal["request", "response"] = "request") -> Any:
         """Deletions have a body as every change: OpenAPI 3.1 allows one."""

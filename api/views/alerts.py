@@ -119,7 +119,7 @@ class AlertRuleView(ApiView):
         )  # fmt: skip
         return self.changed(change)
 
-    @extend_schema(operation_id="alert_rules_delete", request=None, responses=ChangeSerializer)
+    @extend_schema(operation_id="alert_rules_delete", responses=ChangeSerializer)
     def delete(self, request: Request, rule: str) -> Response:
         """Delete a rule; its open alerts end. Those that come with the product can only be disabled."""
         change = rule_service.delete_rule(
@@ -328,7 +328,7 @@ class SilenceView(ApiView):
             raise NotFound(f"Silence {silence} not found.", code="silence.unknown")
         return self.tagged(silence_row(found), found.version)
 
-    @extend_schema(operation_id="silences_end", request=None, responses=ChangeSerializer)
+    @extend_schema(operation_id="silences_end", responses=ChangeSerializer)
     def delete(self, request: Request, silence: str) -> Response:
         """End a silence now. It stays in the list."""
         change = silence_service.end_silence(
@@ -423,7 +423,7 @@ class AlertChannelView(ApiView):
         )  # fmt: skip
         return self.changed(change)
 
-    @extend_schema(operation_id="alert_channels_delete", request=None, responses=ChangeSerializer)
+    @extend_schema(operation_id="alert_channels_delete", responses=ChangeSerializer)
     def delete(self, request: Request, channel: str) -> Response:
         """Delete a channel that no rule uses."""
         change = channel_service.delete_channel(

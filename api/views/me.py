@@ -121,7 +121,6 @@ class MySessionsView(ApiView):
 
     @extend_schema(
         operation_id="me_end_sessions",
-        request=None,
         parameters=[
             OpenApiParameter("keep_this", OpenApiTypes.BOOL, description="End all sessions except the current one.")
         ],
@@ -142,7 +141,7 @@ class MySessionView(ApiView):
     rights = {"DELETE": Right.OWN_ACCOUNT}
     versioned_methods = frozenset()
 
-    @extend_schema(operation_id="me_end_session", request=None, responses=ChangeSerializer)
+    @extend_schema(operation_id="me_end_session", responses=ChangeSerializer)
     def delete(self, request: Request, session_id: int) -> Response:
         """Sign one browser out."""
         change = services.end_own_session(user_of(request), session_id, actor=self.actor, dry_run=self.dry_run)

@@ -99,7 +99,7 @@ class TokenView(ApiView):
     rights = {"DELETE": Right.OWN_ACCOUNT}
     versioned_methods = frozenset()
 
-    @extend_schema(operation_id="tokens_revoke", request=None, responses=ChangeSerializer)
+    @extend_schema(operation_id="tokens_revoke", responses=ChangeSerializer)
     def delete(self, request: Request, token_id: int) -> Response:
         """Revoke a token: one's own, or as an administrator anybody's."""
         found = ApiToken.objects.filter(pk=token_id).first()

@@ -244,7 +244,7 @@ class TeamView(ApiView):
         )  # fmt: skip
         return self.changed(change)
 
-    @extend_schema(operation_id="teams_delete", request=None, responses=ChangeSerializer)
+    @extend_schema(operation_id="teams_delete", responses=ChangeSerializer)
     def delete(self, request: Request, team: str) -> Response:
         """Remove a team that owns no subjects; its members lose nothing else."""
         change = team_service.delete_team(

@@ -519,10 +519,10 @@ def _group(
     if acked is not None and sent is not None:
         drain = drain_seconds(entry["lag"], acked, sent)
         # "Never" is known; `is_draining` distinguishes it from "not measured".
-        entry["is_draining"] = entry["lag"] == 0 or is_draining(acked, sent, before and before["is_draining"])
+        entry["is_draining"] = entry["lag"] == 0 or is_draining(acked, sent, before["is_draining"] if before else None)
         if entry["is_draining"] and drain is not None:
             entry["drain_seconds"] = round(drain, 1)
-    entry["state"] = lag_state(entry, acked, before and before["state"]).value
+    entry["state"] = lag_state(entry, acked, before["state"] if before else None).value
     entry["reason"] = _reason_of(items, (value for name, value in entry.items() if name != "drain_seconds"))
     return entry
 

@@ -1136,6 +1136,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/tasks/{name}/run/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Run a background job now, instead of at its next scheduled time. */
+        post: operations["tasks_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/teams/": {
         parameters: {
             query?: never;
@@ -1797,6 +1814,12 @@ export interface components {
             sequence: string;
             why: string;
         };
+        /** @description Removing a group's progress. */
+        ForgetRequest: {
+            /** @default false */
+            force: boolean;
+            reason?: string;
+        };
         /** @description A consumer group with its progress and members as the nodes say now. */
         GroupDetail: {
             description?: string;
@@ -1860,6 +1883,17 @@ export interface components {
             withheld: number | null;
             state: components["schemas"]["LagState"];
             reason: string | null;
+            /**
+             * Format: date-time
+             * @description when it was last measured completely, if it is not now
+             */
+            at: string | null;
+            /** @description broker groups whose numbers are missing */
+            missing: string[] | null;
+            /** @description numbers of the reachable broker groups while some are missing */
+            at_least: components["schemas"]["LagNumbers"] | null;
+            /** @description numbers of the last complete measurement while some are missing */
+            last: components["schemas"]["LagNumbers"] | null;
             /** @description owning team of the subject */
             owner: string | null;
         };
@@ -1933,6 +1967,29 @@ export interface components {
             hour: string;
             pending: number;
         };
+        /** @description Totals without what can't be measured. */
+        KnownTotals: {
+            /** Format: double */
+            send_rate: number;
+            /** Format: double */
+            ack_rate: number;
+            /** Format: double */
+            lag: number;
+            /** @description broker groups whose numbers are missing */
+            missing: string[];
+        };
+        /** @description Numbers of a consumer group that is not measured completely. Null: unknown. */
+        LagNumbers: {
+            backlog: number | null;
+            in_flight: number | null;
+            lag: number | null;
+            /** Format: double */
+            time_lag_seconds: number | null;
+            /** Format: double */
+            pull_rate: number | null;
+            /** Format: double */
+            ack_rate: number | null;
+        };
         /** @description The live numbers of consumer groups, as the collector last measured them. */
         LagPage: {
             /**
@@ -1977,6 +2034,17 @@ export interface components {
             withheld: number | null;
             state: components["schemas"]["LagState"];
             reason: string | null;
+            /**
+             * Format: date-time
+             * @description when it was last measured completely, if it is not now
+             */
+            at: string | null;
+            /** @description broker groups whose numbers are missing */
+            missing: string[] | null;
+            /** @description numbers of the reachable broker groups while some are missing */
+            at_least: components["schemas"]["LagNumbers"] | null;
+            /** @description numbers of the last complete measurement while some are missing */
+            last: components["schemas"]["LagNumbers"] | null;
         };
         /**
          * @description * `caught_up` - caught_up
@@ -2537,6 +2605,8 @@ export interface components {
             ack_rate: number | null;
             /** @description messages, sum over all groups */
             lag: number | null;
+            /** @description totals of what is known */
+            known: components["schemas"]["KnownTotals"] | null;
             /** @description the groups with the longest time lag */
             worst: components["schemas"]["LagRow"][];
         };
@@ -3715,7 +3785,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"];
+            };
+        };
         responses: {
             200: {
                 headers: {
@@ -3999,7 +4073,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"];
+            };
+        };
         responses: {
             200: {
                 headers: {
@@ -4706,7 +4784,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"];
+            };
+        };
         responses: {
             200: {
                 headers: {
@@ -5120,7 +5202,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ForgetRequest"];
+            };
+        };
         responses: {
             200: {
                 headers: {
@@ -6115,7 +6201,11 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"];
+            };
+        };
         responses: {
             200: {
                 headers: {
@@ -6154,7 +6244,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"];
+            };
+        };
         responses: {
             200: {
                 headers: {
@@ -6517,7 +6611,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"];
+            };
+        };
         responses: {
             200: {
                 headers: {
@@ -6695,7 +6793,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"];
+            };
+        };
         responses: {
             200: {
                 headers: {
@@ -7327,6 +7429,52 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    tasks_run: {
+        parameters: {
+            query?: {
+                /** @description Preview: return what would change without changing anything. */
+                dry_run?: boolean;
+            };
+            header?: {
+                /** @description 1 to 100 visible ASCII characters. A repetition of the request with the same key gets the first outcome again, once authorization is checked: a 2xx, or a 409 whose code ends in `.exists`, which are kept for 24 h. Any other outcome frees the key. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["ContentTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     teams_list: {
         parameters: {
             query?: {
@@ -7468,7 +7616,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"];
+            };
+        };
         responses: {
             200: {
                 headers: {
@@ -7741,7 +7893,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"];
+            };
+        };
         responses: {
             200: {
                 headers: {

@@ -22,9 +22,7 @@ export function NotFound() {
           {t("state.no_page")}
         </Title>
         <Text>{t("state.no_page_hint")}</Text>
-        <LinkTo to="/">
-          {t("nav.overview")}
-        </LinkTo>
+        <LinkTo to="/">{t("nav.overview")}</LinkTo>
       </Stack>
     </Container>
   );

@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from "vitest";
 import { RECENT_MAX, recentOf, remember } from "@/app/jump/recent";
 
-const to = (id: string) => ({ id, kind: "subject", label: id, hint: "", address: { to: "/subjects/$subject" } });
+const to = (id: string) => ({ id, kind: "subject", label: id, hint: "", address: { to: "/subjects" as const } });
 
 beforeEach(() => localStorage.clear());
 

@@ -9,13 +9,7 @@ export function Target({ kind, target }: { kind: AlertKind; target: string }) {
   const place = placeOf(kind, target, state);
   if (!place) return <span className="break">{target}</span>;
   return (
-    <LinkTo
-      {...place}
-      size="sm"
-      className="break"
-      display="inline-block"
-      miw={160}
-    >
+    <LinkTo {...place} size="sm" className="break" display="inline-block" miw={160}>
       {target}
     </LinkTo>
   );

@@ -1,5 +1,5 @@
 import { queryOptions } from "@tanstack/react-query";
-import { api, must, queryFrom, type Change, type Schema } from "@/api/client";
+import { api, must, queryOf, type Change, type Schema } from "@/api/client";
 import type { Attempt } from "@/ui/ChangeDialog";
 import type { Load } from "@/ui/table/types";
 
@@ -23,13 +23,13 @@ const CHANNELS_MAX = 100;
 export const alertsKey = ["alerts"] as const;
 
 export const loadAlerts: Load<Alert> = (query, signal) =>
-  must(api.GET("/api/v1/alerts/", { params: { query: queryFrom(query) }, signal }));
+  must(api.GET("/api/v1/alerts/", { params: { query: queryOf<"/api/v1/alerts/">(query) }, signal }));
 export const loadRules: Load<Rule> = (query, signal) =>
-  must(api.GET("/api/v1/alert-rules/", { params: { query: queryFrom(query) }, signal }));
+  must(api.GET("/api/v1/alert-rules/", { params: { query: queryOf<"/api/v1/alert-rules/">(query) }, signal }));
 export const loadSilences: Load<Silence> = (query, signal) =>
-  must(api.GET("/api/v1/silences/", { params: { query: queryFrom(query) }, signal }));
+  must(api.GET("/api/v1/silences/", { params: { query: queryOf<"/api/v1/silences/">(query) }, signal }));
 export const loadChannels: Load<Channel> = (query, signal) =>
-  must(api.GET("/api/v1/alert-channels/", { params: { query: queryFrom(query) }, signal }));
+  must(api.GET("/api/v1/alert-channels/", { params: { query: queryOf<"/api/v1/alert-channels/">(query) }, signal }));
 
 export function alertOptions(alert: string) {
   return queryOptions({

@@ -1,5 +1,5 @@
 import { queryOptions } from "@tanstack/react-query";
-import { api, must, queryFrom, type Schema } from "@/api/client";
+import { api, must, queryOf, type Schema } from "@/api/client";
 import type { paths } from "@/api/schema.gen";
 import type { Load } from "@/ui/table/types";
 
@@ -65,7 +65,7 @@ export function loadRows(table: TableName, asked: Asked): Load<Row> {
 }
 
 export const loadRuns: Load<Run> = (query, signal) =>
-  must(api.GET("/api/v1/analytics/runs/", { params: { query: queryFrom(query) }, signal }));
+  must(api.GET("/api/v1/analytics/runs/", { params: { query: queryOf<"/api/v1/analytics/runs/">(query) }, signal }));
 
 export function runOptions(id: string) {
   return queryOptions({

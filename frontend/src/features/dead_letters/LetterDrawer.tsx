@@ -101,12 +101,7 @@ function factsOf(data: Story, subject: string, t: TFunction<"dead_letters">) {
   if (data.original_message_id !== null) {
     facts.push([
       t("copy_of"),
-      <LinkTo
-        key="original"
-        inherit
-        to="/trace"
-        search={{ subject, message_id: data.original_message_id }}
-      >
+      <LinkTo key="original" inherit to="/trace" search={{ subject, message_id: data.original_message_id }}>
         {data.original_message_id}
       </LinkTo>,
     ]);

@@ -85,12 +85,7 @@ function Copy({ row, onChange }: { row: Delayed; onChange: (operation: Operation
     [t("column.overdue"), <Overdue key="overdue" row={row} />],
     [
       t("column.subject"),
-      <LinkTo
-        key="subject"
-        to="/subjects/$subject"
-        params={{ subject: row.subject }}
-        size="sm"
-      >
+      <LinkTo key="subject" to="/subjects/$subject" params={{ subject: row.subject }} size="sm">
         {row.subject}
       </LinkTo>,
     ],

@@ -138,12 +138,7 @@ function useColumns(open: (row: Delayed) => void): Column<Delayed>[] {
         id: "subject",
         header: t("column.subject"),
         cell: (row) => (
-          <LinkTo
-            to="/subjects/$subject"
-            params={{ subject: row.subject }}
-            size="sm"
-            className="nowrap"
-          >
+          <LinkTo to="/subjects/$subject" params={{ subject: row.subject }} size="sm" className="nowrap">
             {row.subject}
           </LinkTo>
         ),

@@ -33,12 +33,7 @@ export function GroupsTable({ subject }: { subject?: string }) {
         sort: "group",
         isFixed: true,
         cell: ({ subject, group }) => (
-          <LinkTo
-            to="/groups/$subject/$group"
-            params={{ subject, group }}
-            inherit
-            className="nowrap"
-          >
+          <LinkTo to="/groups/$subject/$group" params={{ subject, group }} inherit className="nowrap">
             {group}
           </LinkTo>
         ),
@@ -86,7 +81,10 @@ export function GroupsTable({ subject }: { subject?: string }) {
     ],
     [t],
   );
-  const shown = useMemo(() => (subject ? columns.filter(({ id }) => !OF_ALL_SUBJECTS.has(id)) : columns), [columns, subject]);
+  const shown = useMemo(
+    () => (subject ? columns.filter(({ id }) => !OF_ALL_SUBJECTS.has(id)) : columns),
+    [columns, subject],
+  );
   const load = useMemo(() => (subject ? loadGroupsOf(subject) : loadGroups), [subject]);
   const filters = useMemo<Filter[]>(
     () => [

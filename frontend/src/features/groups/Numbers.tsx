@@ -48,11 +48,7 @@ export function Numbers({ name }: { name: GroupName }) {
         <Measured {...measured(entry, "retried")} />
       </Tile>
       <Tile label={t("column.dead_letters")} hint={t("meaning.dead_letters")}>
-        <LinkTo
-          to="/dead-letters/$subject/$group"
-          params={{ subject: name.subject, group: name.group }}
-          inherit
-        >
+        <LinkTo to="/dead-letters/$subject/$group" params={{ subject: name.subject, group: name.group }} inherit>
           <Measured value={lettersReason ? null : letters.data?.open} reason={lettersReason} />
           <span className="sr-only"> {t("dead_letters_link")}</span>
         </LinkTo>

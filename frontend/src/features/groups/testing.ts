@@ -6,6 +6,10 @@ import type { Detail, GroupLag } from "@/features/groups/queries";
 export const row = (group: string, values: Partial<GroupLag> = {}): GroupLag => ({
   subject: "orders",
   group,
+  at: null,
+  missing: null,
+  at_least: null,
+  last: null,
   owner: "shop",
   backlog: 30,
   in_flight: 10,

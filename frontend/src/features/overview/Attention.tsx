@@ -23,10 +23,10 @@ export function Attention({ items }: { items: readonly Item[] }) {
         {items.map((item) => (
           <List.Item key={`${item.text} ${JSON.stringify(item.values)}`}>
             <Group gap="xs" wrap="nowrap" align="baseline">
-              <Badge color={item.level === "bad" ? "red" : "yellow"} variant="light">
+              <Badge color={item.level === "critical" ? "red" : "yellow"} variant="light">
                 {t(`level.${item.level}`)}
               </Badge>
-              <LinkTo to={item.to} c="inherit">
+              <LinkTo {...item.target} c="inherit">
                 {t(`attention.${item.text}`, item.values)}
               </LinkTo>
             </Group>

@@ -156,11 +156,7 @@ function Worst({ overview }: { overview: Overview }) {
               {overview.worst.map((row) => (
                 <Table.Tr key={`${row.subject} ${row.group}`}>
                   <Table.Td className="break">
-                    <LinkTo
-                      to="/groups/$subject/$group"
-                      params={{ subject: row.subject, group: row.group }}
-                      size="sm"
-                    >
+                    <LinkTo to="/groups/$subject/$group" params={{ subject: row.subject, group: row.group }} size="sm">
                       {row.subject} · {row.group}
                     </LinkTo>
                   </Table.Td>

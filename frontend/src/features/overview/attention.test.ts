@@ -15,6 +15,7 @@ const calm: Overview = {
   send_rate: 1,
   ack_rate: 1,
   lag: 0,
+  known: null,
   worst: [],
 };
 const group = { broker_group: "g1", kind: "broker", state: "read_write", operator_state: "normal" };
@@ -41,20 +42,23 @@ test("the worst comes first", () => {
     },
   );
   expect(texts(found)).toEqual([
-    "bad group_offline",
-    "bad alerts_critical",
-    "warn node_unmeasured",
-    "warn alerts_warning",
-    "warn task_late",
+    "critical group_offline",
+    "critical alerts_critical",
+    "warning node_unmeasured",
+    "warning alerts_warning",
+    "warning task_late",
   ]);
-  expect([found[0]?.values, found[0]?.to]).toEqual([{ name: "g1" }, "/brokers/g1"]);
+  expect([found[0]?.values, found[0]?.target]).toEqual([
+    { name: "g1" },
+    { to: "/brokers/$name", params: { name: "g1" } },
+  ]);
 });
 
 test("read only by an operator's will is no news; by itself it is", () => {
   const at = (operator_state: string) =>
     texts(attention(calm, { broker_groups: { g1: { ...group, state: "read_only", operator_state } } }));
   expect(at("read_only")).toEqual([]);
-  expect(at("normal")).toEqual(["warn group_read_only"]);
+  expect(at("normal")).toEqual(["warning group_read_only"]);
 });
 
 test("a delay node whose wall clock jumped ahead needs attention until the clocks agree", () => {
@@ -62,21 +66,29 @@ test("a delay node whose wall clock jumped ahead needs attention until the clock
     attention(calm, { nodes: { d1: { ...node, node_id: "d1", broker_group: "delay1", clock_ahead_ms } } });
   expect([texts(at(0)), texts(at(null))]).toEqual([[], []]);
   expect(at(3_600_400)).toEqual([
-    { level: "bad", text: "clock", values: { node: "d1", seconds: 3_600 }, to: "/brokers/delay1" },
+    {
+      level: "critical",
+      text: "clock",
+      values: { node: "d1", seconds: 3_600 },
+      target: { to: "/brokers/$name", params: { name: "delay1" } },
+    },
   ]);
 });
 
 test("a disk is judged by its share, and an unknown one not at all", () => {
   const at = (free: number | null) => texts(attention(calm, { nodes: { n: { ...node, disk_free_bytes: free } } }));
   expect(at(16)).toEqual([]);
-  expect(at(15)).toEqual(["warn disk"]);
-  expect(at(5)).toEqual(["bad disk"]);
+  expect(at(15)).toEqual(["warning disk"]);
+  expect(at(5)).toEqual(["critical disk"]);
   expect(at(null)).toEqual([]);
 });
 
 test("a broker group that waits for approval is no outage", () => {
   const waiting = { ...group, state: "offline", operator_state: "unapproved" };
   const found = attention(calm, { broker_groups: { g1: waiting } });
-  expect(texts(found)).toEqual(["warn group_unapproved"]);
-  expect([found[0]?.values, found[0]?.to]).toEqual([{ name: "g1" }, "/brokers/g1"]);
+  expect(texts(found)).toEqual(["warning group_unapproved"]);
+  expect([found[0]?.values, found[0]?.target]).toEqual([
+    { name: "g1" },
+    { to: "/brokers/$name", params: { name: "g1" } },
+  ]);
 });

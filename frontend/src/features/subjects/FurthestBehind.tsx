@@ -75,12 +75,7 @@ export function FurthestBehind({ subject }: { subject: string }) {
         </Table>
       </Table.ScrollContainer>
       {groups.length > SHOWN && (
-        <LinkTo
-          to="/subjects/$subject"
-          params={{ subject }}
-          search={{ tab: "groups" }}
-          size="sm"
-        >
+        <LinkTo to="/subjects/$subject" params={{ subject }} search={{ tab: "groups" }} size="sm">
           {t("behind.all", { count: groups.length })}
         </LinkTo>
       )}

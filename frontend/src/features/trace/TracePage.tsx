@@ -1,16 +1,4 @@
-import {
-  ActionIcon,
-  Alert,
-  Anchor,
-  Breadcrumbs,
-  Button,
-  Loader,
-  Paper,
-  Stack,
-  Text,
-  Title,
-  Tooltip,
-} from "@mantine/core";
+import { ActionIcon, Alert, Breadcrumbs, Button, Loader, Paper, Stack, Text, Title, Tooltip } from "@mantine/core";
 import { IconRefresh } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
@@ -113,11 +101,7 @@ function Found({ trace, nowMs, more }: { trace: Trace; nowMs: number; more: Reac
     <Stack gap="md">
       {original && (
         <Alert color="orange" title={t("original.title", { attempt: original.attempt })}>
-          <LinkTo
-            size="sm"
-            to="/trace"
-            search={{ subject: original.subject, message_id: original.message_id }}
-          >
+          <LinkTo size="sm" to="/trace" search={{ subject: original.subject, message_id: original.message_id }}>
             {t("original.find")}
           </LinkTo>
         </Alert>

@@ -1,5 +1,5 @@
 import { queryOptions } from "@tanstack/react-query";
-import { api, must, mustWithTag, queryFrom, type Change, type Schema } from "@/api/client";
+import { api, must, mustWithTag, queryOf, type Change, type Schema } from "@/api/client";
 import type { Attempt } from "@/ui/ChangeDialog";
 import type { Load } from "@/ui/table/types";
 
@@ -14,7 +14,7 @@ export const ROLES: readonly Role[] = ["viewer", "operator", "admin"];
 export const usersKey = ["users"] as const;
 
 export const loadUsers: Load<User> = (query, signal) =>
-  must(api.GET("/api/v1/users/", { params: { query: queryFrom(query) }, signal }));
+  must(api.GET("/api/v1/users/", { params: { query: queryOf<"/api/v1/users/">(query) }, signal }));
 
 export function userOptions(id: string) {
   return queryOptions({

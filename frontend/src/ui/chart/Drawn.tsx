@@ -115,7 +115,7 @@ export default function Drawn({ label, at, series, bands = [], height }: TimeCha
   const index = pointed === null || pointed >= at.length ? at.length - 1 : pointed;
   const seconds = at[index];
   const said = [
-    ...(seconds === undefined ? [] : [instant(seconds, language, zone)]),
+    ...(seconds === undefined ? [] : [instant(seconds, zone)]),
     ...series.map(({ label: name, values, as }) => {
       const value = values[index];
       return `${name}: ${typeof value === "number" ? inFull(value, as, language) : t("unknown.label")}`;
