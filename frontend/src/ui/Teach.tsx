@@ -2,7 +2,8 @@ import { Code, CopyButton, Group, Paper, Stack, Text, Title, ActionIcon, Tooltip
 import { IconCheck, IconCopy } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
-import { commandLines, useClientAddress } from "@/ui/clientLines";
+import { commandLines } from "@/ui/clientLines";
+import { useClientAddress } from "@/ui/useClientAddress";
 
 /** Code to take along. */
 export function Snippet({ code }: { code: string }) {

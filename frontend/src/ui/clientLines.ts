@@ -1,7 +1,4 @@
-import { useQuery } from "@tanstack/react-query";
-import { meOptions } from "@/api/me";
-
-const DEFAULT_ADDRESS = "localhost:8080";
+export const DEFAULT_ADDRESS = "localhost:8080";
 /** What clients use without being told, spelled as a console may know it. */
 const DEFAULTS: ReadonlySet<string> = new Set([DEFAULT_ADDRESS, "127.0.0.1:8080", "[::1]:8080"]);
 const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/;
@@ -18,12 +15,6 @@ export function shellWord(text: string): string {
 export function clientAddress(metaserver: string, pageHost: string): string {
   const [, host = "", port = "8080"] = /^(.*?)(?::(\d+))?$/.exec(metaserver) ?? [];
   return LOOPBACK.test(host) && !LOOPBACK.test(pageHost) ? `${pageHost}:${port}` : `${host}:${port}`;
-}
-
-/** The address of this system's metaserver. */
-export function useClientAddress(): string {
-  const { data } = useQuery(meOptions());
-  return clientAddress(data?.console.metaserver ?? DEFAULT_ADDRESS, window.location.hostname);
 }
 
 /** Commands of `qmq` for a system, one per line. */

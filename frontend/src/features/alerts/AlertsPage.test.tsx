@@ -2,9 +2,9 @@ import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
 import AlertsPage from "@/features/alerts/AlertsPage";
+import { me } from "@/test/me";
 import { answer, mount } from "@/test/mount";
 
-const me = (rights: string[]) => ({ id: "1", username: "ada", role: "operator", rights, teams: [] });
 const alert = (more: object) => ({
   id: "7",
   rule: "Lag [all]",
@@ -57,7 +57,7 @@ beforeEach(() => {
 
 test("a value that can't be measured is unknown with its reason, and never the one it fired with", async () => {
   answer({
-    "GET /api/v1/me/": me(["read"]),
+    "GET /api/v1/me/": me({ teams: [] }),
     "GET /api/v1/alerts/": list(alert({ last_value: null, reason: "b1 does not answer" })),
   });
   await mount(AlertsPage, "/alerts");
@@ -66,7 +66,7 @@ test("a value that can't be measured is unknown with its reason, and never the o
 });
 
 test("an alert leads to its target; whoever only reads finds nothing to do", async () => {
-  answer({ "GET /api/v1/me/": me(["read"]), "GET /api/v1/alerts/": list(alert({})) });
+  answer({ "GET /api/v1/me/": me({ teams: [] }), "GET /api/v1/alerts/": list(alert({})) });
   await mount(AlertsPage, "/alerts");
   expect(await screen.findByRole("link", { name: "order.paid/billing" })).toHaveAttribute(
     "href",
@@ -78,16 +78,16 @@ test("an alert leads to its target; whoever only reads finds nothing to do", asy
 
 test("a silence of an alert means it alone, and is planned before it is made", async () => {
   const { asked } = answer({
-    "GET /api/v1/me/": me(["read", "change_alerts"]),
+    "GET /api/v1/me/": me({ teams: [], rights: ["read", "change_alerts"] }),
     "GET /api/v1/alerts/": list(alert({})),
     "POST /api/v1/silences/": change({}),
   });
   await mount(AlertsPage, "/alerts");
   await userEvent.click(await screen.findByRole("button", { name: "Silence Lag [all]: order.paid/billing" }));
   const dialog = await screen.findByRole("dialog");
-  const preview = within(dialog).getByRole("button", { name: "Show what happens" });
+  const preview = within(dialog).getByRole("button", { name: "Preview" });
   expect(preview).toBeDisabled();
-  await userEvent.type(within(dialog).getByLabelText(/Why/), "restart");
+  await userEvent.type(within(dialog).getByLabelText(/^Reason/), "restart");
   await userEvent.click(within(dialog).getByText("4 hours"));
   await userEvent.click(preview);
   await userEvent.click(await within(dialog).findByRole("button", { name: "Silence" }));
@@ -102,19 +102,19 @@ test("a rule is switched off by its version and its typed name", async () => {
   const rule = { id: "3", name: "Lag", kind: "lag", target: "*", threshold: 1_000, clear_threshold: 800 };
   const more = { for_seconds: 60, clear_for_seconds: 0, severity: "warning", channels: [], version: "5" };
   const { asked } = answer({
-    "GET /api/v1/me/": me(["read", "change_alerts"]),
+    "GET /api/v1/me/": me({ teams: [], rights: ["read", "change_alerts"] }),
     "GET /api/v1/alert-rules/": list({ ...rule, ...more, is_enabled: true, is_builtin: true, firing: 0, owner: null }),
     "PATCH /api/v1/alert-rules/3/": change({ before: { is_enabled: true }, after: { is_enabled: false } }),
   });
   await mount(AlertsPage, "/alerts?tab=rules");
   expect(await screen.findByText("above 1,000 for 1m")).toBeInTheDocument();
-  await userEvent.click(screen.getByRole("button", { name: "Actions of Lag" }));
+  await userEvent.click(screen.getByRole("button", { name: "Actions for Lag" }));
   // Without a layout the library takes the menu's button for scrolled away, and hides the menu.
-  await userEvent.click(await screen.findByRole("menuitem", { name: "Switch off", hidden: true }));
+  await userEvent.click(await screen.findByRole("menuitem", { name: "Disable", hidden: true }));
   expect(screen.queryByText("Delete")).toBeNull();
-  const off = await screen.findByRole("button", { name: "Switch off" });
+  const off = await screen.findByRole("button", { name: "Disable" });
   expect(off).toBeDisabled();
-  await userEvent.type(screen.getByLabelText("Type Lag to go on"), "Lag");
+  await userEvent.type(screen.getByLabelText("Type Lag to confirm"), "Lag");
   await userEvent.click(off);
   const sent = () => asked.filter(({ method }) => method === "PATCH");
   await waitFor(() => expect(sent()).toHaveLength(2));

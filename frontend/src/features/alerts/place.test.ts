@@ -13,10 +13,10 @@ test.each([
   ["group_state", "b1", "/brokers/$name", { name: "b1" }],
   ["disk", "b1-1", "/brokers/$name", { name: "b1" }],
   ["unknown", "b1-1", "/brokers/$name", { name: "b1" }],
-  ["unknown", "heartbeats", "/tasks", {}],
-  ["loop_late", "rebalance", "/tasks", {}],
+  ["unknown", "heartbeats", "/tasks", undefined],
+  ["loop_late", "rebalance", "/tasks", undefined],
 ] as const)("%s of %s leads to %s", (kind, target, to, params) => {
-  expect(placeOf(kind, target, live)).toEqual({ to, params });
+  expect(placeOf(kind, target, live)).toEqual(params ? { to, params } : { to });
 });
 
 test("what nobody knows leads nowhere", () => {

@@ -59,7 +59,7 @@ test("with nothing chosen, what stands out most is drawn; what was not measured 
   expect(series?.get("group")).toBe("billing");
   const from = Date.parse(series?.get("from") ?? "");
   expect(Date.parse(series?.get("to") ?? "") - from).toBe(86_400_000);
-  expect(screen.getByRole("link", { name: "run #12, lag" })).toHaveAttribute("href", "/analytics?tab=runs&run=12");
+  expect(screen.getByRole("link", { name: "job lag, run #12" })).toHaveAttribute("href", "/analytics?tab=runs&run=12");
   const cell = (await screen.findAllByText("unmeasured"))[0]
     ?.closest("tr")
     ?.querySelector("[data-cell=lag_messages_max]");
@@ -73,7 +73,7 @@ test("a chosen subject and group are asked for, in the time that the address say
     "/analytics?subject=order.paid&group=billing&range=custom&from=2026-11-01T00:00:00Z&to=2026-11-02T00:00:00Z",
     "/analytics",
   );
-  expect(await screen.findByText("Drawn:")).toBeInTheDocument();
+  expect(await screen.findByText("Showing:")).toBeInTheDocument();
   const tables = asked.filter(({ url }) => url.pathname === LAG).map(({ url }) => url.searchParams);
   expect(tables.length).toBeGreaterThan(0);
   for (const query of tables) {
@@ -85,7 +85,7 @@ test("a chosen subject and group are asked for, in the time that the address say
 test("one step is no line", async () => {
   answer({ ...names, [`GET ${LAG}`]: page([row("order.paid", "billing", 1)]) });
   await mount(AnalyticsPage, "/analytics?subject=order.paid&group=billing", "/analytics");
-  expect(await screen.findByText(/nothing to draw a line through/)).toBeInTheDocument();
+  expect(await screen.findByText(/Only one data point/)).toBeInTheDocument();
   expect(screen.queryByRole("slider")).not.toBeInTheDocument();
 });
 
@@ -106,7 +106,7 @@ test("a long series is read on in the range and step of its first page", async (
 test("a table no run has filled teaches, and shows no empty list", async () => {
   answer({ ...names, [`GET ${LAG}`]: page([], { state: "no_run_yet", as_of: null, runs: [] }) });
   await mount(AnalyticsPage, "/analytics");
-  expect(await screen.findByText("No run yet")).toBeInTheDocument();
+  expect(await screen.findByText("No analytics yet")).toBeInTheDocument();
   expect(screen.getByText(/manage.py analytics/)).toBeInTheDocument();
   expect(screen.queryByRole("table")).not.toBeInTheDocument();
 });
@@ -136,9 +136,9 @@ test("forecasts say how often their interval held, or that it is not verified ye
   });
   await mount(AnalyticsPage, "/analytics?tab=forecast", "/analytics");
   expect(
-    await screen.findByText(/held in 61 % of the 100 forecasts .* last 30 days \(target 80 %\)/),
+    await screen.findByText(/61% of the 100 forecasts .* last 30 days fell within their interval \(target 80%\)/),
   ).toBeInTheDocument();
-  expect(await screen.findByText(/Not yet verified: 4 forecasts came due/)).toBeInTheDocument();
+  expect(await screen.findByText(/Not verified yet: only 4 forecasts came due/)).toBeInTheDocument();
 });
 
 test("flags say how many of them are probably false", async () => {
@@ -154,9 +154,9 @@ test("flags say how many of them are probably false", async () => {
   });
   await mount(AnalyticsPage, "/analytics?tab=anomalies", "/analytics");
   expect(
-    await screen.findByText("5 % of the 200 values compared in the last 30 days were flagged."),
+    await screen.findByText("5% of the 200 values compared in the last 30 days were flagged."),
   ).toBeInTheDocument();
-  expect(screen.getByText(/65 % of the 200 flags .* probably false alarms/)).toBeInTheDocument();
+  expect(screen.getByText(/65% of the 200 flags .* probably false alarms/)).toBeInTheDocument();
 });
 
 test("a run's details are in the address", async () => {
@@ -186,7 +186,7 @@ test("a run's details are in the address", async () => {
   expect(await within(dialog).findByText(/"subjects": 3/)).toBeInTheDocument();
   expect(within(dialog).getByText("OutOfMemory")).toBeInTheDocument();
   for (const [name, value] of [
-    ["Missing broker groups", "g2"],
+    ["Unreachable broker groups", "g2"],
     ["Late rows", "70"],
     ["Gaps", "3"],
   ]) {

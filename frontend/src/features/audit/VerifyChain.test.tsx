@@ -21,7 +21,7 @@ test("the chain is followed stretch by stretch to its end", async () => {
   });
   await mount(VerifyChain, "/audit");
   await userEvent.click(screen.getByRole("button", { name: "Verify" }));
-  expect(await screen.findByText(/^5,020 entries are as they were written/)).toBeInTheDocument();
+  expect(await screen.findByText(/^All 5,020 entries are unchanged/)).toBeInTheDocument();
   expect(asked.map(({ url }) => url.searchParams.get("after"))).toEqual([null, "5000"]);
 });
 
@@ -31,6 +31,6 @@ test("the first broken entry is named and nothing after it is asked", async () =
   });
   await mount(VerifyChain, "/audit");
   await userEvent.click(screen.getByRole("button", { name: "Verify" }));
-  expect(await screen.findByText("Entry 17 is not as it was written")).toBeInTheDocument();
+  expect(await screen.findByText("Entry 17 was modified")).toBeInTheDocument();
   expect(asked).toHaveLength(1);
 });

@@ -4,7 +4,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { announce, refresh, type Kind } from "@/features/brokers/queries";
 import { firstNode } from "@/features/brokers/startCommand";
-import { useClientAddress } from "@/ui/clientLines";
+import { useClientAddress } from "@/ui/useClientAddress";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Snippet } from "@/ui/Teach";
 import { Dialog } from "@/ui/Dialog";

@@ -4,9 +4,10 @@ import { beforeEach, expect, test, vi } from "vitest";
 import BrokerPage from "@/features/brokers/BrokerPage";
 import type { BrokerGroupDetail } from "@/features/brokers/queries";
 import { brokerGroup } from "@/features/brokers/samples";
+import { me } from "@/test/me";
 import { answer, mount, type Answers } from "@/test/mount";
 
-const ME = { username: "olga", role: "admin", rights: ["read", "change_cluster"], teams: [] };
+const ME = me({ username: "olga", role: "admin", rights: ["read", "change_cluster"], teams: [] });
 const AT = "/api/v1/broker-groups/g1/";
 const CHANGE = {
   target: "g1",
@@ -53,9 +54,9 @@ test("a drain shows what it does, and is done only when the name was typed, to t
   await userEvent.click(await screen.findByRole("button", { name: "Drain" }));
   const dialog = await screen.findByRole("dialog");
   expect(await within(dialog).findByText("3 subjects move to other groups")).toBeInTheDocument();
-  const doIt = within(dialog).getByRole("button", { name: "Drain it" });
+  const doIt = within(dialog).getByRole("button", { name: "Drain" });
   expect(doIt).toBeDisabled();
-  await userEvent.type(within(dialog).getByLabelText("Type g1 to go on"), "g1");
+  await userEvent.type(within(dialog).getByLabelText("Type g1 to confirm"), "g1");
   await userEvent.click(doIt);
   await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
   const posted = asked.filter(({ method }) => method === "POST");
@@ -76,7 +77,7 @@ test("a draining group says what is left and what is waited for", async () => {
     },
   );
   await open();
-  expect(await screen.findByText(/2 subjects are left/)).toBeInTheDocument();
+  expect(await screen.findByText(/2 subjects left/)).toBeInTheDocument();
   expect(await screen.findByText(/group a has 7 messages to go/)).toBeInTheDocument();
   expect(screen.getByText(/old disks/)).toBeInTheDocument();
   expect(document.querySelector("[aria-current=step]")).toHaveAttribute("data-step", "moved");
@@ -88,7 +89,7 @@ test("a loop that is off holds a drain up, and that is said", async () => {
     { "GET /api/v1/tasks/moves/": { is_enabled: false, is_late: false, error: "", result: "" } },
   );
   await open();
-  expect(await screen.findByText(/switched off/)).toBeInTheDocument();
+  expect(await screen.findByText(/is disabled/)).toBeInTheDocument();
 });
 
 test("a group that runs can't be removed; one that is empty and stopped can", async () => {
@@ -104,8 +105,9 @@ test("a group that runs can't be removed; one that is empty and stopped can", as
   const { asked } = shown({ subjects: 0, reported_state: "offline" }, { [`DELETE ${AT}`]: gone });
   const again = await open();
   await userEvent.click(await screen.findByRole("button", { name: "Remove" }));
-  await userEvent.type(await screen.findByLabelText("Type g1 to go on"), "g1");
-  await userEvent.click(screen.getByRole("button", { name: "Remove it" }));
+  const dialog = within(await screen.findByRole("dialog"));
+  await userEvent.type(await dialog.findByLabelText("Type g1 to confirm"), "g1");
+  await userEvent.click(dialog.getByRole("button", { name: "Remove" }));
   await waitFor(() => expect(again.address()).toBe("/brokers"));
   expect(asked.filter(({ method }) => method === "DELETE")).toHaveLength(2);
 });
@@ -122,9 +124,9 @@ test("a group that waits for approval can be approved or removed, and nothing el
     { [`POST ${AT}approve/`]: change },
   );
   await open();
-  expect(await screen.findByText("It waits for approval")).toBeInTheDocument();
+  expect(await screen.findByText("Pending approval")).toBeInTheDocument();
   expect(await screen.findByRole("button", { name: "Remove" })).toHaveAttribute("aria-disabled", "false");
-  for (const name of ["Drain", "Read-only", "Take back into service"]) {
+  for (const name of ["Drain", "Set read-only", "Return to service"]) {
     expect(screen.queryByRole("button", { name })).toBeNull();
   }
   await userEvent.click(screen.getByRole("button", { name: "Approve" }));
@@ -140,7 +142,7 @@ test("a viewer is offered nothing", async () => {
   shown({}, {}, { ...ME, role: "viewer", rights: ["read"] });
   await open();
   expect(await screen.findByRole("heading", { name: "Nodes" })).toBeInTheDocument();
-  for (const name of ["Drain", "Read-only", "Edit", "Remove"]) {
+  for (const name of ["Drain", "Set read-only", "Edit", "Remove"]) {
     expect(screen.queryByRole("button", { name })).toBeNull();
   }
 });
@@ -160,13 +162,13 @@ test("a log that ends too early can be given up, with a reason and the node's na
     },
   );
   await open("?node=g1-a");
-  await userEvent.click(await screen.findByRole("button", { name: "Accept the loss" }));
-  const dialog = await screen.findByRole("dialog", { name: /lost a part of its log/ });
-  expect(within(dialog).getByRole("button", { name: "Show what happens" })).toBeDisabled();
+  await userEvent.click(await screen.findByRole("button", { name: "Accept data loss" }));
+  const dialog = await screen.findByRole("dialog", { name: /Accept data loss/ });
+  expect(within(dialog).getByRole("button", { name: "Preview" })).toBeDisabled();
   await userEvent.type(within(dialog).getByLabelText(/audit log/), "disk swapped");
-  await userEvent.click(within(dialog).getByRole("button", { name: "Show what happens" }));
-  await userEvent.type(await within(dialog).findByLabelText("Type g1-a to go on"), "g1-a");
-  await userEvent.click(within(dialog).getByRole("button", { name: "Give it up" }));
+  await userEvent.click(within(dialog).getByRole("button", { name: "Preview" }));
+  await userEvent.type(await within(dialog).findByLabelText("Type g1-a to confirm"), "g1-a");
+  await userEvent.click(within(dialog).getByRole("button", { name: "Accept data loss" }));
   await waitFor(() =>
     expect(asked.findLast(({ method }) => method === "POST")?.body).toEqual({
       log_end: "4000",

@@ -3,9 +3,10 @@ import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
 import BrokersPage from "@/features/brokers/BrokersPage";
 import { brokerGroup, liveNode } from "@/features/brokers/samples";
+import { me } from "@/test/me";
 import { answer, mount } from "@/test/mount";
 
-const ME = { username: "olga", role: "admin", rights: ["read", "change_cluster"], teams: [] };
+const ME = me({ username: "olga", role: "admin", rights: ["read", "change_cluster"], teams: [] });
 const page = (...results: unknown[]) => ({ results, next: null, previous: null });
 let sockets: { onmessage: ((event: { data: string }) => void) | null }[] = [];
 
@@ -58,7 +59,7 @@ test("before anything is live, states are as they were read and numbers unknown"
   const group = await card();
   expect(group.querySelector("[data-verdict]")).toHaveAttribute("data-verdict", "read_write");
   expect(group.querySelector("[data-rate=send_rate]")).toHaveTextContent("—");
-  expect(document.querySelector("[data-metaservers]")).toHaveTextContent("none is known");
+  expect(document.querySelector("[data-metaservers]")).toHaveTextContent("none known");
 });
 
 test("a node that goes away is seen going and coming back, and its numbers are unknown meanwhile", async () => {
@@ -68,7 +69,7 @@ test("a node that goes away is seen going and coming back, and its numbers are u
   snapshot(AT_WORK);
   expect(within(group).getByText("12")).toBeInTheDocument();
   expect(group.querySelector("[data-rate=pull_rate]")).toHaveTextContent("—");
-  expect(document.querySelector("[data-metaserver]")).toHaveTextContent("heard");
+  expect(document.querySelector("[data-metaserver]")).toHaveTextContent("reachable");
 
   const delta = (set: unknown) => ({ type: "delta", version: 2, at: "2026-11-21T10:00:08Z", delta: set });
   const away = { is_measured: false, state: null, send_rate: null, reason: "node g1-a: connection refused", at: null };
@@ -79,7 +80,7 @@ test("a node that goes away is seen going and coming back, and its numbers are u
     }),
   );
   expect(within(group).getByText("offline")).toBeInTheDocument();
-  expect(within(group).getByText("does not answer")).toBeInTheDocument();
+  expect(within(group).getByText("not responding")).toBeInTheDocument();
   expect(within(group).getByText("node g1-a: connection refused")).toBeInTheDocument();
   expect(group.querySelector("[data-rate=send_rate]")).toHaveTextContent("—");
   const row = document.querySelector("[data-row=g1]");
@@ -99,12 +100,12 @@ test("a group is announced after its dry run, and then one is told how to start 
     "POST /api/v1/broker-groups/": change,
   });
   await mount(BrokersPage, "/brokers");
-  await userEvent.click(await screen.findByRole("button", { name: "Add a group" }));
+  await userEvent.click(await screen.findByRole("button", { name: "Add group" }));
   const dialog = await screen.findByRole("dialog");
   await userEvent.type(within(dialog).getByLabelText(/^Name/), "g9");
   await userEvent.selectOptions(within(dialog).getByLabelText("Kind"), "delay");
-  await userEvent.click(within(dialog).getByRole("button", { name: "Show what happens" }));
-  await userEvent.click(await within(dialog).findByRole("button", { name: "Add it" }));
+  await userEvent.click(within(dialog).getByRole("button", { name: "Preview" }));
+  await userEvent.click(await within(dialog).findByRole("button", { name: "Add group" }));
   expect(await screen.findByText(/-m delay_node --group g9 /)).toBeInTheDocument();
   const posted = asked.filter(({ method }) => method === "POST");
   expect(posted.map(({ url }) => url.searchParams.get("dry_run"))).toEqual(["true", "false"]);
@@ -118,7 +119,7 @@ test("whoever may not change the cluster is not offered to", async () => {
   });
   await mount(BrokersPage, "/brokers");
   await card();
-  expect(screen.queryByRole("button", { name: "Add a group" })).toBeNull();
+  expect(screen.queryByRole("button", { name: "Add group" })).toBeNull();
 });
 
 test("an empty cluster teaches how its first node is started", async () => {
@@ -132,7 +133,7 @@ test("a node names its damaged ranges and the messages that are lost to them", a
   await mount(BrokersPage, "/brokers");
   const group = await card();
   snapshot({ ...AT_WORK, nodes: { "g1-a": liveNode("g1-a", "g1", { damaged_ranges: 1, withheld: 1_200 }) } });
-  expect(await within(group).findByText("1 damaged range")).toBeVisible();
+  expect(await within(group).findByText("1 corrupted range")).toBeVisible();
   expect(within(group).getByText("1,200 messages withheld")).toBeVisible();
   snapshot({ ...AT_WORK, nodes: { "g1-a": liveNode("g1-a", "g1", { damaged_ranges: 0, withheld: 0 }) } });
   await waitFor(() => expect(group.querySelector("[data-withheld]")).toBeNull());

@@ -9,7 +9,7 @@ import { groupViews } from "@/features/brokers/cluster";
 import { columnsOf } from "@/features/brokers/columns";
 import { brokersKey, loadGroups, topologyOptions } from "@/features/brokers/queries";
 import { firstNode } from "@/features/brokers/startCommand";
-import { useClientAddress } from "@/ui/clientLines";
+import { useClientAddress } from "@/ui/useClientAddress";
 import { Topology } from "@/features/brokers/Topology";
 import { useLive } from "@/live/useLive";
 import { LiveBadge } from "@/ui/LiveBadge";

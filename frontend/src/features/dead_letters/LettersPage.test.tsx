@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import LettersPage from "@/features/dead_letters/LettersPage";
 import { attempt, letter, story } from "@/features/dead_letters/stories.testing";
 import { NO_SUMS } from "@/features/dead_letters/work";
+import { me } from "@/test/me";
 import { answer, mount } from "@/test/mount";
 
 const BASE = "/api/v1/dead-letters/order.paid/billing/";
@@ -28,7 +29,7 @@ const counts = {
   unreachable: {},
 };
 const common = (rights: string[]) => ({
-  "GET /api/v1/me/": { username: "ada", role: "operator", rights, teams: ["shop"] },
+  "GET /api/v1/me/": me({ rights }),
   "GET /api/v1/subjects/order.paid/": { owner: "shop", broker_groups: ["g1"], is_archived: false },
   "GET /api/v1/dead-letters/": counts,
   [`GET ${BASE}`]: { results: [letter("1"), letter("2")], next: null, unreachable: {} },
@@ -38,8 +39,8 @@ const progress = (more: object) => ({ ...NO_SUMS, dry_run: false, stopped: null,
 test("a viewer sees letters and can decide nothing", async () => {
   answer(common(["read"]));
   await mount(LettersPage, ADDRESS, PATH);
-  expect(await screen.findByRole("button", { name: "Open letter g1:1" })).toBeInTheDocument();
-  expect(screen.getAllByText("failed 3 of 3 attempts")).toHaveLength(2);
+  expect(await screen.findByRole("button", { name: "Open dead letter g1:1" })).toBeInTheDocument();
+  expect(screen.getAllByText("3 of 3 attempts failed")).toHaveLength(2);
   expect(screen.queryByRole("button", { name: "Replay all" })).not.toBeInTheDocument();
   expect(screen.queryByRole("checkbox")).not.toBeInTheDocument();
 });
@@ -53,14 +54,14 @@ test("replaying all is tried to its end first, then takes the group's name", asy
   await mount(LettersPage, ADDRESS, PATH);
   await userEvent.click(await screen.findByRole("button", { name: "Replay all" }));
   const dialog = within(await screen.findByRole("dialog"));
-  await userEvent.click(dialog.getByRole("button", { name: "Show what happens" }));
-  expect(await dialog.findByText("200 letters are sent once more, as copies.")).toBeInTheDocument();
-  const go = dialog.getByRole("button", { name: "Replay 200 letters" });
+  await userEvent.click(dialog.getByRole("button", { name: "Preview" }));
+  expect(await dialog.findByText("Copies of 200 dead letters will be sent.")).toBeInTheDocument();
+  const go = dialog.getByRole("button", { name: "Replay 200 dead letters" });
   expect(go).toBeDisabled();
-  await userEvent.type(dialog.getByLabelText("Type billing to go on"), "billing");
+  await userEvent.type(dialog.getByLabelText("Type billing to confirm"), "billing");
   expect(go).toBeEnabled();
   await userEvent.click(go);
-  expect(await dialog.findByText("200 letters replayed.")).toBeInTheDocument();
+  expect(await dialog.findByText("200 dead letters replayed.")).toBeInTheDocument();
   const posts = asked.filter(({ method }) => method === "POST");
   expect(posts.map(({ url }) => url.searchParams.get("dry_run"))).toEqual(["true", "false"]);
 });
@@ -80,12 +81,12 @@ test("a replay that the system stops says why, and goes on from there", async ()
   await mount(LettersPage, ADDRESS, PATH);
   await userEvent.click(await screen.findByRole("button", { name: "Replay all" }));
   const dialog = within(await screen.findByRole("dialog"));
-  await userEvent.click(dialog.getByRole("button", { name: "Show what happens" }));
-  await userEvent.type(await dialog.findByLabelText("Type billing to go on"), "billing");
-  await userEvent.click(dialog.getByRole("button", { name: "Replay 400 letters" }));
-  expect(await dialog.findByText("Why: g1 does not answer")).toBeInTheDocument();
-  await userEvent.click(dialog.getByRole("button", { name: "Go on" }));
-  expect(await dialog.findByText("399 letters replayed.")).toBeInTheDocument();
+  await userEvent.click(dialog.getByRole("button", { name: "Preview" }));
+  await userEvent.type(await dialog.findByLabelText("Type billing to confirm"), "billing");
+  await userEvent.click(dialog.getByRole("button", { name: "Replay 400 dead letters" }));
+  expect(await dialog.findByText("Reason: g1 does not answer")).toBeInTheDocument();
+  await userEvent.click(dialog.getByRole("button", { name: "Continue" }));
+  expect(await dialog.findByText("399 dead letters replayed.")).toBeInTheDocument();
   expect(asked.at(-1)?.body).toMatchObject({ cursor: "c1" });
 });
 
@@ -98,10 +99,10 @@ test("selected letters are deleted by their names", async () => {
   await userEvent.click(await screen.findByRole("checkbox", { name: "Select g1:2" }));
   await userEvent.click(screen.getByRole("button", { name: "Delete" }));
   const dialog = within(await screen.findByRole("dialog"));
-  await userEvent.click(dialog.getByRole("button", { name: "Show what happens" }));
-  await userEvent.type(await dialog.findByLabelText("Type billing to go on"), "billing");
-  await userEvent.click(dialog.getByRole("button", { name: "Delete 1 letter" }));
-  expect(await dialog.findByText("1 letter deleted.")).toBeInTheDocument();
+  await userEvent.click(dialog.getByRole("button", { name: "Preview" }));
+  await userEvent.type(await dialog.findByLabelText("Type billing to confirm"), "billing");
+  await userEvent.click(dialog.getByRole("button", { name: "Delete 1 dead letter" }));
+  expect(await dialog.findByText("1 dead letter deleted.")).toBeInTheDocument();
   expect(asked.filter(({ method }) => method === "POST").at(-1)?.body).toMatchObject({ sequences: { g1: ["2"] } });
 });
 
@@ -117,8 +118,8 @@ test("an opened letter shows its attempts side by side, and what is not known as
   });
   answer({ ...common(["read"]), [`GET ${BASE}g1/1/`]: told });
   const page = await mount(LettersPage, ADDRESS, PATH);
-  await userEvent.click(await screen.findByRole("button", { name: "Open letter g1:1" }));
-  const compared = within(await screen.findByRole("region", { name: "Attempts compared" }));
+  await userEvent.click(await screen.findByRole("button", { name: "Open dead letter g1:1" }));
+  const compared = within(await screen.findByRole("region", { name: "Compare attempts" }));
   expect(compared.getByRole("link", { name: "Attempt 2" })).toHaveAttribute("href", "/trace/order.paid/g1/2");
   expect(compared.getByRole("rowheader", { name: "error" })).toBeInTheDocument();
   expect(compared.queryByRole("rowheader", { name: "id" })).not.toBeInTheDocument();

@@ -2,6 +2,7 @@ import { configure, screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
 import DelayedPage from "@/features/delayed/DelayedPage";
+import { me } from "@/test/me";
 import { answer, mount, type Answers } from "@/test/mount";
 
 const HOUR_MS = 3_600_000;
@@ -25,12 +26,7 @@ const row = (message_id: string, more: object = {}) => ({
   may_change: true,
   ...more,
 });
-const operator = {
-  username: "olga",
-  role: "operator",
-  teams: [],
-  rights: ["read", "read_messages", "change_delayed"],
-};
+const operator = me({ username: "olga", teams: [], rights: ["read", "read_messages", "change_delayed"] });
 const calendar = (more: object = {}) => ({ subject: null, hours: [{ hour, pending: 7 }], unreachable: {}, ...more });
 
 function answers(more: Answers = {}): Answers {
@@ -71,6 +67,13 @@ beforeEach(() => {
   );
 });
 
+/** The button that applies what was previewed: its words are those of the button that opens the dialog. */
+function applyButton(): Element {
+  const found = document.querySelector("[data-action=apply]");
+  if (!found) throw new Error("nothing can be applied");
+  return found;
+}
+
 test("an hour of the calendar shows its messages; chosen again, all", async () => {
   const { asked } = answer(answers());
   const page = await mount(DelayedPage, ADDRESS);
@@ -110,8 +113,8 @@ test("a message is cancelled after its plan was seen", async () => {
     answers({ [`POST ${LIST}m1/cancel/`]: (url: URL) => changed(url.searchParams.get("dry_run") === "true") }),
   );
   await mount(DelayedPage, `${ADDRESS}&message=m1&of=order.remind`);
-  await userEvent.click(await screen.findByText("Cancel it"));
-  await userEvent.click(await screen.findByText("Cancel the message"));
+  await userEvent.click(await screen.findByText("Cancel message"));
+  await userEvent.click(await waitFor(applyButton));
   await waitFor(() => {
     const posts = asked.filter(({ method }) => method === "POST");
     expect(posts.map(({ url }) => url.searchParams.get("dry_run"))).toEqual(["true", "false"]);
@@ -129,9 +132,9 @@ test("what came too late is said in full, and nothing can be applied", async () 
     }),
   );
   await mount(DelayedPage, `${ADDRESS}&message=m1&of=order.remind`);
-  await userEvent.click(await screen.findByText("Cancel it"));
+  await userEvent.click(await screen.findByText("Cancel message"));
   expect(await screen.findByText(/m1 is delivered: too late\. Nothing was changed/)).toBeInTheDocument();
-  expect(screen.queryByText("Cancel the message")).toBeNull();
+  expect(applyButton).toThrow();
 });
 
 test("whoever may not change a message can neither choose nor cancel it", async () => {
@@ -144,9 +147,11 @@ test("whoever may not change a message can neither choose nor cancel it", async 
     }),
   );
   await mount(DelayedPage, `${ADDRESS}&message=m1&of=order.remind`);
-  expect(await screen.findByText("You may not change delayed messages of this subject.")).toBeInTheDocument();
-  expect(screen.queryByText("Cancel it")).toBeNull();
-  expect(screen.queryByText("Cancel many")).toBeNull();
+  expect(
+    await screen.findByText("You don't have permission to change delayed messages of this subject."),
+  ).toBeInTheDocument();
+  expect(screen.queryByText("Cancel message")).toBeNull();
+  expect(screen.queryByText("Cancel by filter…")).toBeNull();
   expect(screen.getByLabelText(/^Select order.remind m1/)).toBeDisabled();
 });
 
@@ -161,16 +166,16 @@ test("many are cancelled after they were counted and the subject was typed", asy
     }),
   );
   await mount(DelayedPage, `${ADDRESS}&subject=order.remind&property=order%3D17`);
-  await userEvent.click(await screen.findByText("Cancel many"));
+  await userEvent.click(await screen.findByText("Cancel by filter…"));
   const dialog = await screen.findByRole("dialog");
-  await userEvent.click(within(dialog).getByRole("button", { name: "Show what happens" }));
+  await userEvent.click(within(dialog).getByRole("button", { name: "Preview" }));
   expect(await within(dialog).findByText(/3 pending messages of order.remind will be cancelled/)).toBeInTheDocument();
-  const apply = within(dialog).getByRole("button", { name: "Cancel them all" });
+  const apply = within(dialog).getByRole("button", { name: "Cancel messages" });
   expect(apply).toBeDisabled();
-  await userEvent.type(within(dialog).getByLabelText("Type order.remind to go on"), "order.remind");
+  await userEvent.type(within(dialog).getByLabelText("Type order.remind to confirm"), "order.remind");
   await userEvent.click(apply);
-  expect(await screen.findByText("2 messages are cancelled")).toBeInTheDocument();
-  expect(screen.getByText(/For 1 it was too late/)).toBeInTheDocument();
+  expect(await screen.findByText("2 messages cancelled")).toBeInTheDocument();
+  expect(screen.getByText(/1 message was already being delivered/)).toBeInTheDocument();
   const [dry, real] = asked.filter(({ method }) => method === "POST");
   expect(dry?.body).toMatchObject({ subject: "order.remind", properties: { order: "17" } });
   expect(real?.url.searchParams.get("dry_run")).toBe("false");
@@ -186,15 +191,15 @@ test("chosen messages are cancelled one by one; too late for one is no failure o
     }),
   );
   await mount(DelayedPage, ADDRESS);
-  await userEvent.click(await screen.findByLabelText("Select all shown"));
+  await userEvent.click(await screen.findByLabelText("Select all rows shown"));
   await userEvent.click(screen.getByText("Cancel 2 messages"));
   const dialog = await screen.findByRole("dialog");
-  expect(await within(dialog).findByText("Will be cancelled, for good: 1")).toBeInTheDocument();
+  expect(await within(dialog).findByText("Will be cancelled permanently: 1")).toBeInTheDocument();
   expect(within(dialog).getByText("m2 is delivering: too late")).toBeInTheDocument();
-  await userEvent.type(within(dialog).getByLabelText("Type order.remind to go on"), "order.remind");
+  await userEvent.type(within(dialog).getByLabelText("Type order.remind to confirm"), "order.remind");
   await userEvent.click(within(dialog).getByRole("button", { name: "Cancel 2 messages" }));
   expect(await screen.findByText("Cancelled: 1")).toBeInTheDocument();
-  expect(await screen.findByText("All done: 2 of 2 steps.")).toBeInTheDocument();
+  expect(await screen.findByText("Completed: 2 of 2 steps.")).toBeInTheDocument();
   const real = asked.filter(({ method, url }) => method === "POST" && url.searchParams.get("dry_run") === "false");
   expect(real.map(({ url }) => url.pathname)).toEqual([`${LIST}m1/cancel/`, `${LIST}m2/cancel/`]);
 });

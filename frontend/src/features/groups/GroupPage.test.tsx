@@ -44,23 +44,25 @@ const changes = (asked: { method: string }[]) => asked.filter(({ method }) => me
 
 test("live numbers, why the group is in its state, and what nobody measured", async () => {
   await open({ [`GET ${ONE}`]: tagged(detail()) });
-  await screen.findByText("Positions");
+  await screen.findByText("Progress by broker group");
   expect(feeds[0]?.path).toBe("/ws/lag/?subject=orders&group=billing");
   const entry = { ...row("billing", { lag: 1_234, pull_rate: null, reason: "measured for less than a second" }) };
   act(() => feeds[0]?.say(snapshot({ subjects: {}, groups: { "orders\nbilling": entry } })));
   await waitFor(() => expect(document.querySelector("[data-tile=Lag]")).toHaveTextContent("1,234"));
   expect(document.querySelector('[data-tile="Pulled/s"]')).toHaveTextContent("—");
   expect(document.querySelector('[data-tile="Sent/s"]')).toHaveTextContent("—");
-  expect(screen.getByText(/It catches up: 1,234 messages to go, at these rates gone in about 1m 30s/)).toBeVisible();
+  expect(
+    screen.getByText(/Catching up\. 1,234 messages pending; at the current rates the lag is gone in about 1m 30s/),
+  ).toBeVisible();
 });
 
 test("messages of the subject that are lost to damage are counted", async () => {
   await open({ [`GET ${ONE}`]: tagged(detail()) });
-  await screen.findByText("Positions");
+  await screen.findByText("Progress by broker group");
   const orders = { subject: "orders", withheld: 1, withheld_on: ["g7"], reason: null };
   const groups = { "orders\nbilling": row("billing", { withheld: 1 }) };
   act(() => feeds[0]?.say(snapshot({ subjects: { orders }, groups })));
-  expect(await screen.findByText("1 message is withheld")).toBeVisible();
+  expect(await screen.findByText("1 message withheld")).toBeVisible();
   expect(screen.getByRole("link", { name: "g7" })).toHaveAttribute("href", "/brokers/g7");
 });
 
@@ -79,13 +81,13 @@ test("a reset asks for its plan first, says it in words, and takes the name and 
   await userEvent.click(await screen.findByRole("button", { name: "Reset progress" }));
   const dialog = await screen.findByRole("dialog");
   await userEvent.click(within(dialog).getByLabelText("Latest"));
-  await userEvent.click(within(dialog).getByRole("button", { name: "Show what happens" }));
-  expect(await within(dialog).findByText(/40 messages that nobody pulled yet are skipped/)).toBeInTheDocument();
+  await userEvent.click(within(dialog).getByRole("button", { name: "Preview" }));
+  expect(await within(dialog).findByText(/40 pending messages are skipped/)).toBeInTheDocument();
   expect(within(dialog).getByText(/1 message in flight stays/)).toBeInTheDocument();
-  expect(within(dialog).queryByText(/passed before/)).not.toBeInTheDocument();
+  expect(within(dialog).queryByText(/delivered again/)).not.toBeInTheDocument();
   const apply = within(dialog).getByRole("button", { name: "Reset progress" });
   expect(apply).toBeDisabled();
-  await userEvent.type(within(dialog).getByLabelText("Type billing to go on"), "billing");
+  await userEvent.type(within(dialog).getByLabelText("Type billing to confirm"), "billing");
   await userEvent.click(apply);
   await waitFor(() => expect(screen.queryByRole("dialog")).not.toBeInTheDocument());
   expect(changes(asked)).toMatchObject([
@@ -100,12 +102,12 @@ test("another place makes the plan stale: it has to be asked for again", async (
   await open({ [`GET ${ONE}`]: tagged(detail()), [`POST ${ONE}reset/`]: plan });
   await userEvent.click(await screen.findByRole("button", { name: "Reset progress" }));
   const dialog = await screen.findByRole("dialog");
-  await userEvent.click(within(dialog).getByRole("button", { name: "Show what happens" }));
-  await within(dialog).findByText("This is what happens");
+  await userEvent.click(within(dialog).getByRole("button", { name: "Preview" }));
+  await within(dialog).findByText("Preview of changes");
   await userEvent.click(within(dialog).getByLabelText("Latest"));
-  expect(within(dialog).queryByText("This is what happens")).not.toBeInTheDocument();
-  await userEvent.click(within(dialog).getByLabelText("A sequence"));
-  expect(within(dialog).getByRole("button", { name: "Show what happens" })).toBeDisabled();
+  expect(within(dialog).queryByText("Preview of changes")).not.toBeInTheDocument();
+  await userEvent.click(within(dialog).getByLabelText("Sequence"));
+  expect(within(dialog).getByRole("button", { name: "Preview" })).toBeDisabled();
 });
 
 test("an ID that several processes use has a badge that names their connections", async () => {
@@ -140,20 +142,20 @@ test("forgetting a group in use is refused with the reason, and can be forced", 
         ? change
         : Response.json({ code: "consumer_group.in_use", title: "", detail: "billing is in use" }, { status: 409 }),
   });
-  await userEvent.click(await screen.findByRole("button", { name: "Forget" }));
+  await userEvent.click(await screen.findByRole("button", { name: "Delete group" }));
   const dialog = await screen.findByRole("dialog");
-  await userEvent.click(within(dialog).getByRole("button", { name: "Show what happens" }));
+  await userEvent.click(within(dialog).getByRole("button", { name: "Preview" }));
   expect(await within(dialog).findByText("billing is in use")).toBeInTheDocument();
-  await userEvent.click(within(dialog).getByLabelText(/Although it is in use/));
-  await userEvent.click(within(dialog).getByRole("button", { name: "Show what happens" }));
-  expect(await within(dialog).findByText("This is what happens")).toBeInTheDocument();
+  await userEvent.click(within(dialog).getByLabelText(/Force, even if in use/));
+  await userEvent.click(within(dialog).getByRole("button", { name: "Preview" }));
+  expect(await within(dialog).findByText("Preview of changes")).toBeInTheDocument();
   expect(changes(asked)).toMatchObject([{ body: { force: false } }, { body: { force: true } }]);
 });
 
 test("whoever may not change the group gets no buttons for it", async () => {
   await open({ [`GET ${ONE}`]: tagged(detail({ may_change: false, members: [member], members_total: 1 })) });
   await screen.findByText("c1");
-  for (const name of ["Pause", "Pause c1", "Reset progress", "Forget", "Edit description and tags"])
+  for (const name of ["Pause", "Pause c1", "Reset progress", "Delete group", "Edit description and tags"])
     expect(screen.queryByRole("button", { name })).not.toBeInTheDocument();
 });
 
@@ -161,7 +163,7 @@ test("a broker group that can't be asked is unknown with the reason, and no less
   const away = Object.fromEntries(Object.keys(detail().progress[0] ?? {}).map((key) => [key, null]));
   const place = { ...away, broker_group: "g1", reason: "node g1-a does not answer" } as never;
   await open({ [`GET ${ONE}`]: tagged(detail({ progress: [place] })) });
-  await screen.findByText("Positions");
+  await screen.findByText("Progress by broker group");
   expect(screen.getAllByLabelText("unknown: node g1-a does not answer").length).toBeGreaterThan(3);
   expect(screen.queryByText("No consumer has pulled yet")).not.toBeInTheDocument();
 });

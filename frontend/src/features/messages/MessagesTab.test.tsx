@@ -2,12 +2,12 @@ import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
 import MessagesTab from "@/features/messages/MessagesTab";
+import { me } from "@/test/me";
 import { answer, mount } from "@/test/mount";
 
 const Page = () => <MessagesTab subject="order.paid" />;
 const BASE = "/api/v1/subjects/order.paid/messages/";
 
-const me = (rights: string[]) => ({ username: "ada", role: "operator", rights, teams: ["shop"] });
 const subject = { name: "order.paid", owner: "shop", broker_groups: ["g1", "g2"], is_archived: false };
 const row = (sequence: string, more: object = {}) => ({
   broker_group: "g1",
@@ -28,7 +28,7 @@ const page = (results: object[], next: string | null = null, unreachable: object
   unreachable,
 });
 const common = (rights: string[]) => ({
-  "GET /api/v1/me/": me(rights),
+  "GET /api/v1/me/": me({ rights }),
   "GET /api/v1/subjects/order.paid/": subject,
 });
 
@@ -52,14 +52,14 @@ test("a message that is masked says why instead of what it holds, and nothing ca
   const masked = row("7", { properties: null, masked: true });
   answer({ ...common(["read"]), [`GET ${BASE}`]: page([masked]), [`GET ${BASE}g1/7/`]: masked });
   await mount(Page, "/subjects/order.paid?message=g1:7");
-  expect(await screen.findByText("You may not read what this message says")).toBeInTheDocument();
+  expect(await screen.findByText("You don't have permission to read this message")).toBeInTheDocument();
   expect(screen.queryByRole("button", { name: "Send a test message", hidden: true })).not.toBeInTheDocument();
 });
 
 test("searching without the right says which right it takes and asks nothing", async () => {
   const { asked } = answer(common(["read"]));
   await mount(Page, "/subjects/order.paid?view=search&tag=eu");
-  expect(await screen.findByText("Searching takes the right to read messages")).toBeInTheDocument();
+  expect(await screen.findByText("You need permission to read messages to search them")).toBeInTheDocument();
   expect(asked.some(({ url }) => url.pathname.endsWith("/search/"))).toBe(false);
 });
 
@@ -77,14 +77,14 @@ test("a search goes on step by step to its end and tells what it looked at", asy
       url.searchParams.get("cursor") ? found([row("9")], null, 1) : found([row("3")], "c2", 0.5),
   });
   await mount(Page, "/subjects/order.paid?view=search&property=region%3Deu%0Anote%3Da%2Cb&tag=gift");
-  expect(await screen.findByText(/2 found in 4,000 messages/)).toBeInTheDocument();
+  expect(await screen.findByText(/2 matches in 4,000 messages/)).toBeInTheDocument();
   expect(screen.getByText(/1 message could not be read/)).toBeInTheDocument();
   const first = asked.find(({ url }) => url.pathname === `${BASE}search/`)?.url.searchParams;
   expect(first?.getAll("property")).toEqual(["region=eu", "note=a,b"]);
   expect(first?.get("tag")).toBe("gift");
 });
 
-test("a test message is tried before it is sent, and its receipt leads to it", async () => {
+test("a test message is sent at once, and its receipt leads to it", async () => {
   const { asked } = answer({
     ...common(["read", "send"]),
     [`GET ${BASE}`]: page([row("1")]),
@@ -100,16 +100,13 @@ test("a test message is tried before it is sent, and its receipt leads to it", a
   const shown = await mount(Page, "/subjects/order.paid");
   await userEvent.click(await screen.findByRole("button", { name: "Send a test message" }));
   const dialog = within(await screen.findByRole("dialog"));
-  expect(dialog.getByRole("button", { name: "Show what happens" })).toBeDisabled();
+  expect(dialog.getByRole("button", { name: "Send" })).toBeDisabled();
   await userEvent.type(dialog.getByLabelText("Body"), "hello");
-  await userEvent.click(dialog.getByRole("button", { name: "Show what happens" }));
-  expect(await dialog.findByText(/One message is stored/)).toBeInTheDocument();
   await userEvent.click(dialog.getByRole("button", { name: "Send" }));
-  await userEvent.click(await screen.findByRole("link", { name: "Show it" }));
+  await userEvent.click(await screen.findByRole("link", { name: "Show message" }));
   await waitFor(() => expect(shown.address()).toContain("message_id=new-id"));
   const sent = asked.filter(({ method }) => method === "POST");
   expect(sent.map(({ url, body }) => [url.searchParams.get("dry_run"), body])).toEqual([
-    ["true", { properties: { data: "hello" } }],
     ["false", { properties: { data: "hello" } }],
   ]);
 });

@@ -45,18 +45,18 @@ test("rows arrive, stand still while paused, and are filtered on screen", async 
   socket.say({ type: "snapshot", version: 0, subject: "order.paid", unknown: {} });
   expect(await screen.findByText("Live")).toBeInTheDocument();
   socket.say({ type: "delta", version: 1, messages: [message(1, "eu"), message(2, "us")], left_out: 3, unknown: {} });
-  expect(screen.getByText(/2 shown of 2 that arrived · 3 more/)).toBeInTheDocument();
+  expect(screen.getByText(/2 of 2 received messages shown · 3 messages were not shown/)).toBeInTheDocument();
 
   await userEvent.click(screen.getByRole("button", { name: "Pause" }));
   socket.say({ type: "delta", version: 2, messages: [message(3, "eu")], left_out: 0, unknown: { g2: "away" } });
-  expect(screen.getByText("1 waiting")).toBeInTheDocument();
+  expect(screen.getByText("1 buffered")).toBeInTheDocument();
   expect(screen.queryByText("id-3")).not.toBeInTheDocument();
   expect(screen.getByText(/away/)).toBeInTheDocument();
-  await userEvent.click(screen.getByRole("button", { name: "Go on" }));
+  await userEvent.click(screen.getByRole("button", { name: "Resume" }));
   expect(screen.getByText("id-3")).toBeInTheDocument();
 
-  await userEvent.type(screen.getByLabelText("Filter what is shown"), "us");
-  expect(await screen.findByText(/1 shown of 3/)).toBeInTheDocument();
+  await userEvent.type(screen.getByLabelText("Filter"), "us");
+  expect(await screen.findByText(/1 of 3 received messages shown/)).toBeInTheDocument();
   expect(screen.queryByText("id-3")).not.toBeInTheDocument();
   expect(page.address()).toContain("filter=us");
 });

@@ -36,16 +36,16 @@ test("a plan is shown, applied after it was confirmed, and then there is nothing
   });
   await mount(ProvisioningPage, "/provisioning");
   await write(TEXT);
-  expect(screen.getByRole("button", { name: "Apply …" })).toBeDisabled();
-  await userEvent.click(screen.getByRole("button", { name: "Show the plan" }));
+  expect(screen.getByRole("button", { name: "Apply…" })).toBeDisabled();
+  await userEvent.click(screen.getByRole("button", { name: "Preview" }));
   expect(await screen.findByText("To create")).toBeInTheDocument();
   expect(screen.getByText("new/beside")).toBeInTheDocument();
   expect(isApplied).toBe(false);
-  await userEvent.click(screen.getByRole("button", { name: "Apply …" }));
+  await userEvent.click(screen.getByRole("button", { name: "Apply…" }));
   const dialog = await screen.findByRole("dialog");
-  await userEvent.type(await within(dialog).findByLabelText("Reason"), "new shop");
+  await userEvent.type(await within(dialog).findByLabelText("Reason (optional)"), "new shop");
   await userEvent.click(within(dialog).getByRole("button", { name: "Apply" }));
-  expect(await screen.findByText("Nothing to do")).toBeInTheDocument();
+  expect(await screen.findByText("No changes")).toBeInTheDocument();
   const real = asked.filter(({ url }) => url.searchParams.get("dry_run") === "false");
   expect(real.map(({ url, body }) => [url.searchParams.get("reason"), body])).toEqual([["new shop", JSON.parse(TEXT)]]);
 });
@@ -54,13 +54,13 @@ test("archiving takes the name", async () => {
   answer({ "PUT /api/v1/apply/": planned({ steps: [step("archive", "old")] }) });
   await mount(ProvisioningPage, "/provisioning");
   await write(TEXT);
-  await userEvent.click(screen.getByRole("button", { name: "Show the plan" }));
-  await userEvent.click(await screen.findByRole("button", { name: "Apply …", hidden: false }));
+  await userEvent.click(screen.getByRole("button", { name: "Preview" }));
+  await userEvent.click(await screen.findByRole("button", { name: "Apply…", hidden: false }));
   const dialog = await screen.findByRole("dialog");
   const apply = await within(dialog).findByRole("button", { name: "Apply" });
-  await userEvent.type(await within(dialog).findByLabelText("Type old to go on"), "ol");
+  await userEvent.type(await within(dialog).findByLabelText("Type old to confirm"), "ol");
   expect(apply).toBeDisabled();
-  await userEvent.type(within(dialog).getByLabelText("Type old to go on"), "d");
+  await userEvent.type(within(dialog).getByLabelText("Type old to confirm"), "d");
   await waitFor(() => expect(apply).toBeEnabled());
 });
 
@@ -68,11 +68,11 @@ test("a plan of another text is no plan", async () => {
   answer({ "PUT /api/v1/apply/": planned() });
   await mount(ProvisioningPage, "/provisioning");
   await write(TEXT);
-  await userEvent.click(screen.getByRole("button", { name: "Show the plan" }));
+  await userEvent.click(screen.getByRole("button", { name: "Preview" }));
   expect(await screen.findByText("To create")).toBeInTheDocument();
   await write(`${TEXT} `);
   expect(screen.queryByText("To create")).toBeNull();
-  expect(screen.getByRole("button", { name: "Apply …" })).toBeDisabled();
+  expect(screen.getByRole("button", { name: "Apply…" })).toBeDisabled();
 });
 
 test("an error leads to its line", async () => {
@@ -84,7 +84,7 @@ test("an error leads to its line", async () => {
   });
   await mount(ProvisioningPage, "/provisioning");
   await write('{\n  "subjects": 5\n}');
-  await userEvent.click(screen.getByRole("button", { name: "Show the plan" }));
+  await userEvent.click(screen.getByRole("button", { name: "Preview" }));
   await userEvent.click(await screen.findByRole("button", { name: "Go to line 2" }));
   const field = screen.getByRole<HTMLTextAreaElement>("textbox", { name: "Document" });
   expect(field.value.slice(field.selectionStart, field.selectionEnd)).toBe('  "subjects": 5');
@@ -97,6 +97,6 @@ test("a file that is too large is refused before it is read", async () => {
   const file = new File(["x".repeat(DOCUMENT_BYTES_MAX + 1)], "all.yaml");
   const drop = container.querySelector("[data-drop]");
   if (drop) fireEvent.drop(drop, { dataTransfer: { files: [file], types: ["Files"] } });
-  expect(await screen.findByText(/all.yaml has 1 MiB; at most 1 MiB/)).toBeInTheDocument();
+  expect(await screen.findByText(/all.yaml is 1 MiB; the limit is 1 MiB/)).toBeInTheDocument();
   expect(asked).toHaveLength(0);
 });

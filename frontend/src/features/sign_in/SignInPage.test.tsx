@@ -29,7 +29,7 @@ async function page(answers: Answers, address = "/sign-in") {
 }
 
 async function give(login = "ada", password = "seven-green-bottles") {
-  await userEvent.type(await screen.findByLabelText("User name or e-mail address"), login);
+  await userEvent.type(await screen.findByLabelText("Username or email address"), login);
   await userEvent.type(screen.getByLabelText("Password"), password);
   await waitFor(() => expect(screen.getByRole("button", { name: "Sign in" })).toBeEnabled());
   await userEvent.click(screen.getByRole("button", { name: "Sign in" }));
@@ -51,7 +51,7 @@ test("an address is sent as one, and nobody is led elsewhere", async () => {
 
 test("password managers know the fields", async () => {
   await page({});
-  expect(await screen.findByLabelText("User name or e-mail address")).toHaveAttribute("autocomplete", "username");
+  expect(await screen.findByLabelText("Username or email address")).toHaveAttribute("autocomplete", "username");
   expect(screen.getByLabelText("Password")).toHaveAttribute("autocomplete", "current-password");
 });
 
@@ -61,7 +61,7 @@ test("a second factor is asked for; the code's blanks are left out", async () =>
     [`POST ${AT}/auth/2fa/authenticate`]: done,
   });
   await give();
-  const code = await screen.findByLabelText("Code from your app");
+  const code = await screen.findByLabelText("Authentication code");
   expect(code).toHaveFocus();
   expect(code).toHaveAttribute("autocomplete", "one-time-code");
   await userEvent.type(code, "123 456{Enter}");
@@ -77,7 +77,7 @@ test("a recovery code goes the same way; a wrong one says what to do", async () 
   await give();
   await userEvent.click(await screen.findByRole("button", { name: "Use a recovery code" }));
   await userEvent.type(screen.getByLabelText("Recovery code"), "aaaa1111{Enter}");
-  expect(await screen.findByRole("alert")).toHaveTextContent("This code is not right");
+  expect(await screen.findByRole("alert")).toHaveTextContent("Incorrect code");
   expect(asked.at(-1)?.body).toEqual({ code: "aaaa1111" });
 });
 
@@ -87,13 +87,13 @@ test("a code given too late asks for the password again", async () => {
     [`POST ${AT}/auth/2fa/authenticate`]: () => Response.json({ status: 409 }, { status: 409 }),
   });
   await give();
-  await userEvent.type(await screen.findByLabelText("Code from your app"), "123456{Enter}");
-  expect(await screen.findByText(/That took too long/)).toBeInTheDocument();
+  await userEvent.type(await screen.findByLabelText("Authentication code"), "123456{Enter}");
+  expect(await screen.findByText(/The sign-in timed out/)).toBeInTheDocument();
   expect(screen.getByLabelText("Password")).toBeInTheDocument();
 });
 
 test.each([
-  ["username_password_mismatch", "User name and password do not fit together."],
+  ["username_password_mismatch", "Incorrect username or password."],
   ["too_many_login_attempts", /Wait a minute/],
   ["something_new", "said in English"],
 ])("refused with %s", async (code, text) => {
@@ -120,7 +120,7 @@ test("who is signed in already is asked whether to go on as they are", async () 
     [`DELETE ${AT}/auth/session`]: () => Response.json({ status: 401, data: {} }, { status: 401 }),
   });
   await give();
-  await userEvent.click(await screen.findByRole("button", { name: "Sign out, and sign in as somebody else" }));
+  await userEvent.click(await screen.findByRole("button", { name: "Sign out and use another account" }));
   expect(await screen.findByLabelText("Password")).toBeInTheDocument();
   expect(asked.at(-1)?.method).toBe("DELETE");
   expect(address()).toBe("/sign-in");
@@ -131,7 +131,7 @@ test("single sign-on goes where the console says, and comes back to this page", 
     ...config([{ id: "sso", name: "Example" }]),
     [`POST ${AT}/auth/provider/redirect`]: () => Response.json({ code: "x.y", title: "not now" }, { status: 503 }),
   });
-  await userEvent.click(await screen.findByRole("button", { name: "Go on with Example" }));
+  await userEvent.click(await screen.findByRole("button", { name: "Continue with Example" }));
   expect(await screen.findByText("not now")).toBeInTheDocument();
   const callback_url = "/sign-in?back=sso&next=%2F";
   expect(asked.at(-1)?.body).toEqual({ provider: "sso", process: "login", callback_url });
@@ -139,7 +139,7 @@ test("single sign-on goes where the console says, and comes back to this page", 
 
 test("back from the identity provider a pending second factor is asked for", async () => {
   await page({ [`GET ${AT}/auth/session`]: pending }, "/sign-in?back=sso&next=%2Fgroups");
-  expect(await screen.findByLabelText("Code from your app")).toBeInTheDocument();
+  expect(await screen.findByLabelText("Authentication code")).toBeInTheDocument();
 });
 
 test("back from the identity provider, signed in", async () => {
@@ -149,5 +149,5 @@ test("back from the identity provider, signed in", async () => {
 
 test("what went wrong there is said in words", async () => {
   await page({}, "/sign-in?back=sso&error=permission_denied&error_process=login");
-  expect(await screen.findByText(/You may not come in this way/)).toBeInTheDocument();
+  expect(await screen.findByText(/Sign-in not allowed/)).toBeInTheDocument();
 });

@@ -1,7 +1,8 @@
 import { Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
-import { producerProgram, shellWord, useClientAddress } from "@/ui/clientLines";
+import { producerProgram, shellWord } from "@/ui/clientLines";
+import { useClientAddress } from "@/ui/useClientAddress";
 import { Snippet, Teach } from "@/ui/Teach";
 
 /** How to send a first message, from the command line and from Python. */

@@ -1,6 +1,7 @@
 import { fireEvent, screen, waitFor } from "@testing-library/react";
 import { expect, test } from "vitest";
 import SettingsTab from "@/features/subjects/SettingsTab";
+import { me } from "@/test/me";
 import { answer, mount } from "@/test/mount";
 
 const subject = {
@@ -16,10 +17,10 @@ const subject = {
   may_change: true,
   updated_at: "2026-11-21T10:00:00Z",
 };
-const me = { username: "olga", role: "operator", rights: ["read", "change_subjects"], teams: ["shop"] };
+const olga = me({ username: "olga", rights: ["read", "change_subjects"] });
 const page = () => <SettingsTab subject="order.paid" />;
 const answers = (may: boolean) => ({
-  "GET /api/v1/me/": me,
+  "GET /api/v1/me/": olga,
   "GET /api/v1/teams/": { results: [], next: null, previous: null },
   "GET /api/v1/subjects/order.paid/": () =>
     Response.json({ ...subject, may_change: may }, { headers: { ETag: '"v7"' } }),
@@ -37,8 +38,8 @@ const answers = (may: boolean) => ({
 test("only what differs is planned first, then changed", async () => {
   const { asked } = answer(answers(true));
   await mount(page, "/subjects/order.paid");
-  fireEvent.change(await screen.findByLabelText("Kept for"), { target: { value: "1 d" } });
-  fireEvent.click(screen.getByText("Show what happens"));
+  fireEvent.change(await screen.findByLabelText("Retention"), { target: { value: "1 d" } });
+  fireEvent.click(screen.getByText("Preview"));
   fireEvent.click(await screen.findByText("Save"));
   await waitFor(() => expect(asked.filter(({ method }) => method === "PATCH")).toHaveLength(2));
   const [plan, change] = asked.filter(({ method }) => method === "PATCH");
@@ -62,7 +63,7 @@ test("archiving waits for the name to be typed", async () => {
   });
   await mount(page, "/subjects/order.paid");
   fireEvent.click(await screen.findByRole("button", { name: "Archive" }));
-  const typed = await screen.findByLabelText("Type order.paid to go on");
+  const typed = await screen.findByLabelText("Type order.paid to confirm");
   const apply = document.querySelector<HTMLButtonElement>("[data-action=apply]");
   expect(apply).toBeDisabled();
   fireEvent.change(typed, { target: { value: "order.paid" } });
@@ -73,9 +74,9 @@ test("archiving waits for the name to be typed", async () => {
 test("whoever may not change it can look", async () => {
   answer(answers(false));
   await mount(page, "/subjects/order.paid");
-  expect(await screen.findByLabelText("Kept for")).toBeDisabled();
+  expect(await screen.findByLabelText("Retention")).toBeDisabled();
   expect(screen.getByRole("button", { name: "Archive" })).toBeDisabled();
-  expect(screen.queryByText("Show what happens")).not.toBeInTheDocument();
+  expect(screen.queryByText("Preview")).not.toBeInTheDocument();
 });
 
 test("only an archived subject can be deleted, after its name was typed", async () => {
@@ -96,7 +97,7 @@ test("only an archived subject can be deleted, after its name was typed", async 
   });
   await mount(page, "/subjects/order.paid");
   fireEvent.click(await screen.findByRole("button", { name: "Delete" }));
-  const typed = await screen.findByLabelText("Type order.paid to go on");
+  const typed = await screen.findByLabelText("Type order.paid to confirm");
   const apply = document.querySelector<HTMLButtonElement>("[data-action=apply]");
   expect(apply).toBeDisabled();
   fireEvent.change(typed, { target: { value: "order.paid" } });

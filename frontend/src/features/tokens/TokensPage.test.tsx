@@ -2,9 +2,10 @@ import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
 import TokensPage from "@/features/tokens/TokensPage";
+import { me } from "@/test/me";
 import { answer, mount } from "@/test/mount";
 
-const me = { id: "1", username: "ada", role: "operator", teams: [], rights: ["read", "own_account"] };
+const ada = me({ teams: [], rights: ["read", "own_account"] });
 const row = {
   id: "7",
   name: "CI",
@@ -19,12 +20,12 @@ const row = {
   last_used_from: "",
 };
 const known = {
-  "GET /api/v1/me/": me,
+  "GET /api/v1/me/": ada,
   "GET /api/v1/roles/": { roles: [], scopes: [{ name: "read", rights: ["read"] }], rights_of_a_subject: [] },
 };
 const change = { target: "CI", is_change: true, before: null, after: { name: "CI" }, version: "0", notes: [] };
 
-test("a token is planned, made, and shown once with ways to use it", async () => {
+test("a token is made and shown once with ways to use it", async () => {
   const { asked } = answer({
     ...known,
     "GET /api/v1/tokens/": { results: [], next: null },
@@ -34,20 +35,19 @@ test("a token is planned, made, and shown once with ways to use it", async () =>
         : { ...change, dry_run: false, id: "7", token: "qmq_secret" },
   });
   await mount(TokensPage, "/tokens");
-  expect(await screen.findByText("No token yet")).toBeInTheDocument();
-  await userEvent.click(screen.getByRole("button", { name: "New token" }));
+  expect(await screen.findByText("No API tokens yet")).toBeInTheDocument();
+  await userEvent.click(screen.getByRole("button", { name: "New API token" }));
   const dialog = await screen.findByRole("dialog");
   await userEvent.type(within(dialog).getByLabelText("Name"), "CI");
   await userEvent.click(within(dialog).getByLabelText("Messages"));
-  await userEvent.selectOptions(within(dialog).getByLabelText("Valid for"), "30");
-  await userEvent.click(within(dialog).getByRole("button", { name: "Show what happens" }));
-  await userEvent.click(await within(dialog).findByRole("button", { name: "Create" }));
+  await userEvent.selectOptions(within(dialog).getByLabelText("Expires after"), "30");
+  await userEvent.click(within(dialog).getByRole("button", { name: "Create" }));
   expect(await screen.findByText("qmq_secret")).toBeInTheDocument();
   expect(screen.getByText(/curl -H "Authorization: Bearer qmq_secret"/)).toBeInTheDocument();
   const posts = asked.filter(({ method }) => method === "POST");
-  expect(posts.map(({ url }) => url.searchParams.get("dry_run"))).toEqual(["true", "false"]);
-  expect(posts[1]?.body).toEqual({ name: "CI", scopes: ["read", "messages"], expires_in_days: 30, reason: "" });
-  await userEvent.click(screen.getByRole("button", { name: "I have kept it" }));
+  expect(posts.map(({ url }) => url.searchParams.get("dry_run"))).toEqual(["false"]);
+  expect(posts[0]?.body).toEqual({ name: "CI", scopes: ["read", "messages"], expires_in_days: 30, reason: "" });
+  await userEvent.click(screen.getByRole("button", { name: "I've saved it" }));
   await waitFor(() => expect(screen.queryByText("qmq_secret")).not.toBeInTheDocument());
 });
 
@@ -62,7 +62,7 @@ test("revoking takes the name typed", async () => {
   const dialog = await screen.findByRole("dialog");
   const apply = await within(dialog).findByRole("button", { name: "Revoke" });
   expect(apply).toBeDisabled();
-  await userEvent.type(within(dialog).getByLabelText("Type CI to go on"), "CI");
+  await userEvent.type(within(dialog).getByLabelText("Type CI to confirm"), "CI");
   await userEvent.click(apply);
   await waitFor(() => expect(asked.at(-2)?.url.searchParams.get("dry_run")).toBe("false"));
 });
@@ -71,5 +71,5 @@ test("only who may see others' tokens is offered to", async () => {
   answer({ ...known, "GET /api/v1/tokens/": { results: [row], next: null } });
   await mount(TokensPage, "/tokens");
   expect(await screen.findByText("CI")).toBeInTheDocument();
-  expect(screen.queryByLabelText("Owner: user name")).not.toBeInTheDocument();
+  expect(screen.queryByLabelText("Owner (username)")).not.toBeInTheDocument();
 });

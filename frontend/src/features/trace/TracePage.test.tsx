@@ -59,13 +59,13 @@ test("each group's steps with the time between; what is not known is not guessed
     ]),
   });
   await mount(TracePage, "/trace/order.paid/g1/7", PATH);
-  const billing = within(await screen.findByRole("list", { name: "What happened in group billing" }));
+  const billing = within(await screen.findByRole("list", { name: "History in group billing" }));
   expect(billing.getAllByRole("listitem").map((item) => item.getAttribute("data-step"))).toEqual(["pulled", "acked"]);
   expect(billing.getByText("2s later")).toBeInTheDocument();
   expect(billing.getByText("3s later")).toBeInTheDocument();
   expect(billing.getByText("by c1")).toBeInTheDocument();
   expect(screen.getByText("Unknown")).toBeInTheDocument();
-  expect(screen.getByText("The nodes say: its history is gone.")).toBeInTheDocument();
+  expect(screen.getByText("Reason from the nodes: its history is gone.")).toBeInTheDocument();
 });
 
 test("a dead letter leads to its page", async () => {
@@ -83,7 +83,7 @@ test("a dead letter leads to its page", async () => {
     ]),
   });
   await mount(TracePage, "/trace/order.paid/g1/7", PATH);
-  expect(await screen.findByRole("link", { name: "Open the dead letter" })).toHaveAttribute(
+  expect(await screen.findByRole("link", { name: "Open dead letter" })).toHaveAttribute(
     "href",
     "/dead-letters/order.paid/billing?letter=g2%3A4",
   );

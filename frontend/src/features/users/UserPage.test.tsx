@@ -2,9 +2,10 @@ import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
 import UserPage from "@/features/users/UserPage";
+import { me } from "@/test/me";
 import { answer, mount } from "@/test/mount";
 
-const me = { id: "1", username: "root", role: "admin", teams: [], rights: ["read", "change_accounts"] };
+const admin = me({ username: "root", role: "admin", teams: [], rights: ["read", "change_accounts"] });
 const ada = {
   id: "2",
   username: "ada",
@@ -31,7 +32,7 @@ const change = {
 
 function known() {
   return answer({
-    "GET /api/v1/me/": me,
+    "GET /api/v1/me/": admin,
     "GET /api/v1/teams/": { results: [{ name: "shop" }, { name: "mail" }], next: null },
     "GET /api/v1/users/2/": () => Response.json(ada, { headers: { ETag: '"v3"' } }),
     "PATCH /api/v1/users/2/": (url: URL) => ({
@@ -50,7 +51,7 @@ test("disabling shows what ends, and takes the name typed", async () => {
   expect(await within(dialog).findByText("2 sessions ended, 1 tokens revoked.")).toBeInTheDocument();
   const apply = within(dialog).getByRole("button", { name: "Disable" });
   expect(apply).toBeDisabled();
-  await userEvent.type(within(dialog).getByLabelText("Type ada to go on"), "ada");
+  await userEvent.type(within(dialog).getByLabelText("Type ada to confirm"), "ada");
   await userEvent.click(apply);
   await waitFor(() => expect(asked.filter(({ method }) => method === "PATCH")).toHaveLength(2));
   expect(asked.findLast(({ method }) => method === "PATCH")?.body).toEqual({ is_active: false, reason: "" });
@@ -59,12 +60,12 @@ test("disabling shows what ends, and takes the name typed", async () => {
 test("a change sends every field it shows, and the plan comes first", async () => {
   const { asked } = known();
   await mount(UserPage, "/users/2", "/users/$id");
-  await userEvent.click(await screen.findByRole("button", { name: "Change" }));
+  await userEvent.click(await screen.findByRole("button", { name: "Edit" }));
   const dialog = await screen.findByRole("dialog");
-  expect(within(dialog).getByRole("button", { name: "Show what happens" })).toBeDisabled();
+  expect(within(dialog).getByRole("button", { name: "Preview" })).toBeDisabled();
   await userEvent.selectOptions(within(dialog).getByLabelText("Role"), "viewer");
-  await userEvent.click(within(dialog).getByRole("button", { name: "Show what happens" }));
-  expect(await within(dialog).findByText("This is what happens")).toBeInTheDocument();
+  await userEvent.click(within(dialog).getByRole("button", { name: "Preview" }));
+  expect(await within(dialog).findByText("Preview of changes")).toBeInTheDocument();
   const sent = asked.filter(({ method }) => method === "PATCH");
   expect(sent).toHaveLength(1);
   expect(sent[0]?.url.searchParams.get("dry_run")).toBe("true");
@@ -73,7 +74,7 @@ test("a change sends every field it shows, and the plan comes first", async () =
 
 test("unlocking shows that the user is locked, and ends it", async () => {
   const { asked } = answer({
-    "GET /api/v1/me/": me,
+    "GET /api/v1/me/": admin,
     "GET /api/v1/users/2/": () => Response.json(ada, { headers: { ETag: '"v3"' } }),
     "POST /api/v1/users/2/unlock/": (url: URL) => ({
       ...change,
@@ -86,8 +87,8 @@ test("unlocking shows that the user is locked, and ends it", async () => {
   await mount(UserPage, "/users/2", "/users/$id");
   await userEvent.click(await screen.findByRole("button", { name: "Unlock sign-in" }));
   const dialog = await screen.findByRole("dialog");
-  expect(await within(dialog).findByText("is_locked")).toBeInTheDocument();
+  expect(await within(dialog).findByText("Locked")).toBeInTheDocument();
   await userEvent.click(within(dialog).getByRole("button", { name: "Unlock" }));
   await waitFor(() => expect(asked.filter(({ method }) => method === "POST")).toHaveLength(2));
-  expect(await screen.findByText("ada can sign in again")).toBeInTheDocument();
+  expect(await screen.findByText("ada unlocked")).toBeInTheDocument();
 });
