@@ -1,4 +1,4 @@
-"""Every change is made in a dialog of two steps: what would happen is shown, then it is done."""
+"""Changes are made in a dialog: most are previewed first, harmless ones such as creating a subject are made at once."""
 
 from playwright.sync_api import Locator, expect
 

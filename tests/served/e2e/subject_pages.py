@@ -23,9 +23,6 @@ class SubjectsPage(Inside):
         dialog.dialog.get_by_role("combobox", name=self.text("subjects:field.owner")).click()
         owners = self.page.get_by_role("listbox", name=self.text("subjects:field.owner"))
         owners.get_by_role("option", name=owner, exact=True).click()
-        plan = dialog.preview()
-        expect(plan).to_contain_text(name)
-        expect(plan.get_by_role("row", name="owner")).to_contain_text(owner)
         dialog.done(self.text("subjects:create.done", name=name))
         expect(self.heading).to_have_text(name)
 
@@ -69,8 +66,6 @@ class SubjectPage(Inside):
         self.button("messages:send.open").click()
         dialog = PlanDialog(self.visit, self.language)
         dialog.dialog.get_by_label(self.text("messages:send.body"), exact=True).fill(body)
-        subject = self.heading.inner_text()
-        expect(dialog.preview()).to_contain_text(self.text("messages:send.plan_now", subject=subject))
         dialog.done(self.text("messages:send.done"))
         return self.page.locator("[data-receipt]").get_attribute("data-receipt") or ""
 
