@@ -20,6 +20,7 @@ from console.alerts.models import AlertChannel, ChannelKind
 from console.alerts.sealing import unseal
 from qmq.clock import Clock, SystemClock
 from qmq.errors import QmqError
+from qmq.words import counted
 
 SEND_SECONDS = 5.0
 """A whole attempt: name, connection, TLS, request, answer."""
@@ -139,7 +140,7 @@ class EmailNotifier:
             message.send()
         except (OSError, ValueError) as error:  # smtplib's errors are OSErrors
             raise NotTold(f"mail server: {type(error).__name__}: {error}") from error
-        return f"accepted by the mail server for {len(channel.addresses)} addresses"
+        return f"accepted by the mail server for {counted(len(channel.addresses), 'address', 'addresses')}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from console.alerts.services.delivery import deliver
 from console.alerts.services.evaluation import evaluate
 from console.live.bus import SNAPSHOT_MS, read_stored
 from console.tasks.loops import Context, Loop, loop_intervals, register
+from qmq.words import counted
 
 
 def look(context: Context) -> str:
@@ -25,7 +26,7 @@ def look(context: Context) -> str:
     found = evaluate(snapshot["state"] if snapshot is not None else None, now, loop_intervals=intervals)
     done = f"{found.opened} opened, {found.fired} fired, {found.resolved} resolved"
     left = f", {found.left_out} over the limits ignored" if found.left_out else ""
-    return f"{found.looked_at} readings: {done}{left}{why}"
+    return f"{counted(found.looked_at, 'reading')}: {done}{left}{why}"
 
 
 def tell(context: Context) -> str:

@@ -10,6 +10,7 @@ from console.analytics import retention
 from console.models import IdempotencyKey
 from console.tasks.loops import Context, Loop, register
 from metaserver.services import routes
+from qmq.words import counted
 
 KEEP_ANSWERS = timedelta(hours=24)
 KEEP_CLIENTS = timedelta(days=7)
@@ -28,7 +29,10 @@ def clean_up(context: Context) -> str:
     sessions = Session.objects.filter(pk__in=list(ended)).delete()[0] + forget_expired(ROWS_MAX)
     clients = routes.forget_clients(KEEP_CLIENTS, ROWS_MAX)
     summaries = retention.forget_old(now, is_time_up=lambda: context.seconds_left < RESERVE_SECONDS)
-    return f"deleted {answers} idempotency keys, {sessions} sessions, {clients} clients, {summaries} summaries"
+    return (
+        f"deleted {counted(answers, 'idempotency key')}, {counted(sessions, 'session')}, {counted(clients, 'client')},"
+        f" {counted(summaries, 'summary', 'summaries')}"
+    )
 
 
 CLEANUPS = register(Loop("cleanups", 600.0, 120.0, "deletes expired rows", clean_up))

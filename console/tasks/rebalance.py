@@ -28,6 +28,7 @@ from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import EnsureGroupRequest
 from qmq.protocol.names import retry_subject
+from qmq.words import counted
 
 logger = logging.getLogger("qmq.loops.rebalance")
 
@@ -49,7 +50,7 @@ def rebalance(context: Context) -> str:
     found = ROUTES.routes()
     moving = sum(bool(route.phases) for route in found)
     if moving >= MOVING_MAX:
-        return f"{moving} subjects are moving, the maximum"
+        return f"{counted(moving, 'subject')} moving, the maximum"
     groups = [group for group in queries.broker_groups() if group.kind == GroupKind.BROKER]
     taking = [
         group.name
@@ -65,7 +66,7 @@ def rebalance(context: Context) -> str:
             begun += 1
         except (Stale, NotFound) as error:
             logger.info("%s", error)
-    return f"{begun} moves started, {moving} in progress" if begun or moving else "all subjects are placed"
+    return f"{counted(begun, 'move')} started, {moving} in progress" if begun or moving else "all subjects are placed"
 
 
 def waiting_for(subject: str) -> list[str]:
@@ -112,7 +113,7 @@ def take_steps(context: Context) -> str:
     context.state["waiting"] = waiting
     reasons = [reason for said in waiting.values() for reason in said]
     said = f"; waiting for: {'; '.join(reasons[:3])}" if reasons else ""
-    return f"{len(moving)} subjects moving, {stepped} steps completed{said}"
+    return f"{counted(len(moving), 'subject')} moving, {counted(stepped, 'step')} completed{said}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +220,7 @@ async def _not_empty(place: Place, subject: str, known: list[str]) -> str:
         return ""
     stats = answer["subjects"][0]
     if stats["unsynced"]:
-        return f"{stats['unsynced']} messages are not synced yet"
+        return f"{counted(stats['unsynced'], 'message')} not synced yet"
     groups = {group["group"] for group in stats["groups"]} | set(known)
     for group in stats["groups"]:
         reason = _unread(group)
@@ -240,7 +241,7 @@ def _unread(group: dict[str, Any]) -> str:
     if group["broadcast"] and not any(consumer["online"] for consumer in group["consumers"]):
         # Its consumers are gone, and their positions with them.
         return ""
-    return f"group {group['group']} has {group['lag']} messages pending" if group["lag"] else ""
+    return f"group {group['group']} has {counted(group['lag'], 'message')} pending" if group["lag"] else ""
 
 
 async def _subject_stats(place: Place, subject: str) -> dict[str, Any] | None:

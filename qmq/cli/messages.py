@@ -19,6 +19,7 @@ from qmq.client.message import Body, Delivery
 from qmq.client.producer import Producer
 from qmq.errors import ClientFailed, ConsumeFailed, SettingError
 from qmq.protocol.names import check_subject
+from qmq.words import counted
 
 APP = "qmq-cli"
 FAILED, TIMED_OUT = 1, 3
@@ -192,7 +193,7 @@ async def _produce(arguments: argparse.Namespace) -> int:
         )
     else:
         print(
-            f"{sent} message{'' if sent == 1 else 's'} sent to {arguments.subject}"
+            f"{counted(sent, 'message')} sent to {arguments.subject}"
             + (f", due {_iso(next(iter(due.values())))}" if due else "")
             + (f", {failed} failed" if failed else "")
         )
@@ -254,7 +255,7 @@ async def _consume(arguments: argparse.Namespace) -> int:
                     sys.stderr.write(f"qmq: {nothing_arrived(arguments)}\n")
                 hint_at = None
     if arguments.count is not None and got < arguments.count:
-        sys.stderr.write(f"qmq: only {got} of {arguments.count} messages arrived\n")
+        sys.stderr.write(f"qmq: only {got} of {counted(arguments.count, 'message')} arrived\n")
         return TIMED_OUT
     return 0
 

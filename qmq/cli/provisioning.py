@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from qmq.cli import limits
 from qmq.errors import ConnectionLost, QmqError, SettingError
+from qmq.words import counted
 
 DEFAULT_CONSOLE_URL = "http://127.0.0.1:8000"
 DOCUMENT_BYTES_MAX = 1 << 20
@@ -59,7 +60,8 @@ def apply(arguments: argparse.Namespace) -> int:
         print(f"? consumer group {name} is not in the document")
     count = sum(step["action"] != "keep" for step in plan["steps"])
     done = "to be made" if plan["dry_run"] else "made"
-    print(f"{count} changes {done}, {len(plan['steps']) - count} things are so already")
+    same = counted(len(plan["steps"]) - count, "object")
+    print(f"{counted(count, 'change')} {done}, {same} unchanged")
     return 0
 
 

@@ -16,6 +16,7 @@ from console.alerts.services import values as check
 from metaserver.services import audit
 from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotFound, changing, check_version
 from qmq.errors import QmqError
+from qmq.words import counted
 
 CHANNELS_MAX = 100
 ADDRESSES_MAX = 20
@@ -169,7 +170,7 @@ def try_channel(
         elif isinstance(notifier, WebhookNotifier):
             happened = notifier.check(row)
         else:
-            happened = f"would be sent to {len(row.addresses)} addresses"
+            happened = f"would be sent to {counted(len(row.addresses), 'address', 'addresses')}"
         told, code = True, ""
     except (NotTold, SealBroken) as error:
         told, happened, code = False, str(error), error.code

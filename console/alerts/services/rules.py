@@ -22,6 +22,7 @@ from metaserver.services.changes import (
     changing,
     check_version,
 )
+from qmq.words import counted
 
 RULES_MAX = 500
 CHANNELS_OF_A_RULE_MAX = 10
@@ -242,7 +243,7 @@ def delete_rule(
         target = f"alert rule {row.name}"
         row.delete()
         audit.record(actor=actor, action="alert_rule.delete", target=target, reason=reason, before=before)
-        notes = (f"{closed} open alerts will be resolved.",) if closed else ()
+        notes = (f"{counted(closed, 'open alert')} will be resolved.",) if closed else ()
         return Change(pk, before, None, 0, notes)
 
 

@@ -94,7 +94,7 @@ def test_the_newest_or_the_oldest_taken_away_is_found(admin: Any) -> None:
     AuditEntry.objects.order_by("-id")[0].delete()
     verdict = queries.verify_audit()
     assert (verdict.broken_id, verdict.is_end) == (None, True)
-    assert verdict.problem == "the newest entry that was written is gone"
+    assert verdict.problem == "the latest entry was deleted"
 
 
 def test_the_oldest_taken_away_is_found(admin: Any) -> None:

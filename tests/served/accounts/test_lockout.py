@@ -303,11 +303,11 @@ def test_an_address_over_its_limit_locks_no_account(ada: User) -> None:
 def test_a_lock_ends_at_the_machine(ada: User, capsys: pytest.CaptureFixture[str]) -> None:
     attack()
     call_command("unlock_user", "ada", "--reason", "she came by")
-    assert "ada is unlocked" in capsys.readouterr().out
+    assert "User ada unlocked." in capsys.readouterr().out
     assert at(ELSEWHERE).sign_in().status_code == 200
     call_command("unlock_user", "ada")
     assert "ada was not locked" in capsys.readouterr().out
-    with pytest.raises(CommandError, match="no user 'nobody'"):
+    with pytest.raises(CommandError, match="User 'nobody' not found"):
         call_command("unlock_user", "nobody")
 
 

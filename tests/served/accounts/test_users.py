@@ -339,7 +339,7 @@ def test_an_account_that_lacks_a_required_second_factor_creates_no_token(root: U
     for path in ("/api/v1/tokens/?dry_run=true", "/api/v1/tokens/"):
         answer = browser(root).post(path, body)
         assert (answer.status_code, answer.json()["code"]) == (409, "token.second_factor_missing")
-    with pytest.raises(CommandError, match="second factor"):
+    with pytest.raises(CommandError, match="two-factor authentication"):
         call_command("make_token", "root", "--name", "deploys")
     assert not ApiToken.objects.exists()
     TOTP.activate(root, "JBSWY3DPEHPK3PXP")
@@ -353,7 +353,7 @@ def test_a_token_of_an_account_that_lacks_a_required_second_factor_is_refused(ro
     for method, path in (("get", "/api/v1/audit/"), ("get", "/api/v1/subjects/"), ("post", "/api/v1/subjects/")):
         answer = getattr(program, method)(path)
         assert (answer.status_code, answer.json()["code"]) == (403, "access.denied"), path
-        assert "second factor" in answer.json()["detail"]
+        assert "Two-factor authentication is required" in answer.json()["detail"]
     assert viewer.get("/api/v1/subjects/").status_code == 200, "only administrators need one"
     second_factor = TOTP.activate(root, "JBSWY3DPEHPK3PXP").instance
     assert program.get("/api/v1/audit/").status_code == 200

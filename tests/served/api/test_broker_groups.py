@@ -118,7 +118,7 @@ def test_a_group_that_waits_for_approval_is_listed_and_its_node_is_not_asked(adm
     assert (row["name"], row["state"], row["operator_state"]) == ("wild", "offline", "unapproved")
     assert row["nodes"][0]["address"] == "127.0.0.1:1"
     node = admin.get(f"{NODES}wild-node/").json()
-    assert (node["stats"], node["unknown_reason"]) == (None, "broker group wild waits for approval")
+    assert (node["stats"], node["unknown_reason"]) == (None, "broker group wild is pending approval")
     found = admin.get("/api/v1/overview/").json()
     assert (found["broker_groups"]["offline"], found["nodes"]) == (0, 4)
     assert refused(admin.post(f"{LIST}wild/writable/")) == (409, "broker_group.unapproved")

@@ -107,7 +107,7 @@ def test_past_the_limit_header_and_last_line_say_so_and_the_rest_can_be_had(
     assert (answer.headers[downloads.CUT_HEADER], answer.headers[downloads.ROWS_HEADER]) == ("true", "5")
     rows = rows_of(answer)
     assert len(rows) == 1 + 5 + 1
-    assert rows[-1][0].startswith("# not complete: a download has 5 rows at most: go on with the cursor ")
+    assert rows[-1][0].startswith("# incomplete: An export is limited to 5 rows. Continue with cursor ")
     found = json.loads(text_of(admin.get(f"{LIST}?format=json")))
     assert (len(found["results"]), found["is_complete"]) == (5, False)
     rest = json.loads(text_of(admin.get(f"{LIST}?format=json&cursor={found['next']}")))
@@ -130,7 +130,7 @@ def test_what_takes_too_long_says_so(admin: APIClient, monkeypatch: pytest.Monke
     fill(5)
     rows = rows_of(admin.get(f"{LIST}?format=csv"))
     assert len(rows) == 1 + 2 + 1
-    assert "it took longer than" in rows[-1][0]
+    assert "reached its time limit" in rows[-1][0]
 
 
 def test_a_failure_in_the_middle_is_the_last_line(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_a_failure_in_the_middle_is_the_last_line(admin: APIClient, monkeypatch:
     monkeypatch.setattr(queries, "subjects", away)
     rows = rows_of(answer)
     assert len(rows) == 1 + 2 + 1
-    assert rows[-1][0].startswith("# not complete: the rest could not be read: the database does not answer")
+    assert rows[-1][0].startswith("# incomplete: The remaining rows could not be read: The database is unavailable")
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_with_redis_away_it_answers_that_nothing_is_known(viewer: APIClient, set
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     answer = viewer.get(WHERE)
     assert answer.status_code == 200
-    assert answer.json()["reason"].startswith("Redis does not answer")
+    assert answer.json()["reason"].startswith("Redis is not responding")
     assert set(answer.json()["fields"]["lag"]) == {None}
 
 

@@ -112,7 +112,7 @@ def test_a_group_that_nobody_measured_is_there_and_retries_are_no_row(
     assert [(row["group"], row["lag"], row["state"]) for row in rows] == [
         ("audit", 0, "caught_up"), ("billing", 30, "draining"), ("new", None, "unknown"),
     ]  # fmt: skip
-    assert "nobody has pulled" in rows[2]["reason"]
+    assert "no consumer of this group has pulled" in rows[2]["reason"]
     monkeypatch.setattr(overview, "numbers", lambda: overview.Numbers(None, None, "does the collector run?"))
     rows = admin.get(f"{LIST}?search=order&ordering=group").json()["results"]
     assert [(row["group"], row["reason"]) for row in rows] == [
@@ -257,7 +257,7 @@ def test_a_download_has_what_is_unknown_as_an_empty_cell(admin: APIClient) -> No
 def test_a_download_without_numbers_says_why(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overview, "numbers", lambda: overview.Numbers(None, None, "does the collector run?"))
     text = b"".join(admin.get(f"{LIST}?format=csv").streaming_content).decode()  # type: ignore[attr-defined]
-    assert text.splitlines()[1:] == ["# not complete: does the collector run?"]
+    assert text.splitlines()[1:] == ["# incomplete: does the collector run?"]
 
 
 def test_nodes_by_their_numbers(admin: APIClient) -> None:
@@ -272,7 +272,7 @@ def test_nodes_by_their_numbers(admin: APIClient) -> None:
         None,
         "node g2-node does not answer",
     )
-    assert rows["g4-node"]["unmeasured_reason"] == "the collector does not know it yet"
+    assert rows["g4-node"]["unmeasured_reason"] == "not known to the collector yet"
 
 
 def test_withheld_messages_are_a_number_or_unknown(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:

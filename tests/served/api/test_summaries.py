@@ -233,7 +233,7 @@ def test_filters_are_the_tables_own(viewer: APIClient) -> None:
     assert found(team="nobody") == []
     assert found(run=second.pk) == [("orders", "billing")]
     assert len(found(run=first.pk)) == 4
-    assert refused(viewer, kind="x") == {"kind": "lag has none; it can be narrowed by subject, group, team, run"}
+    assert refused(viewer, kind="x") == {"kind": "is not a filter of lag; available: subject, group, team, run"}
     assert refused(viewer, run="x").keys() == {"run"}
     assert refused(viewer, subject="a\x00").keys() == {"subject"}
     assert "one of end_to_end, handling" in refused(viewer, f"{LIST}latencies/", kind="x")["kind"]

@@ -80,15 +80,15 @@ def test_list_show_reschedule_deliver_cancel(served: System) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("produce", "later.orders", "--delay", "soon"), 2, "'soon' is no duration"),
+        (("produce", "later.orders", "--delay", "soon"), 2, "'soon' is not a duration"),
         (("produce", "later.orders", "--due", "2027-01-01T00:00:00"), 2, "has no time zone"),
         (("produce", "later.orders", "--due", "2027-01-01T00:00:00Z", "--delay", "5s"), 2, "not allowed with"),
         (("produce", "later.orders", "--delay", "1000d"), 1, "delay.too_far"),
-        (("delayed", "cancel"), 2, "a message id is needed"),
-        (("delayed", "cancel", "m1", "--match", "a=b"), 2, "bulk cancel"),
+        (("delayed", "cancel"), 2, "specify a message ID"),
+        (("delayed", "cancel", "m1", "--match", "a=b"), 2, "require --subject"),
         (("delayed", "list", "later.orders", "--match", "ab"), 2, "KEY=VALUE"),
         (("delayed", "reschedule", "m1"), 2, "one of the arguments"),
-        (("delayed", "show", "missing"), 1, "no delayed message missing"),
+        (("delayed", "show", "missing"), 1, "delayed message missing not found"),
     ],
 )
 def test_wrong_use_says_what_and_why(served: System, arguments: tuple[str, ...], code: int, words: str) -> None:
@@ -102,7 +102,7 @@ def test_without_a_delay_group_the_command_says_how_to_start_one(new_system: Cal
     bare.meta.start()
     done = qmq(bare, "delayed", "calendar")
     assert done.returncode == 1
-    assert "manage.py delay_node" in done.stderr
+    assert "python -m delay_node" in done.stderr
 
 
 def test_the_admin_pages_ask_and_change(served: System) -> None:

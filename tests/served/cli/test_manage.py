@@ -13,6 +13,7 @@ from tests.support.processes import PROJECT
 
 ARGUMENTS = {
     "analytics": (),
+    "create_admin": (),
     "make_token": ("admin", "--name", "laptop"),
     "reset_password": ("admin",),
     "showmigrations": ("--plan",),
@@ -104,7 +105,7 @@ def test_a_token_is_made_in_the_system_of_the_data_folder(tmp_path: Path) -> Non
     (tmp_path / "meta").mkdir()
     assert manage("migrate", "--verbosity", "0", f"--data-dir={tmp_path}").returncode == 0
     elsewhere = manage("make_token", "admin", "--name", "laptop", "--data-dir", str(tmp_path))
-    assert elsewhere.stderr.strip() == "CommandError: there is no active user 'admin'"
+    assert elsewhere.stderr.strip() == "CommandError: Active user 'admin' not found."
 
 
 @pytest.mark.parametrize("arguments", [["--data-dir", "there/x"], ["--data-dir=there/x"]])
@@ -120,5 +121,5 @@ def test_the_data_folder_is_taken_wherever_it_stands(arguments: list[str], monke
 
 
 def test_a_data_folder_without_a_value_is_refused() -> None:
-    with pytest.raises(SystemExit, match="--data-dir: the folder is missing"):
+    with pytest.raises(SystemExit, match="--data-dir requires a folder"):
         take_data_dir(["manage.py", "make_token", "--data-dir"])

@@ -76,7 +76,7 @@ def test_without_a_metaserver_every_command_fails_with_one_line_that_names_it(
     assert line.startswith("qmq: ")
     assert address in line
     assert "can't be reached" in line
-    assert "Is the metaserver running" in line
+    assert "Check that the metaserver is running" in line
 
 
 def test_without_a_console_apply_fails_with_one_line(
@@ -87,7 +87,7 @@ def test_without_a_console_apply_fails_with_one_line(
     assert main(["apply", "-f", str(PROJECT / "deploy/example.yaml"), "--console", address]) == 1
     line = one_line(capsys)
     assert address in line
-    assert "Is the console running" in line
+    assert "Check that the console is running" in line
 
 
 def test_without_nodes_commands_that_need_one_fail_with_one_line_that_names_what_is_missing(
@@ -98,7 +98,7 @@ def test_without_nodes_commands_that_need_one_fail_with_one_line_that_names_what
         line = one_line(capsys)
         assert bare_system.meta_url in line
         what = "delay node" if "--delay" in arguments or "delay" in arguments else "broker"
-        assert f"no {what} reached for subject orders" in line
+        assert f"no {what} could be reached for subject orders" in line
         assert "Start one" in line
 
 
@@ -132,7 +132,7 @@ def test_a_benchmark_of_a_broker_that_never_answers_fails(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setattr("qmq.cli.bench._addresses", lambda *_: [silent.getsockname()])
         assert main(["bench", kind, "orders", "--count", "10", "--meta", "127.0.0.1:1"]) == 1
-    assert "answered nothing for 0.5 s" in one_line(capsys)
+    assert "have not responded for 0.5 s" in one_line(capsys)
 
 
 class RoutesOnly(MetaSession):
@@ -150,7 +150,7 @@ class RoutesOnly(MetaSession):
     ("state", "words"),
     [
         (BrokerGroupState.READ_WRITE, "g1: 127.0.0.1:1 can't be reached"),
-        (BrokerGroupState.READ_ONLY, r"none of the subject's groups can be used: g1 \(read_only\)"),
+        (BrokerGroupState.READ_ONLY, r"none of the subject's broker groups is available: g1 \(read_only\)"),
     ],
 )
 async def test_the_reason_names_the_broker_group(state: BrokerGroupState, words: str) -> None:

@@ -65,7 +65,7 @@ async def test_what_was_measured_is_there_and_what_was_not_is_null(client: Any, 
 async def test_what_nobody_measured_is_unknown_with_a_reason(client: Any, redis_server: Server) -> None:
     await written(redis_server.url, (0, state_of("a")))
     found = read(redis_server.url, "none")
-    assert found.reason == "nothing of it was measured in the last hour"
+    assert found.reason == "no measurements in the last hour"
     assert found.fields["lag"] == [None] * STEPS
 
 
@@ -118,5 +118,5 @@ async def test_with_redis_away_all_is_unknown(redis_server: Server) -> None:
     with redis_server.stopped():
         found = read(redis_server.url, "a")
     assert found.reason is not None
-    assert found.reason.startswith("Redis does not answer")
+    assert found.reason.startswith("Redis is not responding")
     assert set(found.fields["time_lag_seconds"]) == {None}

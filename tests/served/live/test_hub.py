@@ -128,7 +128,7 @@ async def test_many_clients_are_one_subscription_and_get_the_same_text(web: Syst
 async def test_without_a_snapshot_a_client_is_told_that_nothing_is_known(web: System, beats: Beats) -> None:
     async with open_feed(web, "/ws/lag/") as client:
         stale = await client.until(lambda message: message["type"] == "stale")
-        assert stale["reason"] == "the collector is silent"
+        assert stale["reason"] == "the collector is not running"
         await beats.publish("one")
         # The hub hears the beat and reads the snapshot on two connections: either may come first.
         await client.until(lambda _: len(client.seen) == 3)

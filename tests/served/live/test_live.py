@@ -378,7 +378,7 @@ async def test_without_a_collector_it_is_stale_and_with_two_one_acts(live: Syste
             try:
                 live.collector.kill()
                 stale = await client.until(lambda message: message["type"] == "stale")
-                assert stale["reason"] == "the collector is silent"
+                assert stale["reason"] == "the collector is not running"
                 # The second takes over when the lock of the first runs out.
                 await client.until(lambda message: message["type"] == "fresh")
                 await client.until(lambda message: message["type"] == "delta")

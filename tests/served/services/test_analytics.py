@@ -144,17 +144,17 @@ def test_more_rows_than_one_statement_takes() -> None:
         (lag_row(BEGIN_MS - MINUTE_MS), "outside of the window"),
         (lag_row(BEGIN_MS + 3_600_000), "outside of the window"),
         (lag_row(None), "at_ms: null"),  # type: ignore[arg-type]
-        (lag_row(BEGIN_MS, lag_messages_max=1.5), "lag_messages_max: float 1.5, integer is needed"),
-        (lag_row(BEGIN_MS, lag_messages_max=True), "lag_messages_max: bool True, integer is needed"),
+        (lag_row(BEGIN_MS, lag_messages_max=1.5), "lag_messages_max: float 1.5, must be integer"),
+        (lag_row(BEGIN_MS, lag_messages_max=True), "lag_messages_max: bool True, must be integer"),
         (lag_row(BEGIN_MS, lag_messages_max=-1), "lag_messages_max: -1, from 0"),
         (lag_row(BEGIN_MS, lag_messages_max=1 << 63), "from 0 to"),
         (lag_row(BEGIN_MS, lag_messages_mean=float("nan")), "lag_messages_mean: nan: what is not known is null"),
         (lag_row(BEGIN_MS, time_lag_seconds_max=float("inf")), "inf"),
         (lag_row(BEGIN_MS, subject=None), "subject: null"),
-        (lag_row(BEGIN_MS, subject=7), "subject: int 7, text is needed"),
+        (lag_row(BEGIN_MS, subject=7), "subject: int 7, must be text"),
         (lag_row(BEGIN_MS, subject="x" * 101), "has 101 characters, allowed are 100"),
-        (lag_row(BEGIN_MS, group="a\x00b"), "group: a NUL"),
-        (lag_row(BEGIN_MS, group="\ud800"), "half a surrogate"),
+        (lag_row(BEGIN_MS, group="a\x00b"), "group: must not contain NUL"),
+        (lag_row(BEGIN_MS, group="\ud800"), "unpaired surrogates"),
         (lag_row(BEGIN_MS, "good", "good"), "a second row of at_ms 1793491200000, subject 'good', group 'good'"),
     ],
 )  # fmt: skip
@@ -171,7 +171,7 @@ def test_a_row_that_is_wrong_changes_nothing_and_says_what(row: dict[str, Any], 
 def test_words_sketches_and_counts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     run = started()
     for row, words in (
-        (latency_row(BEGIN_MS, kind="guess"), "one of end_to_end, handling is needed"),
+        (latency_row(BEGIN_MS, kind="guess"), "must be one of end_to_end, handling"),
         (latency_row(BEGIN_MS, sketch=b"x" * (16 * 1024 + 1)), "16385 bytes, allowed are 16384"),
         (latency_row(BEGIN_MS, p99_ms=None), "p99_ms: null, but it is always known"),
     ):
@@ -186,7 +186,7 @@ def test_words_sketches_and_counts_are_bounded(monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_can_not_be_published() -> None:
     run = started()
-    with pytest.raises(NotFound, match="no summary table 'nothing'"):
+    with pytest.raises(NotFound, match="Summary table 'nothing' not found"):
         services.publish(run, "nothing", [], step=Step.MINUTE)
     with pytest.raises(ChangeRefused, match="no step minute"):
         services.publish(run, "failures", [], step=Step.MINUTE)
@@ -379,7 +379,7 @@ def test_a_demo_and_measured_numbers_never_mix(short_demo: None) -> None:
     assert not Lag.objects.exists()
     assert TableState.objects.get(table="lag").watermark_at is None
     assert Latency.objects.exists()
-    with pytest.raises(Conflict, match="lag has been filled by a run of lag"):
+    with pytest.raises(Conflict, match="lag contains real data of job lag"):
         publish_demo(SHOP, NODES, now=BEGIN)
 
 

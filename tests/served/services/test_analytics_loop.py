@@ -63,7 +63,7 @@ def test_somebody_who_runs_them_by_hand_is_no_failure(fake: pytest.MonkeyPatch) 
 
 def test_nothing_is_started_where_memory_is_short_or_spark_is_not_there(fake: pytest.MonkeyPatch) -> None:
     fake.setattr(analytics, "memory_available_bytes", lambda: 100 << 20)
-    assert analyse(context()) == "not run: 100 MiB of memory are available, 2048 are needed"
+    assert analyse(context()) == "not run: 100 MiB of memory available, 2048 MiB required"
     fake.setattr(analytics, "find_spec", lambda name: None)
     assert "PySpark is not installed" in analyse(context())
 
@@ -115,7 +115,7 @@ def test_one_whose_worker_ends_is_told_to_end_and_that_is_no_failure(
 
     with ThreadPoolExecutor(1) as pool:
         telling = pool.submit(lambda: None if is_before else tell())
-        assert analyse(context()).startswith("stopped with its worker: what was published stays")
+        assert analyse(context()).startswith("stopped with its worker; the remaining jobs run again")
         telling.result()
 
 

@@ -147,7 +147,7 @@ def test_a_document_names_a_limited_number_of_things(monkeypatch: pytest.MonkeyP
     before = everything()
     with pytest.raises(ChangeRefused) as refused:
         apply({"teams": ["t", "u"], "subjects": [{"name": "a", "consumer_groups": ["g", "h"]}]})
-    assert "5 things, at most 4" in str(refused.value)
+    assert "contains 5 objects; the limit is 4" in str(refused.value)
     assert everything() == before
 
 

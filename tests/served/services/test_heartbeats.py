@@ -53,9 +53,9 @@ def test_a_silent_group_is_taken_offline_with_the_reason_in_the_audit_log() -> N
     entry = last_audit()
     assert (entry.action, entry.target, entry.actor) == ("broker_group.expire", "g1", "loop heartbeats")
     assert (entry.before, entry.after) == ({"state": "read_write"}, {"state": "offline"})
-    assert entry.reason.startswith("last heard 60.")
+    assert entry.reason.startswith("last heartbeat 60.")
     count = len(audit_rows())
-    assert expire() == "all groups are heard"
+    assert expire() == "all groups reachable"
     assert len(audit_rows()) == count, "what is offline is left alone"
 
 
@@ -64,7 +64,7 @@ def test_a_group_whose_master_was_never_heard_is_taken_offline() -> None:
     silent("g1")
     BrokerGroup.objects.update(master="gone")
     assert expire() == "taken offline: g1"
-    assert last_audit().reason == "never heard"
+    assert last_audit().reason == "no heartbeat"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_nobody_is_judged_by_who_could_not_hear(beats: list[dict[str, float]]) -
         beat(f"m{number}", **values)
     silent("g1", 3600.0)
     count = len(audit_rows())
-    assert "nobody is judged" in expire()
+    assert "not checked" in expire()
     assert states() == {"g1": GroupState.READ_WRITE}
     assert len(audit_rows()) == count
 
@@ -115,7 +115,7 @@ def test_a_group_heard_between_the_look_and_the_deed_is_left(monkeypatch: pytest
         return found
 
     monkeypatch.setattr(queries, "silent_groups", heard_meanwhile)
-    assert expire() == "all groups are heard"
+    assert expire() == "all groups reachable"
     assert states() == {"g1": GroupState.READ_WRITE}
 
 
@@ -132,7 +132,7 @@ def test_a_registration_brings_the_group_back() -> None:
     expire()
     broker_group("g1")
     assert states() == {"g1": GroupState.READ_WRITE}
-    assert expire() == "all groups are heard"
+    assert expire() == "all groups reachable"
 
 
 def test_a_beat_is_stored_with_since_when_it_is_steady() -> None:
@@ -157,8 +157,12 @@ def test_what_is_old_goes_a_bounded_number_at_a_time(monkeypatch: pytest.MonkeyP
     ClientSeen.objects.create(key="new", subject="s", client_type=1, client_id="c", last_seen_at=ago(6 * 86400))
     context = Context(Actor("loop cleanups"), time.monotonic() + 10)
     said = [cleanups.clean_up(context) for _ in range(3)]
-    assert [text.split(",")[0] for text in said] == ["3 kept answers", "2 kept answers", "0 kept answers"]
-    assert said[0] == "3 kept answers, 3 sessions, 3 clients, 0 summaries deleted"
+    assert [text.split(",")[0] for text in said] == [
+        "deleted 3 idempotency keys",
+        "deleted 2 idempotency keys",
+        "deleted 0 idempotency keys",
+    ]
+    assert said[0] == "deleted 3 idempotency keys, 3 sessions, 3 clients, 0 summaries"
     assert IdempotencyKey.objects.get().key == "new"
     assert Session.objects.get().session_key == "new"
     assert ClientSeen.objects.get().key == "new"

@@ -8,12 +8,14 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 from django.utils import timezone
+from kombu.exceptions import OperationalError
 
 from console.celery import app
 from console.models import ControlLoop
 from console.tasks import loops
 from console.tasks.loops import Context, Loop
-from metaserver.services.changes import Actor, NotFound
+from metaserver.services.changes import Actor, Conflict, NotFound
+from tests.support.metadata import last_audit
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -177,6 +179,42 @@ def test_switched_off_it_rests_and_each_switch_is_audited(ran: list[str]) -> Non
     assert loops.run("probe").ran
     with pytest.raises(NotFound):
         loops.set_enabled("nothing", True, actor=ACTOR)
+
+
+def test_run_now_makes_it_due_and_asks_a_worker(ran: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setattr(app, "send_task", lambda *arguments, **_: asked.append(arguments))
+    loops.LOOPS["probe"] = replace(loops.LOOPS["probe"], every_seconds=3600.0)
+    assert loops.run("probe").ran
+    assert not loops.run("probe").ran, "its time has not come"
+    assert loops.run_now("probe", actor=ACTOR, dry_run=True).is_change
+    assert (asked, loops.run("probe").ran) == ([], False)
+    loops.run_now("probe", actor=ACTOR, reason="look")
+    assert asked == [("console.run_loop", ["probe"])]
+    assert (last_audit().action, last_audit().reason) == ("task.run", "look")
+    assert loops.run("probe").ran
+
+
+def test_run_now_without_redis_leaves_it_due(ran: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OperationalError("Redis is away")
+
+    monkeypatch.setattr(app, "send_task", fail)
+    loops.LOOPS["probe"] = replace(loops.LOOPS["probe"], every_seconds=3600.0)
+    assert loops.run("probe").ran
+    assert loops.run_now("probe", actor=ACTOR).is_change
+    assert loops.run("probe").ran
+
+
+def test_run_now_is_refused_for_what_runs_is_disabled_or_unknown(ran: list[str]) -> None:
+    ControlLoop.objects.create(name="probe", held_until=timezone.now() + timedelta(seconds=9))
+    with pytest.raises(Conflict, match="already running"):
+        loops.run_now("probe", actor=ACTOR)
+    ControlLoop.objects.update(held_until=None, is_enabled=False)
+    with pytest.raises(Conflict, match="is disabled"):
+        loops.run_now("probe", actor=ACTOR)
+    with pytest.raises(NotFound, match="not found"):
+        loops.run_now("none", actor=ACTOR)
 
 
 @pytest.mark.database

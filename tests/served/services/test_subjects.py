@@ -158,7 +158,7 @@ def test_archiving_and_back_is_audited_with_before_and_after() -> None:
     create()
     first = service.described(row())
     notes = service.set_archived("orders", True, actor=ACTOR, reason="old").notes
-    assert "refused" in notes[0]
+    assert "rejected" in notes[0]
     service.set_archived("orders", False, actor=ACTOR)
     archived = {**first, "archived": True}
     assert audit_rows()[-2:] == [

@@ -187,9 +187,9 @@ def test_the_team_of_a_silence_that_names_none(both: APIClient, admin: APIClient
     assert owner(both, target="free") is None
     assert owner(_operator("nina"), target="free") is None
     assert owner(admin, owner="sales") == "sales"
-    scope = "It applies to alerts of team sales and of subjects without an owner."
+    scope = "Applies to alerts of team sales and of subjects without an owner."
     assert silence(both, target="orders").json()["notes"] == [scope]
-    assert silence(both, target="free").json()["notes"] == ["It applies to alerts of subjects without an owner."]
+    assert silence(both, target="free").json()["notes"] == ["Applies to alerts of subjects without an owner."]
     assert silence(admin).json()["notes"] == []
 
 

@@ -314,7 +314,7 @@ def test_a_rule_that_is_disabled_or_means_others_ends_its_alerts():
 def test_a_rule_that_is_deleted_ends_its_alerts_and_keeps_its_history():
     pk = rule()
     evaluate(lagging(101), at(0))
-    assert delete_rule(pk, actor=ACTOR).notes == ("1 open alerts end with it.",)
+    assert delete_rule(pk, actor=ACTOR).notes == ("1 open alert will be resolved.",)
     alert = Alert.objects.get()
     assert (alert.rule_id, alert.rule_name, alert.state, alert.resolution) == (None, "lag", "resolved", "rule_deleted")
     assert [event for _, event in told()] == ["firing", "resolved"]

@@ -186,7 +186,7 @@ def test_deleted_letters_are_hidden_and_stay_where_they_are(
     assert states(crew) == {"open": 10}
     answer = crew.own.post(DELETE, body).json()
     assert (answer["done"], answer["already"]) == (4, 0)
-    assert "until retention" in answer["notes"][0]
+    assert "Retention deletes" in answer["notes"][0]
     assert crew.own.post(DELETE, body).json()["already"] == 4
     assert states(crew) == {"open": 6}
     assert states(crew, "deleted") == {"deleted": 4}
@@ -269,7 +269,7 @@ def test_what_is_named_and_not_there_fails(crew: Crew, letters: list[dict[str, A
     answer = crew.own.post(REPLAY, {"sequences": {"g1": ["0", "777"], "g2": [0]}}).json()
     assert (answer["done"], answer["failed"]) == (2, 1)
     assert answer["failures"][0]["sequence"] == "777"
-    assert "never stored" in answer["failures"][0]["why"]
+    assert "not found" in answer["failures"][0]["why"]
     answer = crew.own.post(REPLAY, {"sequences": {"g9": [0]}})
     assert (answer.status_code, answer.json()["code"]) == (404, "broker_group.unknown")
 
@@ -359,7 +359,7 @@ def test_a_letter_tells_its_attempts_and_what_each_changed(cluster: ThreadedSyst
     where = f"{LETTERS}{row['broker_group']}/{row['sequence']}/"
     gone = crew.own.get(where).json()["story"]
     assert [(item["consumer_id"], item["why"]) for item in gone] == [
-        (None, "its consumer is gone: of its id only the key is kept")
+        (None, "the consumer has left, so only the key of its ID is known")
     ] * 2
     ClientSeen.objects.create(
         key="k", subject="orders", client_type=2, group="g", client_id="c1", last_seen_at=timezone.now()
@@ -399,7 +399,7 @@ def test_attempts_on_a_broker_group_that_is_away_are_a_hole(
     away = "g2" if home == "g1" else "g1"
     cluster.stop_broker(away)
     found = crew.own.get(f"{LETTERS}{home}/{letters[0]['sequence']}/").json()
-    assert any(hole.startswith(f"broker group {away} could not be asked: ") for hole in found["holes"])
+    assert any(hole.startswith(f"broker group {away} could not be reached: ") for hole in found["holes"])
 
 
 def test_downloads_are_masked_and_audited_as_reading_is(crew: Crew, letters: list[dict[str, Any]]) -> None:
@@ -439,4 +439,4 @@ def test_a_download_of_messages_goes_through_all_pages_and_says_whom_it_could_no
     cluster.stop_broker("g2")
     found = download()
     assert (list(found["unreachable"]), found["is_complete"]) == (["g2"], False)
-    assert found["notes"][0].startswith("g2 could not be asked: ")
+    assert found["notes"][0].startswith("g2 could not be reached: ")

@@ -199,6 +199,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "tasks_get": (Case(arguments={"name": "task"}),),
     "tasks_disable": (Case({"reason": "x"}, arguments={"name": "task"}),),
     "tasks_enable": (Case({"reason": "x"}, arguments={"name": "task"}),),
+    "tasks_run": (Case({"reason": "x"}, arguments={"name": "task"}),),
     "teams_list": (Case(),),
     "teams_create": (Case({"name": "more"}),),
     "teams_get": (Case(),),
