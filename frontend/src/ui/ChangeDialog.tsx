@@ -20,8 +20,8 @@ interface Props<Plan> {
   title: string;
   /** The change, and its dry run. */
   run: (attempt: Attempt) => Promise<Plan>;
-  /** What it will do, shown before it is done. */
-  show: (plan: Plan) => ReactNode;
+  /** The preview. Without it the change is made at once: for what is harmless and easily undone, such as creating a subject. */
+  show?: (plan: Plan) => ReactNode;
   /** Whether there is anything to do; without it always. */
   isWorthIt?: (plan: Plan) => boolean;
   /** The name to be typed before something dangerous is done. */
@@ -35,8 +35,6 @@ interface Props<Plan> {
   isReady?: boolean;
   doneMessage: string;
   onDone?: (done: Plan) => void;
-  /** Without a preview: for what is harmless and easily undone, such as creating a subject. */
-  isDirect?: boolean;
   /** What the reason is called where it is more than a line of the audit log; false: the change takes none. */
   reasonField?: { label: string; description: string } | false;
 }
@@ -65,7 +63,6 @@ function Steps<Plan>({
   isReady = true,
   doneMessage,
   onDone,
-  isDirect = false,
   reasonField,
 }: Props<Plan>) {
   const { t } = useTranslation();
@@ -85,6 +82,7 @@ function Steps<Plan>({
     },
   });
   const hasInputs = Boolean(children);
+  const isDirect = show === undefined;
   const { mutate: plan } = preview;
   // Without inputs the preview is calculated at once.
   useEffect(() => {
@@ -113,7 +111,7 @@ function Steps<Plan>({
         {preview.isError && <ProblemAlert error={preview.error} onRetry={() => preview.mutate()} />}
         {current !== null && (
           <Alert color={confirmName ? "orange" : "blue"} title={t("change.what_happens")} data-plan="">
-            {show(current)}
+            {show?.(current)}
           </Alert>
         )}
         {(isDirect || (current !== null && isUseful)) && (

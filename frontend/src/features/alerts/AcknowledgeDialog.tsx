@@ -1,18 +1,17 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { acknowledge, alertsKey, type Alert } from "@/features/alerts/queries";
-import { ChangeDialog } from "@/ui/ChangeDialog";
+import { PlanDialog } from "@/ui/ChangeDialog";
 
 /** Say that one has it in hand: whoever looks next sees by whom, and what is being done. */
 export function AcknowledgeDialog({ alert, onClose }: { alert: Alert; onClose: () => void }) {
   const { t } = useTranslation("alerts");
   const client = useQueryClient();
   return (
-    <ChangeDialog
+    <PlanDialog
       opened
       onClose={onClose}
       title={t("acknowledge.title", { rule: alert.rule, target: alert.target })}
-      isDirect
       actionLabel={t("acknowledge.action")}
       doneMessage={t("acknowledge.done")}
       reasonField={{ label: t("acknowledge.note"), description: t("acknowledge.note_hint") }}

@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 import { createSubject, useRefresh } from "@/features/subjects/queries";
 import { SubjectFields } from "@/features/subjects/SubjectFields";
 import { changesOf, EMPTY, problemsOf } from "@/features/subjects/values";
-import { ChangeDialog } from "@/ui/ChangeDialog";
+import { PlanDialog } from "@/ui/ChangeDialog";
 
 /** Make a subject before its first message: with an owner, limits and retention from the start. */
 export function CreateSubject({ opened, onClose }: { opened: boolean; onClose: () => void }) {
@@ -17,11 +17,10 @@ export function CreateSubject({ opened, onClose }: { opened: boolean; onClose: (
     onClose();
   };
   return (
-    <ChangeDialog
+    <PlanDialog
       opened={opened}
       onClose={close}
       title={t("create.title")}
-      isDirect
       actionLabel={t("create.action")}
       doneMessage={t("create.done", { name: form.name })}
       isReady={Object.keys(problemsOf(form)).length === 0}
@@ -33,6 +32,6 @@ export function CreateSubject({ opened, onClose }: { opened: boolean; onClose: (
       }}
     >
       <SubjectFields form={form} onChange={setForm} isNew />
-    </ChangeDialog>
+    </PlanDialog>
   );
 }

@@ -3,7 +3,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { createTeam, teamsKey } from "@/features/teams/queries";
-import { ChangeDialog } from "@/ui/ChangeDialog";
+import { PlanDialog } from "@/ui/ChangeDialog";
 
 /** A new team, without members yet. */
 export function CreateTeam({ opened, onClose }: { opened: boolean; onClose: () => void }) {
@@ -13,14 +13,13 @@ export function CreateTeam({ opened, onClose }: { opened: boolean; onClose: () =
   const [name, setName] = useState("");
   const [description, setDescription] = useState("");
   return (
-    <ChangeDialog
+    <PlanDialog
       opened={opened}
       onClose={onClose}
       title={t("create.title")}
       run={(attempt) => createTeam(name, description, attempt)}
       inputs={JSON.stringify([name, description])}
       isReady={name !== ""}
-      isDirect
       actionLabel={common("action.create")}
       doneMessage={t("create.done", { name })}
       onDone={() => {
@@ -44,6 +43,6 @@ export function CreateTeam({ opened, onClose }: { opened: boolean; onClose: () =
         maxLength={500}
         onChange={(event) => setDescription(event.currentTarget.value)}
       />
-    </ChangeDialog>
+    </PlanDialog>
   );
 }

@@ -12,7 +12,7 @@ import {
   type NewToken,
   type Scope,
 } from "@/features/tokens/queries";
-import { ChangePlan, PlanDialog } from "@/ui/ChangeDialog";
+import { PlanDialog } from "@/ui/ChangeDialog";
 import { ShownOnce } from "@/ui/ShownOnce";
 import { Snippet } from "@/ui/Teach";
 
@@ -41,10 +41,8 @@ export function CreateToken({ opened, onClose }: { opened: boolean; onClose: () 
         onClose={onClose}
         title={t("create.title")}
         run={(attempt) => createToken(token, attempt)}
-        show={(plan) => <ChangePlan plan={plan} />}
         inputs={JSON.stringify(token)}
         isReady={token.name.trim() !== "" && token.scopes.length > 0}
-        isDirect
         actionLabel={common("action.create")}
         doneMessage={t("create.done")}
         onDone={(done) => {

@@ -4,7 +4,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { createUser, usersKey, type MadeUser, type UserValues } from "@/features/users/queries";
 import { UserFields } from "@/features/users/UserFields";
-import { ChangePlan, PlanDialog } from "@/ui/ChangeDialog";
+import { PlanDialog } from "@/ui/ChangeDialog";
 import { ShownOnce } from "@/ui/ShownOnce";
 
 const NAME = /^[a-z0-9][a-z0-9._-]{0,59}$/;
@@ -26,10 +26,8 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
         onClose={onClose}
         title={t("create.title")}
         run={(attempt) => createUser(name, values, attempt)}
-        show={(plan) => <ChangePlan plan={plan} />}
         inputs={JSON.stringify([name, values])}
         isReady={NAME.test(name)}
-        isDirect
         actionLabel={common("action.create")}
         doneMessage={t("create.done", { name })}
         onDone={(done) => {
