@@ -19,6 +19,7 @@ from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_PULL_OFFSET
 from qmq.protocol.names import dead_letter_subject, retry_subject, split_subject
+from qmq.words import counted
 
 TRACE_GROUPS_MAX = 50
 """Most groups of one answer; the rest comes with `after`."""
@@ -143,17 +144,17 @@ async def _walk(group: Group, passing: Passing) -> str:
         has_earlier = begin > history.begin
         data = history.read(begin - 1 if has_earlier else begin, at)
         if len(data) != (at - begin + has_earlier) * PROGRESS_ENTRY_BYTES:
-            return "the group's history was removed meanwhile"
+            return "the history of the consumer group was deleted during the search"
         passing.look(data, has_earlier)
         if passing.is_damaged:
-            return "an entry of the group's history is damaged"
+            return "an entry in the history of the consumer group is corrupted"
         if passing.found is not None:
             return ""
         at = begin
         await asyncio.sleep(0)
     if oldest > history.begin:
-        return f"more than {HISTORY_ENTRIES_MAX} actions of the group ago"
-    return "the group's history does not go back so far"
+        return f"more than {HISTORY_ENTRIES_MAX} actions of the consumer group ago"
+    return "the history of the consumer group does not go back that far"
 
 
 async def standing(store: MessageStore, subject: Subject, group: Group, sequence: int) -> Standing:
@@ -168,7 +169,7 @@ async def standing(store: MessageStore, subject: Subject, group: Group, sequence
                 passing = Passing(sequence, key, pull_sequence)
                 why = await _walk(group, passing)
                 held.pulled_at_ms = passing.found.at_ms if passing.found is not None else None
-                held.why = f"when it was pulled can't be known: {why}" if why else ""
+                held.why = f"time of the pull unknown: {why}" if why else ""
                 return held
     if progress.next_sequence <= sequence:
         return Standing(State.WAITING if sequence >= subject.begin else State.EXPIRED)
@@ -181,34 +182,36 @@ async def standing(store: MessageStore, subject: Subject, group: Group, sequence
     found = passing.found
     if found.kind == RecordKind.START:
         if passing.came_from is None and (store.log.damaged or not is_stored):
-            return Standing(None, "the group's history begins behind it, and what came before is lost")
-        return Standing(State.SKIPPED, f"the group was set past it, to {found.next_sequence}, at {found.at_ms}")
+            return Standing(
+                None, "the history of the consumer group starts after this message; earlier history is lost"
+            )
+        return Standing(State.SKIPPED, f"the position was reset past this message, to sequence {found.next_sequence}")
     if found.kind != RecordKind.PULL:
-        return Standing(None, "the group's history begins with the action that passed it")
+        return Standing(None, "the history of the consumer group starts with the action that passed this message")
     if found.layout != LAYOUT:
-        return Standing(None, "an older version wrote the group's history here, without saying which messages")
+        return Standing(
+            None, "this part of the history was written by an older version, which did not record individual messages"
+        )
     pull_sequence = found.end - (found.next_sequence - sequence)
     if pull_sequence < found.begin:
         if passing.came_from is None:
-            return Standing(None, "the group's history begins with the action that passed it")
-        return Standing(State.SKIPPED, "the consumer's filter left it out, or it was withheld or past retention")
+            return Standing(None, "the history of the consumer group starts with the action that passed this message")
+        return Standing(State.SKIPPED, "excluded by the consumer's filter, unreadable, or deleted by retention")
     result = Standing(None, "", names.get(found.key), found.key, pull_sequence, found.at_ms)
     for entry in reversed(passing.settled):
         if entry.key == found.key and entry.kind == RecordKind.OFFLINE:
-            result.why = "its consumer left, or was forgotten, without an ack"
+            result.why = "the consumer left without acknowledging it"
             return result
         if entry.key == found.key and entry.begin <= pull_sequence < entry.end:
             if entry.kind == RecordKind.SETTLE:
                 result.state = State.RETRIED
-                result.why = (
-                    "its consumer left, fell silent or jumped over it: the broker moved it to the retry subject"
-                )
+                result.why = "the consumer did not acknowledge it, so the broker moved it to the retry subject"
                 return result
             result.state, result.acked_at_ms = State.ACKED, entry.at_ms
             if result.consumer_id is None:
-                result.why = "its consumer is gone: of its id only the key is kept"
+                result.why = "the consumer has left, so only the key of its ID is known"
             return result
-    result.why = "it was pulled, and neither an ack nor a consumer that holds it is known"
+    result.why = "pulled, but neither acknowledged nor held by a known consumer"
     return result
 
 
@@ -234,11 +237,11 @@ async def trace(
         "subject": subject.name,
         "sequence": sequence,
         "message": message,
-        "message_why": None if message is not None else "retention removed it",
+        "message_why": None if message is not None else "deleted by retention",
         "original": _original(subject, message),
         "groups": groups,
         "next_after": page[-1] if len(names) > len(page) else None,
-        "scope": "this node only: attempts that other broker groups store are not seen",
+        "scope": "this node only; attempts stored on other broker groups are not included",
     }
 
 
@@ -298,7 +301,7 @@ async def _links(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str]:
     """Later attempts in the group's retry subject, copies in its dead-letter subject, and why that may not be all."""
     if message is None or "message_id" not in message:
-        return [], [], "the message can't be read: its id is not known"
+        return [], [], "the message can't be read, so its ID is unknown"
     name = group.progress.group
     found: list[list[dict[str, Any]]] = [[], []]
     why = ""
@@ -313,9 +316,9 @@ async def _links(
         wanted = Wanted(message_id=message["message_id"])
         done = await scan(store, other, wanted, begin, other.visible_end, limit=LINKS_MAX, scan_limit=LINK_SCAN_MAX)
         if done.next_sequence is not None:
-            why = f"{other_name} was looked through up to sequence {done.reached} of {done.end}"
+            why = f"{other_name} was searched only up to sequence {done.reached} of {done.end}"
         elif done.unreadable:
-            why = f"{done.unreadable} messages of {other_name} can't be read"
+            why = counted(done.unreadable, "message") + f" of {other_name} can't be read"
         reader = other.groups.get(name)
         for copy in done.messages:
             if not _may_be_next(message, copy, result):
@@ -328,7 +331,7 @@ async def _links(
             }
             # A group that never pulled its retry subject begins with all that is in it.
             mark = State.WAITING if links is found[0] else State.DEAD
-            there = Standing(mark, "the group has not pulled this subject yet")
+            there = Standing(mark, "the consumer group has not pulled this subject yet")
             if reader is not None:
                 there = await standing(store, other, reader, copy["sequence"])
             links.append(link | there.as_json())

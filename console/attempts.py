@@ -91,7 +91,7 @@ def story_of(subject: str, group: str, broker_group: str, sequence: int) -> Stor
     missing = sorted(set(range(1, given_up_at or 1)) - {attempt.number for attempt in attempts})
     if missing:
         text = ", ".join(map(str, missing[:FOUND_MAX]))
-        holes.append(f"attempt {text} was not found: retention removed it, or it lies where was not looked")
+        holes.append(f"Attempt {text} was not found. It was deleted by retention or is outside the searched range.")
     return Story(letter, attempts, changes, holes)
 
 
@@ -126,7 +126,7 @@ async def _look(
             attempt = Attempt(whole_property(row, KEY_ATTEMPT, 1), name, row)
             attempts.append(await _with_consumer(admin, attempt, group))
         if page["next_sequence"] is not None:
-            holes.append(f"{name} on {broker_group} was looked through up to {page['next_sequence']}")
+            holes.append(f"{name} on {broker_group} was searched only up to sequence {page['next_sequence']}.")
     return attempts, holes
 
 

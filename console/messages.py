@@ -402,7 +402,7 @@ async def _look_for_links(
                 )
             )  # fmt: skip
             if page["next_sequence"] is not None:
-                why = f"{name} on {broker_group} was looked through up to {page['next_sequence']}"
+                why = f"{name} on {broker_group} was searched only up to sequence {page['next_sequence']}"
             links.append([_link(name, broker_group, copy) for copy in page["messages"]])
         found.append((links[0], links[1], why))
     return found

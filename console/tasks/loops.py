@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from celery import current_app
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db.models import F, Q
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
+from console.celery import app
 from console.models import ControlLoop
 from metaserver.services import audit
 from metaserver.services.changes import Actor, Change, Conflict, NotFound, changing
@@ -206,7 +206,7 @@ def run_now(name: str, *, actor: Actor, reason: str = "", dry_run: bool = False)
 
 def _ask_worker(loop: Loop) -> None:
     try:
-        current_app.send_task("console.run_loop", [loop.name], **task_options(loop))
+        app.send_task("console.run_loop", [loop.name], **task_options(loop))
     except OperationalError as error:
         logger.warning("job %s: no worker could be asked to run it now: %s", loop.name, error)
 

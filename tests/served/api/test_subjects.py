@@ -162,7 +162,7 @@ def test_a_move_says_what_it_waits_for(admin: APIClient) -> None:
     admin.put(path, {"broker_groups": ["g2"]})
     assert admin.get(path).json()["waiting"] == []
     assert loops.run("moves").text.startswith("1 subject moving, 0 steps completed; waiting for: ")
-    assert admin.get(path).json()["waiting"] == ["orders on g2: consumers hear of it before producers do"]
+    assert admin.get(path).json()["waiting"] == ["orders on g2: consumers connect before producers"]
     assert admin.get(f"{LIST}parts/placement/").json()["waiting"] == []
 
 

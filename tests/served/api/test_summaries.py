@@ -71,7 +71,7 @@ def test_tables_are_listed_with_what_their_columns_mean(viewer: APIClient) -> No
         "name": "time_lag_seconds_max",
         "type": "number",
         "unit": "s",
-        "text": "since the oldest message not acked was stored, at most; 0 when all are acked",
+        "text": "age of the oldest unacknowledged message: maximum; 0 if all are acknowledged",
         "is_nullable": True,
         "is_key": False,
         "choices": [],

@@ -8,6 +8,7 @@ from pathlib import Path
 import qmq
 from qmq import sync
 from qmq.protocol.delayed import Outcome
+from tests.conftest import NewSystems
 from tests.support.in_process import small_system
 from tests.support.system import System
 from tests.support.waiting import eventually_async
@@ -60,7 +61,9 @@ def test_an_app_runs_functions_in_threads(system: System) -> None:
     assert sorted(handled) == [("1", "qmq-handler"), ("2", "qmq-handler")]
 
 
-def test_delayed_messages_without_await(system: System) -> None:
+def test_delayed_messages_without_await(new_system: NewSystems) -> None:
+    system = new_system(delays=1)
+    system.start()
     with sync.Producer(system.meta_url, app="test") as producer, sync.DelayedMessages(system.meta_url) as messages:
         receipt = producer.send("later", {"n": 1}, delay=timedelta(hours=1))
         assert [found.message_id for found in messages.list("later")] == [receipt.message_id]

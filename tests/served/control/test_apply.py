@@ -66,7 +66,7 @@ def test_a_document_is_planned_applied_and_changes_nothing_the_second_time(
     assert "-1" in refused
     path.write_text("subjects:\n  - name: orders\n    consumer_groups: [billing]\n")
     code, drift, _ = qmq(plane, "-f", str(path), "--dry-run")
-    assert "? consumer group orders/shipping is there, and not in the document" in drift
+    assert "? consumer group orders/shipping is not in the document" in drift
     code, _, wrong = qmq(plane, "-f", str(tmp_path / "none.yaml"))
     assert (code, "none.yaml: No such file" in wrong) == (2, True)
     code, _, wrong = qmq(plane, "-f", str(path), token="")

@@ -39,3 +39,14 @@ def test_a_worker_of_all_queues_that_comes_late_throws_old_words_away_and_takes_
     eventually(lambda: worker.log().count("succeeded in"), what="the task is logged as succeeded")
     assert worker.log().count("Discarding revoked task") == OLD
     assert worker.log().count("succeeded in") == 1
+
+
+def test_a_job_that_is_run_now_over_rest_runs_in_a_worker(make_plane: Callable[..., System]) -> None:
+    plane = make_plane(groups=0)
+    plane.prepare()
+    plane.console.start()
+    (worker,) = plane.workers
+    worker.start(wait=False)
+    assert plane.loop("cleanups")["succeeded_at"] is None, "no beat runs"
+    plane.post("/tasks/cleanups/run/", {"reason": "test"})
+    eventually(lambda: plane.loop("cleanups")["succeeded_at"], what="the job has run", every_s=ASK_SECONDS)

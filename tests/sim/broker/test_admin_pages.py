@@ -330,7 +330,7 @@ async def test_a_consumer_that_left_is_known_by_its_key_only_and_its_broadcast_l
         assert (await group_trace(admin, 1))["state"] == "retried", "what it held went to the retry subject"
         never = await group_trace(admin, 0, "x")
         assert (never["state"], never["known"]) == (None, False)
-        assert "without an ack" in never["why"]
+        assert "without acknowledging" in never["why"]
 
 
 async def test_a_trace_reads_no_more_history_and_no_more_retries_than_its_limits(
@@ -349,7 +349,7 @@ async def test_a_trace_reads_no_more_history_and_no_more_retries_than_its_limits
         monkeypatch.setattr(trace, "HISTORY_ENTRIES_MAX", 10)
         assert (await group_trace(admin, 11))["state"] == "acked"
         far = await group_trace(admin, 0)
-        assert (far["state"], far["why"]) == (None, "more than 10 actions of the group ago")
+        assert (far["state"], far["why"]) == (None, "more than 10 actions of the consumer group ago")
         await client.send(*(message(2, RETRY) for _ in range(3)))
         monkeypatch.setattr(trace, "HISTORY_ENTRIES_MAX", 1000)
         monkeypatch.setattr(trace, "LINKS_MAX", 2)
@@ -398,7 +398,7 @@ async def test_what_the_broker_settles_is_retried_in_a_trace_though_its_copy_is_
         await client.ack(1, 1)
         states = [await group_trace(admin, n) for n in range(3)]
         assert [group["state"] for group in states] == ["retried", "acked", "in_flight"]
-        assert (states[0]["acked_at_ms"], "jumped over" in states[0]["why"]) == (None, True)
+        assert (states[0]["acked_at_ms"], "did not acknowledge" in states[0]["why"]) == (None, True)
         assert broker.delivery.counters.acked == 1
 
 
@@ -415,7 +415,10 @@ async def test_a_damaged_history_makes_a_trace_unknown_not_wrong(tmp_path: Path)
         entry[8] ^= 1
         history.repair(3, bytes(entry))
         damaged = await group_trace(admin, 0)
-        assert (damaged["state"], damaged["why"]) == (None, "an entry of the group's history is damaged")
+        assert (damaged["state"], damaged["why"]) == (
+            None,
+            "an entry in the history of the consumer group is corrupted",
+        )
         assert (await group_trace(admin, 2))["state"] == "acked"
 
 

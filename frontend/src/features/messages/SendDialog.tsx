@@ -32,7 +32,7 @@ export function SendDialog({ subject, opened, onClose, onSent }: Props) {
     >
       <DraftForm draft={draft} faults={faults} onChange={setDraft} />
       <Text size="sm" c="dimmed">
-        {t("send.as_any_other")}
+        {t("send.like_any")}
       </Text>
     </PlanDialog>
   );

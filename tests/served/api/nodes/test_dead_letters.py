@@ -399,7 +399,7 @@ def test_attempts_on_a_broker_group_that_is_away_are_a_hole(
     away = "g2" if home == "g1" else "g1"
     cluster.stop_broker(away)
     found = crew.own.get(f"{LETTERS}{home}/{letters[0]['sequence']}/").json()
-    assert any(hole.startswith(f"broker group {away} could not be reached: ") for hole in found["holes"])
+    assert any(hole.startswith(f"Broker group {away} could not be reached: ") for hole in found["holes"])
 
 
 def test_downloads_are_masked_and_audited_as_reading_is(crew: Crew, letters: list[dict[str, Any]]) -> None:

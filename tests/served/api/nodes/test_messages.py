@@ -303,7 +303,7 @@ def test_a_trace_follows_retries_to_other_broker_groups(cluster: ThreadedSystem,
     assert trace["groups"][0]["state"] == "acked"
     assert not trace["groups"][0]["links_complete"]
     assert "g2 could not be reached" in trace["groups"][0]["links_why"]
-    assert trace["scope"] == "the broker groups that could be asked"
+    assert trace["scope"] == "the reachable broker groups"
 
 
 def _settled(trace: dict[str, Any]) -> dict[str, Any] | None:
