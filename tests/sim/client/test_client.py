@@ -67,7 +67,7 @@ async def test_a_retry_says_why_and_the_next_one_does_not_repeat_it(system: Smal
         Producer(system.meta_url, app="test") as producer,
         Consumer(system.meta_url, "orders", "billing", **options) as consumer,
     ):
-        with pytest.raises(LocalProtocolError, match="belongs to the protocol"):
+        with pytest.raises(LocalProtocolError, match="is reserved by the protocol"):
             await producer.send("orders", {"qmq_retryCause": "mine"})
         await producer.send("orders", {"number": 1})
         causes = []
