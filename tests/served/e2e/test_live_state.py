@@ -12,8 +12,8 @@ from tests.support.browser import Visit
 from tests.support.system import System
 
 SEEN_MS = 30_000
-TIME_LAG = 1
-"""Place of the time lag among the numbers: it grows while a message waits."""
+COUNTS = (0, 2, 3)
+"""Places of lag, backlog and in flight among the numbers: the time lag grows while a message waits, and rates fall."""
 
 
 class LivePage(Inside):
@@ -29,14 +29,13 @@ class LivePage(Inside):
 
     @property
     def numbers(self) -> Locator:
-        """What is measured of the group; another test's group may have a name that this one's is a part of."""
-        return self.page.locator(f'tr[data-row="{GROUP}"] [data-measured]')
+        """What is measured of the group."""
+        return self.page.locator(f'tr[data-row="{SUBJECT}/{GROUP}"] [data-measured]')
 
     def counts_are(self, before: list[str]) -> None:
-        """Wait until all numbers but the time lag are as before."""
-        for place, number in enumerate(before):
-            if place != TIME_LAG:
-                expect(self.numbers.nth(place)).to_have_text(number)
+        """Wait until the counts are as before."""
+        for place in COUNTS:
+            expect(self.numbers.nth(place)).to_have_text(before[place])
 
     def becomes(self, kind: str) -> None:
         """Wait until the badge says so."""

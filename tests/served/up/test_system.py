@@ -117,11 +117,11 @@ def test_a_broker_that_crashes_is_started_again(up: Up) -> None:
 def test_a_second_start_is_refused(up: Up, tmp_path: Path) -> None:
     second = subprocess.run(up.command, capture_output=True, text=True, timeout=60, cwd=PROJECT, check=False)
     assert second.returncode == 2
-    assert "another system runs in" in second.stderr
+    assert "another system is running in" in second.stderr
     elsewhere = [*up.command[:4], str(tmp_path / "other"), *up.command[5:]]
     third = subprocess.run(elsewhere, capture_output=True, text=True, timeout=60, cwd=PROJECT, check=False)
     assert third.returncode == 2
-    assert f"port {up.base} (console) is taken" in third.stderr
+    assert f"port {up.base} (console) is in use" in third.stderr
     assert answers(f"http://127.0.0.1:{up.base}/healthz")
 
 
