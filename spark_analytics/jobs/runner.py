@@ -55,7 +55,7 @@ class Asked:
     from_ms: int | None = None
     to_ms: int | None = None
     is_scheduled: bool = False
-    """Nobody waits for it: tables with made-up rows are left alone."""
+    """Nobody waits for it: tables with simulated rows are left alone."""
     keep_days: Mapping[str, int] = field(default_factory=dict)
     """Lake table -> days, where it is not the table's own figure."""
 
@@ -306,7 +306,7 @@ class Runner:
         return max(begin, first)
 
     def _done_ms(self, job: Job) -> int | None:
-        """Up to when a job's tables are complete; None: one was never filled, or with made-up rows."""
+        """Up to when a job's tables are complete; None: one was never filled, or with simulated rows."""
         states = queries.states()
         done: list[int] = []
         for name in job.tables:

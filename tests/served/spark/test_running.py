@@ -245,7 +245,7 @@ def test_scheduled_jobs_leave_made_up_rows_alone_and_asked_ones_replace_them(lak
         services.publish(demo, name, [], step=Step.HOUR)
     services.finish_run(demo, watermark_at=datetime.now(UTC))
     report = Runner(lake, Asked({}, is_scheduled=True)).run(["skew"])
-    assert "made-up rows" in report.left_out["skew"]
+    assert "simulated rows" in report.left_out["skew"]
     assert run(lake, ["skew"]).jobs == 1
     assert TableState.objects.get(table="group_skew").run.job == "skew"
 
