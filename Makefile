@@ -115,9 +115,8 @@ spark: setup ## all tests of analytics, with a cluster of two workers
 fuzz: setup ## the codec, for long
 	FUZZ_CASES=1000000 $(BIN)/python -m pytest tests/unit/fuzz $(ARGS)
 
-openapi: nodejs ## write the OpenAPI file anew, and the front end's types from it
+openapi: setup ## write the OpenAPI file from the code
 	$(BIN)/python manage.py spectacular --fail-on-warn --validate --file api/openapi.yaml
-	$(BIN)/python -m tools.frontend run api
 
 COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links \
 	  --no-annotate --no-emit-package pyqmq

@@ -1,6 +1,8 @@
-"""Generates the OpenAPI file. Every operation lists all statuses that it can answer with, those of the layers before Django too:
-responses to errors are shared components, each described once."""
+"""Generates the OpenAPI file. Every operation lists the errors of its own; `default` stands for those that any operation can answer
+with. Error responses, and parameters that several operations take, are components, each described once."""
 
+import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -117,8 +119,54 @@ _DOWNLOAD = (
     f" `is_complete`, `notes`). {downloads.ROWS_MAX} rows at most, or `limit`; {downloads.ROWS_OF_NODES_MAX} of lists that nodes"
     f" are asked for. Header `{downloads.CUT_HEADER}` (true, false, unknown) and the end of the file say when something is missing."
 )
-_OF_ALL = (400, 401, 403, 404, 406, 408, 413, 429, 431, 500, 503)
+COMMON_STATUSES = (401, 406, 408, 413, 429, 431, 500, 503)
+"""What any operation can answer with, because of sign-in, limits, or the layers before its view: the response `default`."""
+_COMMON = ErrorResponse(
+    "Error",
+    "An error that any operation can answer with. "
+    + " ".join(f"{status}: {ERRORS[status].description}" for status in COMMON_STATUSES)
+    + f" {' and '.join(str(status) for status in COMMON_STATUSES if not ERRORS[status].has_body)} have no body.",
+    may_have_retry_after=True,
+)
+_OF_ALL = (400, 403, 404)
 _OF_CHANGES = (409, 412, 415, 422)
+SHARED_FROM = 2
+"""A parameter that this many operations take alike is a component."""
+
+
+def share(result: dict[str, Any], **_: object) -> dict[str, Any]:
+    """Replace what operations repeat: parameters by references to components, the usual security by that of the whole file. A hook
+    of drf-spectacular."""
+    operations = [operation for path in result["paths"].values() for operation in path.values()]
+    uses = Counter(_text(parameter) for operation in operations for parameter in operation.get("parameters", ()))
+    shared: dict[str, Any] = {}
+    usual = operations[0]["security"]
+    for operation in operations:
+        parameters = operation.get("parameters", [])
+        parameters[:] = [
+            _reference(parameter, shared) if uses[_text(parameter)] >= SHARED_FROM else parameter
+            for parameter in parameters
+        ]
+        if operation.setdefault("security", []) == usual:
+            del operation["security"]
+    result["components"]["parameters"] = dict(sorted(shared.items()))
+    result["security"] = usual
+    return result
+
+
+def _text(parameter: dict[str, Any]) -> str:
+    return json.dumps(parameter, sort_keys=True)
+
+
+def _reference(parameter: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
+    """The component of a parameter, which is added on first use: named by its place and name, and numbered where that is taken."""
+    words = f"{parameter['in']}_{parameter['name']}".replace("-", "_").split("_")
+    base = name = "".join(word[:1].upper() + word[1:] for word in words)
+    number = 1
+    while shared.setdefault(name, parameter) != parameter:
+        number += 1
+        name = f"{base}{number}"
+    return {"$ref": f"#/components/parameters/{name}"}
 
 
 class Schema(AutoSchema):
@@ -189,6 +237,7 @@ class Schema(AutoSchema):
             bodies["200"].setdefault("content", {})["text/csv"] = {"schema": {"type": "string"}}
         for status in (*_OF_ALL, *(_OF_CHANGES if self._is_change() else ())):
             bodies.setdefault(str(status), self._error(ERRORS[status]))
+        bodies["default"] = self._error(_COMMON)
         return bodies
 
     def _error(self, error: ErrorResponse) -> dict[str, Any]:

@@ -29,6 +29,8 @@ OUTPUT_LINES = 20
 """So much is shown of how a failed command's output begins, and of how it ends."""
 NOT_SOURCES = {"node_modules", "dist", "coverage", ".lock"}
 """In the front end's folder: what comes from its sources."""
+GENERATED = "src/api/schema.gen.ts"
+"""Types that lint and type checks make from the OpenAPI file: a build reads no types."""
 PACKAGES = ("package.json", "package-lock.json", ".npmrc")
 """What node_modules is made of."""
 STAMP = ".stamp"
@@ -106,7 +108,8 @@ class Frontend:
         for place in self.source.iterdir():
             if place.name in NOT_SOURCES:
                 continue
-            yield from (path for path in place.rglob("*") if path.is_file()) if place.is_dir() else (place,)
+            found = (path for path in place.rglob("*") if path.is_file()) if place.is_dir() else (place,)
+            yield from (path for path in found if path != self.source / GENERATED)
 
     def _is_built(self) -> bool:
         return _read(self.target / STAMP) == self.digest()

@@ -22,11 +22,11 @@ from typing import Any
 
 import pytest
 import requests
-import yaml
 
 from qmq.sync import Consumer, Producer
 from tests.faults.attack.test_attack import children
 from tests.served.api.nodes.test_matrix import CASES
+from tests.support.openapi import openapi_document
 from tests.support.password import PASSWORD
 from tests.support.processes import PROJECT
 from tests.support.promises import PromiseBroken, judging
@@ -203,7 +203,7 @@ def _send(meta: str) -> None:
 
 def with_examples(world: World) -> dict[str, Any]:
     """The committed OpenAPI file with examples: values that exist in this system, and valid bodies."""
-    document: dict[str, Any] = yaml.safe_load((PROJECT / "api/openapi.yaml").read_text())
+    document = openapi_document()
     for path, methods in document["paths"].items():
         first_word = path.removeprefix(f"{API}/").partition("/")[0]
         for operation in methods.values():

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.processes import PROJECT
 from tests.support.waiting import eventually
-from tools.frontend import BuildFailed, Frontend, main
+from tools.frontend import GENERATED, BuildFailed, Frontend, main
 from tools.node import Node, NodeMissing
 
 NPM = """#!/bin/sh
@@ -145,6 +145,12 @@ def test_a_file_that_moves_or_goes_makes_another(project: Project) -> None:
     assert project.frontend.build()
     (project.folder / "frontend/src/moved.ts").unlink()
     assert project.frontend.build()
+
+
+def test_generated_types_make_none(project: Project) -> None:
+    project.frontend.build()
+    project.write(f"frontend/{GENERATED}", "types")
+    assert not project.frontend.build()
 
 
 def test_what_tools_leave_makes_none(project: Project) -> None:
