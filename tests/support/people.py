@@ -81,10 +81,9 @@ class QuickArgon2(Argon2PasswordHasher):
 
 @contextmanager
 def without_redis() -> Iterator[None]:
-    """Caches and channels in this process, for tests that Redis is not the subject of; quick passwords."""
+    """Caches in this process, for tests that Redis is not the subject of; quick passwords."""
     cache = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "tests"}
-    layer = {"BACKEND": "channels.layers.InMemoryChannelLayer"}
     hashers = ["tests.support.people.QuickArgon2"]
-    with override_settings(CACHES={"default": cache}, CHANNEL_LAYERS={"default": layer}, PASSWORD_HASHERS=hashers):
+    with override_settings(CACHES={"default": cache}, PASSWORD_HASHERS=hashers):
         caches["default"].clear()
         yield

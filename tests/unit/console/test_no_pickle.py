@@ -7,7 +7,6 @@ from pathlib import Path
 
 import kombu.serialization
 import pytest
-from channels.layers import ChannelLayerManager
 from django.core.cache import CacheHandler
 from django.core.cache.backends.redis import RedisCache, RedisCacheClient
 from django.utils.module_loading import import_string
@@ -110,12 +109,6 @@ def test_the_serializers_of_celery_refuse_pickles() -> None:
     for name in ("pickle", "application/x-python-serialize"):
         with pytest.raises(kombu.serialization.ContentDisallowed):
             kombu.serialization.loads(b"\x80\x04N.", name, "binary", accept=app.conf.accept_content)
-
-
-def test_the_channel_layer_uses_messagepack() -> None:
-    for config in settings.CHANNEL_LAYERS.values():
-        layer = ChannelLayerManager()._make_backend(next(iter(settings.CHANNEL_LAYERS)), config.get("CONFIG", {}))
-        assert type(layer._serializer).__name__ == "MsgPackSerializer"
 
 
 def test_sessions_are_signed_json() -> None:
