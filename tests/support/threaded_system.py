@@ -69,8 +69,18 @@ class ThreadedSystem:
         self.save_metadata()
         return ids
 
-    def consume(self, subject: str, group: str, count: int, *, settle: str = "ack", **options: Any) -> list[Delivery]:
-        """Take messages from the beginning as one consumer, and "ack", "retry" or leave ("") them; fails when fewer come."""
+    def consume(
+        self, subject: str, group: str, count: int, *, settle: str = "ack", at_once: bool = False, **options: Any
+    ) -> list[Delivery]:
+        """Take messages from the beginning as one consumer, and "ack", "retry" or leave ("") them; fails when fewer come.
+
+        Args:
+            at_once: settle each when it comes, so that further attempts count; else when all have come.
+        """
+
+        async def settled(deliveries: list[Delivery]) -> None:
+            for delivery in deliveries:
+                await getattr(delivery, settle)()
 
         async def work() -> list[Delivery]:
             got: list[Delivery] = []
@@ -78,10 +88,11 @@ class ThreadedSystem:
                 while len(got) < count:
                     deliveries = await consumer.pull(count - len(got), timeout=10)
                     assert deliveries, f"{len(got)} of {count} messages came"
-                    for delivery in deliveries:
-                        if settle:
-                            await getattr(delivery, settle)()
                     got += deliveries
+                    if settle and at_once:
+                        await settled(deliveries)
+                if settle and not at_once:
+                    await settled(got)
                 return got
 
         return self.do(work)

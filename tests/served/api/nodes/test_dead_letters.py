@@ -353,7 +353,7 @@ def test_numbers_as_text() -> None:
 
 
 def test_a_letter_tells_its_attempts_and_what_each_changed(cluster: ThreadedSystem, crew: Crew) -> None:
-    cluster.consume("orders", "g", 20, settle="retry", attempts_max=2, consumer_id="c1")
+    cluster.consume("orders", "g", 20, settle="retry", at_once=True, attempts_max=2, consumer_id="c1")
     rows, _ = all_pages(crew.own, LETTERS)
     row = next(item for item in rows if item["message_id"] == "m5")
     where = f"{LETTERS}{row['broker_group']}/{row['sequence']}/"
