@@ -2,8 +2,10 @@
 
 from rest_framework import serializers
 
+from api.serializers.bodies import NullText, Row
 
-class AuditRow(serializers.Serializer):  # type: ignore[type-arg]
+
+class AuditRow(Row):
     """A change somebody made."""
 
     id = serializers.CharField()
@@ -16,9 +18,7 @@ class AuditRow(serializers.Serializer):  # type: ignore[type-arg]
     after = serializers.JSONField(allow_null=True)
     address = serializers.CharField()
     request_id = serializers.CharField()
-    client_request_id = serializers.CharField(
-        allow_null=True, help_text="X-Request-Id sent by the client, not verified"
-    )
+    client_request_id = NullText(help_text="X-Request-Id sent by the client, not verified")
     digest = serializers.CharField(help_text="hash of this entry and of the digest of the previous entry")
 
 

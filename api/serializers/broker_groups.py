@@ -2,8 +2,9 @@
 
 from rest_framework import serializers
 
-from api.serializers.bodies import Body
+from api.serializers.bodies import Reason
 from metaserver.choices import GroupKind, GroupState, OperatorState
+from metaserver.services.broker_groups import BROKER_GROUP, NAME
 
 
 class NodeRow(serializers.Serializer):  # type: ignore[type-arg]
@@ -75,23 +76,22 @@ class BrokerGroupDetail(BrokerGroupRow):
     may_be_removed = serializers.BooleanField()
 
 
-class NewBrokerGroup(Body):
-    """A broker group to make known before its first node registers."""
-
-    name = serializers.CharField(max_length=100)
-    kind = serializers.ChoiceField(choices=[k.value for k in GroupKind], default=GroupKind.BROKER.value)
-    description = serializers.CharField(required=False, allow_blank=True, max_length=500)
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
-
-
-class BrokerGroupChange(Body):
+class BrokerGroupChange(Reason):
     """A description."""
 
-    description = serializers.CharField(allow_blank=True, max_length=500)
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+    rules = BROKER_GROUP.fields
+    needed = ("description",)
 
 
-class LogLoss(Body):
+class NewBrokerGroup(Reason):
+    """A broker group to make known before its first node registers."""
+
+    rules = {"name": NAME, **BROKER_GROUP.fields}
+    needed = ("name",)
+    kind = serializers.ChoiceField(choices=[k.value for k in GroupKind], default=GroupKind.BROKER.value)
+
+
+class LogLoss(Reason):
     """Accepting that a node's log ends earlier than it did."""
 
     log_end = serializers.RegexField(

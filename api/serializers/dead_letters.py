@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from api.serializers.bodies import Body, SequenceField
+from api.serializers.bodies import Reason, SequenceField
 from api.serializers.messages import UNREACHABLE, MessageRow
 from console.dead_letters import REPLAY_MAX, SEQUENCES_MAX
 
@@ -110,7 +110,7 @@ class SequencesField(serializers.DictField):
         return found
 
 
-class Selection(Body):
+class Selection(Reason):
     """Which letters: those named, or all."""
 
     sequences = SequencesField(required=False, help_text="by broker group")
@@ -125,7 +125,6 @@ class Selection(Body):
     cursor = serializers.CharField(
         required=False, allow_null=True, help_text="with `all`: `next` of the previous response"
     )
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if ("sequences" in attrs) == bool(attrs.get("all")):

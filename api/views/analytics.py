@@ -84,8 +84,7 @@ class RunsView(ApiView):
     @extend_schema(operation_id="analytics_runs_list", responses=shapes.RunRow(many=True))
     def get(self, request: Request) -> Response:
         """List runs, the newest first."""
-        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        return self.get_paginated_response([row(item) for item in page or []])
+        return self.listed()
 
 
 class RunView(ApiView):

@@ -51,25 +51,7 @@ class AuditView(ApiView):
     @extend_schema(operation_id="audit_list", responses=shapes.AuditRow(many=True))
     def get(self, request: Request) -> Response:
         """Who changed what and why, newest first unless told."""
-        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        rows = [
-            {
-                "id": str(entry.pk),
-                "at": entry.at,
-                "actor": entry.actor,
-                "action": entry.action,
-                "target": entry.target,
-                "reason": entry.reason,
-                "before": entry.before,
-                "after": entry.after,
-                "address": entry.address,
-                "request_id": entry.request_id,
-                "client_request_id": entry.client_request_id or None,
-                "digest": entry.digest,
-            }
-            for entry in page or []
-        ]
-        return self.get_paginated_response(rows)
+        return self.listed()
 
 
 class VerifyView(ApiView):

@@ -122,13 +122,10 @@ class BrokerGroupsView(ApiView):
     @extend_schema(operation_id="broker_groups_create", request=shapes.NewBrokerGroup, responses=MADE)
     def post(self, request: Request) -> Response:
         """Announce a broker group: it is known, and offline, until its first node registers."""
-        shape = shapes.NewBrokerGroup(data=request.data)
-        shape.is_valid(raise_exception=True)
-        asked = shape.validated_data
+        asked = self.body(shapes.NewBrokerGroup)
         change = service.announce_group(
-            asked["name"], GroupKind(asked["kind"]), asked.get("description", ""),
-            actor=self.actor, reason=self.reason, dry_run=self.dry_run,
-        )  # fmt: skip
+            asked["name"], GroupKind(asked["kind"]), asked.get("description", ""), **self.arguments
+        )
         return self.changed(change, 201)
 
 
@@ -142,7 +139,7 @@ class BrokerGroupView(ApiView):
         """One broker group."""
         found = queries.broker_groups().filter(name=name).first()
         if found is None:
-            raise NotFound(f"Broker group {name!r} not found.", code="broker_group.unknown")
+            raise service.BROKER_GROUP.unknown(name)
         served = ROUTES.served_by_each().get(name, (0, 0))
         body = row(found, served) | {"may_be_removed": served[0] == 0 and found.state == GroupState.OFFLINE}
         return self.tagged(body, found.version)
@@ -150,20 +147,15 @@ class BrokerGroupView(ApiView):
     @extend_schema(operation_id="broker_groups_update", request=shapes.BrokerGroupChange, responses=ChangeSerializer)
     def patch(self, request: Request, name: str) -> Response:
         """Describe a broker group."""
-        shape = shapes.BrokerGroupChange(data=request.data)
-        shape.is_valid(raise_exception=True)
         change = service.describe_group(
-            name, shape.validated_data["description"], actor=self.actor, reason=self.reason,
-            expected_version=self.expected_version, dry_run=self.dry_run,
-        )  # fmt: skip
+            name, self.body(shapes.BrokerGroupChange)["description"], **self.versioned_arguments
+        )
         return self.changed(change)
 
     @extend_schema(operation_id="broker_groups_remove", request=Reason, responses=ChangeSerializer)
     def delete(self, request: Request, name: str) -> Response:
         """Forget a group that serves no subject and whose nodes are stopped."""
-        change = service.remove_group(
-            name, actor=self.actor, reason=self.reason, expected_version=self.expected_version, dry_run=self.dry_run
-        )
+        change = service.remove_group(name, **self.versioned_arguments)
         return self.changed(change)
 
 
@@ -176,9 +168,7 @@ class ApproveView(ApiView):
     @extend_schema(operation_id="broker_groups_approve", request=Reason, responses=ChangeSerializer)
     def post(self, request: Request, name: str) -> Response:
         """Let a broker group serve that waits for approval since its first registration."""
-        change = service.approve_group(
-            name, actor=self.actor, reason=self.reason, expected_version=self.expected_version, dry_run=self.dry_run
-        )
+        change = service.approve_group(name, **self.versioned_arguments)
         return self.changed(change)
 
 
@@ -191,10 +181,7 @@ class OperatorStateView(ApiView):
 
     def set_state(self, name: str) -> Response:
         """Store what the operator wants."""
-        change = service.set_operator_state(
-            name, self.state, actor=self.actor, reason=self.reason,
-            expected_version=self.expected_version, dry_run=self.dry_run,
-        )  # fmt: skip
+        change = service.set_operator_state(name, self.state, **self.versioned_arguments)
         return self.changed(change)
 
 
@@ -297,10 +284,5 @@ class AcceptLogLossView(ApiView):
     @extend_schema(operation_id="nodes_accept_log_loss", request=shapes.LogLoss, responses=ChangeSerializer)
     def post(self, request: Request, node_id: str) -> Response:
         """Let a node serve although its log ends earlier than it had reported: what was above is given up for lost."""
-        shape = shapes.LogLoss(data=request.data)
-        shape.is_valid(raise_exception=True)
-        change = service.accept_log_loss(
-            node_id, log_end=int(shape.validated_data["log_end"]), actor=self.actor, reason=self.reason,
-            dry_run=self.dry_run,
-        )  # fmt: skip
+        change = service.accept_log_loss(node_id, log_end=int(self.body(shapes.LogLoss)["log_end"]), **self.arguments)
         return self.changed(change)

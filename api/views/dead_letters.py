@@ -205,9 +205,7 @@ class ReplayView(ReadingView):
         What was replayed or deleted before is left alone without `force`. A request does a bounded part; go on with `next`.
         """
         self.require(Right.SEND, self.owner(subject))
-        shape = shapes.Replay(data=request.data)
-        shape.is_valid(raise_exception=True)
-        values = shape.validated_data
+        values = self.body(shapes.Replay)
         progress = service.replay(
             subject,
             group,
@@ -215,9 +213,7 @@ class ReplayView(ReadingView):
             to=values["to"],
             force=values["force"],
             limit=values["limit"],
-            actor=self.actor,
-            reason=values.get("reason", ""),
-            dry_run=self.dry_run,
+            **self.arguments,
         )
         return _answer(progress, dry_run=self.dry_run, note=_REPLAY_NOTE)
 
@@ -231,16 +227,12 @@ class DeleteView(ReadingView):
     def post(self, request: Request, subject: str, group: str) -> Response:
         """Hide dead letters. The log is append-only: their bytes stay until retention removes them."""
         self.require(Right.CHANGE_GROUPS, self.owner(subject))
-        shape = shapes.Selection(data=request.data)
-        shape.is_valid(raise_exception=True)
-        values = shape.validated_data
+        values = self.body(shapes.Selection)
         progress = service.delete(
             subject,
             group,
             service.Selection(values.get("sequences"), values.get("cursor")),
             limit=values["limit"],
-            actor=self.actor,
-            reason=values.get("reason", ""),
-            dry_run=self.dry_run,
+            **self.arguments,
         )
         return _answer(progress, dry_run=self.dry_run, note=_DELETE_NOTE)

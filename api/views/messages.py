@@ -177,9 +177,7 @@ class MessagesView(ReadingView):
         A dry run checks the message and the subject and sends nothing. A 503 may leave the message stored.
         """
         self.require(Right.SEND, self.owner(subject))
-        shape = shapes.NewMessage(data=request.data)
-        shape.is_valid(raise_exception=True)
-        values = shape.validated_data
+        values = self.body(shapes.NewMessage)
         seconds = values.get("delay_seconds")
         sent = service.produce(
             subject,
@@ -187,9 +185,7 @@ class MessagesView(ReadingView):
             tags=values.get("tags", []),
             delay=None if seconds is None else timedelta(seconds=seconds),
             due=values.get("due_at"),
-            actor=self.actor,
-            reason=values.get("reason", ""),
-            dry_run=self.dry_run,
+            **self.arguments,
         )
         body = {
             "dry_run": self.dry_run,

@@ -149,8 +149,8 @@ def test_draining_says_what_moves_and_is_decided_once() -> None:
     assert (row().operator_since, everything()) == (since, before)
     assert audit_rows()[-1] == (
         "broker_group.draining", "g1",
-        {"description": "", "operator_state": "normal", "operator_reason": ""},
-        {"description": "", "operator_state": "draining", "operator_reason": "old"},
+        {"kind": "broker", "description": "", "operator_state": "normal", "operator_reason": ""},
+        {"kind": "broker", "description": "", "operator_state": "draining", "operator_reason": "old"},
     )  # fmt: skip
     with pytest.raises(Stale):
         decide(NORMAL, expected_version=1)
