@@ -4,18 +4,15 @@ An answer put together from several broker groups names those that could not be 
 """
 
 import asyncio
-import base64
-import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from asgiref.sync import async_to_sync
 
 from console.node_admin import node_admin
 from metaserver import queries
-from metaserver.services.changes import ChangeRefused, NotFound
+from metaserver.services.changes import NotFound
 from qmq.client.nodes import NodeAdmin
 from qmq.errors import CallTimeout, ConnectionLost, QmqError
 
@@ -24,7 +21,6 @@ REQUEST_SECONDS = 20.0
 """All that one request of the API asks of nodes, together."""
 NODE_SECONDS = 5.0
 """One question to one node: well below REQUEST_SECONDS, so that a silent node leaves a hole and not a failure."""
-CURSOR_CHARS_MAX = 20_000
 GROUPS_MAX = 200
 """Broker groups of one answer; a system has a few dozen."""
 
@@ -105,47 +101,3 @@ async def ask_each(work: Mapping[str, Awaitable[T]]) -> tuple[dict[str, T], dict
         else:
             answers[name] = result
     return answers, errors
-
-
-# --- cursors ------------------------------------------------------------------------------------------------------------
-
-
-def query_digest(*words: object) -> str:
-    """What a cursor belongs to: the same question only."""
-    text = json.dumps(words, sort_keys=True, default=str)
-    return blake2b(text.encode(), digest_size=6).hexdigest()
-
-
-def encode_cursor(digest: str, at: Any) -> str:
-    """Where to go on, as text for an address."""
-    text = json.dumps([digest, at], separators=(",", ":"), ensure_ascii=False)
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-
-
-def decode_cursor(text: str, digest: str) -> Any:
-    """What `encode_cursor` was given. What is in it came from outside all the same: the caller checks it.
-
-    Raises:
-        ChangeRefused: it is no cursor, or one of another question.
-    """
-    try:
-        if len(text) > CURSOR_CHARS_MAX:
-            raise ValueError
-        padded = text.encode("ascii") + b"=" * (-len(text) % 4)
-        given, at = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise illegal_cursor() from error
-    if given != digest:
-        raise illegal_cursor()
-    return at
-
-
-def illegal_cursor() -> ChangeRefused:
-    """What to raise for a cursor that can't be meant so."""
-    what = "is not a cursor of this query; omit it to start again"
-    return ChangeRefused(f"cursor: {what}", code="request.cursor_illegal", fields={"cursor": what})
-
-
-def is_place(value: object) -> bool:
-    """Whether a value of a cursor can be a sequence."""
-    return type(value) is int and 0 <= value < 1 << 63

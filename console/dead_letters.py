@@ -30,12 +30,8 @@ from console.asking import (
     ask_each,
     broker,
     brokers,
-    decode_cursor,
-    encode_cursor,
-    illegal_cursor,
-    is_place,
-    query_digest,
 )
+from console.cursors import decode_cursor, encode_cursor
 from console.messages import (
     APP,
     KEY_USER,
@@ -135,12 +131,8 @@ def count_letters(
         CallTimeout: nobody answered in time.
     """
     nodes = brokers()
-    digest = query_digest("counts", subject, group)
-    after = ""
-    if cursor is not None:
-        after = decode_cursor(cursor, digest)
-        if not isinstance(after, str):
-            raise illegal_cursor()
+    query = ("dead letter counts", subject, group)
+    after: str = "" if cursor is None else decode_cursor(cursor, query)
 
     async def work() -> tuple[dict[str, _Stored], str | None, dict[str, QmqError]]:
         lists, errors = await ask_each(
@@ -172,7 +164,7 @@ def count_letters(
             )
         )  # fmt: skip
     unreachable = {**nodes.unreachable, **{name: str(error) for name, error in errors.items()}}
-    return Counts(counts, encode_cursor(digest, last) if last is not None else None, unreachable)
+    return Counts(counts, encode_cursor(query, last) if last is not None else None, unreachable)
 
 
 async def _names_on(
@@ -269,12 +261,8 @@ def letters_of(subject: str, group: str, *, states: Sequence[str], limit: int, c
     """
     name = _dead_subject(subject, group)
     nodes = brokers()
-    digest = query_digest("letters", name, sorted(states))
-    places: dict[str, int] = {}
-    if cursor is not None:
-        places = decode_cursor(cursor, digest)
-        if not isinstance(places, dict) or not all(map(is_place, places.values())):
-            raise illegal_cursor()
+    query = ("dead letters", name, sorted(states))
+    places: dict[str, int] = {} if cursor is None else decode_cursor(cursor, query)
     pages, errors = ask(
         lambda: ask_each({g: _page_of(admin, name, places.get(g, 0), limit) for g, admin in nodes.admins.items()})
     )
@@ -286,7 +274,7 @@ def letters_of(subject: str, group: str, *, states: Sequence[str], limit: int, c
     unreachable = {**nodes.unreachable, **{g: str(error) for g, error in errors.items()}}
     return Letters(
         [letter for letter in letters if letter.state in states],
-        encode_cursor(digest, places) if has_more else None,
+        encode_cursor(query, places) if has_more else None,
         unreachable,
     )
 
@@ -486,14 +474,8 @@ def _all_letters(
 ) -> Iterator[tuple[int, list[Row]]]:
     """Batches of all letters with the begin of their log, up to where the logs ended when it began: what consumers give up
     meanwhile (perhaps the very replays) is not chased."""
-    digest = query_digest("all", order.name, order.action)
-    windows: dict[str, tuple[int, int]] = {}
-    if cursor is not None:
-        at = decode_cursor(cursor, digest)
-        for group, window in at.items() if isinstance(at, dict) else [("", None)]:
-            if not isinstance(window, list) or len(window) != 2 or not all(map(is_place, window)):
-                raise illegal_cursor()
-            windows[group] = (window[0], window[1])
+    query = (f"{order.action} dead letters", order.name)
+    windows: dict[str, tuple[int, int]] = {} if cursor is None else decode_cursor(cursor, query)
     fresh = {group: admin for group, admin in nodes.admins.items() if group not in windows}
     ends, errors = ask(lambda: ask_each({g: _page_of(admin, order.name, 0, 1) for g, admin in fresh.items()}))
     windows |= {group: (page["begin_sequence"], page["end_sequence"]) for group, page in ends.items()}
@@ -518,7 +500,7 @@ def _all_letters(
             left -= len(letters)
             windows[group] = (reached, end)
     has_more = any(begin < end and g not in progress.unreachable for g, (begin, end) in windows.items())
-    progress.next = encode_cursor(digest, windows) if has_more else None
+    progress.next = encode_cursor(query, windows) if has_more else None
 
 
 def _named_letters(

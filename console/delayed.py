@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from django.conf import settings
 
-from console.asking import REQUEST_SECONDS, ask, decode_cursor, encode_cursor, illegal_cursor, is_place, query_digest
+from console.asking import REQUEST_SECONDS, ask
+from console.cursors import decode_cursor, encode_cursor
 from console.messages import SEND_TIMEOUTS, begin, note
 from metaserver.services.changes import Actor, ChangeRefused, Conflict, NotFound
 from qmq.client.delayed import BulkCancel, Calendar, DelayedMessage, DelayedMessages, Found, due_ms_of, moment
@@ -60,8 +61,11 @@ def listed(query: Query, *, limit: int, cursor: str | None = None) -> Page:
         ChangeRefused: the cursor is none of this question.
         QmqError: the metaserver can't be asked.
     """
-    digest = query_digest("delayed", query.subject, query.begin, query.end, query.states, sorted(query.match))
-    resume = _Resume() if cursor is None else _Resume.read(decode_cursor(cursor, digest))
+    question = ("delayed", query.subject, query.begin, query.end, query.states, sorted(query.match))
+    resume = _Resume()
+    if cursor is not None:
+        due_ms, group, name, count = decode_cursor(cursor, question)
+        resume = _Resume(due_ms, group, name, count, _is_behind=False)
     begin = query.begin if resume.due_ms < 0 else moment(resume.due_ms)
     problems: dict[str, str] = {}
 
@@ -80,7 +84,7 @@ def listed(query: Query, *, limit: int, cursor: str | None = None) -> Page:
         return page, False
 
     page, has_more = _with(work)
-    return Page(page, encode_cursor(digest, resume.place()) if has_more else None, problems)
+    return Page(page, encode_cursor(question, resume.place()) if has_more else None, problems)
 
 
 @dataclass(slots=True)
@@ -99,15 +103,6 @@ class _Resume:
     count: int = 0
     _skipping: int = 0
     _is_behind: bool = True
-
-    @classmethod
-    def read(cls, at: object) -> "_Resume":
-        if not isinstance(at, list) or len(at) != 4 or not is_place(at[0]) or not is_place(at[3]):
-            raise illegal_cursor()
-        due_ms_of(None, moment_of(at[0]))
-        if not isinstance(at[1], str) or not isinstance(at[2], str):
-            raise illegal_cursor()
-        return cls(at[0], at[1], at[2], at[3], 0, False)
 
     def place(self) -> list[object]:
         return [self.due_ms, self.group, self.name, self.count]
@@ -137,14 +132,6 @@ class _Resume:
 
 def _name(message: DelayedMessage) -> str:
     return f"{message.subject} {message.message_id}"
-
-
-def moment_of(ms: int) -> datetime:
-    """A time of a cursor. Raises ChangeRefused when no calendar has it."""
-    try:
-        return moment(ms)
-    except (ValueError, OverflowError, OSError) as error:
-        raise illegal_cursor() from error
 
 
 def calendar(subject: str, begin: datetime | None, end: datetime | None) -> Calendar:

@@ -16,12 +16,8 @@ from console.asking import (
     ask_each,
     broker,
     brokers,
-    decode_cursor,
-    encode_cursor,
-    illegal_cursor,
-    is_place,
-    query_digest,
 )
+from console.cursors import decode_cursor, encode_cursor
 from metaserver import queries
 from metaserver.services import audit, subjects
 from metaserver.services.changes import Actor, ChangeRefused, Conflict, NotFound
@@ -155,12 +151,8 @@ def read_page(
         CallTimeout: nobody answered in time.
     """
     nodes = nodes_of(subject, broker_group)
-    digest = query_digest("page", subject, start.from_time_ms, start.sequence, start.message_id, broker_group)
-    places: dict[str, int] = {}
-    if cursor is not None:
-        places = decode_cursor(cursor, digest)
-        if not isinstance(places, dict) or not all(map(is_place, places.values())):
-            raise illegal_cursor()
+    query = ("page", subject, start.from_time_ms, start.sequence, start.message_id, broker_group)
+    places: dict[str, int] = {} if cursor is None else decode_cursor(cursor, query)
 
     def question(group: str, admin: NodeAdmin) -> Awaitable[Row]:
         place: Row = {"sequence": start.sequence}
@@ -176,7 +168,7 @@ def read_page(
     places = {group: place for group, place in places.items() if group in errors} | reached
     has_more = any(reached[group] < page["end_sequence"] for group, page in answers.items())
     unreachable = {**nodes.unreachable, **{group: str(error) for group, error in errors.items()}}
-    return Page(messages, encode_cursor(digest, places) if has_more else None, unreachable)
+    return Page(messages, encode_cursor(query, places) if has_more else None, unreachable)
 
 
 async def _or_empty(answer: Awaitable[Row]) -> Row:
@@ -252,9 +244,17 @@ def search(
         as `read_page`.
     """
     nodes = nodes_of(subject, broker_group)
-    digest = query_digest("search", subject, sorted(wanted.properties), wanted.tag, wanted.from_time_ms,
-                          wanted.to_time_ms, broker_group)  # fmt: skip
-    windows = _windows(cursor, digest)
+    query = (
+        "search",
+        subject,
+        sorted(wanted.properties),
+        wanted.tag,
+        wanted.from_time_ms,
+        wanted.to_time_ms,
+        broker_group,
+    )
+    # By broker group: where the search began, where it is, and where it ends.
+    windows: dict[str, tuple[int, int, int]] = {} if cursor is None else decode_cursor(cursor, query)
     open_ = [group for group in nodes.admins if group not in windows or windows[group][1] < windows[group][2]]
     share = max(1, limit // max(1, len(open_)))
 
@@ -286,24 +286,9 @@ def search(
         sum(answer["scanned"] for answer in answers.values()),
         sum(answer.get("unreadable", 0) for answer in answers.values()),
         done / total if total else (0.0 if has_more else 1.0),
-        encode_cursor(digest, windows) if has_more else None,
+        encode_cursor(query, windows) if has_more else None,
         {**nodes.unreachable, **{group: str(error) for group, error in errors.items()}},
     )
-
-
-def _windows(cursor: str | None, digest: str) -> dict[str, tuple[int, int, int]]:
-    """By group: where the search began, where it is, where it ends."""
-    if cursor is None:
-        return {}
-    at = decode_cursor(cursor, digest)
-    windows = {}
-    for group, window in at.items() if isinstance(at, dict) else ():
-        if not isinstance(window, list) or len(window) != 3 or not all(map(is_place, window)):
-            raise illegal_cursor()
-        windows[group] = (window[0], window[1], window[2])
-    if not isinstance(at, dict) or not all(begin <= now <= end for begin, now, end in windows.values()):
-        raise illegal_cursor()
-    return windows
 
 
 # --- trace --------------------------------------------------------------------------------------------------------------

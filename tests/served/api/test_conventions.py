@@ -358,6 +358,18 @@ def test_a_cursor_with_a_time_or_number_that_is_none_is_refused(admin: APIClient
     is_problem(answer, 400, "request.cursor_illegal", "cursor")
 
 
+def test_a_cursor_that_was_changed_is_refused(many: APIClient) -> None:
+    place, _, signature = many.get(f"{LIST}?limit=3").json()["next"].rpartition(":")
+    changed = place[:-1] + ("A" if place[-1] != "A" else "B")
+    is_problem(many.get(LIST, {"cursor": f"{changed}:{signature}"}), 400, "request.cursor_illegal", "cursor")
+
+
+def test_a_cursor_of_another_list_is_refused(many: APIClient) -> None:
+    cursor = many.get("/api/v1/teams/?limit=1&ordering=name").json()["next"]
+    assert cursor
+    is_problem(many.get(LIST, {"cursor": cursor, "ordering": "name"}), 400, "request.cursor_illegal", "cursor")
+
+
 def test_a_cursor_of_another_order_is_refused(many: APIClient) -> None:
     cursor = many.get(f"{LIST}?limit=3").json()["next"]
     answer = many.get(f"{LIST}?limit=3&ordering=-name&cursor={cursor}")
