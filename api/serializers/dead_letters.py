@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from api.serializers.bodies import Reason, SequenceField
 from api.serializers.messages import UNREACHABLE, MessageRow
-from console.dead_letters import REPLAY_MAX, SEQUENCES_MAX
+from console.cluster.dead_letters.decisions import REPLAY_MAX, SEQUENCES_MAX
 
 LIMIT_DEFAULT = 1_000
 

@@ -16,9 +16,9 @@ from api.live_pages import LivePages
 from api.schema import MADE, ChangeSerializer
 from api.serializers import broker_groups as shapes
 from api.serializers.bodies import Reason
-from console import groups as nodes_asked
 from console import overview
 from console.accounts.roles import Right
+from console.cluster.stats import node_stats
 from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.route_cache import ROUTES
@@ -267,13 +267,14 @@ class NodeView(ApiView):
     def get(self, request: Request, node_id: str) -> Response:
         """A node with its own numbers, asked now."""
         found = _node(node_id)
-        stats, reason = None, f"broker group {found.broker_group.name} is pending approval"
+        stats: dict[str, Any] | None = None
+        reason: str | None = f"broker group {found.broker_group.name} is pending approval"
         if found.broker_group.operator_state != OperatorState.UNAPPROVED:
-            answer = nodes_asked.node_stats(found.admin_address)
+            answer = node_stats(found.node_id, found.admin_address)
             reason = answer.reason
             if answer.value is not None:
                 stats = {key: value for key, value in answer.value.items() if key not in ("subjects", "next_after")}
-        return Response(node_row(found, found.broker_group) | {"stats": stats, "unknown_reason": reason or None})
+        return Response(node_row(found, found.broker_group) | {"stats": stats, "unknown_reason": reason})
 
 
 class AcceptLogLossView(ApiView):

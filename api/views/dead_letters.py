@@ -12,10 +12,9 @@ from api.pagination import PAGE_DEFAULT
 from api.problems import Problem
 from api.serializers import dead_letters as shapes
 from api.views.messages import CURSOR, LIMIT, ReadingView, message_row, moment, within
-from console import attempts
-from console import dead_letters as service
 from console.accounts.roles import Right
-from console.messages import whole_property
+from console.cluster.dead_letters import attempts, counts, decisions, letters, orders, sending
+from console.cluster.messages import whole_property
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_MAX_RETRY, KEY_PULL_OFFSET
 from qmq.protocol.names import dead_letter_subject
 
@@ -46,7 +45,7 @@ class DeadLetterCountsView(ReadingView):
     )
     def get(self, request: Request) -> Response:
         """Count dead letters by subject and consumer group, in the order of their names."""
-        found = service.count_letters(
+        found = counts.count_letters(
             subject=self.text("subject"),
             group=self.text("group"),
             limit=self.whole("limit", PAGE_DEFAULT, minimum=1, maximum=COUNTS_MAX) or PAGE_DEFAULT,
@@ -94,7 +93,7 @@ class DeadLettersView(ReadingView):
         if not set(states) <= set(STATES):
             what = f"must be one of {', '.join(STATES)}"
             raise Problem(400, "request.invalid", f"state: {what}", {"state": what})
-        found = service.letters_of(subject, group, states=states, limit=self.limit, cursor=self.cursor)
+        found = letters.letters_of(subject, group, states=states, limit=self.limit, cursor=self.cursor)
         self.note_reading(dead_letter_subject(subject, group), [item.message for item in found.letters], masked)
         return Response(
             {
@@ -147,7 +146,7 @@ def _changes(found: Mapping[str, tuple[str | None, str | None]]) -> list[dict[st
     return [{"name": name, "before": before, "now": now} for name, (before, now) in found.items()]
 
 
-def _row(letter: service.Letter, masked: bool) -> dict[str, Any]:
+def _row(letter: letters.Letter, masked: bool) -> dict[str, Any]:
     message, decision = letter.message, letter.decision
     attempt = whole_property(message, KEY_ATTEMPT, None)
     pulled = whole_property(message, KEY_PULL_OFFSET, None)
@@ -157,7 +156,7 @@ def _row(letter: service.Letter, masked: bool) -> dict[str, Any]:
         "attempts": attempt - 1 if attempt else None,
         "attempts_max": whole_property(message, KEY_MAX_RETRY, None),
         "last_pull_sequence": None if pulled is None else str(pulled),
-        "original_message_id": message.get("properties", {}).get(service.KEY_REPLAY_OF),
+        "original_message_id": message.get("properties", {}).get(sending.KEY_REPLAY_OF),
         "decision": None
         if decision is None
         else {
@@ -171,7 +170,7 @@ def _row(letter: service.Letter, masked: bool) -> dict[str, Any]:
     }
 
 
-def _answer(progress: service.Progress, *, dry_run: bool, note: str) -> Response:
+def _answer(progress: orders.Progress, *, dry_run: bool, note: str) -> Response:
     return Response(
         {
             "dry_run": dry_run,
@@ -206,10 +205,10 @@ class ReplayView(ReadingView):
         """
         self.require(Right.SEND, self.owner(subject))
         values = self.body(shapes.Replay)
-        progress = service.replay(
+        progress = decisions.replay(
             subject,
             group,
-            service.Selection(values.get("sequences"), values.get("cursor")),
+            orders.Selection(values.get("sequences"), values.get("cursor")),
             to=values["to"],
             force=values["force"],
             limit=values["limit"],
@@ -228,10 +227,10 @@ class DeleteView(ReadingView):
         """Hide dead letters. The log is append-only: their bytes stay until retention removes them."""
         self.require(Right.CHANGE_GROUPS, self.owner(subject))
         values = self.body(shapes.Selection)
-        progress = service.delete(
+        progress = decisions.delete(
             subject,
             group,
-            service.Selection(values.get("sequences"), values.get("cursor")),
+            orders.Selection(values.get("sequences"), values.get("cursor")),
             limit=values["limit"],
             **self.arguments,
         )

@@ -13,8 +13,8 @@ from rest_framework.response import Response
 from api.problems import Problem
 from api.serializers import delayed as shapes
 from api.views.messages import CURSOR, LIMIT, PROPERTY, ReadingView, moment
-from console import delayed as service
 from console.accounts.roles import Right
+from console.cluster import delayed as service
 from metaserver import queries
 from qmq.client.delayed import DelayedMessage
 from qmq.protocol.delayed import DelayedState, Operation

@@ -14,8 +14,9 @@ from api.filters import Ordering, PartFilter, TruthFilter
 from api.problems import Problem
 from api.schema import MADE, ChangeSerializer
 from api.serializers import groups as shapes
-from console import groups as progress
 from console.accounts.roles import Right
+from console.cluster import progress
+from console.cluster.asking import Answers, brokers
 from metaserver import queries
 from metaserver.services import groups as service
 
@@ -73,7 +74,7 @@ class GroupView(ApiView):
             raise service.unknown(subject, group)
         route = queries.routes().filter(subject__name=subject).first()
         names = list(route.broker_groups) if route is not None else []
-        answers = progress.ask(names, lambda node: node.group(subject, group))
+        answers = brokers(names).ask(lambda _, node: node.group(subject, group))
         return self.tagged(self.shown(found, shapes.GroupRow) | _progress(answers, found), found.version)
 
     @extend_schema(operation_id="consumer_groups_update", request=shapes.GroupChange, responses=ChangeSerializer)
@@ -91,28 +92,22 @@ class GroupView(ApiView):
         return self.changed(change)
 
 
-def _progress(answers: list[progress.Answer], group: Any) -> dict[str, Any]:
+def _progress(answers: Answers[dict[str, Any]], group: Any) -> dict[str, Any]:
     places: list[dict[str, Any]] = []
     members: list[dict[str, Any]] = []
-    unknown: list[str] = []
     lag, time_lag, total = 0, 0.0, 0
-    for answer in answers:
-        page = answer.value
-        if page is None:
-            if answer.is_there:
-                unknown.append(f"{answer.broker_group}: {answer.reason}")
-            places.append(
-                dict.fromkeys(_ON_BROKER_GROUP, None) | {"broker_group": answer.broker_group, "reason": answer.reason}
-            )
-            continue
+    unknown = [f"{name}: {why}" for name, why in answers.unreachable.items()]
+    for name, why in (answers.unreachable | answers.absent).items():
+        places.append(dict.fromkeys(_ON_BROKER_GROUP, None) | {"broker_group": name, "reason": why})
+    for name, page in answers.values.items():
         sequences = {key: str(page[key]) for key in ("next_sequence", "begin_sequence", "end_sequence")}
         numbers = {
             key: page[key] for key in ("backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate")
         }
-        places.append({"broker_group": answer.broker_group, "reason": page.get("reason"), **sequences, **numbers})
+        places.append({"broker_group": name, "reason": page.get("reason"), **sequences, **numbers})
         lag += page["lag"]
         if page["time_lag_seconds"] is None:
-            unknown.append(f"{answer.broker_group}: {page.get('reason')}")
+            unknown.append(f"{name}: {page.get('reason')}")
         else:
             time_lag = max(time_lag, page["time_lag_seconds"])
         total += page["members_total"]
@@ -123,7 +118,8 @@ def _progress(answers: list[progress.Answer], group: Any) -> dict[str, Any]:
             kept["duplicate_addresses"] = member.get("duplicate_addresses", [])
             kept["in_flight_ranges"] = [[str(begin), str(end)] for begin, end in member["in_flight_ranges"]]
             is_paused = group.is_paused or member["consumer_id"] in group.paused_consumers
-            members.append({"broker_group": answer.broker_group, "is_paused": is_paused, **kept})
+            members.append({"broker_group": name, "is_paused": is_paused, **kept})
+    places.sort(key=lambda place: place["broker_group"])
     return {
         "lag": None if unknown else lag,
         "time_lag_seconds": None if unknown else time_lag,
@@ -200,15 +196,14 @@ class ResetView(ApiView):
                 "is_change": change.is_change,
                 "before": change.before,
                 "after": change.after,
-                "broker_groups": [_plan(answer) for answer in answers],
+                "broker_groups": [_plan(name, plan) for name, plan in answers.values.items()],
             }
         )
 
 
-def _plan(answer: progress.Answer) -> dict[str, Any]:
-    plan = answer.value or {}
+def _plan(broker_group: str, plan: dict[str, Any]) -> dict[str, Any]:
     return {
-        "broker_group": answer.broker_group,
+        "broker_group": broker_group,
         "position": None if plan.get("position") is None else str(plan["position"]),
         "new_position": None if plan.get("new_position") is None else str(plan["new_position"]),
         **{key: plan.get(key) for key in ("skipped", "repeated", "in_flight")},

@@ -22,7 +22,7 @@ from api.serializers.bodies import REASON_CHARS_MAX
 from console.accounts import preferences, services, sessions
 from console.accounts.principals import demands_second_factor
 from console.accounts.roles import OF_A_SUBJECT, RIGHTS_OF, RIGHTS_OF_SCOPE, Right
-from console.dead_letters import REPLAY_MAX
+from console.cluster.dead_letters.decisions import REPLAY_MAX
 from console.live.consumers import WEBSOCKETS_PER_USER_MAX
 
 

@@ -14,8 +14,11 @@ from api.pagination import PAGE_DEFAULT, PAGE_MAX
 from api.problems import Problem
 from api.serializers import messages as shapes
 from api.throttles import BrowseThrottle, PrincipalThrottle
-from console import messages as service
 from console.accounts.roles import Right
+from console.cluster import messages as service
+from console.cluster.entries import note_reading
+from console.cluster.producing import produce
+from console.cluster.traces import trace
 from metaserver import queries
 
 SCAN_DEFAULT = 2_000
@@ -117,7 +120,7 @@ class ReadingView(ApiView):
         # What was looked for may be as private as what was found.
         asked["property"] = [text.partition("=")[0] for text in asked.get("property", [])]
         what: dict[str, Any] = {"messages": len(messages), "path": self.request.path, "query": asked}
-        service.note_reading(self.actor, target, what if subjects is None else what | {"subjects": subjects})
+        note_reading(self.actor, target, what if subjects is None else what | {"subjects": subjects})
 
 
 class MessagesView(ReadingView):
@@ -179,7 +182,7 @@ class MessagesView(ReadingView):
         self.require(Right.SEND, self.owner(subject))
         values = self.body(shapes.NewMessage)
         seconds = values.get("delay_seconds")
-        sent = service.produce(
+        sent = produce(
             subject,
             values["properties"],
             tags=values.get("tags", []),
@@ -286,9 +289,7 @@ class TraceView(ReadingView):
     def get(self, request: Request, subject: str, broker_group: str, sequence: int) -> Response:
         """What became of a message in each consumer group, as far as the nodes still know; nothing is guessed."""
         masked = not self.may_read(self.owner(subject))
-        found = service.trace(
-            subject, broker_group, within(sequence), group=self.text("group"), after=self.text("after")
-        )
+        found = trace(subject, broker_group, within(sequence), group=self.text("group"), after=self.text("after"))
         message = found["message"]
         if message is not None:
             message = {**message, "broker_group": broker_group}

@@ -14,8 +14,8 @@ from api.filters import MemberFilter, Ordering, PartFilter, PrefixFilter, TruthF
 from api.schema import MADE, ChangeSerializer
 from api.serializers import subjects as shapes
 from api.serializers.bodies import Reason
-from console import subjects as on_nodes
 from console.accounts.roles import Right
+from console.cluster import subjects as on_nodes
 from console.tasks.rebalance import waiting_for
 from metaserver import queries
 from metaserver.services import routes as route_service

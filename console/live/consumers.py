@@ -19,11 +19,11 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 
 from console.accounts.roles import Right
+from console.cluster.entries import note_reading
 from console.live import access
 from console.live.hub import NOTHING_SHOWN, Hub, Shown
 from console.live.state import Feed
 from console.live.tail import Tail
-from console.messages import note_reading
 from console.requests import new_id, plain_client_id
 from metaserver.services.changes import Actor
 from qmq.clock import Clock, SystemClock

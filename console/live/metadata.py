@@ -12,7 +12,8 @@ from django.db import Error as DatabaseError
 from django.db.models import Max
 from django.utils import timezone
 
-from console.live.state import RECENT_MAX, Entry, NodePlace, rfc3339
+from console.cluster.places import NodePlace
+from console.live.state import RECENT_MAX, Entry, rfc3339
 from console.tasks import loops
 from console.tasks.heartbeats import METASERVER_FRESH_SECONDS
 from metaserver import queries

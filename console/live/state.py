@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from console.cluster.measured import Measured
+from console.cluster.places import NodePlace
 from console.live.lag_state import LagState, is_draining, lag_state
-from console.measured import Measured
 from qmq.lag import drain_seconds
 from qmq.protocol.names import split_subject
 
@@ -206,18 +207,6 @@ def restrict(change: Delta, feed: Feed) -> Delta:
 
 
 # --- summing ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class NodePlace:
-    """A node as the metadata has it."""
-
-    node_id: str
-    broker_group: str
-    kind: str
-    is_master: bool
-    address: str
-    admin_address: str
 
 
 @dataclass(frozen=True, slots=True)

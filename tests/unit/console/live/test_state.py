@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.live import stats_of
+from console.cluster.measured import Measured
 from console.live.collector import Health, messages_of, understood
 from console.live.metadata import Metadata
 from console.live.state import (
@@ -29,7 +30,6 @@ from console.live.state import (
     summed,
     views,
 )
-from console.measured import Measured
 
 NOW_MS = 1_700_000_000_000
 values = st.none() | st.integers(-3, 3) | st.sampled_from(["", "a"])

@@ -7,26 +7,25 @@ from typing import TypeVar
 
 from django.conf import settings
 
-from console.asking import REQUEST_SECONDS, ask
+from console.cluster import limits
+from console.cluster.asking import ask
+from console.cluster.entries import begin, note
 from console.cursors import decode_cursor, encode_cursor
-from console.messages import SEND_TIMEOUTS, begin, note
 from metaserver.services.changes import Actor, ChangeRefused, Conflict, NotFound
 from qmq.client.delayed import BulkCancel, Calendar, DelayedMessage, DelayedMessages, Found, due_ms_of, moment
 from qmq.errors import QmqError
 from qmq.protocol.delayed import DelayedChange, DelayedState, Operation, Outcome
 
 T = TypeVar("T")
-BULK_SECONDS = 60.0
-"""A bulk cancel goes through a whole range; what it did before the time was up stays done."""
 _CHANGEABLE = frozenset({DelayedState.PENDING, DelayedState.REFUSED})
 
 
-def _with(work: Callable[[DelayedMessages], Awaitable[T]], **deadline: float) -> T:
+def _with(work: Callable[[DelayedMessages], Awaitable[T]], seconds: float | None = None) -> T:
     async def run() -> T:
-        async with DelayedMessages(settings.META_URL, timeouts=SEND_TIMEOUTS) as messages:
+        async with DelayedMessages(settings.META_URL, timeouts=limits.SEND_TIMEOUTS) as messages:
             return await work(messages)
 
-    return ask(run, **deadline)
+    return ask(run, seconds=seconds)
 
 
 # --- lists --------------------------------------------------------------------------------------------------------------
@@ -155,8 +154,8 @@ class Target:
     due: datetime | None = None
 
 
-def found(target: Target, *, seconds: float = REQUEST_SECONDS) -> Found:
-    """All copies of a message id; all delay groups are asked within `seconds`.
+def found(target: Target, *, seconds: float | None = None) -> Found:
+    """All copies of a message id; all delay groups are asked within `seconds`, or else REQUEST_SECONDS.
 
     Raises:
         NotFound: no delay group knows it, and all were asked.
@@ -292,7 +291,7 @@ def bulk_cancel(query: Query, *, actor: Actor, reason: str = "", dry_run: bool =
         )
 
     if dry_run:
-        return _with(work, seconds=BULK_SECONDS)
+        return _with(work, seconds=limits.BULK_SECONDS)
     said = {
         "properties": sorted(key for key, _ in query.match),
         "due_from": query.begin.isoformat() if query.begin else None,
@@ -300,7 +299,7 @@ def bulk_cancel(query: Query, *, actor: Actor, reason: str = "", dry_run: bool =
     }
     begin(actor, "delayed.bulk_cancel", query.subject, reason, said)
     try:
-        done = _with(work, seconds=BULK_SECONDS)
+        done = _with(work, seconds=limits.BULK_SECONDS)
     except QmqError as error:
         note(actor, "delayed.bulk_cancel_failed", query.subject, reason, said | {"error": str(error)[:500]})
         raise
