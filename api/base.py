@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, ClassVar
 
 from django.http import HttpResponseBase
@@ -23,6 +23,7 @@ from api.throttles import DownloadThrottle
 from console.accounts.roles import OF_A_SUBJECT, Principal, Right
 from console.models import IdempotencyKey
 from console.requests import client_id, current_id
+from console.times import rfc3339
 from metaserver import queries
 from metaserver.services import changes
 from metaserver.services.changes import Actor, Change, text_problem
@@ -305,6 +306,4 @@ def moment_ms(name: str, text: str) -> int:
 
 def iso(ms: int | None) -> str | None:
     """Milliseconds since the epoch as an RFC 3339 time in UTC."""
-    if ms is None:
-        return None
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return None if ms is None else rfc3339(ms)

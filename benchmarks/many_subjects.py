@@ -35,7 +35,8 @@ from console.cluster.places import NodePlace  # noqa: E402
 from console.lag_table import TABLES  # noqa: E402
 from console.live.bus import Publisher, StoredReader  # noqa: E402
 from console.live.hub import snapshot_text  # noqa: E402
-from console.live.state import Feed, State, Sums, delta, empty, rfc3339, summed, views  # noqa: E402
+from console.live.state import Feed, State, Sums, delta, empty, summed, views  # noqa: E402
+from console.times import rfc3339  # noqa: E402
 from metaserver.models import ConsumerGroup, Subject  # noqa: E402
 
 GROUPS = 2

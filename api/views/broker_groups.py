@@ -20,7 +20,7 @@ from console import overview
 from console.accounts.roles import Right
 from console.cluster.stats import node_stats
 from metaserver import queries
-from metaserver.choices import GroupKind, GroupState, OperatorState
+from metaserver.choices import GroupKind, GroupState, OperatorState, effective_state
 from metaserver.route_cache import ROUTES
 from metaserver.services import broker_groups as service
 from metaserver.services.changes import NotFound
@@ -62,13 +62,6 @@ def node_row(node: Any, group: Any) -> dict[str, Any]:
     }
 
 
-def told_state(group: Any) -> str:
-    """What clients are told of a group: what its master does, less what an operator took away."""
-    if group.operator_state != OperatorState.NORMAL and group.state == GroupState.READ_WRITE:
-        return str(GroupState.READ_ONLY)
-    return str(group.state)
-
-
 def row(group: Any, served: tuple[int, int]) -> dict[str, Any]:
     """A broker group as lists show it.
 
@@ -79,7 +72,7 @@ def row(group: Any, served: tuple[int, int]) -> dict[str, Any]:
     return {
         "name": group.name,
         "kind": group.kind,
-        "state": told_state(group),
+        "state": effective_state(group.state, group.operator_state),
         "reported_state": group.state,
         "operator_state": group.operator_state,
         "operator_reason": group.operator_reason,

@@ -30,10 +30,10 @@ from console.live.state import (
     feed_of,
     recent,
     restrict,
-    rfc3339,
     summed,
 )
 from console.live.watch import watch
+from console.times import rfc3339
 from qmq.clock import Clock
 
 logger = logging.getLogger("qmq.live")

@@ -17,7 +17,8 @@ from redis.exceptions import RedisError
 
 from console.live.bus import PREFIX, connect, read_stored
 from console.live.chunks import is_delta, slices
-from console.live.state import Feed, State, apply, encode, rfc3339, views
+from console.live.state import Feed, State, apply, encode, views
+from console.times import rfc3339
 from qmq.clock import Clock
 
 logger = logging.getLogger("qmq.live")

@@ -9,12 +9,12 @@ import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from console.cluster.measured import Measured
 from console.cluster.places import NodePlace
 from console.live.lag_state import LagState, is_draining, lag_state
+from console.times import rfc3339
 from qmq.lag import drain_seconds
 from qmq.protocol.names import split_subject
 
@@ -33,11 +33,6 @@ KIND_BROKER = "broker"
 def empty() -> State:
     """A state of which nothing is known."""
     return {section: {} for section in SECTIONS}
-
-
-def rfc3339(at_ms: int) -> str:
-    """A wall clock's milliseconds as the API writes them."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def encode(value: Any) -> str:

@@ -12,7 +12,8 @@ from console.cluster import limits
 from console.cluster.asking import Nodes
 from console.cluster.places import NodePlace
 from console.live.hub import Audience, Client, Shown
-from console.live.state import KIND_BROKER, encode, rfc3339
+from console.live.state import KIND_BROKER, encode
+from console.times import rfc3339
 from metaserver import queries
 from qmq.client.nodes import NodeAdmin
 from qmq.clock import Clock
