@@ -18,7 +18,7 @@ from django.utils import timezone
 from console.accounts import services
 from console.accounts.models import User
 from console.accounts.roles import Role
-from console.launcher import Ports
+from console.launcher.programs import Ports
 from console.management.passwords import hand_out
 from console.management.places import add_places
 from examples.shop.history import publish_history

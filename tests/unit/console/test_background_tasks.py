@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from console.accounts.roles import Right
-from console.launcher import Child, GaveUp, Program
+from console.launcher.child import Child, GaveUp
+from console.launcher.programs import Program
 from console.live import access, consumers, hub
 from console.live.consumers import LiveApp, Request, Socket
 from console.live.hub import NOTHING_SHOWN, Hub, Shown
