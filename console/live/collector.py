@@ -16,22 +16,11 @@ from redis.exceptions import RedisError
 from console.cluster.measured import Measured
 from console.cluster.stats import NodeAsker
 from console.live.bus import Publisher, SnapshotLost, StoredReader
+from console.live.feeds import feed_of, restrict
 from console.live.history import HistoryWriter
 from console.live.metadata import Metadata, MetadataReader
-from console.live.state import (
-    Delta,
-    Entry,
-    State,
-    Sums,
-    delta,
-    empty,
-    encode,
-    events_between,
-    feed_of,
-    recent,
-    restrict,
-    summed,
-)
+from console.live.state import Delta, Entry, State, delta, empty, encode, events_between, recent
+from console.live.summing import Sums, summed
 from console.live.watch import watch
 from console.times import rfc3339
 from qmq.clock import Clock

@@ -11,7 +11,7 @@ from django.db import Error as DatabaseError
 from console.cluster import limits
 from console.cluster.asking import Nodes
 from console.cluster.places import NodePlace
-from console.live.hub import Audience, Client, Shown
+from console.live.audiences import Audience, Client, Shown
 from console.live.state import KIND_BROKER, encode
 from console.times import rfc3339
 from metaserver import queries

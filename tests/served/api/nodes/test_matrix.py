@@ -24,7 +24,8 @@ from console.accounts.principals import principal_of
 from console.accounts.roles import OF_A_SUBJECT, Principal, Right, Role, Scope
 from console.alerts.models import Alert, AlertChannel, AlertRule, Silence
 from console.analytics import services as analytics
-from console.live.consumers import KINDS, LiveApp, request_of
+from console.live.consumers import LiveApp
+from console.live.sockets import KINDS, request_of
 from metaserver import queries, snapshot
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.ownership import may_change

@@ -10,7 +10,7 @@ import pytest
 from console.cluster import asking
 from console.cluster.places import NodePlace
 from console.live import tail
-from console.live.hub import NOTHING_SHOWN, Shown
+from console.live.audiences import NOTHING_SHOWN, Shown
 from console.live.state import KIND_BROKER
 from qmq.clock import ManualClock
 from qmq.errors import ConnectionLost
