@@ -23,7 +23,6 @@ from api.throttles import DownloadThrottle
 from console.accounts.roles import OF_A_SUBJECT, Principal, Right
 from console.models import IdempotencyKey
 from console.requests import client_id, current_id
-from console.times import rfc3339
 from metaserver import queries
 from metaserver.services import changes
 from metaserver.services.changes import Actor, Change, text_problem
@@ -302,8 +301,3 @@ def moment_ms(name: str, text: str) -> int:
     except (ValueError, OverflowError) as error:
         what = "must be a time with a time zone, such as 2026-01-31T12:00:00Z"
         raise Problem(400, "request.invalid", f"{name}: {text[:40]!r} {what}", {name: what}) from error
-
-
-def iso(ms: int | None) -> str | None:
-    """Milliseconds since the epoch as an RFC 3339 time in UTC."""
-    return None if ms is None else rfc3339(ms)

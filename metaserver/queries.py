@@ -394,9 +394,9 @@ def verify_audit(after_id: int = 0, limit: int = 10_000) -> AuditVerdict:
 def broker_admin_addresses() -> dict[str, str]:
     """The admin addresses of the masters of approved broker groups (delay groups left out); "" for one that has none."""
     groups = approved_broker_groups().filter(kind=GroupKind.BROKER)
-    masters = Node.objects.filter(broker_group__kind=GroupKind.BROKER, node_id=F("broker_group__master"))
-    known = dict(masters.values_list("broker_group__name", "admin_address"))
-    return {name: known.get(name, "") for name in groups.values_list("name", flat=True)}
+    masters = Node.objects.filter(broker_group=OuterRef("pk"), node_id=OuterRef("master")).order_by()
+    addresses = groups.annotate(address=Subquery(masters.values("admin_address"))).values_list("name", "address")
+    return {name: address or "" for name, address in addresses}
 
 
 def broker_groups_of(subject: str) -> list[str] | None:

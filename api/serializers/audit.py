@@ -3,6 +3,7 @@
 from rest_framework import serializers
 
 from api.serializers.bodies import NullText, Row
+from metaserver import queries
 
 
 class AuditRow(Row):
@@ -22,12 +23,16 @@ class AuditRow(Row):
     digest = serializers.CharField(help_text="hash of this entry and of the digest of the previous entry")
 
 
-class Verdict(serializers.Serializer):  # type: ignore[type-arg]
+class Verdict(Row):
     """What following the chain found."""
 
-    is_whole = serializers.BooleanField(help_text="all entries of this range are unchanged")
+    is_whole = serializers.SerializerMethodField(help_text="all entries of this range are unchanged")
     checked = serializers.IntegerField()
     last_id = serializers.CharField(help_text="pass it as ?after= to verify the next range")
     is_end = serializers.BooleanField(help_text="whether the latest entry was reached")
     broken_id = serializers.CharField(allow_null=True)
     problem = serializers.CharField(allow_blank=True)
+
+    def get_is_whole(self, verdict: queries.AuditVerdict) -> bool:
+        """Whether nothing was found wrong."""
+        return verdict.problem == ""

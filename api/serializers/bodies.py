@@ -14,6 +14,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from console.accounts.roles import Right
+from console.times import rfc3339
 from metaserver.services.fields import Choice, Field, Texts, TextsByName
 
 SEQUENCE_MAX = (1 << 63) - 1
@@ -123,6 +124,29 @@ class NullText(serializers.CharField):
 
     def to_representation(self, value: Any) -> str | None:  # type: ignore[override]
         return str(value) if value else None
+
+
+class Moment(serializers.DateTimeField):
+    """A time that is known in milliseconds since the epoch. Null also for one that no calendar has."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_null=True, **options)
+
+    def to_representation(self, value: Any) -> str | None:  # type: ignore[override]
+        return moment(value)
+
+
+def iso(ms: int | None) -> str | None:
+    """Milliseconds since the epoch as an RFC 3339 time in UTC."""
+    return None if ms is None else rfc3339(ms)
+
+
+def moment(ms: int | None) -> str | None:
+    """As `iso`, of a time that a message says; None for one that no calendar has."""
+    try:
+        return iso(ms)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 class Names(serializers.ListField):

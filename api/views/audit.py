@@ -72,13 +72,4 @@ class VerifyView(ApiView):
         after = self.whole("after", 0) or 0
         limit = self.whole("limit", 10_000, minimum=1, maximum=VERIFIED_MAX) or 10_000
         verdict = queries.verify_audit(after, limit)
-        return Response(
-            {
-                "is_whole": verdict.problem == "",
-                "checked": verdict.checked,
-                "last_id": str(verdict.last_id),
-                "is_end": verdict.is_end,
-                "broken_id": str(verdict.broken_id) if verdict.broken_id is not None else None,
-                "problem": verdict.problem,
-            }
-        )
+        return Response(self.shown(verdict, shapes.Verdict))

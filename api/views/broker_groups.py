@@ -20,12 +20,11 @@ from console import overview
 from console.accounts.roles import Right
 from console.cluster.stats import node_stats
 from metaserver import queries
-from metaserver.choices import GroupKind, GroupState, OperatorState, effective_state
+from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.route_cache import ROUTES
 from metaserver.services import broker_groups as service
 from metaserver.services.changes import NotFound
 
-_SLAVES = (2, 3)
 _BY_NUMBER = LivePages(("node_id",), overview.NODE_NUMBERS)
 
 
@@ -46,51 +45,6 @@ class NodeFilter(django_filters.FilterSet):  # type: ignore[misc]
     kind = django_filters.ChoiceFilter("broker_group__kind", choices=[(k.value, k.value) for k in GroupKind])
 
 
-def node_row(node: Any, group: Any) -> dict[str, Any]:
-    """A node as lists show it."""
-    return {
-        "node_id": node.node_id,
-        "broker_group": group.name,
-        "kind": group.kind,
-        "role": "slave" if node.role in _SLAVES else "master",
-        "is_master": group.master == node.node_id,
-        "address": node.address,
-        "admin_address": node.admin_address,
-        "version": node.version,
-        "log_end": str(node.log_end),
-        "leased_at": node.leased_at,
-    }
-
-
-def row(group: Any, served: tuple[int, int]) -> dict[str, Any]:
-    """A broker group as lists show it.
-
-    Args:
-        served: subjects that it serves, and how many of them come or go.
-    """
-    subjects, moving = served
-    return {
-        "name": group.name,
-        "kind": group.kind,
-        "state": effective_state(group.state, group.operator_state),
-        "reported_state": group.state,
-        "operator_state": group.operator_state,
-        "operator_reason": group.operator_reason,
-        "operator_since": group.operator_since,
-        "description": group.description,
-        "epoch": str(group.epoch),
-        "master": group.master,
-        "in_sync": group.in_sync,
-        "in_sync_min": group.in_sync_min,
-        "nodes": [node_row(node, group) for node in group.nodes.all()],
-        "subjects": subjects,
-        "subjects_moving": moving,
-        "version": str(group.version),
-        "created_at": group.created_at,
-        "updated_at": group.updated_at,
-    }
-
-
 class BrokerGroupsView(ApiView):
     """Broker and delay groups."""
 
@@ -108,9 +62,7 @@ class BrokerGroupsView(ApiView):
     @extend_schema(operation_id="broker_groups_list", responses=shapes.BrokerGroupRow(many=True))
     def get(self, request: Request) -> Response:
         """List broker groups and delay groups."""
-        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        served = ROUTES.served_by_each()
-        return self.get_paginated_response([row(item, served.get(item.name, (0, 0))) for item in page or []])
+        return self.listed(served=ROUTES.served_by_each())
 
     @extend_schema(operation_id="broker_groups_create", request=shapes.NewBrokerGroup, responses=MADE)
     def post(self, request: Request) -> Response:
@@ -125,6 +77,7 @@ class BrokerGroupsView(ApiView):
 class BrokerGroupView(ApiView):
     """One broker group."""
 
+    serializer_class = shapes.BrokerGroupDetail
     rights = {"GET": Right.READ, "PATCH": Right.CHANGE_CLUSTER, "DELETE": Right.CHANGE_CLUSTER}
 
     @extend_schema(operation_id="broker_groups_get", responses=shapes.BrokerGroupDetail)
@@ -133,9 +86,7 @@ class BrokerGroupView(ApiView):
         found = queries.broker_groups().filter(name=name).first()
         if found is None:
             raise service.BROKER_GROUP.unknown(name)
-        served = ROUTES.served_by_each().get(name, (0, 0))
-        body = row(found, served) | {"may_be_removed": served[0] == 0 and found.state == GroupState.OFFLINE}
-        return self.tagged(body, found.version)
+        return self.one(found, served=ROUTES.served_by_each())
 
     @extend_schema(operation_id="broker_groups_update", request=shapes.BrokerGroupChange, responses=ChangeSerializer)
     def patch(self, request: Request, name: str) -> Response:
@@ -235,7 +186,7 @@ class NodesView(ApiView):
         }
 
         def rows(found: Iterable[Any]) -> list[dict[str, Any]]:
-            return [node_row(node, node.broker_group) | measured.get(node.node_id, nothing) for node in found]
+            return [self.shown(node, shapes.NodeRow) | measured.get(node.node_id, nothing) for node in found]
 
         nodes = self.filter_queryset(self.get_queryset())
         if request.query_params.get("ordering", "").removeprefix("-") in overview.NODE_NUMBERS:
@@ -267,7 +218,7 @@ class NodeView(ApiView):
             reason = answer.reason
             if answer.value is not None:
                 stats = {key: value for key, value in answer.value.items() if key not in ("subjects", "next_after")}
-        return Response(node_row(found, found.broker_group) | {"stats": stats, "unknown_reason": reason})
+        return Response(self.shown(found, shapes.NodeRow) | {"stats": stats, "unknown_reason": reason})
 
 
 class AcceptLogLossView(ApiView):

@@ -1,6 +1,7 @@
 """/dead-letters/."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
@@ -11,7 +12,8 @@ from rest_framework.response import Response
 from api.pagination import PAGE_DEFAULT
 from api.problems import Problem
 from api.serializers import dead_letters as shapes
-from api.views.messages import CURSOR, LIMIT, ReadingView, message_row, moment, within
+from api.serializers.bodies import moment
+from api.views.messages import CURSOR, LIMIT, ReadingView, message_row, within
 from console.accounts.roles import Right
 from console.cluster.dead_letters import attempts, counts, decisions, letters, orders, sending
 from console.cluster.messages import whole_property
@@ -51,20 +53,7 @@ class DeadLetterCountsView(ReadingView):
             limit=self.whole("limit", PAGE_DEFAULT, minimum=1, maximum=COUNTS_MAX) or PAGE_DEFAULT,
             cursor=self.cursor,
         )
-        rows = [
-            {
-                "subject": count.subject,
-                "group": count.group,
-                "stored": count.stored,
-                "open": count.open,
-                "replayed": count.replayed,
-                "deleted": count.deleted,
-                "oldest": moment(count.oldest_ms),
-                "newest": moment(count.newest_ms),
-                "broker_groups": count.broker_groups,
-            }
-            for count in found.counts
-        ]
+        rows = shapes.LetterCount(found.counts, many=True).data
         return Response({"results": rows, "next": found.next, "unreachable": found.unreachable})
 
 
@@ -157,39 +146,12 @@ def _row(letter: letters.Letter, masked: bool) -> dict[str, Any]:
         "attempts_max": whole_property(message, KEY_MAX_RETRY, None),
         "last_pull_sequence": None if pulled is None else str(pulled),
         "original_message_id": message.get("properties", {}).get(sending.KEY_REPLAY_OF),
-        "decision": None
-        if decision is None
-        else {
-            "state": decision.state,
-            "by": decision.by,
-            "at": decision.at,
-            "replays": decision.replays,
-            "replayed_to": decision.replayed_to or None,
-            "replay_id": decision.replay_id or None,
-        },
+        "decision": None if decision is None else shapes.Decision(decision).data,
     }
 
 
 def _answer(progress: orders.Progress, *, dry_run: bool, note: str) -> Response:
-    return Response(
-        {
-            "dry_run": dry_run,
-            "looked_at": progress.looked_at,
-            "done": progress.done,
-            "already": progress.already,
-            "under_way": progress.under_way,
-            "unknown": progress.unknown,
-            "failed": progress.failed,
-            "failures": [
-                {"broker_group": item.broker_group, "sequence": str(item.sequence), "why": item.why}
-                for item in progress.failures
-            ],
-            "stopped": progress.stopped or None,
-            "next": progress.next,
-            "unreachable": progress.unreachable,
-            "notes": [note],
-        }
-    )
+    return Response(shapes.Progress({**asdict(progress), "dry_run": dry_run, "notes": [note]}).data)
 
 
 class ReplayView(ReadingView):

@@ -12,7 +12,8 @@ from rest_framework.response import Response
 
 from api.problems import Problem
 from api.serializers import delayed as shapes
-from api.views.messages import CURSOR, LIMIT, PROPERTY, ReadingView, moment
+from api.serializers.bodies import moment
+from api.views.messages import CURSOR, LIMIT, PROPERTY, ReadingView
 from console.accounts.roles import Right
 from console.cluster import delayed as service
 from metaserver import queries

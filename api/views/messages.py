@@ -8,11 +8,12 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from api.base import ApiView, iso
+from api.base import ApiView
 from api.downloads import ROWS_OF_NODES_MAX
 from api.pagination import PAGE_DEFAULT, PAGE_MAX
 from api.problems import Problem
 from api.serializers import messages as shapes
+from api.serializers.bodies import moment
 from api.throttles import BrowseThrottle, PrincipalThrottle
 from console.accounts.roles import Right
 from console.cluster import messages as service
@@ -37,14 +38,6 @@ PROPERTY = OpenApiParameter(
 )
 FROM_TIME = OpenApiParameter("from_time", OpenApiTypes.DATETIME, description="Stored at or after this time.")
 TO_TIME = OpenApiParameter("to_time", OpenApiTypes.DATETIME, description="Stored before this time.")
-
-
-def moment(ms: int | None) -> str | None:
-    """A time from a message as RFC 3339; None for one that no calendar has."""
-    try:
-        return iso(ms)
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def message_row(message: dict[str, Any], *, masked: bool) -> dict[str, Any]:

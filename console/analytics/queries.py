@@ -37,6 +37,7 @@ class Score:
     cases_count: int
     held_count: int
     target_ratio: float | None
+    days: int = SCORE_DAYS
 
     @property
     def held_ratio(self) -> float | None:

@@ -21,6 +21,7 @@ from console.analytics.models import (
     Summary,
     TeamCapacity,
 )
+from console.analytics.models.summary import meaning_of
 
 _COMMON = {field.name for field in Summary._meta.get_fields()} | {"id"}
 _TYPES: dict[type, str] = {
@@ -57,6 +58,11 @@ class Column:
     length_max: int | None
     choices: frozenset[str]
 
+    @property
+    def choices_sorted(self) -> list[str]:
+        """The possible values; empty: any."""
+        return sorted(self.choices)
+
 
 @dataclass(frozen=True)
 class SummaryTable:
@@ -88,7 +94,7 @@ def _column(model: type[Summary], field: "models.Field[object, object]") -> Colu
     choices = frozenset(str(value) for value, _ in field.choices or ())
     is_key = field.name in model.key
     unit = _unit(field.name) if kind in ("integer", "number") else None
-    return Column(field.name, kind, unit, model.meanings[field.name], field.null, is_key, field.max_length, choices)
+    return Column(field.name, kind, unit, meaning_of(field), field.null, is_key, field.max_length, choices)
 
 
 def _unit(name: str) -> str | None:

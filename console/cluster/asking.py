@@ -135,8 +135,9 @@ def broker(name: str) -> Nodes:
 
 def brokers(names: Iterable[str] | None = None) -> Nodes:
     """The masters of broker groups; None: of all. One that is not known any more can't be asked."""
-    known = queries.broker_admin_addresses()
-    wanted = sorted(known if names is None else set(names))
+    asked = None if names is None else set(names)
+    known = queries.broker_admin_addresses() if asked is None or asked else {}
+    wanted = sorted(known if asked is None else asked)
     nodes = Nodes.at({name: known[name] for name in wanted[:GROUPS_MAX] if name in known})
     unreachable = {name: "this broker group no longer exists" for name in wanted if name not in known}
     unreachable |= dict.fromkeys(wanted[GROUPS_MAX:], f"not queried: the limit is {GROUPS_MAX} broker groups at a time")
