@@ -9,7 +9,7 @@ from django.conf import settings
 
 from console.cluster import limits
 from console.cluster.asking import ask
-from console.cluster.entries import begin, note
+from console.cluster.entries import note, recorded
 from console.cursors import decode_cursor, encode_cursor
 from metaserver.services.changes import Actor, ChangeRefused, Conflict, NotFound
 from qmq.client.delayed import BulkCancel, Calendar, DelayedMessage, DelayedMessages, Found, due_ms_of, moment
@@ -232,15 +232,11 @@ def change(
         done = _foreseen(operation, message, to)
     else:
         said = {"message_id": message.message_id, "due_at": message.due_at.isoformat(), "state": before}
-        begin(actor, f"delayed.{operation}", message.subject, reason, said | ({"to": to.isoformat()} if to else {}))
-        try:
+        said |= {"to": to.isoformat()} if to else {}
+        with recorded(actor, f"delayed.{operation}", message.subject, reason, said):
             done = _with(lambda messages: _apply(messages, operation, message, to))
             if done.outcome not in (Outcome.DONE, Outcome.UNCHANGED):
                 raise _refusal(done)
-        except QmqError as error:
-            said = {"message_id": message.message_id, "error": str(error)[:500]}
-            note(actor, f"delayed.{operation}_failed", message.subject, reason, said)
-            raise
     if done.outcome not in (Outcome.DONE, Outcome.UNCHANGED):
         raise _refusal(done)
     due_at = None if done.due_ms < 0 else moment(done.due_ms)
@@ -297,12 +293,8 @@ def bulk_cancel(query: Query, *, actor: Actor, reason: str = "", dry_run: bool =
         "due_from": query.begin.isoformat() if query.begin else None,
         "due_to": query.end.isoformat() if query.end else None,
     }
-    begin(actor, "delayed.bulk_cancel", query.subject, reason, said)
-    try:
+    with recorded(actor, "delayed.bulk_cancel", query.subject, reason, said):
         done = _with(work, seconds=limits.BULK_SECONDS)
-    except QmqError as error:
-        note(actor, "delayed.bulk_cancel_failed", query.subject, reason, said | {"error": str(error)[:500]})
-        raise
     counts = {"matched": done.matched, "cancelled": done.cancelled, "too_late": done.too_late,
               "unreachable": dict(done.problems)}  # fmt: skip
     note(actor, "delayed.bulk_cancelled", query.subject, reason, counts)

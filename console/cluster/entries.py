@@ -1,12 +1,14 @@
 """Audit entries of what is asked of nodes: there is no transaction over database and nodes, so the entry comes first."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from django.db import transaction
 
 from metaserver.services import audit, subjects
 from metaserver.services.changes import Actor
+from qmq.errors import QmqError
 
 
 def note_reading(actor: Actor, target: str, what: Mapping[str, Any]) -> None:
@@ -25,6 +27,21 @@ def begin(actor: Actor, action: str, subject: str, reason: str, after: Mapping[s
     with transaction.atomic():
         subjects.authorize(subject, actor)
         audit.record(actor=actor, action=action, target=subject, reason=reason, after=dict(after))
+
+
+@contextmanager
+def recorded(actor: Actor, action: str, subject: str, reason: str, after: Mapping[str, Any]) -> Iterator[None]:
+    """`begin`, and a second entry `<action>_failed` when what is done then fails.
+
+    Raises:
+        as `begin`.
+    """
+    begin(actor, action, subject, reason, after)
+    try:
+        yield
+    except QmqError as error:
+        note(actor, f"{action}_failed", subject, reason, {**after, "error": str(error)[:500]})
+        raise
 
 
 def note(actor: Actor, action: str, target: str, reason: str, after: Mapping[str, Any]) -> None:

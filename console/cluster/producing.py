@@ -8,7 +8,7 @@ from django.conf import settings
 
 from console.cluster import limits
 from console.cluster.asking import ask
-from console.cluster.entries import begin, note
+from console.cluster.entries import recorded
 from console.cluster.messages import real_subject
 from metaserver import queries
 from metaserver.services.changes import Actor, ChangeRefused, Conflict
@@ -16,7 +16,6 @@ from qmq.client.delayed import DelayedReceipt, due_ms_of, moment
 from qmq.client.message import Receipt, build_message, delayed_message
 from qmq.client.message_ids import new_message_id
 from qmq.client.producer import Producer
-from qmq.errors import QmqError
 from qmq.protocol.messages import encode_entry
 
 APP = "qmq-console"
@@ -78,7 +77,6 @@ def produce(
     said = {"message_id": message_id, "properties": sorted(properties), "tags": list(tags)}
     if due_at is not None:
         said["due_at"] = due_at.isoformat()
-    begin(actor, "message.send", subject, reason, said)
 
     async def send() -> Receipt | DelayedReceipt:
         async with Producer(settings.META_URL, app=APP, timeouts=limits.SEND_TIMEOUTS) as producer:
@@ -86,11 +84,8 @@ def produce(
                 return await producer.send(subject, body, due=due_at, tags=tags, message_id=message_id)
             return await producer.send(subject, body, tags=tags, message_id=message_id)
 
-    try:
+    with recorded(actor, "message.send", subject, reason, said):
         receipt = ask(send)
-    except QmqError as error:
-        note(actor, "message.send_failed", subject, reason, {"message_id": message_id, "error": str(error)[:500]})
-        raise
     return Sent(receipt.message_id, subject, receipt.broker_group, receipt.attempts, due_at)
 
 
