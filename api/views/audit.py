@@ -15,6 +15,7 @@ from api.filters import Ordering, containing
 from api.serializers import audit as shapes
 from console.accounts.roles import Right
 from metaserver import queries
+from metaserver.services import audit
 
 VERIFIED_MAX = 20_000
 """Entries that one request follows the chain over."""
@@ -71,5 +72,5 @@ class VerifyView(ApiView):
         """Follow the chain: whether entries were changed or taken away since they were written."""
         after = self.whole("after", 0) or 0
         limit = self.whole("limit", 10_000, minimum=1, maximum=VERIFIED_MAX) or 10_000
-        verdict = queries.verify_audit(after, limit)
+        verdict = audit.verify(after, limit)
         return Response(self.shown(verdict, shapes.Verdict))

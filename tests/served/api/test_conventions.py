@@ -31,7 +31,7 @@ from console.models import IdempotencyKey
 from console.requests import RequestIdFilter
 from metaserver import queries
 from metaserver.models import ConsumerGroup, Node, Subject, Team
-from metaserver.services import subjects
+from metaserver.services import audit, subjects
 from tests.support.at_once import at_once, needs_two_writers
 from tests.support.metadata import ACTOR, broker_group, everything
 from tests.support.people import browser, person
@@ -702,7 +702,7 @@ def test_a_request_has_one_id_in_answer_log_and_audit(admin: APIClient, monkeypa
     assert (later.request_id, later.client_request_id) == (copied.headers["X-Request-Id"], entry.request_id)
     assert later.request_id != entry.request_id, "no request looks like another one"
     assert admin.get("/api/v1/audit/?limit=1").json()["results"][0]["client_request_id"] == entry.request_id
-    assert queries.verify_audit().problem == ""
+    assert audit.verify().problem == ""
     for illegal in ("short", "x" * 65, "has blanks in it", "line\nend-of-it", "é-is-not-plain"):
         made_up = admin.get(ORDERS, HTTP_X_REQUEST_ID=illegal).headers["X-Request-Id"]
         assert made_up != illegal

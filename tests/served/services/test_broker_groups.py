@@ -7,6 +7,7 @@ import pytest
 from metaserver import queries, snapshot
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.models import BrokerGroup, Node
+from metaserver.services import audit
 from metaserver.services import broker_groups as service
 from metaserver.services.changes import METASERVER, ChangeRefused, Conflict, NotFound, Stale
 from tests.support.at_once import at_once, needs_two_writers
@@ -282,4 +283,4 @@ class TestTwoWriters:
         )
         assert not [item for item in found if isinstance(item, Exception)], found
         assert (row().epoch, row().master, row().operator_state) == (2, "other", READ_ONLY)
-        assert queries.verify_audit().problem == ""
+        assert audit.verify().problem == ""

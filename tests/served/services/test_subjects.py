@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from metaserver import queries
 from metaserver.models import Subject
+from metaserver.services import audit, teams
 from metaserver.services import subjects as service
-from metaserver.services import teams
 from metaserver.services.changes import ChangeRefused, Conflict, NotFound, Stale
 from tests.support.at_once import at_once, needs_two_writers
 from tests.support.metadata import ACTOR, audit_rows, everything, last_audit
@@ -255,7 +255,7 @@ class TestTwoWriters:
         stored = service.described(row())
         assert (stored["description"], stored["tags"], stored["retention_hours"]) == ("text", ["a"], 2.0)
         assert row().version == 4
-        assert queries.verify_audit().problem == ""
+        assert audit.verify().problem == ""
 
     def test_a_team_that_is_given_a_subject_meanwhile_is_not_removed_with_an_owner_left_behind(self) -> None:
         teams.create_team("shop", actor=ACTOR)
