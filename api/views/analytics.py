@@ -62,6 +62,7 @@ def row(run: AnalyticsRun) -> dict[str, Any]:
         "missing": run.missing,
         "late_rows": None if run.late_rows is None else str(run.late_rows),
         "holes": None if run.holes is None else str(run.holes),
+        "skipped": run.skipped,
         "error": run.error,
         "started_at": run.started_at,
         "finished_at": run.finished_at,

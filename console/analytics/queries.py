@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Max, QuerySet, Sum
 
-from console.analytics.models import AnalyticsRun, ForecastScore, Scored, TableState
+from console.analytics.models import DEMO_JOB, AnalyticsRun, ForecastScore, Scored, TableState
 from console.analytics.rows import Window
 from console.analytics.steps import DAY_MS, Step
 from console.analytics.tables import SummaryTable
@@ -90,6 +90,11 @@ def states() -> dict[str, TableState]:
 def state_of(table: str) -> TableState | None:
     """How far a table is; None: no run has filled it."""
     return TableState.objects.filter(table=table).first()
+
+
+def demo_states() -> list[TableState]:
+    """Tables that contain demo data, with the run that made it."""
+    return list(TableState.objects.filter(run__job=DEMO_JOB).select_related("run").order_by("table"))
 
 
 def keep_days() -> dict[Step, int]:

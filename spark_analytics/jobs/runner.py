@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from console.analytics import queries, services
-from console.analytics.models import DEMO_JOB
+from console.analytics.models import DEMO_DATA, DEMO_JOB
 from console.analytics.steps import Step
 from qmq.client.reading import find_nodes
 from spark_analytics.jobs.catalog import JOBS, ORDER, Job
@@ -55,7 +55,7 @@ class Asked:
     from_ms: int | None = None
     to_ms: int | None = None
     is_scheduled: bool = False
-    """Nobody waits for it: tables with simulated rows are left alone."""
+    """Not started by a person: demo data is replaced only in tables where an operator has asked for it."""
     keep_days: Mapping[str, int] = field(default_factory=dict)
     """Lake table -> days, where it is not the table's own figure."""
 
@@ -78,6 +78,8 @@ class Report:
     """Job -> why."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Job -> why it had nothing to do."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Summary table -> why it was not filled although its job could."""
 
     def __str__(self) -> str:
         until = f", up to {moment(self.watermark_ms)}" if self.watermark_ms is not None else ""
@@ -86,7 +88,13 @@ class Report:
         missing = f", without {', '.join(sorted(self.missing))}" if self.missing else ""
         failed = f", {len(self.failed)} failed" if self.failed else ""
         counts = f"{self.jobs} jobs: {self.rows_read:,} rows read, {self.rows_written:,} written"
-        return f"{counts}{until}{holes}{late}{missing}{failed}"
+        skipped = (
+            f"; skipped because they contain demo data: {', '.join(sorted(self.skipped))}. Scheduled runs don't replace it;"
+            " select 'Replace demo data' on the Analytics page or run `manage.py analytics`."
+            if self.skipped
+            else ""
+        )
+        return f"{counts}{until}{holes}{late}{missing}{failed}{skipped}"
 
 
 class Runner:
@@ -116,6 +124,10 @@ class Runner:
         """
         wanted = set(names)
         chosen = [name for name in ORDER if name in wanted]
+        if self._asked.is_scheduled:
+            tables = {table for name in chosen if name in JOBS for table in JOBS[name].tables}
+            kept = [state.table for state in queries.demo_states() if not state.is_replaceable]
+            self.report.skipped = {table: DEMO_DATA for table in kept if table in tables}
         self._lake.files.lock()
         try:
             for name, work in (("ingest", self._ingest), ("state", self._advance)):
@@ -147,7 +159,7 @@ class Runner:
         self._say(f"{name}: {text} ({time.monotonic() - began:.1f} s)")
 
     def _ingest(self) -> str:
-        run = services.start_run("ingest", inputs={"lake": self._lake.root})
+        run = services.start_run("ingest", inputs={"lake": self._lake.root}, skipped=self.report.skipped)
         try:
             text = self._read_nodes()
         except BaseException as error:
@@ -271,12 +283,8 @@ class Runner:
         Raises:
             NothingKnown: why it has nothing to do.
         """
-        states = queries.states()
-        made_up = [name for name in job.tables if name in states and states[name].run.job == DEMO_JOB]
-        if made_up and self._asked.is_scheduled:
-            raise NothingKnown(
-                f"{made_up[0]} contains simulated rows of the demo; run `manage.py analytics` by hand to replace them"
-            )
+        if skipped := [name for name in job.tables if name in self.report.skipped]:
+            raise NothingKnown(f"skipped: {', '.join(skipped)} contains demo data, which scheduled runs don't replace")
         end = self._watermark(job.inputs) if not job.is_ahead else self._now_ms()
         self.report.watermark_ms = min(end, self.report.watermark_ms or end)
         begin = self._begin_ms(job, end)

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from console.analytics import services
-from console.analytics.models import DEMO_JOB, AnalyticsRun, RunState, TableState
+from console.analytics.models import DEMO_DATA, DEMO_JOB, AnalyticsRun, RunState, TableState
 from console.analytics.rows import Window
 from console.analytics.steps import Step
 from console.analytics.tables import TABLES
@@ -245,8 +245,22 @@ def test_scheduled_jobs_leave_made_up_rows_alone_and_asked_ones_replace_them(lak
         services.publish(demo, name, [], step=Step.HOUR)
     services.finish_run(demo, watermark_at=datetime.now(UTC))
     report = Runner(lake, Asked({}, is_scheduled=True)).run(["skew"])
-    assert "simulated rows" in report.left_out["skew"]
+    assert "contains demo data" in report.left_out["skew"]
+    assert report.skipped == dict.fromkeys(JOBS["skew"].tables, DEMO_DATA)
+    assert "skipped because they contain demo data: consumer_shares, group_skew" in str(report)
     assert run(lake, ["skew"]).jobs == 1
+    assert TableState.objects.get(table="group_skew").run.job == "skew"
+
+
+def test_scheduled_jobs_replace_demo_data_that_an_operator_asked_to_replace(lake: Lake, day: Day) -> None:
+    at = datetime.fromtimestamp(day.first_ms / 1000, UTC)
+    demo = services.start_run(DEMO_JOB, from_at=at, to_at=datetime.fromtimestamp(day.first_ms / 1000 + 3600, UTC))
+    for name in JOBS["skew"].tables:
+        services.publish(demo, name, [], step=Step.HOUR)
+    services.finish_run(demo, watermark_at=datetime.now(UTC))
+    services.replace_demo(actor=ACTOR)
+    report = run(lake, ["skew"], is_scheduled=True)
+    assert (report.jobs, report.skipped) == (1, {})
     assert TableState.objects.get(table="group_skew").run.job == "skew"
 
 

@@ -1,6 +1,7 @@
 import { queryOptions } from "@tanstack/react-query";
-import { api, must, queryOf, type Schema } from "@/api/client";
+import { api, must, queryOf, type Change, type Schema } from "@/api/client";
 import type { paths } from "@/api/schema.gen";
+import type { Attempt } from "@/ui/ChangeDialog";
 import type { Load } from "@/ui/table/types";
 
 type TableOf = paths["/api/v1/analytics/tables/{table}/"]["get"];
@@ -73,6 +74,20 @@ export function runOptions(id: string) {
     queryFn: ({ signal }) =>
       must(api.GET("/api/v1/analytics/runs/{run_id}/", { params: { path: { run_id: Number(id) } }, signal })),
   });
+}
+
+/** Which tables contain demo data. */
+export function demoOptions() {
+  return queryOptions({
+    queryKey: [...analyticsKey, "demo"],
+    queryFn: ({ signal }) => must(api.GET("/api/v1/analytics/demo/", { signal })),
+  });
+}
+
+export function replaceDemo({ dryRun, reason }: Attempt): Promise<Change> {
+  return must(
+    api.POST("/api/v1/analytics/demo/replace/", { params: { query: { dry_run: dryRun } }, body: { reason } }),
+  );
 }
 
 const OFFERED_MAX = 20;
