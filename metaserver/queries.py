@@ -125,7 +125,7 @@ def leases() -> list[tuple[snapshot.BrokerGroup, snapshot.Node, datetime]]:
     return [(_broker_group(row.broker_group), _node(row), row.leased_at) for row in rows if row.leased_at is not None]
 
 
-def metaserver_beats() -> dict[str, datetime]:
+def metaserver_heartbeats() -> dict[str, datetime]:
     """When each metaserver last stored that it runs, by address and its own clock."""
     return dict(MetaserverBeat.objects.values_list("name", "seen_at"))
 

@@ -177,10 +177,10 @@ class Frontend:
                 child_processes.stop(process, grace_seconds=0)
             if code:
                 output.seek(0)
-                said = output.read().decode("utf-8", "replace").splitlines()
-                if len(said) > 2 * OUTPUT_LINES:
-                    said[OUTPUT_LINES:-OUTPUT_LINES] = ["..."]
-                raise BuildFailed("\n".join([f"`npm {' '.join(words)}` ended with code {code}:", *said]))
+                lines = output.read().decode("utf-8", "replace").splitlines()
+                if len(lines) > 2 * OUTPUT_LINES:
+                    lines[OUTPUT_LINES:-OUTPUT_LINES] = ["..."]
+                raise BuildFailed("\n".join([f"`npm {' '.join(words)}` ended with code {code}:", *lines]))
 
 
 def compress(folder: Path) -> None:

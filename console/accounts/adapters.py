@@ -148,7 +148,7 @@ def role_of_claims(claims: dict[str, Any]) -> Role | None:
     """The strongest role that the claim's values stand for; viewer when none does; None when roles are not mapped."""
     if not settings.OIDC_ROLE_CLAIM:
         return None
-    said = claims.get(settings.OIDC_ROLE_CLAIM)
-    values = {str(value) for value in said} if isinstance(said, list) else {str(said)}
+    claimed = claims.get(settings.OIDC_ROLE_CLAIM)
+    values = {str(value) for value in claimed} if isinstance(claimed, list) else {str(claimed)}
     given = {role for value, role in settings.OIDC_ROLES.items() if value in values}
     return next((role for role in _ROLES_BY_POWER if role.value in given), Role.VIEWER)

@@ -36,7 +36,7 @@ LATE_INTERVALS = 3
 LATE_SECONDS = 20.0
 KEPT_PARTS = 4
 """A turn that is kept is taken anew this often before it would end."""
-_LOOKED_SINCE = timezone.now()
+_STARTED_AT = timezone.now()
 """When this process began to look: a loop that never ran is late once it had time to."""
 
 
@@ -229,7 +229,7 @@ def states(now: datetime | None = None) -> list[LoopState]:
     for loop in sorted(LOOPS.values(), key=lambda item: item.name):
         row = rows.get(loop.name)
         allowed = timedelta(seconds=max(LATE_SECONDS, loop.every_seconds * LATE_INTERVALS))
-        last = (row.succeeded_at if row is not None else None) or _LOOKED_SINCE
+        last = (row.succeeded_at if row is not None else None) or _STARTED_AT
         is_enabled = row is None or row.is_enabled
         is_late = is_enabled and now - last > allowed
         started = row.started_at if row is not None else None

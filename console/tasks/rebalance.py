@@ -111,9 +111,9 @@ def take_steps(context: Context) -> str:
             logger.info("%s", error)
     context.state["empty_once"] = empty_now
     context.state["waiting"] = waiting
-    reasons = [reason for said in waiting.values() for reason in said]
-    said = f"; waiting for: {'; '.join(reasons[:3])}" if reasons else ""
-    return f"{counted(len(moving), 'subject')} moving, {counted(stepped, 'step')} completed{said}"
+    reasons = [reason for of_subject in waiting.values() for reason in of_subject]
+    suffix = f"; waiting for: {'; '.join(reasons[:3])}" if reasons else ""
+    return f"{counted(len(moving), 'subject')} moving, {counted(stepped, 'step')} completed{suffix}"
 
 
 @dataclass(frozen=True, slots=True)

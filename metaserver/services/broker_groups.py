@@ -91,7 +91,7 @@ def save_node(node: snapshot.Node) -> datetime:
     return leased_at
 
 
-def save_beat(metaserver: str, steady_seconds: float, at: datetime) -> None:
+def save_heartbeat(metaserver: str, steady_seconds: float, at: datetime) -> None:
     """At this time a metaserver lived, and had run and stored without a pause for so long.
 
     The time is when that was looked at, not now: a process that stood still in between writes what held before.

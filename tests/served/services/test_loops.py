@@ -222,7 +222,7 @@ def test_a_loop_is_late_when_it_has_not_succeeded_for_three_intervals(
     ran: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = timezone.now()
-    monkeypatch.setattr(loops, "_LOOKED_SINCE", now)
+    monkeypatch.setattr(loops, "_STARTED_AT", now)
 
     def is_late() -> bool:
         return next(state for state in loops.states(now) if state.loop.name == "probe").is_late
