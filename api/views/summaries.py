@@ -41,7 +41,7 @@ _FILTER_TEXTS = {
 
 def table_row(table: SummaryTable, state: TableState | None) -> dict[str, Any]:
     """A table as the list shows it."""
-    columns = shapes.ColumnRow(table.shown, many=True).data
+    columns = shapes.ColumnRow(table.columns, many=True).data
     return {
         "name": table.name,
         "text": table.text,
@@ -125,7 +125,7 @@ class TableView(ApiView):
         self.ordering = self._ordering(found)
         state = queries.state_of(table)
         page: list[Summary] = self.paginate_queryset(queries.rows(found, step, window, filters)) or []
-        answer = self.get_paginated_response([_row(found.shown, row) for row in page])
+        answer = self.get_paginated_response([_row(found.columns, row) for row in page])
         made_by = {row.run_id for row in page} | ({state.run_id} if state is not None else set())
         runs = queries.runs_of(made_by)
         holes, late_rows = queries.found_while_reading(
@@ -174,7 +174,7 @@ class TableView(ApiView):
         return found
 
     def _ordering(self, table: SummaryTable) -> tuple[str, ...]:
-        known = {"at": "at_ms"} | {column.name: column.name for column in table.shown}
+        known = {"at": "at_ms"} | {column.name: column.name for column in table.columns}
         asked = [text.strip() for text in self.request.query_params.get("ordering", "").split(",") if text.strip()]
         for text in asked:
             if text.removeprefix("-") not in known:

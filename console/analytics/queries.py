@@ -128,4 +128,4 @@ def rows(table: SummaryTable, step: Step, window: Window, filters: Mapping[str, 
     if TEAM in wanted and TEAM not in table.model.key:
         owned = metadata.subjects().filter(owner__name=wanted.pop(TEAM)).order_by()
         found = found.filter(subject__in=owned.values("name"))
-    return found.filter(**wanted).defer(*(column.name for column in table.columns if column not in table.shown))
+    return found.filter(**wanted)

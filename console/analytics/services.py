@@ -209,10 +209,7 @@ def _insert(table: SummaryTable, common: tuple[Any, ...], rows: list[tuple[Any, 
                 for row in rows:
                     copy.write_row((*common, *row))
             return
-        # Else MariaDB takes bytes for text of the connection's character set, and warns.
-        binary = "_binary %s" if connection.vendor == "mysql" else "%s"
-        marks = ["%s", "%s", "%s", *(binary if column.type == "bytes" else "%s" for column in table.columns)]
-        mark = f"({', '.join(marks)})"
+        mark = f"({', '.join(['%s'] * len(names))})"
         at_once = PARAMETERS_MAX // len(names)
         for begin in range(0, len(rows), at_once):
             part = rows[begin : begin + at_once]

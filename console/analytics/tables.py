@@ -29,7 +29,6 @@ _TYPES: dict[type, str] = {
     models.BigIntegerField: "integer",
     models.FloatField: "number",
     models.BooleanField: "boolean",
-    models.BinaryField: "bytes",
 }
 _BOUNDS = ("_min", "_max", "_mean", "_last", "_low", "_mid", "_high")
 _UNITS = {
@@ -47,7 +46,7 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its type (text, integer, number, boolean, bytes), its unit (None: it has none) and what it says."""
+    """A column: its type (text, integer, number, boolean), its unit (None: it has none) and what it says."""
 
     name: str
     type: str
@@ -82,11 +81,6 @@ class SummaryTable:
         fields = [field for field in self.model._meta.fields if field.name not in _COMMON]
         found = [_column(self.model, field) for field in fields]
         return tuple(sorted(found, key=lambda column: not column.is_key))
-
-    @cached_property
-    def shown(self) -> tuple[Column, ...]:
-        """The columns that pages get."""
-        return tuple(column for column in self.columns if column.type != "bytes")
 
 
 def _column(model: type[Summary], field: "models.Field[object, object]") -> Column:

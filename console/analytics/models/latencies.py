@@ -14,8 +14,6 @@ from console.analytics.models.summary import (
     subject_field,
 )
 
-SKETCH_BYTES_MAX = 16 << 10
-
 
 class LatencyKind(StrEnum):
     """Between which two moments."""
@@ -43,10 +41,6 @@ class Latency(Summary):
     p99_ms = meaning("99th percentile", models.FloatField())
     p999_ms = meaning("99.9th percentile", models.FloatField())
     max_ms = meaning("maximum", models.FloatField())
-    sketch = meaning(
-        "sketch from which percentiles of longer steps are merged", models.BinaryField(max_length=SKETCH_BYTES_MAX)
-    )
-    """What the percentiles of longer steps are merged from; the jobs' own format. Pages don't get it."""
 
     key = ("subject", "group", "kind")
 
