@@ -20,7 +20,7 @@ export function DemoNotice() {
     <Alert color="grape" mb="md" data-demo-notice="">
       <Group justify="space-between">
         <Text size="sm">
-          {t("demo.range")} <Instant at={data.from_at} /> – <Instant at={data.to_at} />.{" "}
+          {t("demo.range")} <Instant at={data.from_at} /> {t("demo.to")} <Instant at={data.to_at} />.{" "}
           {t(data.is_replaceable ? "demo.replaced_next" : "demo.kept")}
         </Text>
         {may("change_cluster") && !data.is_replaceable && (
