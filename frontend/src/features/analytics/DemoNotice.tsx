@@ -18,7 +18,7 @@ export function DemoNotice() {
   if (!data || data.tables.length === 0) return null;
   return (
     <Alert color="grape" mb="md" data-demo-notice="">
-      <Group justify="space-between">
+      <Group justify="space-between" p={4}>
         <Text size="sm">
           {t("demo.range")} <Instant at={data.from_at} /> {t("demo.to")} <Instant at={data.to_at} />.{" "}
           {t(data.is_replaceable ? "demo.replaced_next" : "demo.kept")}
