@@ -3,7 +3,7 @@
 from rest_framework import serializers
 
 from api.serializers.bodies import NullText, Row
-from metaserver import queries
+from metaserver.services.audit import AuditVerdict
 
 
 class AuditRow(Row):
@@ -33,6 +33,6 @@ class Verdict(Row):
     broken_id = serializers.CharField(allow_null=True)
     problem = serializers.CharField(allow_blank=True)
 
-    def get_is_whole(self, verdict: queries.AuditVerdict) -> bool:
+    def get_is_whole(self, verdict: AuditVerdict) -> bool:
         """Whether nothing was found wrong."""
         return verdict.problem == ""

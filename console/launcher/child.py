@@ -92,16 +92,16 @@ class Child:
         deadline = time.monotonic() + READY_SECONDS
         while time.monotonic() < deadline:
             if self._process is not None and self._process.returncode is not None:
-                raise GaveUp(f"{self.program.name} ended with code {self._process.returncode} {self._said()}")
+                raise GaveUp(f"{self.program.name} ended with code {self._process.returncode} {self._last_output()}")
             if await _answers(self.program.ready_url):
                 return
             await asyncio.sleep(PROBE_SECONDS)
         raise GaveUp(
             f"{self.program.name} did not answer {_without_password(self.program.ready_url)} in {READY_SECONDS:g} s"
-            f" {self._said()}"
+            f" {self._last_output()}"
         )
 
-    def _said(self) -> str:
+    def _last_output(self) -> str:
         return f"(last output: {' | '.join(self._last_lines)})" if self._last_lines else ""
 
     async def watch(self) -> None:
@@ -131,7 +131,7 @@ class Child:
             pause = min(PAUSE_LONGEST_SECONDS, PAUSE_FIRST_SECONDS * 2 ** (len(self._crashes) - 1))
             if len(self._crashes) > CRASHES_MAX:
                 if not self.program.is_node:
-                    raise GaveUp(f"{self.program.name} ended {len(self._crashes)} times within a minute {self._said()}")
+                    raise GaveUp(f"{self.program.name} ended {len(self._crashes)} times within a minute {self._last_output()}")
                 # The crashes stay: until it has run for CRASH_WINDOW_SECONDS, each further one has this pause.
                 pause = NODE_PAUSE_SECONDS
             self._say("up", f"{self.program.name} ended with code {code}, starting it again in {pause:g} s")
