@@ -43,9 +43,9 @@ class ReplaceDemoView(ApiView):
     @extend_schema(operation_id="analytics_demo_replace", request=Reason, responses=ChangeSerializer)
     def post(self, request: Request) -> Response:
         """Replace demo data by real data: runs the job `analytics` now. A table shows its demo data until real data replaces it."""
-        change = services.replace_demo(actor=self.actor, reason=self.reason, dry_run=self.dry_run)
+        change = services.replace_demo(**self.arguments)
         try:
-            loops.run_now("analytics", actor=self.actor, reason=self.reason, dry_run=self.dry_run)
+            loops.run_now("analytics", **self.arguments)
         except ChangeRefused as error:
             change = replace(change, notes=(f"The next run replaces the demo data. It was not started now: {error}",))
         return self.changed(change)

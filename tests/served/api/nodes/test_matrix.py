@@ -98,6 +98,8 @@ CASES: dict[str, tuple[Case, ...]] = {
     "alerts_list": (Case(),),
     "alerts_get": (Case(),),
     "alerts_acknowledge": (Case({"reason": "on it"}),),
+    "analytics_demo_get": (Case(),),
+    "analytics_demo_replace": (Case({"reason": "x"}, status=409),),
     "analytics_runs_list": (Case(),),
     "analytics_runs_get": (Case(),),
     "analytics_tables_list": (Case(),),
