@@ -46,7 +46,7 @@ cluster_urls = [
     ),
     path("tasks/", tasks.TasksView.as_view(), name="tasks"),
     path("tasks/<str:name>/", tasks.TaskView.as_view(), name="task"),
-    path("tasks/<str:name>/disable/", tasks.SwitchTaskView.as_view(), name="task-disable"),
+    path("tasks/<str:name>/disable/", tasks.DisableTaskView.as_view(), name="task-disable"),
     path("tasks/<str:name>/enable/", tasks.EnableTaskView.as_view(), name="task-enable"),
     path("tasks/<str:name>/run/", tasks.RunTaskView.as_view(), name="task-run"),
     path("jump/", jump.JumpView.as_view(), name="jump"),

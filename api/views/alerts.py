@@ -10,6 +10,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from api.actions import action
 from api.base import ApiView
 from api.filters import Ordering, PartFilter, PrefixFilter, TruthFilter, containing
 from api.schema import MADE, ChangeSerializer
@@ -161,17 +162,12 @@ class AlertView(ApiView):
         return self.tagged({**row, "notifications": shown}, found.version)
 
 
-class AcknowledgeView(ApiView):
-    """Acknowledging."""
-
-    rights = {"POST": Right.CHANGE_ALERTS}
-    versioned_methods = frozenset({"POST"})
-
-    @extend_schema(operation_id="alerts_acknowledge", request=Reason, responses=ChangeSerializer)
-    def post(self, request: Request, alert: str) -> Response:
-        """Say that you have it in hand; the reason is shown with the alert."""
-        change = alert_service.acknowledge(alert, now=timezone.now(), **self.versioned_arguments)
-        return self.changed(change)
+AcknowledgeView = action(
+    "alerts_acknowledge",
+    Right.CHANGE_ALERTS,
+    lambda view, alert: alert_service.acknowledge(alert, now=timezone.now(), **view.versioned_arguments),
+    "Acknowledge an alert; the reason is shown with it.",
+)
 
 
 # --- silences ---------------------------------------------------------------------------------------------------------

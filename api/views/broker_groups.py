@@ -1,6 +1,7 @@
 """/broker-groups/ and /nodes/."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import django_filters
@@ -10,6 +11,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from api.actions import action
 from api.base import ApiView
 from api.filters import Ordering, PartFilter
 from api.live_pages import LivePages
@@ -23,7 +25,7 @@ from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.route_cache import ROUTES
 from metaserver.services import broker_groups as service
-from metaserver.services.changes import NotFound
+from metaserver.services.changes import Change, NotFound
 
 _BY_NUMBER = LivePages(("node_id",), overview.NODE_NUMBERS)
 
@@ -103,61 +105,36 @@ class BrokerGroupView(ApiView):
         return self.changed(change)
 
 
-class ApproveView(ApiView):
-    """A broker group that registered for the first time."""
-
-    rights = {"POST": Right.CHANGE_CLUSTER}
-    versioned_methods = frozenset({"POST"})
-
-    @extend_schema(operation_id="broker_groups_approve", request=Reason, responses=ChangeSerializer)
-    def post(self, request: Request, name: str) -> Response:
-        """Let a broker group serve that waits for approval since its first registration."""
-        change = service.approve_group(name, **self.versioned_arguments)
-        return self.changed(change)
+ApproveView = action(
+    "broker_groups_approve",
+    Right.CHANGE_CLUSTER,
+    lambda view, name: service.approve_group(name, **view.versioned_arguments),
+    "Let a broker group serve that waits for approval since its first registration.",
+)
 
 
-class OperatorStateView(ApiView):
-    """Taking a group out of service, and back."""
-
-    rights = {"POST": Right.CHANGE_CLUSTER}
-    versioned_methods = frozenset({"POST"})
-    state = OperatorState.NORMAL
-
-    def set_state(self, name: str) -> Response:
-        """Store what the operator wants."""
-        change = service.set_operator_state(name, self.state, **self.versioned_arguments)
-        return self.changed(change)
+def _set_state(view: ApiView, name: str, *, state: OperatorState) -> Change:
+    return service.set_operator_state(name, state, **view.versioned_arguments)
 
 
-class ReadOnlyView(OperatorStateView):
-    """Read only."""
-
-    state = OperatorState.READ_ONLY
-
-    @extend_schema(operation_id="broker_groups_read_only", request=Reason, responses=ChangeSerializer)
-    def post(self, request: Request, name: str) -> Response:
-        """Take no new messages; what is stored is read. Subjects stay."""
-        return self.set_state(name)
-
-
-class DrainView(OperatorStateView):
-    """Draining."""
-
-    state = OperatorState.DRAINING
-
-    @extend_schema(operation_id="broker_groups_drain", request=Reason, responses=ChangeSerializer)
-    def post(self, request: Request, name: str) -> Response:
-        """Take no new messages, move every subject to other groups, and keep what is stored until it is consumed."""
-        return self.set_state(name)
-
-
-class WritableView(OperatorStateView):
-    """Back in service."""
-
-    @extend_schema(operation_id="broker_groups_writable", request=Reason, responses=ChangeSerializer)
-    def post(self, request: Request, name: str) -> Response:
-        """Take back read-only or draining."""
-        return self.set_state(name)
+ReadOnlyView = action(
+    "broker_groups_read_only",
+    Right.CHANGE_CLUSTER,
+    partial(_set_state, state=OperatorState.READ_ONLY),
+    "Take no new messages; what is stored is read. Subjects stay.",
+)
+DrainView = action(
+    "broker_groups_drain",
+    Right.CHANGE_CLUSTER,
+    partial(_set_state, state=OperatorState.DRAINING),
+    "Take no new messages, move every subject to other groups, and keep what is stored until it is consumed.",
+)
+WritableView = action(
+    "broker_groups_writable",
+    Right.CHANGE_CLUSTER,
+    partial(_set_state, state=OperatorState.NORMAL),
+    "Take back read-only or draining.",
+)
 
 
 class NodesView(ApiView):

@@ -1,5 +1,6 @@
 """/consumer-groups/."""
 
+from functools import partial
 from typing import Any
 
 import django_filters
@@ -9,6 +10,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from api.actions import action
 from api.base import ApiView
 from api.filters import Ordering, PartFilter, TruthFilter
 from api.problems import Problem
@@ -19,6 +21,7 @@ from console.cluster import progress
 from console.cluster.asking import Answers, brokers
 from metaserver import queries
 from metaserver.services import groups as service
+from metaserver.services.changes import Change
 
 _ON_BROKER_GROUP = tuple(str(name) for name in shapes.OnBrokerGroup().fields)
 _MEMBER = tuple(str(name) for name in shapes.GroupMember().fields)
@@ -130,38 +133,25 @@ def _progress(answers: Answers[dict[str, Any]], group: Any) -> dict[str, Any]:
     }
 
 
-class PauseView(ApiView):
-    """Pausing."""
-
-    rights = {"POST": Right.CHANGE_GROUPS}
-    versioned_methods = frozenset({"POST"})
-    paused = True
-
-    @extend_schema(operation_id="consumer_groups_pause", request=shapes.Pause, responses=ChangeSerializer)
-    def post(self, request: Request, subject: str, group: str) -> Response:
-        """Hold the pulls of a group, or of one of its consumers; acks go on."""
-        return self._set(request, subject, group)
-
-    def _set(self, request: Request, subject: str, group: str) -> Response:
-        change = service.set_paused(
-            subject,
-            group,
-            self.paused,
-            consumer_id=self.body(shapes.Pause).get("consumer_id", ""),
-            **self.versioned_arguments,
-        )
-        return self.changed(change)
+def _set_paused(view: ApiView, subject: str, group: str, *, paused: bool) -> Change:
+    consumer_id = view.body(shapes.Pause).get("consumer_id", "")
+    return service.set_paused(subject, group, paused, consumer_id=consumer_id, **view.versioned_arguments)
 
 
-class ResumeView(PauseView):
-    """Resuming."""
-
-    paused = False
-
-    @extend_schema(operation_id="consumer_groups_resume", request=shapes.Pause, responses=ChangeSerializer)
-    def post(self, request: Request, subject: str, group: str) -> Response:
-        """Let a group, or one of its consumers, pull again; the whole group resumes all its consumers."""
-        return self._set(request, subject, group)
+PauseView = action(
+    "consumer_groups_pause",
+    Right.CHANGE_GROUPS,
+    partial(_set_paused, paused=True),
+    "Hold the pulls of a group, or of one of its consumers; acks go on.",
+    body=shapes.Pause,
+)
+ResumeView = action(
+    "consumer_groups_resume",
+    Right.CHANGE_GROUPS,
+    partial(_set_paused, paused=False),
+    "Let a group, or one of its consumers, pull again; the whole group resumes all its consumers.",
+    body=shapes.Pause,
+)
 
 
 class ResetView(ApiView):

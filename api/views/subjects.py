@@ -9,6 +9,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from api.actions import action
 from api.base import ApiView
 from api.filters import MemberFilter, Ordering, PartFilter, PrefixFilter, TruthFilter
 from api.schema import MADE, ChangeSerializer
@@ -96,32 +97,18 @@ class SubjectView(ApiView):
         return self.changed(change)
 
 
-class ArchiveView(ApiView):
-    """Archiving."""
-
-    rights = {"POST": Right.CHANGE_SUBJECTS}
-    versioned_methods = frozenset({"POST"})
-    archived = True
-
-    @extend_schema(operation_id="subjects_archive", request=Reason, responses=ChangeSerializer)
-    def post(self, request: Request, subject: str) -> Response:
-        """Take no new messages of a subject any more; what it holds stays readable until retention takes it."""
-        return self._set(subject)
-
-    def _set(self, subject: str) -> Response:
-        change = service.set_archived(subject, self.archived, **self.versioned_arguments)
-        return self.changed(change)
-
-
-class RestoreView(ArchiveView):
-    """Taking archiving back."""
-
-    archived = False
-
-    @extend_schema(operation_id="subjects_restore", request=Reason, responses=ChangeSerializer)
-    def post(self, request: Request, subject: str) -> Response:
-        """Let an archived subject take messages again."""
-        return self._set(subject)
+ArchiveView = action(
+    "subjects_archive",
+    Right.CHANGE_SUBJECTS,
+    lambda view, subject: service.set_archived(subject, True, **view.versioned_arguments),
+    "Take no new messages of a subject any more; what it holds stays readable until retention takes it.",
+)
+RestoreView = action(
+    "subjects_restore",
+    Right.CHANGE_SUBJECTS,
+    lambda view, subject: service.set_archived(subject, False, **view.versioned_arguments),
+    "Let an archived subject take messages again.",
+)
 
 
 class PlacementView(ApiView):

@@ -7,10 +7,9 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from api.actions import action
 from api.base import ApiView
-from api.schema import ChangeSerializer
 from api.serializers import broker_groups as shapes
-from api.serializers.bodies import Reason
 from console import tasks as _registered  # noqa: F401 - importing it makes the loops known
 from console.accounts.roles import Right
 from console.tasks import loops
@@ -67,39 +66,24 @@ class TaskView(ApiView):
         raise NotFound(f"Background job {name!r} not found.", code="task.unknown")
 
 
-class SwitchTaskView(ApiView):
-    """Switching a loop off."""
-
-    rights = {"POST": Right.CHANGE_CLUSTER}
-    enabled = False
-
-    @extend_schema(operation_id="tasks_disable", request=Reason, responses=ChangeSerializer)
-    def post(self, request: Request, name: str) -> Response:
-        """Let a control loop rest."""
-        return self._switch(name)
-
-    def _switch(self, name: str) -> Response:
-        change = loops.set_enabled(name, self.enabled, **self.arguments)
-        return self.changed(change)
-
-
-class EnableTaskView(SwitchTaskView):
-    """Switching a loop on."""
-
-    enabled = True
-
-    @extend_schema(operation_id="tasks_enable", request=Reason, responses=ChangeSerializer)
-    def post(self, request: Request, name: str) -> Response:
-        """Let a control loop act again."""
-        return self._switch(name)
-
-
-class RunTaskView(ApiView):
-    """Running a background job now."""
-
-    rights = {"POST": Right.CHANGE_CLUSTER}
-
-    @extend_schema(operation_id="tasks_run", request=Reason, responses=ChangeSerializer)
-    def post(self, request: Request, name: str) -> Response:
-        """Run a background job now, instead of at its next scheduled time."""
-        return self.changed(loops.run_now(name, **self.arguments))
+DisableTaskView = action(
+    "tasks_disable",
+    Right.CHANGE_CLUSTER,
+    lambda view, name: loops.set_enabled(name, False, **view.arguments),
+    "Disable a background job.",
+    is_versioned=False,
+)
+EnableTaskView = action(
+    "tasks_enable",
+    Right.CHANGE_CLUSTER,
+    lambda view, name: loops.set_enabled(name, True, **view.arguments),
+    "Enable a background job.",
+    is_versioned=False,
+)
+RunTaskView = action(
+    "tasks_run",
+    Right.CHANGE_CLUSTER,
+    lambda view, name: loops.run_now(name, **view.arguments),
+    "Run a background job now, instead of at its next scheduled time.",
+    is_versioned=False,
+)

@@ -11,11 +11,11 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from api.actions import action
 from api.base import ApiView
 from api.filters import SEARCH, Ordering, PartFilter, TruthFilter, containing, searched
 from api.schema import MADE, ChangeSerializer
 from api.serializers import users as shapes
-from api.serializers.bodies import Reason
 from console.accounts import services
 from console.accounts.models import ApiToken, User, UserSession
 from console.accounts.roles import Right, Role
@@ -106,28 +106,20 @@ class UserView(ApiView):
         return self.changed(change)
 
 
-class EndSessionsView(ApiView):
-    """Signing somebody out."""
-
-    rights = {"POST": Right.CHANGE_ACCOUNTS}
-
-    @extend_schema(operation_id="users_end_sessions", request=Reason, responses=ChangeSerializer)
-    def post(self, request: Request, user_id: int) -> Response:
-        """Sign a user out everywhere; tokens stay."""
-        change = services.end_sessions(user_id, **self.arguments)
-        return self.changed(change)
-
-
-class UnlockView(ApiView):
-    """A user's lock after failed sign-ins."""
-
-    rights = {"POST": Right.CHANGE_ACCOUNTS}
-
-    @extend_schema(operation_id="users_unlock", request=Reason, responses=ChangeSerializer)
-    def post(self, request: Request, user_id: int) -> Response:
-        """Clear the counts of failed sign-ins of a locked user: they can sign in from anywhere at once."""
-        change = services.unlock_user(user_id, **self.arguments)
-        return self.changed(change)
+EndSessionsView = action(
+    "users_end_sessions",
+    Right.CHANGE_ACCOUNTS,
+    lambda view, user_id: services.end_sessions(user_id, **view.arguments),
+    "Sign a user out everywhere; tokens stay.",
+    is_versioned=False,
+)
+UnlockView = action(
+    "users_unlock",
+    Right.CHANGE_ACCOUNTS,
+    lambda view, user_id: services.unlock_user(user_id, **view.arguments),
+    "Clear the counts of failed sign-ins of a locked user: they can sign in from anywhere at once.",
+    is_versioned=False,
+)
 
 
 class TeamFilter(django_filters.FilterSet):  # type: ignore[misc]
