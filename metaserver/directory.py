@@ -8,11 +8,22 @@ peer may receive the heartbeats.
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState, effective_state
+from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
+from metaserver.live_groups import (
+    EXPIRY_SECONDS,
+    HEARTBEAT_SECONDS,
+    LEASE_SECONDS,
+    PEER_EXPIRY_SECONDS,
+    LiveGroup,
+    Observed,
+    Registered,
+    Reloaded,
+)
 from metaserver.policies import Policies, policies_of
+from metaserver.registration_rules import lease_refusal, log_end_refusal
 from metaserver.routing import SUBJECT_GROUPS_MIN, assign, is_usable
 from metaserver.snapshot import (
     BrokerGroup,
@@ -36,97 +47,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("qmq.meta")
 
-HEARTBEAT_SECONDS = 1.0
-LEASE_SECONDS = 4.0
-EXPIRY_SECONDS = 6.0
-PEER_EXPIRY_SECONDS = 10.0
-"""Expiry of a group whose heartbeats another metaserver receives: EXPIRY_SECONDS, the 3 s until a heartbeat is stored (at
-most NODE_STORE_SECONDS and a heartbeat after the last stored one), and 1 s until it is read here."""
-assert HEARTBEAT_SECONDS * 2 < LEASE_SECONDS < EXPIRY_SECONDS, (
-    "a lease outlives a lost heartbeat and ends before expiry"
-)
-
 OFFICIAL_VERSION = "qmq"
 """The version of nodes of the official server, which report none."""
 GROUPS_PER_ANSWER = 2
 """Groups of an answer that is not about a subject's own route."""
-LOG_GROWTH_BYTES_PER_SECOND = 4 << 30
-"""Fastest plausible growth of a node's log: above what any disk or network of one node carries."""
-LOG_GROWTH_BYTES = 16 << 30
-"""Growth that is plausible within any time, in addition to LOG_GROWTH_BYTES_PER_SECOND."""
-LOG_END_MAX = 1 << 56
-"""Highest log end of a node that never registered before."""
 UNAPPROVED_GROUPS_MAX = 100
 """Broker groups that may wait for approval at a time; registrations of further ones are refused."""
 UNAPPROVED_CODE = "broker_group.unapproved"
 SUBJECTS_MAX = 1_000_000
 """Most subjects routed; a further one gets no route and a line in the log."""
-
-
-@dataclass(slots=True)
-class LiveGroup:
-    """A broker group and its master's last heartbeats."""
-
-    row: BrokerGroup
-    node: Node | None
-    heartbeat_at: float
-    """When this metaserver received the last one, or loaded the group."""
-    reported: GroupState
-    """The state that the master reported."""
-    is_expired: bool = False
-    has_heartbeat: bool = False
-    """Whether a metaserver received one since this metaserver started."""
-    received_here: bool = False
-    """Whether this metaserver received one."""
-    has_left: bool = False
-    """Whether the last one was a goodbye, which ends the lease."""
-    started_at_ms: int | None = None
-    """Which process of the node sent the last one, by its start; None: it was received by another metaserver, or not yet."""
-    stored_lease_us: int | None = None
-    """The stored lease, as last observed."""
-    peer_heartbeat_at: float | None = None
-    """When this metaserver last observed a heartbeat stored by another metaserver."""
-    reason: str = ""
-    policy_version: str = ""
-    """The policy that the master applies; "" when it did not say."""
-
-    @property
-    def state(self) -> GroupState:
-        """The state for clients: the one that the master reported, restricted by the operator state."""
-        if self.is_expired or self.node is None or self.row.operator_state is OperatorState.UNAPPROVED:
-            return GroupState.OFFLINE
-        return effective_state(self.reported, self.row.operator_state)
-
-
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """What a registration led to: the answer, what has to be stored, and whether routes changed."""
-
-    answer: NodeRegisterResponse
-    group: BrokerGroup | None = None
-    node: Node | None = None
-    reason: str = ""
-    has_changed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Reloaded:
-    """What others had changed in the database."""
-
-    subjects: set[str]
-    """Whose routes are other ones now."""
-    broker_groups: set[str]
-    """Whose state operators changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """What other metaservers had stored."""
-
-    broker_groups: list[str]
-    """Groups with another state or address than before."""
-    contradicted: list[BrokerGroup]
-    """Rows of groups whose heartbeats arrive here, and which are stored with another state."""
 
 
 class Directory:
@@ -283,7 +212,7 @@ class Directory:
             if self._follows(live, lease, now):
                 if self._follow(live, lease):
                     changed.append(lease.group.name)
-            elif self._is_received_here(live, now) and lease.group.state != live.row.state:
+            elif live.is_received_here(now) and lease.group.state != live.row.state:
                 contradicted.append(live.row)
         return Observed(changed, contradicted)
 
@@ -302,9 +231,9 @@ class Directory:
     def _follows(self, live: LiveGroup, lease: StoredLease, now: float) -> bool:
         """Whether the stored state of a group replaces the own one."""
         if lease.group.state is GroupState.OFFLINE:
-            return not self._is_received_here(live, now)
+            return not live.is_received_here(now)
         is_recent = live.received_here and now - live.heartbeat_at <= 2 * HEARTBEAT_SECONDS
-        return not is_recent and self._is_live_at_peer(live, now)
+        return not is_recent and live.is_live_at_peer(now)
 
     def _follow(self, live: LiveGroup, lease: StoredLease) -> bool:
         """Replace the own state of a group by the stored one; whether clients see a difference."""
@@ -321,17 +250,6 @@ class Directory:
             return False
         live.reason = "reported offline by another metaserver" if live.is_expired else ""
         return True
-
-    @staticmethod
-    def _is_received_here(live: LiveGroup, now: float) -> bool:
-        return live.received_here and now - live.heartbeat_at <= EXPIRY_SECONDS
-
-    @staticmethod
-    def _is_live_at_peer(live: LiveGroup, now: float) -> bool:
-        return live.peer_heartbeat_at is not None and now - live.peer_heartbeat_at <= PEER_EXPIRY_SECONDS
-
-    def _is_silent(self, live: LiveGroup, now: float) -> bool:
-        return now - live.heartbeat_at > EXPIRY_SECONDS and not self._is_live_at_peer(live, now)
 
     def metadata(self) -> Metadata:
         """Everything, to be kept."""
@@ -419,13 +337,13 @@ class Directory:
         """
         if live is not None and live.row.kind.value != request.kind:
             return "node.kind_mismatch", f"group {live.row.name} is of kind {live.row.kind}, not {request.kind}"
-        if live is not None and self._has_lease(live, now):
-            bound = self._lease_refusal(request, live)
+        if live is not None and live.has_lease(now):
+            bound = lease_refusal(request, live)
             if bound is not None:
                 return bound
         if known is not None and known.broker_group != request.broker_group:
             own = self.groups.get(known.broker_group)
-            if own is not None and own.row.master == known.node_id and self._has_lease(own, now):
+            if own is not None and own.row.master == known.node_id and own.has_lease(now):
                 return "node.id_taken", f"node id {known.node_id} has a running lease in group {known.broker_group}"
         if live is None and self._first_operator_state(request.broker_group) is OperatorState.UNAPPROVED:
             waiting = sum(group.row.operator_state is OperatorState.UNAPPROVED for group in self.groups.values())
@@ -434,52 +352,11 @@ class Directory:
                     f"{waiting} broker groups wait for approval, the most at a time; remove those that are not yours, or"
                     f" announce group {request.broker_group} before its node starts"
                 )
-        return self._log_end_refusal(request.log_end, known)
+        return log_end_refusal(request.log_end, known, self._clock.wall_ms())
 
     def _first_operator_state(self, broker_group: str) -> OperatorState:
         """The operator state of a broker group that registers for the first time."""
         return OperatorState.NORMAL if self._approves_new_groups(broker_group) else OperatorState.UNAPPROVED
-
-    @staticmethod
-    def _lease_refusal(request: NodeRegisterRequest, live: LiveGroup) -> tuple[str, str] | None:
-        """Why the running lease of a group forbids this registration."""
-        name, master = live.row.name, live.row.master
-        if master != request.node_id:
-            return "node.group_taken", (
-                f"group {name} already has master {master} with a valid lease. Use another group for this node, or stop"
-                " the other node"
-            )
-        node = live.node
-        if node is None:
-            return None
-        if node.address != request.address:
-            return "node.address_bound", (
-                f"node {master} of group {name} is registered at {node.address}, and its lease runs; stop that process,"
-                f" or wait until its lease has expired ({EXPIRY_SECONDS:g} s without a heartbeat)"
-            )
-        is_same_process = live.started_at_ms == request.started_at_ms
-        if live.started_at_ms is None:
-            is_same_process = request.request_type != BrokerRequestType.ONLINE
-        if is_same_process and node.admin_address != request.admin_address:
-            return "node.address_bound", f"node {master} has admin address {node.admin_address} until it restarts"
-        if not is_same_process and request.request_type == BrokerRequestType.OFFLINE:
-            return "node.restarted", f"node {master} was restarted: the goodbye of an earlier process is ignored"
-        return None
-
-    def _log_end_refusal(self, log_end: int, known: Node | None) -> tuple[str, str] | None:
-        """Why a reported log end can't be true."""
-        if not 0 <= log_end <= LOG_END_MAX:
-            return "node.log_end_invalid", f"log end {log_end} is not between 0 and {LOG_END_MAX}"
-        if known is None:
-            return None
-        seconds = max(0, self._clock.wall_ms() - known.reported_at_ms) / 1000
-        limit = known.log_end + LOG_GROWTH_BYTES + round(seconds * LOG_GROWTH_BYTES_PER_SECOND)
-        if log_end <= limit:
-            return None
-        return "node.log_end_jump", (
-            f"log end {log_end} is implausible: it was {known.log_end} {seconds:.0f} s ago, and a log grows by at most"
-            f" {LOG_GROWTH_BYTES_PER_SECOND} bytes a second"
-        )
 
     def _highest_log_end(self, request: NodeRegisterRequest, live: LiveGroup | None, known: Node | None) -> int:
         """The highest log end reported by the node, and by the master that it replaces."""
@@ -488,11 +365,6 @@ class Directory:
             return highest
         predecessor = self.nodes.get(live.row.master)
         return max(highest, predecessor.log_end if predecessor is not None else 0)
-
-    def _has_lease(self, live: LiveGroup, now: float) -> bool:
-        # Until groups have slaves and promotions, a group whose master is silent past its expiry may be served by another
-        # node (a restored backup on another machine); the log end of the old master applies to the new one.
-        return not (live.is_expired or live.has_left or self._is_silent(live, now))
 
     def _refused(
         self, request: NodeRegisterRequest, live: LiveGroup | None, code: str, reason: str
@@ -526,7 +398,7 @@ class Directory:
             return []
         gone = []
         for live in self.groups.values():
-            if not live.is_expired and self._is_silent(live, now):
+            if not live.is_expired and live.is_silent(now):
                 live.is_expired = True
                 live.reason = f"no heartbeat for {self.heartbeat_age(live):.1f} s"
                 live.row = replace(live.row, state=GroupState.OFFLINE)

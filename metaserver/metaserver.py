@@ -10,8 +10,9 @@ from aiohttp import web
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from metaserver.choices import GroupKind
-from metaserver.directory import LEASE_SECONDS, Directory, LiveGroup
+from metaserver.directory import Directory
 from metaserver.keeper import Keeper
+from metaserver.live_groups import LEASE_SECONDS, LiveGroup
 from metaserver.official_nodes import OfficialNodes
 from metaserver.options import MetaOptions
 from metaserver.repository import Repository

@@ -14,8 +14,9 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState
-from metaserver.directory import OFFICIAL_VERSION, Directory, Observed, Registered, Reloaded
+from metaserver.directory import OFFICIAL_VERSION, Directory
 from metaserver.keeper import Keeper
+from metaserver.live_groups import Observed, Registered, Reloaded
 from metaserver.official_nodes import OfficialNodes
 from metaserver.registrations import Registration, RegistrationLimits, Registrations, SentRoute, is_pushed
 from metaserver.snapshot import ClientSeen, Route

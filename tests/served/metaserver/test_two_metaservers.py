@@ -13,7 +13,7 @@ import pytest
 from django.db import connection
 
 from metaserver.choices import GroupState
-from metaserver.directory import EXPIRY_SECONDS, PEER_EXPIRY_SECONDS
+from metaserver.live_groups import EXPIRY_SECONDS, PEER_EXPIRY_SECONDS
 from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
 from metaserver.orm_repository import OrmRepository

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from metaserver.choices import GroupKind, GroupState
-from metaserver.directory import EXPIRY_SECONDS, LEASE_SECONDS, PEER_EXPIRY_SECONDS, Directory
+from metaserver.directory import Directory
+from metaserver.live_groups import EXPIRY_SECONDS, LEASE_SECONDS, PEER_EXPIRY_SECONDS
 from metaserver.snapshot import BrokerGroup, Leases, Metadata, Node, StoredLease
 from qmq.clock import ManualClock
 from qmq.protocol.codes import BrokerRequestType

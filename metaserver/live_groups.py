@@ -1,0 +1,103 @@
+"""A broker group with its master's heartbeats, and what registrations, reloads and other metaservers lead to."""
+
+from dataclasses import dataclass
+
+from metaserver.choices import GroupState, OperatorState, effective_state
+from metaserver.snapshot import BrokerGroup, Node
+from qmq.protocol.extensions import NodeRegisterResponse
+
+HEARTBEAT_SECONDS = 1.0
+LEASE_SECONDS = 4.0
+EXPIRY_SECONDS = 6.0
+PEER_EXPIRY_SECONDS = 10.0
+"""Expiry of a group whose heartbeats another metaserver receives: EXPIRY_SECONDS, the 3 s until a heartbeat is stored (at
+most NODE_STORE_SECONDS and a heartbeat after the last stored one), and 1 s until it is read here."""
+assert HEARTBEAT_SECONDS * 2 < LEASE_SECONDS < EXPIRY_SECONDS, (
+    "a lease outlives a lost heartbeat and ends before expiry"
+)
+
+
+@dataclass(slots=True)
+class LiveGroup:
+    """A broker group and its master's last heartbeats."""
+
+    row: BrokerGroup
+    node: Node | None
+    heartbeat_at: float
+    """When this metaserver received the last one, or loaded the group."""
+    reported: GroupState
+    """The state that the master reported."""
+    is_expired: bool = False
+    has_heartbeat: bool = False
+    """Whether a metaserver received one since this metaserver started."""
+    received_here: bool = False
+    """Whether this metaserver received one."""
+    has_left: bool = False
+    """Whether the last one was a goodbye, which ends the lease."""
+    started_at_ms: int | None = None
+    """Which process of the node sent the last one, by its start; None: it was received by another metaserver, or not yet."""
+    stored_lease_us: int | None = None
+    """The stored lease, as last observed."""
+    peer_heartbeat_at: float | None = None
+    """When this metaserver last observed a heartbeat stored by another metaserver."""
+    reason: str = ""
+    policy_version: str = ""
+    """The policy that the master applies; "" when it did not say."""
+
+    @property
+    def state(self) -> GroupState:
+        """The state for clients: the one that the master reported, restricted by the operator state."""
+        if self.is_expired or self.node is None or self.row.operator_state is OperatorState.UNAPPROVED:
+            return GroupState.OFFLINE
+        return effective_state(self.reported, self.row.operator_state)
+
+    def is_received_here(self, now: float) -> bool:
+        """Whether its heartbeats arrive at this metaserver."""
+        return self.received_here and now - self.heartbeat_at <= EXPIRY_SECONDS
+
+    def is_live_at_peer(self, now: float) -> bool:
+        """Whether its heartbeats arrive at another metaserver."""
+        return self.peer_heartbeat_at is not None and now - self.peer_heartbeat_at <= PEER_EXPIRY_SECONDS
+
+    def is_silent(self, now: float) -> bool:
+        """Whether no metaserver has received a heartbeat for its expiry."""
+        return now - self.heartbeat_at > EXPIRY_SECONDS and not self.is_live_at_peer(now)
+
+    def has_lease(self, now: float) -> bool:
+        """Whether the master's lease runs.
+
+        Until groups have slaves and promotions, a group whose master is silent past its expiry may be served by another node (a
+        restored backup on another machine); the log end of the old master applies to the new one.
+        """
+        return not (self.is_expired or self.has_left or self.is_silent(now))
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What a registration led to: the answer, what has to be stored, and whether routes changed."""
+
+    answer: NodeRegisterResponse
+    group: BrokerGroup | None = None
+    node: Node | None = None
+    reason: str = ""
+    has_changed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """What others had changed in the database."""
+
+    subjects: set[str]
+    """Whose routes are other ones now."""
+    broker_groups: set[str]
+    """Whose state operators changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What other metaservers had stored."""
+
+    broker_groups: list[str]
+    """Groups with another state or address than before."""
+    contradicted: list[BrokerGroup]
+    """Rows of groups whose heartbeats arrive here, and which are stored with another state."""
