@@ -1,10 +1,20 @@
-"""Why a node's registration is refused: another process holds the lease, or the reported log end can't be true. Pure."""
+"""Why a node's registration is refused: impossible values, a lease that another process holds, or a log end that can't be true.
+Pure."""
 
+import re
+
+from metaserver.choices import GroupKind
 from metaserver.live_groups import EXPIRY_SECONDS, LiveGroup
 from metaserver.snapshot import Node
-from qmq.protocol.codes import BrokerRequestType
+from qmq.errors import ProtocolError
+from qmq.protocol.codes import BrokerRequestType, Role
 from qmq.protocol.extensions import NodeRegisterRequest
 
+NAME_CHARS_MAX = 100
+VERSION_CHARS_MAX = 40
+EPOCH_MAX = (1 << 63) - 1
+_LABEL = r"[A-Za-z0-9_-]{1,63}"
+_ADDRESS = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f:]+):(?P<port>[0-9]{{1,5}})")
 LOG_GROWTH_BYTES_PER_SECOND = 4 << 30
 """Fastest plausible growth of a node's log: above what any disk or network of one node carries."""
 LOG_GROWTH_BYTES = 16 << 30
@@ -53,3 +63,26 @@ def log_end_refusal(log_end: int, known: Node | None, now_ms: int) -> tuple[str,
         f"log end {log_end} is implausible: it was {known.log_end} {seconds:.0f} s ago, and a log grows by at most"
         f" {LOG_GROWTH_BYTES_PER_SECOND} bytes a second"
     )
+
+
+def check_values(request: NodeRegisterRequest) -> None:
+    """Raises ProtocolError for a registration with values that no node sends and no database stores."""
+    for value, what in ((request.broker_group, "broker group"), (request.node_id, "node id")):
+        if not value or len(value) > NAME_CHARS_MAX:
+            raise ProtocolError(f"{what} {value[:40]!r}: must be 1 to {NAME_CHARS_MAX} characters")
+    addresses = [(request.address, "address")]
+    if request.admin_address:
+        addresses.append((request.admin_address, "admin address"))
+    for value, what in addresses:
+        # Clients connect to these and the console requests pages of them: nothing but a host and a port may be in them.
+        found = _ADDRESS.fullmatch(value) if len(value) <= NAME_CHARS_MAX else None
+        if found is None or not 0 < int(found["port"]) <= 65535:
+            raise ProtocolError(f"{what} {value[:40]!r}: must be HOST:PORT of at most {NAME_CHARS_MAX} characters")
+    if request.kind not in set(GroupKind):
+        raise ProtocolError(f"kind {request.kind[:40]!r}: must be broker or delay")
+    if request.role not in set(Role):
+        raise ProtocolError(f"role {request.role} is not one of QMQ's")
+    if not 0 <= request.epoch <= EPOCH_MAX:
+        raise ProtocolError(f"epoch {request.epoch} is not between 0 and {EPOCH_MAX}")
+    if len(request.version) > VERSION_CHARS_MAX:
+        raise ProtocolError(f"version {request.version[:40]!r} is longer than {VERSION_CHARS_MAX} characters")

@@ -8,7 +8,6 @@ held and answered when one appears. Timestamps never fall (T7). Subject and grou
 import asyncio
 import itertools
 import logging
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
@@ -17,7 +16,9 @@ from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorS
 from metaserver.directory import OFFICIAL_VERSION, Directory
 from metaserver.keeper import Keeper
 from metaserver.live_groups import Observed, Registered, Reloaded
+from metaserver.node_lines import node_lines
 from metaserver.official_nodes import OfficialNodes
+from metaserver.registration_rules import NAME_CHARS_MAX, check_values
 from metaserver.registrations import Registration, RegistrationLimits, Registrations, SentRoute, is_pushed
 from metaserver.snapshot import ClientSeen, Route
 from qmq.clock import Clock
@@ -38,17 +39,12 @@ from qmq.protocol.commands import (
 from qmq.protocol.extensions import NodePolicyRequest, NodePolicyResponse, NodeRegisterRequest
 from qmq.protocol.frames import FLAG_RESPONSE, Frame, encode_request
 from qmq.protocol.names import check_new_subject, check_subject, hidden_text_problem, split_subject
-from qmq.protocol.reading import NODES_MAX, ListNodesRequest, NodeLine, NodesPage
+from qmq.protocol.reading import ListNodesRequest, NodesPage
 
 logger = logging.getLogger("qmq.meta")
 
 CHECKS_PER_BATCH = 500
 """Registrations compared with their route in one turn of the event loop; heartbeats are answered in between."""
-NAME_CHARS_MAX = 100
-VERSION_CHARS_MAX = 40
-EPOCH_MAX = (1 << 63) - 1
-_LABEL = r"[A-Za-z0-9_-]{1,63}"
-_ADDRESS = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f:]+):(?P<port>[0-9]{{1,5}})")
 UNROUTED_SUBJECTS_MAX = 1_000
 """Subjects that wait for a broker group; a further one replaces the oldest."""
 NODE_STORE_SECONDS = 2.0
@@ -322,7 +318,7 @@ class MetaHandlers:
     def _node_register(self, connection: Connection, frame: Frame) -> None:
         request = NodeRegisterRequest.decode(frame.body, frame.version)
         self.counters.node_registers += 1
-        _check_registration(request)
+        check_values(request)
         self._check_new_node(request.broker_group, request.node_id, request.address)
         registered = self._register(connection, request)
         connection.reply(frame, ResponseCode.SUCCESS, registered.answer.encode(frame.version))
@@ -384,41 +380,10 @@ class MetaHandlers:
         request = ListNodesRequest.decode(frame.body, frame.version)
 
         async def work() -> list[bytes]:
-            return [NodesPage(self._clock.wall_ms(), self._node_lines()).encode(frame.version)]
+            now_ms = self._clock.wall_ms()
+            return [NodesPage(now_ms, node_lines(self._directory, now_ms)).encode(frame.version)]
 
         self._read_gate.serve(connection, frame, request.token, work)
-
-    def _node_lines(self) -> tuple[NodeLine, ...]:
-        """Every node of the approved broker groups; one that is not its group's master counts as offline."""
-        now_ms, groups = self._clock.wall_ms(), self._directory.groups
-        lines: list[NodeLine] = []
-        for node in sorted(self._directory.nodes.values(), key=lambda n: (n.broker_group, n.node_id)):
-            live = groups.get(node.broker_group)
-            if live is not None and live.row.operator_state is OperatorState.UNAPPROVED:
-                continue
-            if len(lines) == NODES_MAX:
-                break
-            is_master = live is not None and live.node is not None and live.node.node_id == node.node_id
-            state, seen_at_ms = GroupState.OFFLINE, -1
-            if live is not None and is_master:
-                state = live.state
-                if live.has_heartbeat:
-                    seen_at_ms = now_ms - round(self._directory.heartbeat_age(live) * 1000)
-            lines.append(
-                NodeLine(
-                    node.broker_group,
-                    node.node_id,
-                    str(live.row.kind) if live is not None else "",
-                    _role_word(node.role),
-                    node.address,
-                    node.admin_address,
-                    str(state),
-                    live.row.epoch if live is not None else 0,
-                    node.log_end,
-                    seen_at_ms,
-                )
-            )
-        return tuple(lines)
 
     def _after(self, registered: Registered) -> None:
         node = registered.node
@@ -485,7 +450,7 @@ class MetaHandlers:
                 started_at_ms=0,
                 version=OFFICIAL_VERSION,
             )
-            _check_registration(node)
+            check_values(node)
             registered = self._register(connection, node)
             if registered.answer.code:
                 raise ProtocolError(registered.answer.reason)
@@ -503,31 +468,3 @@ class MetaHandlers:
 
 def _sent_route(groups: tuple[BrokerGroupRoute, ...]) -> SentRoute:
     return frozenset((group.name, group.master, group.state) for group in groups)
-
-
-def _check_registration(request: NodeRegisterRequest) -> None:
-    """Raises ProtocolError for a registration with values that no node sends and no database stores."""
-    for value, what in ((request.broker_group, "broker group"), (request.node_id, "node id")):
-        if not value or len(value) > NAME_CHARS_MAX:
-            raise ProtocolError(f"{what} {value[:40]!r}: must be 1 to {NAME_CHARS_MAX} characters")
-    addresses = [(request.address, "address")]
-    if request.admin_address:
-        addresses.append((request.admin_address, "admin address"))
-    for value, what in addresses:
-        # Clients connect to these and the console requests pages of them: nothing but a host and a port may be in them.
-        found = _ADDRESS.fullmatch(value) if len(value) <= NAME_CHARS_MAX else None
-        if found is None or not 0 < int(found["port"]) <= 65535:
-            raise ProtocolError(f"{what} {value[:40]!r}: must be HOST:PORT of at most {NAME_CHARS_MAX} characters")
-    if request.kind not in set(GroupKind):
-        raise ProtocolError(f"kind {request.kind[:40]!r}: must be broker or delay")
-    if request.role not in set(Role):
-        raise ProtocolError(f"role {request.role} is not one of QMQ's")
-    if not 0 <= request.epoch <= EPOCH_MAX:
-        raise ProtocolError(f"epoch {request.epoch} is not between 0 and {EPOCH_MAX}")
-    if len(request.version) > VERSION_CHARS_MAX:
-        raise ProtocolError(f"version {request.version[:40]!r} is longer than {VERSION_CHARS_MAX} characters")
-
-
-def _role_word(role: int) -> str:
-    """A role as a word, the same for broker and delay nodes; "" for a number that is none."""
-    return Role(role).name.lower().removeprefix("delay_") if role in set(Role) else ""
