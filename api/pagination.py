@@ -124,14 +124,14 @@ class CursorPages(BasePagination):
 
     def _ordering(self, request: Request, view: Any) -> tuple[str, ...]:
         if any(issubclass(backend, OrderingFilter) for backend in getattr(view, "filter_backends", ())):
-            asked = [name.strip() for name in request.query_params.get("ordering", "").split(",") if name.strip()]
+            requested = [name.strip() for name in request.query_params.get("ordering", "").split(",") if name.strip()]
             known = tuple(view.ordering_fields)
-            for name in asked:
+            for name in requested:
                 if name.removeprefix("-") not in known:
                     what = f"must be one of {', '.join(known)}, with '-' for descending order"
                     raise Problem(400, "request.invalid", f"ordering: {name[:40]!r} {what}", {"ordering": what})
-            if asked:
-                return tuple(_path(view, name) for name in asked)
+            if requested:
+                return tuple(_path(view, name) for name in requested)
         ordering = getattr(view, "ordering", None) or self.default_ordering
         return (ordering,) if isinstance(ordering, str) else tuple(ordering)
 

@@ -66,7 +66,7 @@ def jump(text: str, *, sees_accounts: bool) -> Found:
         if subject:
             places += _messages(subject, message_id, unreachable)
         else:
-            places += _letters(message_id)
+            places += _dead_letters(message_id)
             places += _delayed(message_id, unreachable)
     places.sort(key=lambda place: place.rank)
     return Found(places[:FOUND_MAX], unreachable)
@@ -149,7 +149,7 @@ def _messages(subject: str, message_id: str, unreachable: dict[str, str]) -> Ite
         )  # fmt: skip
 
 
-def _letters(message_id: str) -> Iterator[Place]:
+def _dead_letters(message_id: str) -> Iterator[Place]:
     rows = DeadLetterDecision.objects.filter(Q(message_id=message_id) | Q(replay_id=message_id))
     for row in rows.order_by("-at")[:FOUND_MAX]:
         yield Place(

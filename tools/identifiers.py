@@ -26,6 +26,14 @@ TYPESCRIPT = "frontend/src"
 ALLOWED = {
     "CELERY_BEAT_SCHEDULER": "a setting of Celery",
     "beat_schedule": "a setting of Celery",
+    "LetterCount": "a component of the API",
+    "LetterCounts": "a component of the API",
+    "LetterPage": "a component of the API",
+    "LetterRow": "a component of the API",
+    "LetterStory": "a component of the API",
+    "beats": "a field of the collector's stored health",
+    "last_beat_at": "a field of the collector's stored health",
+    "last_beat_ms": "a field of the collector's stored health",
     "MetaserverBeat": "names a database table",
     "is_told": "a field of the API",
     "is_heard": "a field of the API",
@@ -38,13 +46,10 @@ ALLOWED = {
 _TERMS = re.compile(r"dead_letters?|celery_beat")
 """Terms of the glossary, and names of others, that contain a word of the list."""
 _EXEMPT = (
-    "api/live_pages.py", "api/pagination.py", "api/serializers/dead_letters.py", "api/views", "console/alerts",
-    "console/analytics", "console/attempts.py", "console/cluster", "console/dead_letters.py", "console/delayed.py",
-    "console/jump.py", "console/launcher.py", "console/live", "console/messages.py", "console/nodes.py",
-    "frontend/src/api/requests.ts", "frontend/src/app", "frontend/src/features/alerts", "frontend/src/features/brokers",
-    "frontend/src/features/dead_letters", "frontend/src/features/delayed", "frontend/src/features/groups",
-    "frontend/src/features/messages", "frontend/src/features/subjects", "frontend/src/features/trace", "frontend/src/test",
-    "frontend/src/ui/table", "metaserver/services/apply.py",
+    "console/cluster/delayed.py", "console/cluster/producing.py", "frontend/src/api/requests.ts", "frontend/src/app",
+    "frontend/src/features/alerts", "frontend/src/features/brokers", "frontend/src/features/dead_letters",
+    "frontend/src/features/delayed", "frontend/src/features/groups", "frontend/src/features/messages",
+    "frontend/src/features/subjects", "frontend/src/features/trace", "frontend/src/test", "frontend/src/ui/table",
 )  # fmt: skip
 """Not checked yet: these parts are being restructured."""
 _NO_CODE = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`", re.S)

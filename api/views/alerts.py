@@ -317,5 +317,5 @@ class TestChannelView(ApiView):
     @extend_schema(operation_id="alert_channels_test", request=Reason, responses=shapes.ChannelTest)
     def post(self, request: Request, channel: str) -> Response:
         """Send a test notification and say what happened; a dry run only asks whether the host is allowed."""
-        told = channel_service.try_channel(channel, now=timezone.now(), **self.arguments)
-        return Response(told)
+        outcome = channel_service.try_channel(channel, now=timezone.now(), **self.arguments)
+        return Response(outcome)

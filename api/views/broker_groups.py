@@ -69,9 +69,9 @@ class BrokerGroupsView(ApiView):
     @extend_schema(operation_id="broker_groups_create", request=shapes.NewBrokerGroup, responses=MADE)
     def post(self, request: Request) -> Response:
         """Announce a broker group: it is known, and offline, until its first node registers."""
-        asked = self.body(shapes.NewBrokerGroup)
+        values = self.body(shapes.NewBrokerGroup)
         change = service.announce_group(
-            asked["name"], GroupKind(asked["kind"]), asked.get("description", ""), **self.arguments
+            values["name"], GroupKind(values["kind"]), values.get("description", ""), **self.arguments
         )
         return self.changed(change, 201)
 

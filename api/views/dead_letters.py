@@ -47,7 +47,7 @@ class DeadLetterCountsView(ReadingView):
     )
     def get(self, request: Request) -> Response:
         """Count dead letters by subject and consumer group, in the order of their names."""
-        found = counts.count_letters(
+        found = counts.count_dead_letters(
             subject=self.text("subject"),
             group=self.text("group"),
             limit=self.whole("limit", PAGE_DEFAULT, minimum=1, maximum=COUNTS_MAX) or PAGE_DEFAULT,
@@ -82,11 +82,11 @@ class DeadLettersView(ReadingView):
         if not set(states) <= set(STATES):
             what = f"must be one of {', '.join(STATES)}"
             raise Problem(400, "request.invalid", f"state: {what}", {"state": what})
-        found = letters.letters_of(subject, group, states=states, limit=self.limit, cursor=self.cursor)
-        self.note_reading(dead_letter_subject(subject, group), [item.message for item in found.letters], masked)
+        found = letters.dead_letters_of(subject, group, states=states, limit=self.limit, cursor=self.cursor)
+        self.note_reading(dead_letter_subject(subject, group), [item.message for item in found.dead_letters], masked)
         return Response(
             {
-                "results": [_row(letter, masked) for letter in found.letters],
+                "results": [_row(dead_letter, masked) for dead_letter in found.dead_letters],
                 "next": found.next,
                 "unreachable": found.unreachable,
             }
@@ -106,11 +106,11 @@ class DeadLetterView(ReadingView):
         """
         masked = not self.may_read(self.owner(subject))
         story = attempts.story_of(subject, group, broker_group, within(sequence))
-        shown = [story.letter.message, *(attempt.message for attempt in story.attempts)]
+        shown = [story.dead_letter.message, *(attempt.message for attempt in story.attempts)]
         self.note_reading(dead_letter_subject(subject, group), shown, masked)
         return Response(
             {
-                **_row(story.letter, masked),
+                **_row(story.dead_letter, masked),
                 "changes": None if masked else _changes(story.changes),
                 "story": [_attempt(attempt, masked) for attempt in story.attempts],
                 "holes": story.holes,
@@ -135,8 +135,8 @@ def _changes(found: Mapping[str, tuple[str | None, str | None]]) -> list[dict[st
     return [{"name": name, "before": before, "now": now} for name, (before, now) in found.items()]
 
 
-def _row(letter: letters.Letter, masked: bool) -> dict[str, Any]:
-    message, decision = letter.message, letter.decision
+def _row(dead_letter: letters.DeadLetter, masked: bool) -> dict[str, Any]:
+    message, decision = dead_letter.message, dead_letter.decision
     attempt = whole_property(message, KEY_ATTEMPT, None)
     pulled = whole_property(message, KEY_PULL_OFFSET, None)
     return {

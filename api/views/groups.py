@@ -164,20 +164,20 @@ class ResetView(ApiView):
     def post(self, request: Request, subject: str, group: str) -> Response:
         """Set a group's progress to earliest, latest, a time or a sequence. `dry_run` says what that skips and repeats."""
         self.require(Right.CHANGE_GROUPS, queries.owner_of(subject))
-        asked = self.body(shapes.Reset)
+        target = self.body(shapes.Reset)
         value = None
-        if asked["to"] == "time":
-            if "time" not in asked:
+        if target["to"] == "time":
+            if "time" not in target:
                 raise Problem(
                     400, "request.invalid", "time: is required for a reset to a time", {"time": "is required"}
                 )
-            value = max(0, round(asked["time"].timestamp() * 1000))
-        elif asked["to"] == "sequence":
-            if "sequence" not in asked or "broker_group" not in asked:
+            value = max(0, round(target["time"].timestamp() * 1000))
+        elif target["to"] == "sequence":
+            if "sequence" not in target or "broker_group" not in target:
                 what = "A reset to a sequence requires sequence and broker_group, because each broker group has its own sequences."
                 raise Problem(400, "request.invalid", what, {"sequence": what})
-            value = int(asked["sequence"])
-        place = progress.ResetPlace(asked["to"], value, asked.get("broker_group"))
+            value = int(target["sequence"])
+        place = progress.ResetPlace(target["to"], value, target.get("broker_group"))
         change, answers = progress.reset(subject, group, place, **self.versioned_arguments)
         return Response(
             {

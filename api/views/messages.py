@@ -108,11 +108,11 @@ class ReadingView(ApiView):
         """
         if masked or not messages:
             return
-        asked = {key: self.request.query_params.getlist(key) for key in sorted(self.request.query_params)}
-        asked.pop("cursor", None)
+        query = {key: self.request.query_params.getlist(key) for key in sorted(self.request.query_params)}
+        query.pop("cursor", None)
         # What was looked for may be as private as what was found.
-        asked["property"] = [text.partition("=")[0] for text in asked.get("property", [])]
-        what: dict[str, Any] = {"messages": len(messages), "path": self.request.path, "query": asked}
+        query["property"] = [text.partition("=")[0] for text in query.get("property", [])]
+        what: dict[str, Any] = {"messages": len(messages), "path": self.request.path, "query": query}
         note_reading(self.actor, target, what if subjects is None else what | {"subjects": subjects})
 
 

@@ -175,12 +175,12 @@ class TableView(ApiView):
 
     def _ordering(self, table: SummaryTable) -> tuple[str, ...]:
         known = {"at": "at_ms"} | {column.name: column.name for column in table.columns}
-        asked = [text.strip() for text in self.request.query_params.get("ordering", "").split(",") if text.strip()]
-        for text in asked:
+        requested = [text.strip() for text in self.request.query_params.get("ordering", "").split(",") if text.strip()]
+        for text in requested:
             if text.removeprefix("-") not in known:
                 raise _refused("ordering", f"{text[:40]!r} must be one of {', '.join(known)}")
         return tuple(
-            ("-" if text.startswith("-") else "") + known[text.removeprefix("-")] for text in asked or ("-at",)
+            ("-" if text.startswith("-") else "") + known[text.removeprefix("-")] for text in requested or ("-at",)
         )
 
     def _filters(self, table: SummaryTable) -> dict[str, Any]:

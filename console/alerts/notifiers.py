@@ -36,7 +36,7 @@ DELIVERY_HEADER = "X-QMQ-Delivery"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 
-class NotTold(QmqError):
+class NotDelivered(QmqError):
     """The channel was not told; it may be tried again."""
 
     code = "alert_channel.failed"
@@ -92,7 +92,7 @@ class EmailNotifier:
         try:
             message.send()
         except (OSError, ValueError) as error:  # smtplib's errors are OSErrors
-            raise NotTold(f"mail server: {type(error).__name__}: {error}") from error
+            raise NotDelivered(f"mail server: {type(error).__name__}: {error}") from error
         return f"accepted by the mail server for {counted(len(channel.addresses), 'address', 'addresses')}"
 
 
@@ -114,9 +114,9 @@ class WebhookNotifier:
         headers = self._headers(target, sealed, delivery, content)
         status = self._post(target, addresses, headers, content, deadline)
         if 300 <= status < 400:
-            raise NotTold(f"{target.origin} returned {status}; redirects are not followed")
+            raise NotDelivered(f"{target.origin} returned {status}; redirects are not followed")
         if not 200 <= status < 300:
-            raise NotTold(f"{target.origin} answered {status}")
+            raise NotDelivered(f"{target.origin} answered {status}")
         return f"{target.origin} answered {status}"
 
     def check(self, channel: AlertChannel) -> str:
@@ -129,16 +129,16 @@ class WebhookNotifier:
         try:
             target = parse_url(url)
         except IllegalUrl as error:
-            raise NotTold(f"URL: {error}") from error
+            raise NotDelivered(f"URL: {error}") from error
         try:
             addresses = resolve(self.resolver, target.host, target.port, deadline.left())
         except OSError as error:
-            raise NotTold(str(error)) from error
+            raise NotDelivered(str(error)) from error
         allowed: tuple[Network, ...] = networks_of(settings.WEBHOOK_NETWORKS)
         for address in addresses:
             # One forbidden address forbids the host: which one is used must not be a matter of luck.
             if why := refusal(address, allowed):
-                raise NotTold(f"{target.host}: {why}", code="alert_channel.address_forbidden")
+                raise NotDelivered(f"{target.host}: {why}", code="alert_channel.address_forbidden")
         return target, addresses[:ADDRESSES_TRIED_MAX]
 
     def _headers(self, target: Target, sealed: Mapping[str, Any], delivery: str, content: bytes) -> dict[str, str]:
@@ -172,9 +172,9 @@ class WebhookNotifier:
                 request.request("POST", target.path, content, headers)
                 return _final_status(Answers(connection, deadline, ANSWER_BYTES_MAX))
         except OSError as error:
-            raise NotTold(f"{target.origin}: {error or type(error).__name__}") from error
+            raise NotDelivered(f"{target.origin}: {error or type(error).__name__}") from error
         except (EOFError, HTTPException, ValueError) as error:
-            raise NotTold(f"{target.origin}: the response is not valid HTTP") from error
+            raise NotDelivered(f"{target.origin}: the response is not valid HTTP") from error
 
 
 def _final_status(answers: Answers) -> int:

@@ -23,7 +23,7 @@ EXIT_UNAVAILABLE = 3
 EXIT_BUSY = 4
 """As spark_analytics.jobs.__main__ says them."""
 STOP_GRACE_SECONDS = 20.0
-TOLD_GRACE_SECONDS = 10.0
+STOPPING_GRACE_SECONDS = 10.0
 """For what runs when its worker is told to end: less than whoever told it gives the worker, as `manage.py up` does with 15 s."""
 LOOK_SECONDS = 0.5
 LAST_LINES = 5
@@ -39,9 +39,9 @@ class Ended:
     """How a process ended: its exit code (None: it was stopped because its time was over) and its last lines."""
 
     code: int | None
-    said: tuple[str, ...]
-    complained: tuple[str, ...]
-    was_told: bool = False
+    output: tuple[str, ...]
+    errors: tuple[str, ...]
+    was_stopped: bool = False
     """`stop` has ended it."""
 
 
@@ -83,7 +83,7 @@ def run(arguments: Sequence[str], *, seconds: float, meanwhile: Callable[[], Non
         finally:
             _running.discard(process)
             child_processes.stop(process, 0.0 if _is_stopping.is_set() else STOP_GRACE_SECONDS)
-        return Ended(code, _last_lines(out), _last_lines(errors), was_told=_is_stopping.is_set() and code != 0)
+        return Ended(code, _last_lines(out), _last_lines(errors), was_stopped=_is_stopping.is_set() and code != 0)
 
 
 def stop() -> None:
@@ -115,13 +115,13 @@ def _lower_priority() -> None:
 
 def _wait(process: "subprocess.Popen[bytes]", seconds: float, meanwhile: Callable[[], None]) -> int | None:
     """Its exit code; None when it was not over in time, of which little is left once we are told to end."""
-    deadline, was_told = time.monotonic() + seconds, False
+    deadline, was_stopped = time.monotonic() + seconds, False
     while (left := deadline - time.monotonic()) > 0:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(min(left, LOOK_SECONDS))
         meanwhile()
-        if _is_stopping.is_set() and not was_told:
-            deadline, was_told = min(deadline, time.monotonic() + TOLD_GRACE_SECONDS), True
+        if _is_stopping.is_set() and not was_stopped:
+            deadline, was_stopped = min(deadline, time.monotonic() + STOPPING_GRACE_SECONDS), True
     return None
 
 

@@ -97,10 +97,10 @@ class Nodes:
             seconds: for all that the question asks of one node.
             at_once: nodes that are asked at the same time.
         """
-        turns = asyncio.Semaphore(at_once)
+        slots = asyncio.Semaphore(at_once)
 
         async def one(name: str, admin: NodeAdmin) -> T | QmqError | OSError:
-            async with turns:
+            async with slots:
                 try:
                     async with asyncio.timeout(seconds):
                         return await question(name, admin)
@@ -135,9 +135,9 @@ def broker(name: str) -> Nodes:
 
 def brokers(names: Iterable[str] | None = None) -> Nodes:
     """The masters of broker groups; None: of all. One that is not known any more can't be asked."""
-    asked = None if names is None else set(names)
-    known = queries.broker_admin_addresses() if asked is None or asked else {}
-    wanted = sorted(known if asked is None else asked)
+    wanted_names = None if names is None else set(names)
+    known = queries.broker_admin_addresses() if wanted_names is None or wanted_names else {}
+    wanted = sorted(known if wanted_names is None else wanted_names)
     nodes = Nodes.at({name: known[name] for name in wanted[:GROUPS_MAX] if name in known})
     unreachable = {name: "this broker group no longer exists" for name in wanted if name not in known}
     unreachable |= dict.fromkeys(wanted[GROUPS_MAX:], f"not queried: the limit is {GROUPS_MAX} broker groups at a time")

@@ -29,7 +29,7 @@ CLAIM_SECONDS = 4 * REQUEST_SECONDS
 
 STATS_PAGE_SECONDS = 0.75
 """One page of a node's numbers: a node that hangs must not cost the others their beat of one second."""
-STATS_TURN_SECONDS = 0.75
+STATS_SLICE_SECONDS = 0.75
 """After so long no further page of a node is requested in the same beat."""
 STATS_NODE_SECONDS = 2.5
 """All pages of a node in one beat: the last one may begin at the end of the turn."""

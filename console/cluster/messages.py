@@ -241,8 +241,8 @@ def search(
             subject, properties=dict(wanted.properties), tag=wanted.tag, limit=share, scan_limit=scan_limit, **where
         )
 
-    asked = nodes.only(open_).ask(question)
-    answers = asked.values
+    answered = nodes.only(open_).ask(question)
+    answers = answered.values
     found: list[Row] = []
     for group, answer in answers.items():
         begin, end = answer["begin_sequence"], answer["end_sequence"]
@@ -251,7 +251,7 @@ def search(
         windows[group] = (windows[group][0] if group in windows else begin, reached, max(end, reached))
         found += [{**message, "broker_group": group} for message in answer["messages"]]
     found.sort(key=lambda message: (message.get("stored_at_ms", 0), message["broker_group"], message["sequence"]))
-    is_busy = SCAN_BUSY in asked.codes.values()
+    is_busy = SCAN_BUSY in answered.codes.values()
     has_more = is_busy or any(windows[group][1] < windows[group][2] for group in answers)
     total = sum(end - begin for begin, _, end in windows.values())
     done = sum(reached - begin for begin, reached, _ in windows.values())
@@ -261,7 +261,7 @@ def search(
         sum(answer.get("unreadable", 0) for answer in answers.values()),
         done / total if total else (0.0 if has_more else 1.0),
         encode_cursor(query, windows) if has_more else None,
-        asked.unreachable,
+        answered.unreachable,
     )
 
 

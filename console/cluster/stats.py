@@ -21,7 +21,7 @@ PAGE_BYTES_MAX = 32 << 20
 """A page of 1,000 subjects with five groups and ten consumers each is 9 MB."""
 PAGES_MAX = 410
 """Pages of one node: its `subjects_max` real subjects, as many retry and dead-letter subjects, and a few."""
-ASKED_AT_ONCE_MAX = 32
+CONCURRENT_NODES_MAX = 32
 """Nodes that are asked at the same time."""
 
 
@@ -96,7 +96,7 @@ class NodeAsker:
         clock: Clock | None = None,
         page_seconds: float = limits.STATS_PAGE_SECONDS,
         node_seconds: float = limits.STATS_NODE_SECONDS,
-        at_once: int = ASKED_AT_ONCE_MAX,
+        at_once: int = CONCURRENT_NODES_MAX,
         page_bytes: int = PAGE_BYTES_MAX,
     ) -> None:
         self._clock = clock or SystemClock()
@@ -109,10 +109,10 @@ class NodeAsker:
 
     async def stats(self, places: Iterable[NodePlace]) -> dict[str, Measured[dict[str, Any]]]:
         """`/stats` of every node, all pages in one, by node id."""
-        asked = list(places)
-        known = {(place.node_id, place.admin_address) for place in asked}
+        requested = list(places)
+        known = {(place.node_id, place.admin_address) for place in requested}
         self._readings = {key: reading for key, reading in self._readings.items() if key in known}
-        addresses = {place.node_id: place.admin_address for place in asked}
+        addresses = {place.node_id: place.admin_address for place in requested}
 
         async def question(node_id: str, node: NodeAdmin) -> Measured[dict[str, Any]]:
             value = await self._pages(node_id, node)
@@ -138,7 +138,7 @@ class NodeAsker:
                 raise NodeProblem(problem)
             now = self._clock.monotonic()
             reading.take(page, now)
-            if reading.after is None or now - began_at >= limits.STATS_TURN_SECONDS:
+            if reading.after is None or now - began_at >= limits.STATS_SLICE_SECONDS:
                 break
         return {**page, "next_after": None, **reading.known(now, node_id)}
 

@@ -131,7 +131,9 @@ class Child:
             pause = min(PAUSE_LONGEST_SECONDS, PAUSE_FIRST_SECONDS * 2 ** (len(self._crashes) - 1))
             if len(self._crashes) > CRASHES_MAX:
                 if not self.program.is_node:
-                    raise GaveUp(f"{self.program.name} ended {len(self._crashes)} times within a minute {self._last_output()}")
+                    raise GaveUp(
+                        f"{self.program.name} ended {len(self._crashes)} times within a minute {self._last_output()}"
+                    )
                 # The crashes stay: until it has run for CRASH_WINDOW_SECONDS, each further one has this pause.
                 pause = NODE_PAUSE_SECONDS
             self._say("up", f"{self.program.name} ended with code {code}, starting it again in {pause:g} s")

@@ -52,7 +52,7 @@ class Audience:
     def __init__(self) -> None:
         self.clients: set[Client] = set()
 
-    def tell(self, text: str, shown: Shown = NOTHING_SHOWN) -> None:
+    def send(self, text: str, shown: Shown = NOTHING_SHOWN) -> None:
         """Offer a text to all clients, with what it shows of messages."""
         for client in tuple(self.clients):
             client.offer(text, shown)
@@ -97,7 +97,7 @@ class Subscribed:
     def replace(self, stored: dict[str, Any], state: State) -> None:
         """Take a state that was read. Clients of an earlier one have to join again."""
         if self.audience.clients:
-            self.audience.tell(encode({"type": "reset"}))
+            self.audience.send(encode({"type": "reset"}))
             self.joining |= self.audience.clients
             self.audience.clients.clear()
         self.stream, self.version, self.at = stored["stream"], stored["version"], stored["at"]

@@ -28,7 +28,7 @@ from console.live.state import Delta, State
 logger = logging.getLogger("qmq.live")
 
 PREFIX = "qmq:live:"
-BEAT_CHANNEL = f"{PREFIX}beat"
+CYCLE_CHANNEL = f"{PREFIX}beat"
 LOCK_KEY = f"{PREFIX}lock"
 SNAPSHOT_KEY = f"{PREFIX}snapshot"
 HEALTH_KEY = f"{PREFIX}health"
@@ -218,11 +218,11 @@ class StoredReader:
     @staticmethod
     def _bytes(client: "redis.Redis", missing: list[Missing]) -> Iterable[bytes]:
         before = 0
-        turns = []
+        batches = []
         for part in missing:
-            turns.append(before // READ_BYTES_MAX)
+            batches.append(before // READ_BYTES_MAX)
             before += part.end - part.begin
-        for _, parts in groupby(zip(turns, missing, strict=True), key=lambda item: item[0]):
+        for _, parts in groupby(zip(batches, missing, strict=True), key=lambda item: item[0]):
             pipeline = client.pipeline(transaction=False)
             for _, part in parts:
                 pipeline.getrange(f"{SNAPSHOT_KEY}:{part.key}", part.begin, part.end - 1)

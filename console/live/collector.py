@@ -27,11 +27,11 @@ from qmq.clock import Clock
 
 logger = logging.getLogger("qmq.live")
 
-BEAT_SECONDS = 1.0
+CYCLE_SECONDS = 1.0
 FIRST_READ_SECONDS = 5.0
-"""How long the first beat waits for the database; without it all is unknown."""
-PAUSE_LONGEST_BEATS = 2
-"""With Redis away every second beat tries again: it is back for everybody within 5 s."""
+"""How long the first cycle waits for the database; without it all is unknown."""
+PAUSE_CYCLES_MAX = 2
+"""With Redis away every second cycle tries again: it is back for everybody within 5 s."""
 
 Answer = Measured[dict[str, Any]]
 Sleep = Callable[[float], Coroutine[Any, Any, None]]
@@ -39,7 +39,7 @@ Sleep = Callable[[float], Coroutine[Any, Any, None]]
 
 @dataclass(slots=True)
 class Health:
-    """How the collector does; stored in Redis with each beat."""
+    """How the collector does; stored in Redis with each cycle."""
 
     holder: str
     beats: int = 0
@@ -52,7 +52,7 @@ class Health:
     """The same as wall clock milliseconds."""
     duration_seconds: float | None = None
     published_bytes: int = 0
-    """What the last beat wrote to the stored snapshot, compressed, and its messages."""
+    """What the last cycle wrote to the stored snapshot, compressed, and its messages."""
 
     def shown(self) -> Entry:
         """As JSON."""
@@ -98,10 +98,10 @@ class Collector:
                 for task in (reading, watching):
                     if task.done():
                         task.result()  # it ends only by an error of ours, which ends the process
-                await self.beat()
+                await self.run_cycle()
                 now = self._clock.monotonic()
-                pause = min(self._failures, PAUSE_LONGEST_BEATS) or 1
-                next_at = self._next_beat(next_at, now, pause)
+                pause = min(self._failures, PAUSE_CYCLES_MAX) or 1
+                next_at = self._next_cycle(next_at, now, pause)
                 sleeping = asyncio.create_task(self._sleep(next_at - now))
                 await asyncio.wait([sleeping, stopping], return_when=FIRST_COMPLETED)
                 sleeping.cancel()
@@ -119,15 +119,15 @@ class Collector:
         await self._publisher.close()
         await self._history.close()
 
-    def _next_beat(self, last: float, now: float, pause: int) -> float:
-        """The next beat's time on the schedule that began with the first; beats that are past are left out."""
-        following = last + pause * BEAT_SECONDS
+    def _next_cycle(self, last: float, now: float, pause: int) -> float:
+        """The time of the next cycle on the schedule that began with the first; cycles that are past are left out."""
+        following = last + pause * CYCLE_SECONDS
         if following >= now:
             return following
-        missed = int((now - following) / BEAT_SECONDS) + 1
+        missed = int((now - following) / CYCLE_SECONDS) + 1
         self.health.overruns += missed
-        logger.warning("a beat took %.2f s: %d left out", now - last, missed)
-        return following + missed * BEAT_SECONDS
+        logger.warning("a cycle took %.2f s: %d left out", now - last, missed)
+        return following + missed * CYCLE_SECONDS
 
     async def _watch(self) -> None:
         """With Redis away nobody knows whose turn it is, and nothing is measured: then each collector watches."""
@@ -137,8 +137,8 @@ class Collector:
             lambda: self._is_acting or self._failures > 0,
         )
 
-    async def beat(self) -> None:
-        """One beat; Redis's errors are counted and said, not raised."""
+    async def run_cycle(self) -> None:
+        """Runs one cycle; errors of Redis are counted and logged, not raised."""
         began = self._clock.monotonic()
         try:
             if not await self._acquired():
@@ -148,7 +148,7 @@ class Collector:
                 self.health.beats += 1
                 await self._noted(state)
         except (RedisError, OSError) as error:
-            # Whether this beat's messages went out is not known: the next one skips a version, so that everybody asks anew.
+            # Whether this cycle's messages went out is not known: the next one skips a version, so that everybody asks anew.
             self._version += 1
             self._failures += 1
             self.health.errors += 1
@@ -157,7 +157,7 @@ class Collector:
                 logger.warning("Redis is away: %s", error)
             return
         if self._failures:
-            logger.info("Redis is back after %d failed beats", self._failures)
+            logger.info("Redis is back after %d failed cycles", self._failures)
         self._failures = 0
 
     async def _acquired(self) -> bool:
@@ -228,7 +228,7 @@ class Collector:
         return await self._publisher.publish(write, head, self._at_ms, encode(health.shown()), messages)
 
     async def _noted(self, state: State) -> None:
-        """Keep this beat's numbers for charts. When that fails a point is missing, and nothing else."""
+        """Keep this cycle's numbers for charts. When that fails a point is missing, and nothing else."""
         assert self._at_ms is not None
         try:
             await self._history.note(state, self._at_ms)

@@ -41,9 +41,9 @@ class Hub:
         self._clock = clock
         self._redis = connect(url)
         self._feeds: dict[str, Subscribed] = {}
-        self._heard_at = clock.monotonic()
-        self._heard_wall_ms = clock.wall_ms()
-        self._has_heard = False
+        self._received_at = clock.monotonic()
+        self._received_wall_ms = clock.wall_ms()
+        self._has_received = False
         self._stale: str | None = None
         """What clients were told, while it holds."""
         self._trouble: str | None = None
@@ -57,9 +57,9 @@ class Hub:
         subscribed.joining.add(client)
         subscribed.admit()
         if self._task is None or self._task.done():
-            self._heard_at = self._clock.monotonic()
-            self._heard_wall_ms = self._clock.wall_ms()
-            self._stale, self._has_heard = None, False
+            self._received_at = self._clock.monotonic()
+            self._received_wall_ms = self._clock.wall_ms()
+            self._stale, self._has_received = None, False
             self._start()
         if self._stale is not None:
             client.offer(self._stale)
@@ -79,7 +79,7 @@ class Hub:
         """Names of feeds with clients."""
         return tuple(self._feeds)
 
-    def _tell_all(self, text: str) -> None:
+    def _send_all(self, text: str) -> None:
         for subscribed in tuple(self._feeds.values()):
             subscribed.offer_to_all(text)
 
@@ -157,7 +157,7 @@ class Hub:
             text = _text(message["data"])
             value = json.loads(text)
             if name == "beat":
-                self._heard()
+                self._received()
             elif subscribed is not None:
                 self._take_delta(subscribed, value, text)
         except (ValueError, KeyError, TypeError) as error:
@@ -178,7 +178,7 @@ class Hub:
             one.pending = [value]
             return
         one.advance(value, text)
-        one.audience.tell(text)
+        one.audience.send(text)
         one.admit()
 
     async def _read(self, wanting: Sequence[Subscribed]) -> None:
@@ -191,8 +191,8 @@ class Hub:
         stored, states = await asyncio.to_thread(read)
         if stored is None:
             return  # the next beat brings one; until then silence is told
-        if not self._has_heard:
-            self._heard_wall_ms = stored["at_ms"]
+        if not self._has_received:
+            self._received_wall_ms = stored["at_ms"]
         for one, state in zip(wanting, states, strict=True):
             following = [
                 value
@@ -210,21 +210,21 @@ class Hub:
 
     # --- silence ----------------------------------------------------------------------------------------------------
 
-    def _heard(self) -> None:
-        self._has_heard = True
-        self._heard_at = self._clock.monotonic()
-        self._heard_wall_ms = self._clock.wall_ms()
+    def _received(self) -> None:
+        self._has_received = True
+        self._received_at = self._clock.monotonic()
+        self._received_wall_ms = self._clock.wall_ms()
         if self._stale is not None:
             self._stale = None
-            self._tell_all(encode({"type": "fresh"}))
+            self._send_all(encode({"type": "fresh"}))
 
     async def _watch_silence(self) -> None:
         """Beside the listening, which a Redis that hangs holds up."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            if self._stale is None and self._clock.monotonic() - self._heard_at >= SILENT_SECONDS:
+            if self._stale is None and self._clock.monotonic() - self._received_at >= SILENT_SECONDS:
                 reason = self._trouble or await self._why()
-                if self._clock.monotonic() - self._heard_at >= SILENT_SECONDS:
+                if self._clock.monotonic() - self._received_at >= SILENT_SECONDS:
                     self._became_stale(reason)
 
     async def _why(self) -> str:
@@ -236,8 +236,8 @@ class Hub:
         return "the collector is not running"
 
     def _became_stale(self, reason: str) -> None:
-        self._stale = encode({"type": "stale", "since": rfc3339(self._heard_wall_ms), "reason": reason})
-        self._tell_all(self._stale)
+        self._stale = encode({"type": "stale", "since": rfc3339(self._received_wall_ms), "reason": reason})
+        self._send_all(self._stale)
 
     async def close(self) -> None:
         """Stop listening."""

@@ -329,7 +329,7 @@ _BROKER_NUMBERS = ("send_rate", "pull_rate", "withheld")
 _DELAY_FIELDS = ("pending", "overdue", "put_aside", "delivered_per_second")
 
 
-_SAID_BY_SOME = (
+_OPTIONAL_STATS = (
     "disk_total_bytes", "lateness_p99_seconds", "unreadable_messages", "deferred_settlements", "subjects_reason",
     "are_subjects_overdue",
 )  # fmt: skip
@@ -366,7 +366,7 @@ def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None) -> Entry:
     return {
         **entry,
         **{name: stats.get(name) for name in fields},
-        **{name: stats[name] for name in _SAID_BY_SOME if stats.get(name) is not None},
+        **{name: stats[name] for name in _OPTIONAL_STATS if stats.get(name) is not None},
         "uptime_seconds": int(stats["uptime_seconds"]),
         "log_begin": str(log["begin"]),
         "log_end": str(log["end"]),

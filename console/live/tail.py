@@ -65,7 +65,7 @@ class Tail:
         self._places_at: float | None = None
         self._positions: dict[str, int] = {}
         """By node: the sequence to go on at."""
-        self._has_looked = False
+        self._has_read = False
         self._version = 0
         self._problems: dict[str, str] = {}
 
@@ -76,7 +76,7 @@ class Tail:
         to the subject.
         """
         self.audience.clients.add(client)
-        if self._has_looked:
+        if self._has_read:
             client.offer(self._snapshot())
 
     def _snapshot(self) -> str:
@@ -100,10 +100,10 @@ class Tail:
         answers = await nodes.answers(lambda node_id, node: self._ask(node_id, groups[node_id], node, share))
         away = {name: why[:300] for name, why in answers.unreachable.items()}
         self._problems = {name: why for name, why in self._problems.items() if name == "database"} | away
-        if not self._has_looked:
+        if not self._has_read:
             # It knows where to begin on each node only now: to a client with a snapshot nothing may get lost.
-            self._has_looked = True
-            self.audience.tell(self._snapshot())
+            self._has_read = True
+            self.audience.send(self._snapshot())
             return
         messages = [message for found, _ in answers.values.values() for message in found]
         left_out = sum(count for _, count in answers.values.values())
@@ -113,7 +113,7 @@ class Tail:
         messages.sort(key=lambda message: message["stored_at"] or "")
         found = {"messages": messages, "left_out": left_out, "unknown": self._problems}
         counted = Shown(len(messages), sum(bool(message["properties"]) for message in messages))
-        self.audience.tell(encode({"type": "delta", "version": self._version, **found}), counted)
+        self.audience.send(encode({"type": "delta", "version": self._version, **found}), counted)
 
     async def _refresh_places(self) -> None:
         now = self._clock.monotonic()

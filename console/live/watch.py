@@ -30,9 +30,9 @@ def stand_in(state: State | None) -> None:
     now = timezone.now()
     intervals = loop_intervals()
     found = evaluate(state, now, loop_intervals=intervals)
-    told = deliver(now, DELIVERIES_MAX)
-    if found.fired or told.delivered:
-        logger.warning("loops are late: the collector fired %d alerts, told %d", found.fired, told.delivered)
+    sent = deliver(now, DELIVERIES_MAX)
+    if found.fired or sent.delivered:
+        logger.warning("loops are late: the collector fired %d alerts, told %d", found.fired, sent.delivered)
 
 
 async def watch(

@@ -37,11 +37,11 @@ def analyse(context: Context) -> str:
     arguments = ["all", "--scheduled", "--memory", settings.ANALYTICS_MEMORY, "--master", settings.ANALYTICS_MASTER]
     ended = run(arguments, seconds=max(1.0, context.seconds_left - RESERVE_SECONDS), meanwhile=context.extend_hold)
     if ended.code == 0:
-        return ended.said[-1] if ended.said else "done"
-    if ended.was_told:
+        return ended.output[-1] if ended.output else "done"
+    if ended.was_stopped:
         return "stopped with its worker; the remaining jobs run again"
     # The last line first: it says why, those before it are Java's as a rule, and the text is cut at its end.
-    why = " | ".join(reversed(ended.complained or ended.said))
+    why = " | ".join(reversed(ended.errors or ended.output))
     if ended.code == EXIT_BUSY:
         return f"not run: {why}"
     if ended.code is None:

@@ -52,15 +52,15 @@ def apply(document: Any, *, actor: Actor, reason: str = "", dry_run: bool = Fals
         ChangeRefused: the document has not the shape, or a value is not allowed; the text says where.
         NotAllowed: it names a subject of a team that the actor is not in, or gives one to such a team.
     """
-    asked = _checked(document)
+    document_rows = _checked(document)
     steps: list[Step] = []
     with changing(dry_run=dry_run):
-        there = _lock(asked)
-        for team in asked["teams"]:
+        there = _lock(document_rows)
+        for team in document_rows["teams"]:
             steps.append(_team(team, actor, reason))
-        for subject in asked["subjects"]:
+        for subject in document_rows["subjects"]:
             steps += _subject(subject, there, actor, reason)
-        drift = _drift(asked["subjects"])
+        drift = _drift(document_rows["subjects"])
     return Plan(tuple(steps), tuple(drift))
 
 
@@ -77,17 +77,21 @@ class _There:
     groups: frozenset[tuple[str, str]]
 
 
-def _lock(asked: dict[str, list[dict[str, Any]]]) -> _There:
+def _lock(document_rows: dict[str, list[dict[str, Any]]]) -> _There:
     """Lock all that is there of what the document names, in one order: two documents at once wait for each other
     instead of each holding what the other one needs."""
-    subjects_named = [item["name"] for item in asked["subjects"]]
-    owners_named = [item["owner"] for item in asked["subjects"] if isinstance(item.get("owner"), str)]
-    groups_named = {(item["name"], group["name"]) for item in asked["subjects"] for group in item.get(GROUPS, [])}
+    subjects_named = [item["name"] for item in document_rows["subjects"]]
+    owners_named = [item["owner"] for item in document_rows["subjects"] if isinstance(item.get("owner"), str)]
+    groups_named = {
+        (item["name"], group["name"]) for item in document_rows["subjects"] for group in item.get(GROUPS, [])
+    }
     found = ConsumerGroup.objects.filter(subject__name__in={subject for subject, _ in groups_named})
     rows = found.values_list("pk", "subject__name", "name")
     groups_there = {(subject, name): key for key, subject, name in rows if (subject, name) in groups_named}
     subject_keys = Subject.objects.filter(name__in=subjects_named).values_list("pk", flat=True)
-    team_names = {item["name"] for item in asked["teams"]} | {name for name in owners_named if not text_problem(name)}
+    team_names = {item["name"] for item in document_rows["teams"]} | {
+        name for name in owners_named if not text_problem(name)
+    }
     team_keys = Team.objects.filter(name__in=team_names).values_list("pk", flat=True)
     subject_rows = list(for_change(Subject.objects.filter(pk__in=list(subject_keys))))
     list(for_change(ConsumerGroup.objects.filter(pk__in=list(groups_there.values()))))

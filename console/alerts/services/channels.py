@@ -10,7 +10,14 @@ from django.core.validators import validate_email
 
 from console.alerts.addresses import IllegalUrl, parse_url
 from console.alerts.models import AlertChannel, ChannelKind
-from console.alerts.notifiers import DELIVERY_HEADER, SIGNATURE_HEADER, Notifier, NotTold, WebhookNotifier, notifiers
+from console.alerts.notifiers import (
+    DELIVERY_HEADER,
+    SIGNATURE_HEADER,
+    NotDelivered,
+    Notifier,
+    WebhookNotifier,
+    notifiers,
+)
 from console.alerts.sealing import SealBroken, fingerprint, seal, unseal
 from console.alerts.services.values import NAME, row_id
 from metaserver.services import audit
@@ -180,17 +187,17 @@ def try_channel(
             happened = notifier.check(row)
         else:
             happened = f"would be sent to {counted(len(row.addresses), 'address', 'addresses')}"
-        told, code = True, ""
-    except (NotTold, SealBroken) as error:
-        told, happened, code = False, str(error), error.code
+        is_delivered, code = True, ""
+    except (NotDelivered, SealBroken) as error:
+        is_delivered, happened, code = False, str(error), error.code
     if not dry_run:
         with changing(dry_run=False):
-            note_outcome(row, now, "" if told else happened)
-            after = {"is_told": told, "detail": happened[:500]}
+            note_outcome(row, now, "" if is_delivered else happened)
+            after = {"is_told": is_delivered, "detail": happened[:500]}
             about = f"alert channel {row.name}"
             reason = request.get("reason", "")
             audit.record(actor=request["actor"], action="alert_channel.test", target=about, reason=reason, after=after)
-    return {"target": str(row.pk), "dry_run": dry_run, "is_told": told, "code": code, "detail": happened}
+    return {"target": str(row.pk), "dry_run": dry_run, "is_told": is_delivered, "code": code, "detail": happened}
 
 
 def note_outcome(row: AlertChannel, now: datetime, error: str) -> None:

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import F
 
 from console.alerts.models import Alert, Notification, NotificationState
-from console.alerts.notifiers import SEND_SECONDS, Notifier, NotTold, notifiers
+from console.alerts.notifiers import SEND_SECONDS, NotDelivered, Notifier, notifiers
 from console.alerts.rules import Event, pause_seconds
 from console.alerts.sealing import SealBroken
 from console.alerts.services.channels import note_outcome
@@ -45,7 +45,7 @@ def deliver(
 
     A channel that fails is left alone for the rest of the run, so that it can't hold up the others.
     """
-    ticks, told = clock or SystemClock(), using or notifiers()
+    ticks, senders = clock or SystemClock(), using or notifiers()
     end = ticks.monotonic() + RUN_SECONDS_MAX
     due = Notification.objects.filter(state=NotificationState.WAITING, next_at__lte=now)
     rows = list(due.select_related("channel").order_by("next_at", "id")[:limit])
@@ -56,7 +56,7 @@ def deliver(
             break
         if row.channel_id in broken or _waits_for_another(row) or not _claim(row, now):
             continue
-        error = _send(row, told)
+        error = _send(row, senders)
         if error:
             broken.add(row.channel_id)
         counts[_settle(row, error, now)] += 1
@@ -79,13 +79,13 @@ def _claim(row: Notification, now: datetime) -> bool:
     return taken == 1
 
 
-def _send(row: Notification, told: Mapping[str, Notifier]) -> str:
+def _send(row: Notification, senders: Mapping[str, Notifier]) -> str:
     """One attempt; the error, or ""."""
     if not row.channel.is_enabled:
         return "the channel is disabled"
     try:
-        told[row.channel.kind].send(row.channel, str(row.pk), row.body)
-    except (NotTold, SealBroken) as error:
+        senders[row.channel.kind].send(row.channel, str(row.pk), row.body)
+    except (NotDelivered, SealBroken) as error:
         logger.warning("notification %s to %s, attempt %d: %s", row.pk, row.channel.name, row.attempts, error)
         return str(error) or type(error).__name__
     return ""

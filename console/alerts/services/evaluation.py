@@ -301,14 +301,14 @@ class _Look:
     def _announce(self, rule: AlertRule, alert: Alert) -> Counter[str]:
         if not _change(alert, announced_at=self._now):
             return Counter()
-        told, refused = self._outbox.tell(alert, Event.FIRING, rule.channels.all(), self._now)
+        notified, refused = self._outbox.notify(alert, Event.FIRING, rule.channels.all(), self._now)
         if refused:
             Alert.objects.filter(pk=alert.pk).update(failed_count=F("failed_count") + refused)
-        return Counter(notifications=told, left_out=refused)
+        return Counter(notifications=notified, left_out=refused)
 
     def _resolved(self, alert: Alert, resolution: Resolution) -> Counter[str]:
-        resolved, told, refused = _resolve(alert, resolution, self._now, self._outbox)
-        return Counter(resolved=resolved, notifications=told, left_out=refused)
+        resolved, notified, refused = _resolve(alert, resolution, self._now, self._outbox)
+        return Counter(resolved=resolved, notifications=notified, left_out=refused)
 
     def _remember(self, alert: Alert, state: State) -> Counter[str]:
         _change(alert, **_memory(state), **_values(alert))
@@ -324,13 +324,13 @@ def _concerned(
 ) -> Iterable[tuple[Reading, Alert | None]]:
     """The readings that can change anything about a rule's alerts. Most can't, and cost a comparison each."""
     means = matcher(rule.target)
-    tells_consequences = "/" in rule.target
+    includes_consequences = "/" in rule.target
     for reading in found:
         alert = still_open.get((rule.pk, reading.target))
         if alert is None:
             if reading.value is None or not reading.value > rule.threshold:
                 continue
-            if reading.is_consequence and not tells_consequences:
+            if reading.is_consequence and not includes_consequences:
                 continue
         if means(reading.target):
             yield reading, alert
@@ -345,8 +345,8 @@ def _resolve(alert: Alert, resolution: Resolution, now: datetime, outbox: Outbox
     if not changed:
         return 0, 0, 0
     # Whoever was told that it fires is told that it ended, silenced or not: an open page is closed.
-    told, refused = outbox.tell_resolved(alert, now) if alert.announced_at is not None else (0, 0)
-    return 1, told, refused
+    notified, refused = outbox.notify_resolved(alert, now) if alert.announced_at is not None else (0, 0)
+    return 1, notified, refused
 
 
 def _change(alert: Alert, **values: Any) -> bool:

@@ -22,7 +22,7 @@ class Outbox:
         counted = waiting.values("channel").annotate(count=Count("pk")).values_list("channel", "count")
         self._waiting: dict[int, int] = dict(counted)
 
-    def tell(self, alert: Alert, event: Event, channels: Iterable[AlertChannel], now: datetime) -> tuple[int, int]:
+    def notify(self, alert: Alert, event: Event, channels: Iterable[AlertChannel], now: datetime) -> tuple[int, int]:
         """Write an alert's notifications; how many, and how many did not fit. In the caller's transaction."""
         rows, refused = [], 0
         for channel in channels:
@@ -40,10 +40,10 @@ class Outbox:
         Notification.objects.bulk_create(rows)
         return len(rows), refused
 
-    def tell_resolved(self, alert: Alert, now: datetime) -> tuple[int, int]:
+    def notify_resolved(self, alert: Alert, now: datetime) -> tuple[int, int]:
         """Tell whoever was told that it fires."""
-        told = AlertChannel.objects.filter(notifications__alert=alert, notifications__event=Event.FIRING)
-        return self.tell(alert, Event.RESOLVED, told, now)
+        notified = AlertChannel.objects.filter(notifications__alert=alert, notifications__event=Event.FIRING)
+        return self.notify(alert, Event.RESOLVED, notified, now)
 
 
 def body_of(alert: Alert, event: Event) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from console.cluster import limits
 from console.cluster.asking import ask, brokers
-from console.cluster.dead_letters.letters import Letter, letter_of
+from console.cluster.dead_letters.letters import DeadLetter, dead_letter_of
 from console.cluster.messages import Row, or_empty, whole_property
 from metaserver import queries
 from qmq.client.nodes import NodeAdmin, NodeRefused
@@ -52,7 +52,7 @@ class Attempt:
 class Story:
     """A dead letter with its attempts in their order."""
 
-    letter: Letter
+    dead_letter: DeadLetter
     attempts: list[Attempt]
     changes: Mapping[str, tuple[str | None, str | None]]
     """What the letter's properties have other than the last attempt's."""
@@ -67,14 +67,14 @@ def story_of(subject: str, group: str, broker_group: str, sequence: int) -> Stor
         NotFound: there is no such letter.
         ConnectionLost: its broker group can't be asked.
     """
-    letter = letter_of(subject, group, broker_group, sequence)
-    message_id = letter.message.get("message_id")
+    dead_letter = dead_letter_of(subject, group, broker_group, sequence)
+    message_id = dead_letter.message.get("message_id")
     if message_id is None:
-        return Story(letter, [], {}, ["The dead letter is corrupted, so its original message is unknown."])
+        return Story(dead_letter, [], {}, ["The dead letter is corrupted, so its original message is unknown."])
     nodes = brokers()
     found = ask(
         lambda: nodes.answers(
-            lambda name, admin: _look(admin, name, subject, group, letter.message), seconds=limits.SEARCH_SECONDS
+            lambda name, admin: _look(admin, name, subject, group, dead_letter.message), seconds=limits.SEARCH_SECONDS
         )
     )
     holes = [f"Broker group {name} could not be reached: {why}" for name, why in found.unreachable.items()]
@@ -82,17 +82,17 @@ def story_of(subject: str, group: str, broker_group: str, sequence: int) -> Stor
     for part, why in found.values.values():
         attempts += part
         holes += why
-    attempts, changes = _in_order(_named(attempts, queries.client_ids(group)), letter.message)
-    given_up_at = whole_property(letter.message, KEY_ATTEMPT, None)
+    attempts, changes = _in_order(_named(attempts, queries.client_ids(group)), dead_letter.message)
+    given_up_at = whole_property(dead_letter.message, KEY_ATTEMPT, None)
     missing = sorted(set(range(1, given_up_at or 1)) - {attempt.number for attempt in attempts})
     if missing:
         text = ", ".join(map(str, missing[:FOUND_MAX]))
         holes.append(f"Attempt {text} was not found. It was deleted by retention or is outside the searched range.")
-    return Story(letter, attempts, changes, holes)
+    return Story(dead_letter, attempts, changes, holes)
 
 
 async def _look(
-    admin: NodeAdmin, broker_group: str, subject: str, group: str, letter: Row
+    admin: NodeAdmin, broker_group: str, subject: str, group: str, dead_letter: Row
 ) -> tuple[list[Attempt], list[str]]:
     """The attempts that one broker group stores, and why that may not be all. One question after the other: a node has few
     turns for searches."""
@@ -100,8 +100,8 @@ async def _look(
     for name in (subject, retry_subject(subject, group)):
         page = await or_empty(
             admin.search(
-                name, message_id=letter["message_id"], from_time=made_at_ms(letter["message_id"]),
-                to_time=letter["stored_at_ms"] + CLOCKS_MS, limit=FOUND_MAX, scan_limit=SCAN_MAX,
+                name, message_id=dead_letter["message_id"], from_time=made_at_ms(dead_letter["message_id"]),
+                to_time=dead_letter["stored_at_ms"] + CLOCKS_MS, limit=FOUND_MAX, scan_limit=SCAN_MAX,
             )
         )  # fmt: skip
         for message in page["messages"]:
@@ -159,20 +159,20 @@ def made_at_ms(message_id: str) -> int | None:
 
 
 def _in_order(
-    attempts: list[Attempt], letter: Row
+    attempts: list[Attempt], dead_letter: Row
 ) -> tuple[list[Attempt], Mapping[str, tuple[str | None, str | None]]]:
     """The attempts by the time they were stored, each with its end and what it changed; and what the letter changed. Pure."""
     ordered = sorted(attempts, key=lambda item: (item.message["stored_at_ms"], item.number))
     rows = [attempt.message for attempt in ordered]
-    following = [*rows, letter][1:]
+    following = [*rows, dead_letter][1:]
     before = [None, *rows][: len(rows)]
-    told = [
+    completed = [
         replace(
             attempt, ended_at_ms=later["stored_at_ms"], changes={} if earlier is None else differences(earlier, row)
         )
         for attempt, row, earlier, later in zip(ordered, rows, before, following, strict=True)
     ]
-    return told, differences(rows[-1], letter) if rows else {}
+    return completed, differences(rows[-1], dead_letter) if rows else {}
 
 
 def differences(before: Row, now: Row) -> dict[str, tuple[str | None, str | None]]:

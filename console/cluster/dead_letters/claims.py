@@ -21,7 +21,7 @@ _DECIDED = (State.REPLAYED, State.DELETED)
 
 def choose(
     order: Order,
-    letters: Sequence[Row],
+    messages: Sequence[Row],
     known: Mapping[tuple[str, int], DeadLetterDecision],
     progress: Progress,
 ) -> list[Row]:
@@ -29,14 +29,14 @@ def choose(
     chosen = []
     fresh_since = timezone.now() - timedelta(seconds=limits.CLAIM_SECONDS)
     left_alone: tuple[State, ...] = (State.DELETED,) if order.action == "delete" else () if order.force else _DECIDED
-    for letter in letters:
-        decision = known.get(place_of(letter))
+    for dead_letter in messages:
+        decision = known.get(place_of(dead_letter))
         if decision is not None and decision.state == State.REPLAYING and decision.at > fresh_since:
             progress.under_way += 1
         elif decision is not None and decision.state in left_alone:
             progress.already += 1
         else:
-            chosen.append(letter)
+            chosen.append(dead_letter)
     return chosen
 
 
@@ -44,7 +44,7 @@ def choose(
 class Claimed:
     """A letter, its decision, and the decision it had before; None: it had none."""
 
-    letter: Row
+    dead_letter: Row
     decision: DeadLetterDecision
     before: dict[str, Any] | None
 
@@ -52,11 +52,11 @@ class Claimed:
 _FIELDS = ("state", "by", "at", "replayed_to", "replay_id")
 
 
-def claim(order: Order, begin: int, letters: Sequence[Row], progress: Progress) -> list[Claimed]:
+def claim(order: Order, begin: int, messages: Sequence[Row], progress: Progress) -> list[Claimed]:
     """Write the decisions and their audit entry, if the actor may: final ones for a delete, claims for a replay."""
     subjects.authorize(order.subject, order.actor)
-    broker_group = letters[0]["broker_group"]
-    ids = {letter["sequence"]: letter["message_id"] for letter in letters}
+    broker_group = messages[0]["broker_group"]
+    ids = {dead_letter["sequence"]: dead_letter["message_id"] for dead_letter in messages}
     mine = DeadLetterDecision.objects.filter(subject=order.subject, group=order.group, broker_group=broker_group)
     # Letters below are gone from the log, and their decisions with them.
     mine.filter(sequence__lt=begin).delete()
@@ -66,32 +66,32 @@ def claim(order: Order, begin: int, letters: Sequence[Row], progress: Progress) 
             known[(broker_group, row.sequence)] = row
         else:
             row.delete()
-    chosen = choose(order, letters, known, progress)
+    chosen = choose(order, messages, known, progress)
     if not chosen:
         return []
     now = timezone.now()
     claimed = []
-    for letter in chosen:
-        found = known.get(place_of(letter))
+    for dead_letter in chosen:
+        found = known.get(place_of(dead_letter))
         before = None if found is None else {name: getattr(found, name) for name in _FIELDS}
         row = found or DeadLetterDecision(
-            subject=order.subject, group=order.group, broker_group=broker_group, sequence=letter["sequence"],
-            message_id=letter["message_id"],
+            subject=order.subject, group=order.group, broker_group=broker_group, sequence=dead_letter["sequence"],
+            message_id=dead_letter["message_id"],
         )  # fmt: skip
         row.state, row.by, row.at = State.DELETED, order.actor.name[:200], now
         if order.action == "replay":
             row.state, row.replayed_to, row.replay_id = State.REPLAYING, order.to, replay_id(row)
-        claimed.append(Claimed(letter, row, before))
+        claimed.append(Claimed(dead_letter, row, before))
     save([item.decision for item in claimed if item.before is not None])
     DeadLetterDecision.objects.bulk_create([item.decision for item in claimed if item.before is None])
-    said: dict[str, Any] = {"broker_group": broker_group, "letters": len(chosen), "sequences": runs_text(ids)}
+    details: dict[str, Any] = {"broker_group": broker_group, "letters": len(chosen), "sequences": runs_text(ids)}
     if len(chosen) < len(ids):
-        said["sequences"] = runs_text(letter["sequence"] for letter in chosen)
+        details["sequences"] = runs_text(dead_letter["sequence"] for dead_letter in chosen)
     if order.action == "replay":
-        said |= {"to": order.to, "force": order.force}
+        details |= {"to": order.to, "force": order.force}
     audit.record(
         actor=order.actor, action=f"dead_letter.{order.action}", target=f"{order.subject}/{order.group}",
-        reason=order.reason, after=said,
+        reason=order.reason, after=details,
     )  # fmt: skip
     return claimed
 

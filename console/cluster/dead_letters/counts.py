@@ -21,7 +21,7 @@ State = DeadLetterDecision.State
 
 
 @dataclass(frozen=True, slots=True)
-class LetterCount:
+class DeadLetterTotal:
     """The dead letters of one consumer group of a subject, on the broker groups that answered."""
 
     subject: str
@@ -42,7 +42,7 @@ class LetterCount:
 class Counts:
     """A page of counts, by subject and group."""
 
-    counts: Sequence[LetterCount]
+    counts: Sequence[DeadLetterTotal]
     next: str | None
     unreachable: Mapping[str, str]
 
@@ -55,7 +55,7 @@ class _Stored:
     times_ms: list[int] = field(default_factory=list)
 
 
-def count_letters(
+def count_dead_letters(
     *, subject: str | None = None, group: str | None = None, limit: int, cursor: str | None = None
 ) -> Counts:
     """Count dead letters by subject and consumer group, in the order of their names.
@@ -90,7 +90,7 @@ def count_letters(
         states = decided.get(key, {})
         replayed, deleted = states.get(State.REPLAYED, 0), states.get(State.DELETED, 0)
         counts.append(
-            LetterCount(
+            DeadLetterTotal(
                 *key, total, total - sum(states.values()), replayed, deleted, min(here.times_ms, default=None),
                 max(here.times_ms, default=None), {g: end - begin for g, (begin, end) in here.ranges.items()},
             )
@@ -124,10 +124,10 @@ async def _names_on(
 
 
 async def _add_times(admin: NodeAdmin, broker_group: str, stored: Mapping[str, _Stored]) -> None:
-    turns = asyncio.Semaphore(QUESTIONS_MAX)
+    slots = asyncio.Semaphore(QUESTIONS_MAX)
 
     async def look(name: str, sequence: int) -> list[int]:
-        async with turns:
+        async with slots:
             page = await admin.messages(name, sequence=sequence, limit=1)
         return [message["stored_at_ms"] for message in page["messages"] if "stored_at_ms" in message]
 

@@ -83,23 +83,23 @@ def _work(order: Order, selection: Selection, limit: int) -> Progress:
     nodes = brokers(selection.sequences)
     progress.unreachable.update(nodes.unreachable)
     if selection.sequences is None:
-        batches = _all_letters(order, nodes, selection.cursor, limit, progress, deadline)
+        batches = _all_batches(order, nodes, selection.cursor, limit, progress, deadline)
     else:
-        batches = _named_letters(order, nodes, selection.sequences, progress, deadline)
-    for begin, letters in batches:
-        progress.looked_at += len(letters)
+        batches = _named_batches(order, nodes, selection.sequences, progress, deadline)
+    for begin, batch in batches:
+        progress.looked_at += len(batch)
         readable = []
-        for letter in letters:
-            if letter.get("withheld"):
-                progress.fail(*place_of(letter), letter.get("reason", "its stored data is corrupted"))
+        for dead_letter in batch:
+            if dead_letter.get("withheld"):
+                progress.fail(*place_of(dead_letter), dead_letter.get("reason", "its stored data is corrupted"))
             else:
-                readable.append(letter)
+                readable.append(dead_letter)
         if readable:
             _batch(order, begin, readable, progress)
     return progress
 
 
-def _all_letters(
+def _all_batches(
     order: Order, nodes: Nodes, cursor: str | None, limit: int, progress: Progress, deadline: float
 ) -> Iterator[tuple[int, list[Row]]]:
     """Batches of all letters with the begin of their log, up to where the logs ended when it began: what consumers give up
@@ -122,18 +122,18 @@ def _all_letters(
             except QmqError as error:
                 progress.unreachable[group] = str(error)
                 break
-            letters = [{**m, "broker_group": group} for m in page["messages"] if m["sequence"] < end]
-            reached = letters[-1]["sequence"] + 1 if letters else end
-            yield page["begin_sequence"], letters
+            batch = [{**m, "broker_group": group} for m in page["messages"] if m["sequence"] < end]
+            reached = batch[-1]["sequence"] + 1 if batch else end
+            yield page["begin_sequence"], batch
             if progress.stopped:
                 break  # the next request begins with this batch again
-            left -= len(letters)
+            left -= len(batch)
             windows[group] = (reached, end)
     has_more = any(begin < end and g not in progress.unreachable for g, (begin, end) in windows.items())
     progress.next = encode_cursor(query, windows) if has_more else None
 
 
-def _named_letters(
+def _named_batches(
     order: Order, nodes: Nodes, sequences: Mapping[str, Sequence[int]], progress: Progress, deadline: float
 ) -> Iterator[tuple[int, list[Row]]]:
     """Batches of the letters named; what is not there fails."""
@@ -157,8 +157,8 @@ def _named_letters(
             for number in span:
                 if number < reached and number not in found:
                     progress.fail(group, number, "Dead letter not found. Retention may have deleted it.")
-            letters = [found[number] for number in span if number in found]
-            yield page["begin_sequence"], letters
+            batch = [found[number] for number in span if number in found]
+            yield page["begin_sequence"], batch
             left = [number for number in left if number >= reached]
 
 
@@ -166,14 +166,14 @@ def _read(admin: NodeAdmin, name: str, sequence: int, limit: int) -> Row:
     return ask(lambda: or_empty(admin.messages(name, sequence=sequence, limit=limit)))
 
 
-def _batch(order: Order, begin: int, letters: Sequence[Row], progress: Progress) -> None:
+def _batch(order: Order, begin: int, batch: Sequence[Row], progress: Progress) -> None:
     """Decide about letters of one broker group."""
     if order.dry_run:
-        progress.done += len(choose(order, letters, decisions_about(order.subject, order.group, letters), progress))
+        progress.done += len(choose(order, batch, decisions_about(order.subject, order.group, batch), progress))
         return
     try:
         with transaction.atomic():
-            claimed = claim(order, begin, letters, progress)
+            claimed = claim(order, begin, batch, progress)
     except IntegrityError as error:
         raise Conflict(
             "Another request is processing the same dead letters. Try again.", code="dead_letter.busy"

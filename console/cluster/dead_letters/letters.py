@@ -16,7 +16,7 @@ from qmq.protocol.names import dead_letter_subject
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DeadLetter:
     """A dead letter as its node shows it (with `broker_group`), and what was decided about it."""
 
     message: Row
@@ -29,15 +29,17 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True)
-class Letters:
+class DeadLetterPage:
     """Letters by the time they were given up."""
 
-    letters: Sequence[Letter]
+    dead_letters: Sequence[DeadLetter]
     next: str | None
     unreachable: dict[str, str]
 
 
-def letters_of(subject: str, group: str, *, states: Sequence[str], limit: int, cursor: str | None = None) -> Letters:
+def dead_letters_of(
+    subject: str, group: str, *, states: Sequence[str], limit: int, cursor: str | None = None
+) -> DeadLetterPage:
     """A page of letters in these states ("open" and those of `DeadLetterDecision`). A page may hold fewer than `limit`, or
     none, and go on: what is left out was read all the same.
 
@@ -50,15 +52,15 @@ def letters_of(subject: str, group: str, *, states: Sequence[str], limit: int, c
     answers = brokers().ask(lambda g, admin: admin.messages(name, sequence=places.get(g, 0), limit=limit))
     messages, places, has_more = next_places(answers, places, limit, in_order=True)
     known = decisions_about(subject, group, messages)
-    letters = [Letter(message, known.get(place_of(message))) for message in messages]
-    return Letters(
-        [letter for letter in letters if letter.state in states],
+    dead_letters = [DeadLetter(message, known.get(place_of(message))) for message in messages]
+    return DeadLetterPage(
+        [dead_letter for dead_letter in dead_letters if dead_letter.state in states],
         encode_cursor(query, places) if has_more else None,
         answers.unreachable,
     )
 
 
-def letter_of(subject: str, group: str, broker_group: str, sequence: int) -> Letter:
+def dead_letter_of(subject: str, group: str, broker_group: str, sequence: int) -> DeadLetter:
     """One dead letter.
 
     Raises:
@@ -66,7 +68,7 @@ def letter_of(subject: str, group: str, broker_group: str, sequence: int) -> Let
         ConnectionLost: the broker group can't be asked.
     """
     message = read_one(dead_subject(subject, group), broker_group, sequence)
-    return Letter(message, decisions_about(subject, group, [message]).get(place_of(message)))
+    return DeadLetter(message, decisions_about(subject, group, [message]).get(place_of(message)))
 
 
 def dead_subject(subject: str, group: str) -> str:

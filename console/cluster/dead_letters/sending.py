@@ -34,7 +34,7 @@ KEY_REPLAY_OF = "qmq_console_replay_of"
 State = DeadLetterDecision.State
 
 
-def copy_of(letter: Row, decision: DeadLetterDecision, *, by: str, now_ms: int) -> Message:
+def copy_of(dead_letter: Row, decision: DeadLetterDecision, *, by: str, now_ms: int) -> Message:
     """The copy that is sent: without what retries left, with who replays it and which message it was at first.
 
     For the group's retry subject it names the group, as a retry does, and keeps the number of attempts it may have. For
@@ -42,19 +42,19 @@ def copy_of(letter: Row, decision: DeadLetterDecision, *, by: str, now_ms: int) 
     """
     to_group = decision.replayed_to == "group"
     dropped = {KEY_ATTEMPT, KEY_PULL_OFFSET, KEY_GROUP, KEY_RETRY_CAUSE} | (set() if to_group else {KEY_MAX_RETRY})
-    properties = {key: value for key, value in letter["properties"].items() if key not in dropped}
-    properties.setdefault(KEY_REPLAY_OF, letter["message_id"])
+    properties = {key: value for key, value in dead_letter["properties"].items() if key not in dropped}
+    properties.setdefault(KEY_REPLAY_OF, dead_letter["message_id"])
     properties |= {KEY_CREATED: str(now_ms), KEY_USER: by}
     target = decision.subject
     if to_group:
         properties[KEY_GROUP] = decision.group
         target = retry_subject(decision.subject, decision.group)
-    return Message(target, decision.replay_id, properties, tuple(letter["tags"]), 0, now_ms, now_ms)
+    return Message(target, decision.replay_id, properties, tuple(dead_letter["tags"]), 0, now_ms, now_ms)
 
 
-def _is_damaged(letter: Row) -> bool:
+def _is_damaged(dead_letter: Row) -> bool:
     """Whether text of it was no UTF-8 when it was read: a copy would not say the same."""
-    texts = (*letter["tags"], *letter["properties"], *letter["properties"].values())
+    texts = (*dead_letter["tags"], *dead_letter["properties"], *dead_letter["properties"].values())
     return any("\N{REPLACEMENT CHARACTER}" in text for text in texts)
 
 
@@ -78,11 +78,11 @@ def send(order: Order, claimed: Sequence[Claimed], progress: Progress) -> None:
 
 
 async def _send_one(producer: Producer, item: Claimed, *, by: str, now_ms: int, force: bool) -> Receipt:
-    if not force and _is_damaged(item.letter):
+    if not force and _is_damaged(item.dead_letter):
         raise LocalProtocolError(
             "it contains characters that are not valid UTF-8, so a copy may differ; use force to replay it anyway"
         )
-    return await producer.send_message(copy_of(item.letter, item.decision, by=by, now_ms=now_ms))
+    return await producer.send_message(copy_of(item.dead_letter, item.decision, by=by, now_ms=now_ms))
 
 
 def is_refused(error: BaseException) -> bool:

@@ -12,7 +12,7 @@ from console.cluster.limits import READING_SECONDS_MAX
 from console.cluster.measured import Measured
 from console.cluster.places import NodePlace
 from console.cluster.stats import PAGES_MAX, NodeAsker
-from console.live.collector import BEAT_SECONDS, Collector
+from console.live.collector import CYCLE_SECONDS, Collector
 from console.live.metadata import Metadata
 from qmq.clock import ManualClock
 from tests.support.ports import free_port
@@ -275,7 +275,7 @@ class Beating(Collector):
 
         self.metadata.read = read  # type: ignore[method-assign]
 
-    async def beat(self) -> None:
+    async def run_cycle(self) -> None:
         self.began.append(round(self._manual.monotonic() - 1_000, 6))
         self._manual.advance(self._takes.pop(0))
         if not self._takes:
@@ -292,7 +292,7 @@ async def beats(takes: list[float]) -> Beating:
 
 async def test_beats_do_not_drift() -> None:
     collector = await beats([0.3] * 50)
-    assert collector.began == [number * BEAT_SECONDS for number in range(50)]
+    assert collector.began == [number * CYCLE_SECONDS for number in range(50)]
     assert collector.health.overruns == 0
 
 
@@ -300,14 +300,14 @@ async def test_an_overrun_leaves_beats_out_and_says_so(caplog: pytest.LogCapture
     collector = await beats([0.1, 2.5, 0.1, 1.0, 0.1])
     assert collector.began == [0.0, 1.0, 4.0, 5.0, 6.0]
     assert collector.health.overruns == 2
-    assert "a beat took 2.50 s: 2 left out" in caplog.text
+    assert "a cycle took 2.50 s: 2 left out" in caplog.text
 
 
 async def test_without_redis_it_goes_on_and_counts() -> None:
     clock = ManualClock()
     collector = Collector(f"redis://127.0.0.1:{free_port()}/0", clock)
     for number in range(1, 4):
-        await collector.beat()
+        await collector.run_cycle()
         assert collector.health.errors == number
     assert collector.health.beats == 0
     assert collector.health.last_error

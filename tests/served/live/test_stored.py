@@ -48,7 +48,7 @@ class Beats:
         """The bytes that it wrote."""
         self.asker.lag = lag
         self.clock.advance(1)
-        await self.collector.beat()
+        await self.collector.run_cycle()
         assert self.collector.health.last_error is None
         return self.collector.health.published_bytes
 

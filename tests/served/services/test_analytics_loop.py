@@ -92,7 +92,7 @@ def test_brokers_come_first_whatever_the_kernel_goes_by(fake: pytest.MonkeyPatch
         niceness, session = os.getpriority(os.PRIO_PROCESS, pid), Path(f"/proc/{pid}/autogroup")
         of_session = session.read_text() if session.exists() else ""
         process.stop()
-        assert calling.result().was_told
+        assert calling.result().was_stopped
     assert niceness == min(NICENESS_MAX, os.getpriority(os.PRIO_PROCESS, 0) + process.NICENESS)
     # A kernel that goes by processes alone has nothing to say of sessions.
     assert not of_session or of_session.strip().endswith(f"nice {process.NICENESS}")
@@ -103,7 +103,7 @@ def test_one_whose_worker_ends_is_told_to_end_and_that_is_no_failure(
     fake: pytest.MonkeyPatch, tmp_path: Path, what: str, is_before: bool
 ) -> None:
     fake.setattr(process, "_is_stopping", threading.Event())
-    fake.setattr(process, "TOLD_GRACE_SECONDS", 0.2)
+    fake.setattr(process, "STOPPING_GRACE_SECONDS", 0.2)
     fake.setenv("FAKE_JOBS", what)
     fake.setenv("FAKE_JOBS_PID", str(tmp_path / "pid"))
     if is_before:

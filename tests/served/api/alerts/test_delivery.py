@@ -19,7 +19,7 @@ from django.core.checks import run_checks
 
 from console.alerts import connections, sealing
 from console.alerts.models import Alert, AlertChannel, Notification
-from console.alerts.notifiers import ANSWER_BYTES_MAX, EmailNotifier, Notifier, NotTold, WebhookNotifier
+from console.alerts.notifiers import ANSWER_BYTES_MAX, EmailNotifier, NotDelivered, Notifier, WebhookNotifier
 from console.alerts.services import Delivered, deliver, delivery, evaluate
 from console.alerts.services.channels import create_channel, try_channel, update_channel
 from console.alerts.services.rules import create_rule
@@ -65,7 +65,7 @@ class Failing:
         self.sent.append((channel.name, delivery, body["event"]))
         if self.fails > 0:
             self.fails -= 1
-            raise NotTold("no")
+            raise NotDelivered("no")
         return "yes"
 
 
@@ -282,8 +282,8 @@ def _body() -> dict[str, Any]:
 # --- where nothing may be sent ----------------------------------------------------------------------------------------
 
 
-def refused(channel: AlertChannel, notifier: WebhookNotifier | None = None) -> NotTold:
-    with pytest.raises(NotTold) as caught:
+def refused(channel: AlertChannel, notifier: WebhookNotifier | None = None) -> NotDelivered:
+    with pytest.raises(NotDelivered) as caught:
         (notifier or WebhookNotifier()).send(channel, "1", _body())
     return caught.value
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from console.alerts.models import AlertChannel
-from console.alerts.notifiers import SEND_SECONDS, EmailNotifier, NotTold
+from console.alerts.notifiers import SEND_SECONDS, EmailNotifier, NotDelivered
 from qmq.clock import ManualClock
 
 ADDRESSES = [f"a{number}@example.com" for number in range(20)]
@@ -99,7 +99,7 @@ def test_a_mail_is_delivered_in_one_connection(server: MailServer) -> None:
 def test_a_server_that_is_slow_with_each_address_is_left_after_five_seconds(server: MailServer) -> None:
     clock = ManualClock()
     server.on_reply = lambda: clock.advance(1.0)
-    with pytest.raises(NotTold, match="timed out after 5 s"):
+    with pytest.raises(NotDelivered, match="timed out after 5 s"):
         send(clock)
     assert server.commands.count("RCPT") < SEND_SECONDS
     assert "DATA" not in server.commands
@@ -115,7 +115,7 @@ def test_a_server_that_answers_byte_by_byte_is_left_too(server: MailServer) -> N
         clock.advance(1.0)
 
     server.on_reply = on_reply
-    with pytest.raises(NotTold, match="timed out after 5 s"):
+    with pytest.raises(NotDelivered, match="timed out after 5 s"):
         send(clock)
     assert server.commands == []
 
@@ -145,7 +145,7 @@ def test_a_name_that_is_not_resolved_in_time_is_not_waited_for(server: MailServe
 
     notifier = EmailNotifier(resolver=resolver, clock=Late())
     try:
-        with pytest.raises(NotTold, match="DNS lookup timed out"):
+        with pytest.raises(NotDelivered, match="DNS lookup timed out"):
             notifier.send(AlertChannel(kind="email", addresses=ADDRESSES), "7", BODY)
     finally:
         may_end.set()
