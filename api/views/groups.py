@@ -142,7 +142,7 @@ PauseView = action(
     "consumer_groups_pause",
     Right.CHANGE_GROUPS,
     partial(_set_paused, paused=True),
-    "Hold the pulls of a group, or of one of its consumers; acks go on.",
+    "Hold the pulls of a group, or of one of its consumers; acknowledgements continue.",
     body=shapes.Pause,
 )
 ResumeView = action(
