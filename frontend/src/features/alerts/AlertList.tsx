@@ -29,8 +29,19 @@ export function AlertList() {
   const open = useCallback((alert: string) => change({ alert }, true), [change]);
   const columns = useMemo<Column<Alert>[]>(
     () => [
-      { id: "severity", header: t("column.severity"), cell: (row) => <SeverityBadge severity={row.severity} /> },
-      { id: "state", header: t("column.state"), sort: "state", cell: (row) => <StateBadges alert={row} /> },
+      {
+        id: "severity",
+        card: "fact",
+        header: t("column.severity"),
+        cell: (row) => <SeverityBadge severity={row.severity} />,
+      },
+      {
+        id: "state",
+        card: "state",
+        header: t("column.state"),
+        sort: "state",
+        cell: (row) => <StateBadges alert={row} />,
+      },
       {
         id: "rule",
         header: t("column.rule"),
@@ -44,12 +55,26 @@ export function AlertList() {
       },
       {
         id: "target",
+        card: "line",
         header: t("column.target"),
         sort: "target",
         cell: (row) => <Target kind={row.kind} target={row.target} />,
       },
-      { id: "value", header: t("column.value"), sort: "value", align: "right", cell: (row) => <Value alert={row} /> },
-      { id: "since", header: t("column.since"), sort: "since", cell: (row) => <Instant at={row.since} relative /> },
+      {
+        id: "value",
+        card: "fact",
+        header: t("column.value"),
+        sort: "value",
+        align: "right",
+        cell: (row) => <Value alert={row} />,
+      },
+      {
+        id: "since",
+        card: "fact",
+        header: t("column.since"),
+        sort: "since",
+        cell: (row) => <Instant at={row.since} relative />,
+      },
       {
         id: "resolved_at",
         header: t("column.ended"),

@@ -41,7 +41,7 @@ export function useLetterColumns(open: (key: string) => void): readonly Column<L
         ),
       },
       { id: "broker_group", header: t("column.broker_group"), cell: (row) => row.broker_group },
-      { id: "state", header: t("column.state"), cell: (row) => <Decided letter={row} /> },
+      { id: "state", card: "state", header: t("column.state"), cell: (row) => <Decided letter={row} /> },
       { id: "stored_at", header: t("column.given_up"), cell: (row) => <Instant at={row.stored_at} relative /> },
       { id: "why", header: t("column.why"), cell: (row) => <Why letter={row} /> },
       {

@@ -51,7 +51,7 @@ export function SelectAll<Row>({
   const choosable = useMemo(() => rows.filter((row) => !isDisabled?.(row)).map(rowKey), [rows, rowKey, isDisabled]);
   const chosen = selected.size === 0 ? 0 : choosable.filter((key) => selected.has(key)).length;
   return (
-    <Table.Th w={40}>
+    <Table.Th w={40} className="select-all">
       <Checkbox
         aria-label={t("table.select_all")}
         checked={choosable.length > 0 && chosen === choosable.length}

@@ -1,12 +1,12 @@
 import { Center, Table, Text } from "@mantine/core";
-import { createColumnHelper, useTable } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useMemo, useRef, type KeyboardEvent } from "react";
 import { useTranslation } from "react-i18next";
-import { features } from "@/ui/table/features";
+import { cardParts } from "@/ui/table/cards";
 import { Header, SelectAll } from "@/ui/table/Header";
 import { Line } from "@/ui/table/Line";
 import type { Column, Selection } from "@/ui/table/types";
+import { useEdges } from "@/ui/table/useEdges";
 
 const ROW_PX = 40;
 /** Fewer rows than this are simply drawn. */
@@ -37,9 +37,14 @@ export interface TableViewProps<Row> {
 export function TableView<Row extends object>(props: TableViewProps<Row>) {
   const { label, rows, columns, hidden, rowKey, selection, hasMore, onNearEnd } = props;
   const { t } = useTranslation();
-  const { table, shown } = useModel(rows, columns, hidden, rowKey);
-  const models = table.getRowModel().rows;
+  const shown = useMemo(
+    () => columns.filter(({ id, isFixed }) => isFixed === true || !hidden.has(id)),
+    [columns, hidden],
+  );
+  const parts = useMemo(() => cardParts(shown), [shown]);
+  const frame = useRef<HTMLDivElement>(null);
   const scroller = useRef<HTMLDivElement>(null);
+  useEdges(frame, scroller);
   const isVirtual = rows.length >= VIRTUAL_FROM;
   // eslint-disable-next-line react-hooks/incompatible-library -- the virtualizer is used in this render only
   const virtual = useVirtualizer({
@@ -48,7 +53,10 @@ export function TableView<Row extends object>(props: TableViewProps<Row>) {
     estimateSize: () => ROW_PX,
     overscan: 12,
     enabled: isVirtual,
-    getItemKey: (index) => models[index]?.id ?? index,
+    getItemKey: (index) => {
+      const row = rows[index];
+      return row ? rowKey(row) : index;
+    },
   });
   const items = isVirtual ? virtual.getVirtualItems() : [];
   const isNearEnd = hasMore && (items.at(-1)?.index ?? 0) >= rows.length - ROWS_AHEAD;
@@ -60,64 +68,67 @@ export function TableView<Row extends object>(props: TableViewProps<Row>) {
   }, [props.listKey]);
   const toggle = useToggle(selection);
 
-  const drawn = isVirtual ? items.map(({ index }) => index) : [...models.keys()];
+  const drawn = isVirtual ? items.map(({ index }) => index) : [...rows.keys()];
   const above = items[0]?.start ?? 0;
   const below = isVirtual ? virtual.getTotalSize() - (items.at(-1)?.end ?? 0) : 0;
   const width = shown.length + (selection ? 1 : 0);
   return (
-    // A scrolled region has to be reachable by keyboard.
-    // eslint-disable-next-line jsx-a11y/no-noninteractive-element-interactions
-    <div
-      ref={scroller}
-      className="table-scroll"
-      // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
-      tabIndex={0}
-      role="region"
-      aria-label={label}
-      onKeyDown={onEdgeKey}
-    >
-      <Table stickyHeader highlightOnHover aria-rowcount={hasMore ? -1 : rows.length + 1}>
-        <Table.Thead>
-          <Table.Tr>
-            {selection && <SelectAll rows={rows} rowKey={rowKey} selection={selection} />}
-            {shown.map((column) => (
-              <Header
-                key={column.id}
-                column={column}
-                ordering={props.ordering}
-                fallback={props.fallback}
-                onOrder={props.onOrder}
-              />
-            ))}
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {above > 0 && <Spacer px={above} columns={width} />}
-          {drawn.map((index) => {
-            const row = models[index];
-            return (
-              row && (
+    <div ref={frame} className="table-frame">
+      {/* eslint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- a scrolled region has to be reachable by keyboard */}
+      <div
+        ref={scroller}
+        className="table-scroll"
+        // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
+        tabIndex={0}
+        role="region"
+        aria-label={label}
+        onKeyDown={onEdgeKey}
+      >
+        <Table stickyHeader highlightOnHover aria-rowcount={hasMore ? -1 : rows.length + 1}>
+          <Table.Thead>
+            <Table.Tr>
+              {selection && <SelectAll rows={rows} rowKey={rowKey} selection={selection} />}
+              {shown.map((column) => (
+                <Header
+                  key={column.id}
+                  column={column}
+                  ordering={props.ordering}
+                  fallback={props.fallback}
+                  onOrder={props.onOrder}
+                />
+              ))}
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {above > 0 && <Spacer px={above} columns={width} />}
+            {drawn.map((index) => {
+              const row = rows[index];
+              if (!row) return null;
+              const key = rowKey(row);
+              return (
                 <Line
-                  key={row.id}
+                  key={key}
                   row={row}
+                  rowKey={key}
                   columns={shown}
+                  parts={parts}
                   index={index}
                   measure={isVirtual ? virtual.measureElement : undefined}
-                  isSelected={selection?.selected.has(row.id) ?? false}
-                  isDisabled={selection?.isDisabled?.(row.original) ?? false}
+                  isSelected={selection?.selected.has(key) ?? false}
+                  isDisabled={selection?.isDisabled?.(row) ?? false}
                   onToggle={selection && toggle}
                 />
-              )
-            );
-          })}
-          {below > 0 && <Spacer px={below} columns={width} />}
-        </Table.Tbody>
-      </Table>
-      {rows.length === 0 && (
-        <Center p="xl">
-          <Text c="dimmed">{t("table.nothing_found")}</Text>
-        </Center>
-      )}
+              );
+            })}
+            {below > 0 && <Spacer px={below} columns={width} />}
+          </Table.Tbody>
+        </Table>
+        {rows.length === 0 && (
+          <Center p="xl">
+            <Text c="dimmed">{t("table.nothing_found")}</Text>
+          </Center>
+        )}
+      </div>
     </div>
   );
 }
@@ -128,37 +139,6 @@ function onEdgeKey(event: KeyboardEvent<HTMLElement>) {
   if (event.target !== region || (event.key !== "Home" && event.key !== "End")) return;
   event.preventDefault();
   region.scrollTo({ top: event.key === "Home" ? 0 : region.scrollHeight, behavior: "instant" });
-}
-
-function useModel<Row extends object>(
-  rows: readonly Row[],
-  columns: readonly Column<Row>[],
-  hidden: ReadonlySet<string>,
-  rowKey: (row: Row) => string,
-) {
-  const shown = useMemo(
-    () => columns.filter(({ id, isFixed }) => isFixed === true || !hidden.has(id)),
-    [columns, hidden],
-  );
-  const definitions = useMemo(() => {
-    const helper = createColumnHelper<typeof features, Row>();
-    return helper.columns(
-      columns.map(({ id, header, cell }) => helper.display({ id, header, cell: ({ row }) => cell(row.original) })),
-    );
-  }, [columns]);
-  const columnVisibility = useMemo(
-    () => Object.fromEntries(columns.map((column) => [column.id, shown.includes(column)])),
-    [columns, shown],
-  );
-  const table = useTable({
-    features,
-    columns: definitions,
-    data: rows,
-    getRowId: rowKey,
-    state: { columnVisibility },
-    onColumnVisibilityChange: () => undefined,
-  });
-  return { table, shown };
 }
 
 /** Chooses a row or not; stays the same function, so that choosing one row draws no other anew. */
