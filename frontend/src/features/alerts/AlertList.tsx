@@ -13,6 +13,7 @@ import { literal } from "@/features/alerts/place";
 import { Target } from "@/features/alerts/Target";
 import { Value } from "@/features/alerts/Value";
 import { Instant } from "@/ui/Instant";
+import { useRuleName } from "@/ui/ruleNames";
 import { DataTable } from "@/ui/table/DataTable";
 import type { Column, Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
@@ -21,6 +22,7 @@ import { useUrlState } from "@/ui/urlState";
 /** Open alerts first, then those that ended, the newest of each first. */
 export function AlertList() {
   const { t } = useTranslation("alerts");
+  const ruleName = useRuleName();
   const may = useMay();
   const canAct = may("change_alerts");
   const [search, change] = useUrlState();
@@ -49,7 +51,7 @@ export function AlertList() {
         isFixed: true,
         cell: (row) => (
           <Anchor component="button" type="button" size="sm" ta="left" miw={150} onClick={() => open(row.id)}>
-            {row.rule}
+            {ruleName(row.rule)}
           </Anchor>
         ),
       },
@@ -106,7 +108,7 @@ export function AlertList() {
           ]
         : []),
     ],
-    [t, open, canAct],
+    [t, ruleName, open, canAct],
   );
   const filters = useMemo<Filter[]>(
     () => [
