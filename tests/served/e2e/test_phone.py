@@ -45,6 +45,7 @@ def test_a_row_is_a_card_with_its_most_important_numbers(new_visit: Callable[...
         assert is_in_sight(groups.cell(f"{SUBJECT}/{GROUP}", column)), column
     expect(groups.cell(f"{SUBJECT}/{GROUP}", "ack_rate")).to_be_hidden()
     assert row.evaluate(CUT) == []
+    assert is_in_sight(groups.page.get_by_role("button", name=groups.text("settings.account", name="vera"), exact=True))
     groups.fits_its_width()
 
 
