@@ -39,7 +39,8 @@ export const theme = createTheme({
   // One size for what is read, whether in a table, a form or a sentence.
   fontSizes: { xs: rem(12), sm: rem(14), md: rem(14), lg: rem(16), xl: rem(20) },
   headings: {
-    fontWeight: "600",
+    // Below 700 fonts without a bold of their own, as many Chinese ones, stay thin.
+    fontWeight: "700",
     sizes: {
       h1: { fontSize: rem(26) },
       h2: { fontSize: rem(22) },
@@ -54,6 +55,8 @@ export const theme = createTheme({
     // Their <header> is the dialog's, not the page's: one banner is enough.
     Drawer: { defaultProps: { attributes: { header: { role: "presentation" } } } },
     Modal: { defaultProps: { attributes: { header: { role: "presentation" } } } },
+    // A small table that is wider than its place shows a scrollbar, not only while it is pointed at.
+    TableScrollContainer: { defaultProps: { scrollAreaProps: { type: "auto" } } },
     Tooltip: { defaultProps: { withArrow: true, events: { hover: true, focus: true, touch: true } } },
   },
 });

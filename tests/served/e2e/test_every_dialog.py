@@ -1,4 +1,4 @@
-"""Every dialog that a page opens by a button: it is well-formed, accessible, and Escape leads back to the button."""
+"""Every dialog that a page opens by a button: it is well-formed and accessible, its own buttons are in sight, Escape leads back."""
 
 from collections.abc import Callable
 
@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.served.e2e.furniture import Furniture
-from tests.served.e2e.pages import Inside
-from tests.support.browser import Visit
+from tests.served.e2e.pages import Inside, is_in_sight
+from tests.support.browser import DESKTOP, PHONE, Visit
 from tests.support.whole import in_whole_story_runs
 
 DIALOGS = {
@@ -67,6 +67,10 @@ def test_it_is_well_formed_and_escape_leads_back(
             expect(dialog).to_be_visible()
             expect(dialog.locator(".mantine-Loader-root")).to_have_count(0)
             inside.visit.axe_clean()
+            for look in (PHONE, DESKTOP):
+                inside.page.set_viewport_size({"width": look.width, "height": look.height})
+                for action in dialog.locator(".dialog-footer button").all():
+                    assert is_in_sight(action), f"{action.inner_text()} at {look.width} px"
             inside.page.keyboard.press("Escape")
             expect(dialog).to_have_count(0)
             expect(button).to_be_focused()

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import expect
 
 from tests.served.e2e.furniture import GROUP, SUBJECT
 from tests.served.e2e.group_pages import GroupPage, GroupsPage
+from tests.served.e2e.pages import is_in_sight
 from tests.support.browser import DESKTOP, PHONE, Visit
 
 CUT = """element => [...element.querySelectorAll("*")].filter(one => {
@@ -16,15 +17,6 @@ CUT = """element => [...element.querySelectorAll("*")].filter(one => {
     return one.checkVisibility() && hides && (one.scrollWidth > one.clientWidth + 1) && !one.closest(".sr-only");
 }).map(one => one.className)"""
 """Elements whose content is wider than they show and can't be scrolled."""
-
-
-def is_in_sight(part: Locator) -> bool:
-    """Whether all of it is in the window."""
-    sight: bool = part.evaluate("""element => {
-        const box = element.getBoundingClientRect();
-        return box.left >= 0 && box.top >= 0 && box.right <= innerWidth && box.bottom <= innerHeight;
-    }""")
-    return sight
 
 
 @pytest.mark.usefixtures("furniture")

@@ -49,6 +49,7 @@ export function RuleList() {
       },
       {
         id: "is_enabled",
+        card: "state",
         header: t("column.state"),
         sort: "is_enabled",
         cell: (row) => (
@@ -57,9 +58,19 @@ export function RuleList() {
           </Badge>
         ),
       },
-      { id: "severity", header: t("column.severity"), cell: (row) => <SeverityBadge severity={row.severity} /> },
-      { id: "kind", header: t("column.kind"), sort: "kind", cell: (row) => t(`kind.${row.kind}`) },
-      { id: "target", header: t("column.target"), cell: (row) => <code className="break">{row.target}</code> },
+      {
+        id: "severity",
+        card: "fact",
+        header: t("column.severity"),
+        cell: (row) => <SeverityBadge severity={row.severity} />,
+      },
+      { id: "kind", card: "fact", header: t("column.kind"), sort: "kind", cell: (row) => t(`kind.${row.kind}`) },
+      {
+        id: "target",
+        card: "line",
+        header: t("column.target"),
+        cell: (row) => <code className="break">{row.target}</code>,
+      },
       {
         id: "fires",
         header: t("fires_when"),
@@ -94,6 +105,7 @@ export function RuleList() {
         ? [
             {
               id: "action",
+              card: "action" as const,
               header: t("column.action"),
               cell: (row: Rule) => (
                 <RowMenu

@@ -8,18 +8,19 @@ import { nextOrdering } from "@/ui/table/useListState";
 /** A column's name; a button where the list can be ordered by it. */
 export function Header<Row>({
   column,
-  ordering,
-  fallback,
+  ordering = "",
+  fallback = "",
   onOrder,
 }: {
   column: Column<Row>;
-  ordering: string;
+  ordering?: string | undefined;
   /** The order without one chosen. */
-  fallback: string;
-  onOrder: (ordering: string) => void;
+  fallback?: string | undefined;
+  /** Without it the list has one order. */
+  onOrder?: ((ordering: string) => void) | undefined;
 }) {
   const { sort } = column;
-  if (!sort) return <Table.Th ta={column.align}>{column.header}</Table.Th>;
+  if (!sort || !onOrder) return <Table.Th ta={column.align}>{column.header}</Table.Th>;
   const direction = ordering === sort ? "ascending" : ordering === `-${sort}` ? "descending" : "none";
   const Icon = direction === "ascending" ? IconArrowUp : direction === "descending" ? IconArrowDown : IconSelector;
   return (

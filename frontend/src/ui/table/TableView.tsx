@@ -18,27 +18,27 @@ export interface TableViewProps<Row> {
   label: string;
   rows: readonly Row[];
   columns: readonly Column<Row>[];
-  hidden: ReadonlySet<string>;
+  hidden?: ReadonlySet<string>;
   rowKey: (row: Row) => string;
-  ordering: string;
+  ordering?: string;
   /** The order without one chosen. */
-  fallback: string;
-  onOrder: (ordering: string) => void;
+  fallback?: string;
+  onOrder?: (ordering: string) => void;
   selection?: Selection<Row>;
   /** Whether there are more rows than these. */
-  hasMore: boolean;
+  hasMore?: boolean;
   /** The end of these rows comes near. */
-  onNearEnd: () => void;
+  onNearEnd?: () => void;
   /** When it changes, what is shown is another list: it begins at its top. */
-  listKey: unknown;
+  listKey?: unknown;
 }
 
 /** The rows of a list; of many only those where one looks are drawn. Scrolling draws new rows, and nothing else anew. */
 export function TableView<Row extends object>(props: TableViewProps<Row>) {
-  const { label, rows, columns, hidden, rowKey, selection, hasMore, onNearEnd } = props;
+  const { label, rows, columns, hidden, rowKey, selection, hasMore = false, onNearEnd } = props;
   const { t } = useTranslation();
   const shown = useMemo(
-    () => columns.filter(({ id, isFixed }) => isFixed === true || !hidden.has(id)),
+    () => columns.filter(({ id, isFixed }) => isFixed === true || !hidden?.has(id)),
     [columns, hidden],
   );
   const parts = useMemo(() => cardParts(shown), [shown]);
@@ -61,7 +61,7 @@ export function TableView<Row extends object>(props: TableViewProps<Row>) {
   const items = isVirtual ? virtual.getVirtualItems() : [];
   const isNearEnd = hasMore && (items.at(-1)?.index ?? 0) >= rows.length - ROWS_AHEAD;
   useEffect(() => {
-    if (isNearEnd) onNearEnd();
+    if (isNearEnd) onNearEnd?.();
   }, [isNearEnd, onNearEnd, rows.length]);
   useEffect(() => {
     scroller.current?.scrollTo({ top: 0 });

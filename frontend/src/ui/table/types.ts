@@ -13,10 +13,10 @@ export interface Column<Row> {
   /** Can't be hidden: the row's name. */
   isFixed?: boolean;
   /**
-   * On a phone a row is a card: its name, its state beside it, texts that need a line, and facts with their names. Where no column says
+   * On a phone a row is a card: its name, its state beside it, a line below them, facts with their names, and buttons. Where no column says
    * what it is, the first four are facts.
    */
-  card?: "state" | "line" | "fact";
+  card?: "state" | "line" | "fact" | "action";
 }
 
 /** Which rows are chosen, by their keys. */
