@@ -55,8 +55,8 @@ export const theme = createTheme({
     // Their <header> is the dialog's, not the page's: one banner is enough.
     Drawer: { defaultProps: { attributes: { header: { role: "presentation" } } } },
     Modal: { defaultProps: { attributes: { header: { role: "presentation" } } } },
-    // A small table that is wider than its place shows a scrollbar, not only while it is pointed at.
-    TableScrollContainer: { defaultProps: { scrollAreaProps: { type: "auto" } } },
+    // What is wider than its place shows a scrollbar, not only while it is pointed at.
+    ScrollArea: { defaultProps: { type: "auto" } },
     Tooltip: { defaultProps: { withArrow: true, events: { hover: true, focus: true, touch: true } } },
   },
 });

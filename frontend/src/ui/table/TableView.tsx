@@ -1,12 +1,12 @@
 import { Center, Table, Text } from "@mantine/core";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useMemo, useRef, type KeyboardEvent } from "react";
+import { useCallback, useEffect, useMemo, useRef } from "react";
 import { useTranslation } from "react-i18next";
 import { cardParts } from "@/ui/table/cards";
+import { Frame } from "@/ui/table/Frame";
 import { Header, SelectAll } from "@/ui/table/Header";
 import { Line } from "@/ui/table/Line";
 import type { Column, Selection } from "@/ui/table/types";
-import { useEdges } from "@/ui/table/useEdges";
 
 const ROW_PX = 40;
 /** Fewer rows than this are simply drawn. */
@@ -42,9 +42,7 @@ export function TableView<Row extends object>(props: TableViewProps<Row>) {
     [columns, hidden],
   );
   const parts = useMemo(() => cardParts(shown), [shown]);
-  const frame = useRef<HTMLDivElement>(null);
   const scroller = useRef<HTMLDivElement>(null);
-  useEdges(frame, scroller);
   const isVirtual = rows.length >= VIRTUAL_FROM;
   // eslint-disable-next-line react-hooks/incompatible-library -- the virtualizer is used in this render only
   const virtual = useVirtualizer({
@@ -73,72 +71,53 @@ export function TableView<Row extends object>(props: TableViewProps<Row>) {
   const below = isVirtual ? virtual.getTotalSize() - (items.at(-1)?.end ?? 0) : 0;
   const width = shown.length + (selection ? 1 : 0);
   return (
-    <div ref={frame} className="table-frame">
-      {/* eslint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- a scrolled region has to be reachable by keyboard */}
-      <div
-        ref={scroller}
-        className="table-scroll"
-        // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
-        tabIndex={0}
-        role="region"
-        aria-label={label}
-        onKeyDown={onEdgeKey}
-      >
-        <Table stickyHeader highlightOnHover aria-rowcount={hasMore ? -1 : rows.length + 1}>
-          <Table.Thead>
-            <Table.Tr>
-              {selection && <SelectAll rows={rows} rowKey={rowKey} selection={selection} />}
-              {shown.map((column) => (
-                <Header
-                  key={column.id}
-                  column={column}
-                  ordering={props.ordering}
-                  fallback={props.fallback}
-                  onOrder={props.onOrder}
-                />
-              ))}
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {above > 0 && <Spacer px={above} columns={width} />}
-            {drawn.map((index) => {
-              const row = rows[index];
-              if (!row) return null;
-              const key = rowKey(row);
-              return (
-                <Line
-                  key={key}
-                  row={row}
-                  rowKey={key}
-                  columns={shown}
-                  parts={parts}
-                  index={index}
-                  measure={isVirtual ? virtual.measureElement : undefined}
-                  isSelected={selection?.selected.has(key) ?? false}
-                  isDisabled={selection?.isDisabled?.(row) ?? false}
-                  onToggle={selection && toggle}
-                />
-              );
-            })}
-            {below > 0 && <Spacer px={below} columns={width} />}
-          </Table.Tbody>
-        </Table>
-        {rows.length === 0 && (
-          <Center p="xl">
-            <Text c="dimmed">{t("table.nothing_found")}</Text>
-          </Center>
-        )}
-      </div>
-    </div>
+    <Frame label={label} scroller={scroller} hasCards>
+      <Table stickyHeader highlightOnHover aria-rowcount={hasMore ? -1 : rows.length + 1}>
+        <Table.Thead>
+          <Table.Tr>
+            {selection && <SelectAll rows={rows} rowKey={rowKey} selection={selection} />}
+            {shown.map((column) => (
+              <Header
+                key={column.id}
+                column={column}
+                ordering={props.ordering}
+                fallback={props.fallback}
+                onOrder={props.onOrder}
+              />
+            ))}
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {above > 0 && <Spacer px={above} columns={width} />}
+          {drawn.map((index) => {
+            const row = rows[index];
+            if (!row) return null;
+            const key = rowKey(row);
+            return (
+              <Line
+                key={key}
+                row={row}
+                rowKey={key}
+                columns={shown}
+                parts={parts}
+                index={index}
+                measure={isVirtual ? virtual.measureElement : undefined}
+                isSelected={selection?.selected.has(key) ?? false}
+                isDisabled={selection?.isDisabled?.(row) ?? false}
+                onToggle={selection && toggle}
+              />
+            );
+          })}
+          {below > 0 && <Spacer px={below} columns={width} />}
+        </Table.Tbody>
+      </Table>
+      {rows.length === 0 && (
+        <Center p="xl">
+          <Text c="dimmed">{t("table.nothing_found")}</Text>
+        </Center>
+      )}
+    </Frame>
   );
-}
-
-/** Home and End at once: the browser's smooth way there ends where rows on it turn out higher than was thought. */
-function onEdgeKey(event: KeyboardEvent<HTMLElement>) {
-  const region = event.currentTarget;
-  if (event.target !== region || (event.key !== "Home" && event.key !== "End")) return;
-  event.preventDefault();
-  region.scrollTo({ top: event.key === "Home" ? 0 : region.scrollHeight, behavior: "instant" });
 }
 
 /** Chooses a row or not; stays the same function, so that choosing one row draws no other anew. */
