@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, ClassVar
 
 from django.http import HttpResponseBase
@@ -18,23 +18,24 @@ from api.pagination import PAGE_MAX, CursorPages
 from api.permissions import missing
 from api.problems import Problem
 from api.reauthentication import require_recent_proof
+from api.serializers.bodies import REASON_CHARS_MAX, Body, Row
 from api.throttles import DownloadThrottle
 from console.accounts.roles import OF_A_SUBJECT, Principal, Right
 from console.models import IdempotencyKey
 from console.requests import client_id, current_id
 from metaserver import queries
+from metaserver.services import changes
 from metaserver.services.changes import Actor, Change, text_problem
 
 _ETAG = re.compile(r'(?:W/)?"v(\d{1,18})"')
-REASON_CHARS_MAX = 500
 
 
 def checked_reason(text: object) -> str:
-    """A reason as it may go to the audit log. Raises Problem 400."""
+    """A reason as it may go to the audit log, without spaces at its ends. Raises Problem 400."""
     if not isinstance(text, str) or len(text) > REASON_CHARS_MAX or "\x00" in text:
         what = f"must be text of at most {REASON_CHARS_MAX} characters"
         raise Problem(400, "request.invalid", f"reason: {what}", {"reason": what})
-    return text
+    return text.strip()
 
 
 class ApiView(GenericAPIView):  # type: ignore[type-arg]
@@ -143,7 +144,43 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
             raise Problem(400, "request.if_match_illegal", f'If-Match: {given[:60]!r} must be an ETag such as "v12"')
         return int(found.group(1))
 
+    def body(self, shape: type[Body]) -> dict[str, Any]:
+        """The values of the body, without its `reason`. Raises 400."""
+        made = shape(data=self.request.data or {})
+        made.is_valid(raise_exception=True)
+        values = dict(made.validated_data)
+        values.pop("reason", None)
+        return values
+
+    @property
+    def arguments(self) -> changes.Request:
+        """What services that change something are called with."""
+        return {"actor": self.actor, "reason": self.reason, "dry_run": self.dry_run}
+
+    @property
+    def versioned_arguments(self) -> changes.VersionedRequest:
+        """As `arguments`, for changes of what has a version."""
+        return {**self.arguments, "expected_version": self.expected_version}
+
     # --- what is answered ------------------------------------------------------------------------------------------------
+
+    def shown(self, row: Any, shape: type[Row] | None = None, **context: Any) -> dict[str, Any]:
+        """An object as the view's shape, or another one, shows it."""
+        made = shape or self.serializer_class
+        assert made is not None
+        data: dict[str, Any] = made(row, context={"view": self, **context}).data
+        return data
+
+    def listed(self, rows: Any = None, **context: Any) -> Response:
+        """A page of the view's rows, or of these, filtered and ordered as the query says."""
+        assert self.serializer_class is not None
+        found = self.filter_queryset(self.get_queryset()) if rows is None else rows
+        shape = self.serializer_class(self.paginate_queryset(found), many=True, context={"view": self, **context})
+        return self.get_paginated_response(shape.data)
+
+    def one(self, row: Any, **context: Any) -> Response:
+        """An object with its version as ETag."""
+        return self.tagged(self.shown(row, **context), row.version)
 
     @staticmethod
     def tagged(body: Any, version: int, status: int = 200) -> Response:
@@ -264,10 +301,3 @@ def moment_ms(name: str, text: str) -> int:
     except (ValueError, OverflowError) as error:
         what = "must be a time with a time zone, such as 2026-01-31T12:00:00Z"
         raise Problem(400, "request.invalid", f"{name}: {text[:40]!r} {what}", {name: what}) from error
-
-
-def iso(ms: int | None) -> str | None:
-    """Milliseconds since the epoch as an RFC 3339 time in UTC."""
-    if ms is None:
-        return None
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -177,7 +177,7 @@ class Download:
         chunks = self._csv(first) if self.kind == "csv" else self._json(first)
         is_async = isinstance(self._request._request, ASGIRequest)
         response = DownloadResponse(
-            _in_turns(chunks) if is_async else chunks, content_type=FORMATS[self.kind], on_end=self.end
+            _threaded(chunks) if is_async else chunks, content_type=FORMATS[self.kind], on_end=self.end
         )
         response.headers["Content-Disposition"] = f'attachment; filename="{self._file_name()}"'
         response.headers[ROWS_HEADER] = str(self.rows_max)
@@ -285,7 +285,7 @@ def _columns(view: "ApiView") -> list[str]:
     return [str(name) for name in fields]
 
 
-async def _in_turns(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+async def _threaded(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
     """The same from an event loop: each chunk is made in the thread of its request."""
     while (chunk := await sync_to_async(lambda: next(chunks, None))()) is not None:
         yield chunk

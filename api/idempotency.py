@@ -70,8 +70,8 @@ def claim(request: Request, authorize: Callable[[Iterable[str]], None]) -> Idemp
     principal = request.auth
     assert isinstance(principal, Principal)
     key = blake2b(f"{principal.name}\n{given}".encode(), digest_size=32).hexdigest()
-    said = json.dumps(request.data, sort_keys=True, default=str)
-    wanted = blake2b(f"{request.get_full_path()}\n{said}".encode(), digest_size=32).hexdigest()
+    body_text = json.dumps(request.data, sort_keys=True, default=str)
+    wanted = blake2b(f"{request.get_full_path()}\n{body_text}".encode(), digest_size=32).hexdigest()
     for _ in range(TRIES):
         row = _claimed(key, wanted)
         if row is not None:

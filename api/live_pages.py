@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
-from django.core import signing
 from drf_spectacular.utils import OpenApiParameter
 
 from api.base import ApiView
 from api.pagination import PAGE_DEFAULT, PAGE_MAX
 from api.problems import Problem
+from console.cursors import decode_cursor, encode_cursor
 
 Row = Mapping[str, Any]
 Key = TypeVar("Key")
@@ -51,7 +51,8 @@ class LivePages:
         """The rows of the page that a request asks for, and the cursor of the next one.
 
         Raises:
-            Problem: 400 for an ordering, a limit or a cursor that can't be.
+            Problem: 400 for an illegal ordering or limit.
+            ChangeRefused: the cursor belongs to another list or ordering.
         """
 
         def in_order(field: str, is_down: bool) -> list[Row]:
@@ -86,7 +87,7 @@ class LivePages:
         is_down, field = ordering.startswith("-"), ordering.removeprefix("-")
         keys, begin = in_order(field, is_down), 0
         if cursor := query.get("cursor"):
-            at = _read(cursor, ordering)
+            at = decode_cursor(cursor, (self.names, ordering))
             begin = bisect_left(
                 keys, True, key=lambda key: _is_behind(self._place(row_of(key), field), at, is_down)
             )  # fmt: skip
@@ -95,8 +96,9 @@ class LivePages:
         if view.download is not None and view.download.is_longer is None:
             view.download.is_longer = len(found) > view.download.rows_max
         page = [row_of(key) for key in found[:limit]]
-        following = signing.dumps([ordering, *self._place(page[-1], field)]) if len(found) > limit else None
-        return page, following
+        if len(found) <= limit:
+            return page, None
+        return page, encode_cursor((self.names, ordering), self._place(page[-1], field))
 
     def _place(self, row: Row, field: str) -> list[Any]:
         """[whether it is unknown, the value, the names]; comparable with every other of the field."""
@@ -111,14 +113,3 @@ def _is_behind(place: list[Any], at: list[Any], is_down: bool) -> bool:
     if place[1] != at[1]:
         return bool(place[1] < at[1] if is_down else place[1] > at[1])
     return bool(place[2] > at[2])
-
-
-def _read(cursor: str, ordering: str) -> list[Any]:
-    what = "must be `next` of a response with the same ordering"
-    try:
-        said, *place = list(signing.loads(cursor))
-    except (signing.BadSignature, ValueError, TypeError) as error:
-        raise Problem(400, "request.cursor_illegal", f"cursor: {what}", {"cursor": what}) from error
-    if said != ordering or len(place) != 3:
-        raise Problem(400, "request.cursor_illegal", f"cursor: {what}", {"cursor": what})
-    return list(place)

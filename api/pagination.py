@@ -4,13 +4,11 @@ A cursor holds the ordering and the values of the row it stands at; the page aft
 However many rows have one value, and whether it is null: the last thing that orders is always one that no two rows share.
 """
 
-import json
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from typing import Any
 
-from django.core.exceptions import FieldDoesNotExist, ValidationError
+from django.core.exceptions import FieldDoesNotExist
 from django.db.models import F, Q, QuerySet
 from rest_framework.filters import OrderingFilter
 from rest_framework.pagination import BasePagination
@@ -18,12 +16,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.problems import Problem
-from metaserver.services.changes import text_problem
+from console.cursors import decode_cursor, encode_cursor
 
 PAGE_DEFAULT = 50
 PAGE_MAX = 500
-CURSOR_CHARS_MAX = 4_000
-WHOLE_MAX = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +57,8 @@ class _Key:
         return later | Q(**{f"{self.name}__isnull": True}) if self.nullable else later
 
     def read(self, value: Any) -> Any:
-        """A cursor's value as the database wants it; raises ValueError, ValidationError."""
-        if value is None:
-            if not self.nullable:
-                raise ValueError
-            return None
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise ValueError
-        found = value if self.field is None else self.field.to_python(value)
-        if isinstance(found, int) and abs(found) > WHOLE_MAX:
-            raise ValueError
-        if isinstance(found, str) and text_problem(found):
-            raise ValueError
-        if isinstance(found, datetime) and found.tzinfo is None:
-            raise ValueError
-        return found
+        """A cursor's value as the database wants it."""
+        return value if value is None or self.field is None else self.field.to_python(value)
 
 
 class CursorPages(BasePagination):
@@ -87,13 +70,17 @@ class CursorPages(BasePagination):
         """The rows of the page that was asked for.
 
         Raises:
-            Problem: 400 for an ordering, a limit or a cursor that can't be.
+            Problem: 400 for an illegal ordering or limit.
+            ChangeRefused: the cursor belongs to another list or ordering.
         """
         keys = _keys(queryset, self._ordering(request, view))
-        said = ",".join(f"{'-' if key.descending else ''}{key.name}" for key in keys)
+        query = (queryset.model._meta.label, [(key.name, key.descending) for key in keys])
         limit = _limit(request)
         given = request.query_params.get("cursor")
-        backwards, position = _decoded(given, said, keys) if given else (False, None)
+        backwards, position = False, None
+        if given:
+            backwards, values = decode_cursor(given, query)
+            position = tuple(key.read(value) for key, value in zip(keys, values, strict=True))
         rows = queryset.order_by(*(key.order(backwards) for key in keys))
         if position is not None:
             rows = rows.filter(_beyond(keys, position, backwards))
@@ -107,8 +94,8 @@ class CursorPages(BasePagination):
             found.reverse()
         has_next = bool(found) and (backwards or has_more)
         has_previous = bool(found) and (has_more if backwards else position is not None)
-        self._next = _encoded(False, said, keys, found[-1]) if has_next else None
-        self._previous = _encoded(True, said, keys, found[0]) if has_previous else None
+        self._next = encode_cursor(query, [False, _place(keys, found[-1])]) if has_next else None
+        self._previous = encode_cursor(query, [True, _place(keys, found[0])]) if has_previous else None
         return found
 
     def get_paginated_response(self, data: Any) -> Response:
@@ -211,21 +198,6 @@ def _limit(request: Request) -> int:
     return min(int(text), PAGE_MAX)
 
 
-def _encoded(backwards: bool, ordering: str, keys: tuple[_Key, ...], row: Any) -> str:
+def _place(keys: tuple[_Key, ...], row: Any) -> list[Any]:
     values = [key.value(row) for key in keys]
-    plain = [value.isoformat() if isinstance(value, date) else value for value in values]
-    text = json.dumps([int(backwards), ordering, plain], separators=(",", ":"))
-    return urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
-
-
-def _decoded(text: str, ordering: str, keys: tuple[_Key, ...]) -> tuple[bool, tuple[Any, ...]]:
-    try:
-        if len(text) > CURSOR_CHARS_MAX:
-            raise ValueError
-        backwards, said, values = json.loads(urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4)))
-        if backwards not in (0, 1) or said != ordering or not isinstance(values, list):
-            raise ValueError
-        return bool(backwards), tuple(key.read(value) for key, value in zip(keys, values, strict=True))
-    except (ValueError, TypeError, OverflowError, RecursionError, ValidationError) as error:
-        what = "must be `next` or `previous` of a page with the same ordering"
-        raise Problem(400, "request.cursor_illegal", f"cursor: {what}", {"cursor": what}) from error
+    return [value.isoformat() if isinstance(value, date) else value for value in values]

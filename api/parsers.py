@@ -33,8 +33,8 @@ def read_bounded(stream: Any, most: int, parser_context: Any) -> bytes:
         Problem: 413 for a larger one; one that says its length is not read.
     """
     request = (parser_context or {}).get("request")
-    said = "" if request is None else str(request.META.get("CONTENT_LENGTH") or "")
-    is_too_large = said.isdigit() and int(said) > most
+    content_length = "" if request is None else str(request.META.get("CONTENT_LENGTH") or "")
+    is_too_large = content_length.isdigit() and int(content_length) > most
     data: bytes = b"" if is_too_large else stream.read(most + 1)
     if is_too_large or len(data) > most:
         raise Problem(413, "request.too_large", f"The request body exceeds the limit of {most} bytes.")

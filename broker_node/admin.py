@@ -19,7 +19,7 @@ from broker_node.search import (
     FOUND_MESSAGES_MAX,
     SCAN_MESSAGES,
     SCAN_MESSAGES_MAX,
-    ScanTurns,
+    ScanSlots,
     TooManyScans,
     Wanted,
     scan,
@@ -43,7 +43,7 @@ def _encoded(value: dict[str, Any]) -> bytes:
 
 PAGE_MESSAGES = 50
 """Messages of a page when no limit is asked for."""
-STATS_TURN_SUBJECTS = 20
+STATS_BATCH_SUBJECTS = 20
 """Subjects whose numbers are read in one turn of the event loop: a group with a lag costs a read of the index."""
 ID_SCANS_MAX = 10
 """Scans of SCAN_MESSAGES_MAX messages in one request for an id; the answer says where to go on."""
@@ -56,7 +56,7 @@ class BrokerAdmin:
         self._broker = broker
         self._groups = GroupPages(broker)
         self._subjects = SubjectPages(broker)
-        self._turns = ScanTurns()
+        self._scan_slots = ScanSlots()
         self._stats_pages = SharedPages(broker.clock)
 
     def server(self) -> AdminHttp:
@@ -105,7 +105,7 @@ class BrokerAdmin:
         policies, is_paused = broker.policy.subjects, broker.handlers.is_paused
         subjects = []
         for i, subject in enumerate(page):
-            if i and i % STATS_TURN_SUBJECTS == 0:
+            if i and i % STATS_BATCH_SUBJECTS == 0:
                 await asyncio.sleep(0)
             rules = policies.get(subject.name, NO_RULES)
             # A page is encoded subject by subject: one call for all of it would hold the event loop.
@@ -136,14 +136,14 @@ class BrokerAdmin:
             try:
                 return browse(store, subject, sequence, limit)
             except DamagedEntries as damaged:
-                with self._turn():
+                with self._scan_slot():
                     await damaged.complete_in_thread(store.message_log)
 
     async def _find_id(self, subject: Subject, message_id: str, sequence: int) -> dict[str, Any]:
         """Messages with an id (a retried one has several), newest last."""
         found: list[dict[str, Any]] = []
         at: int | None = sequence
-        with self._turn():
+        with self._scan_slot():
             for _ in range(ID_SCANS_MAX):
                 if at is None or len(found) >= FOUND_MESSAGES_MAX:
                     break
@@ -178,7 +178,7 @@ class BrokerAdmin:
             begin = max(begin, subject.consume_log.find_time(params.moment_ms("from_time")))
         if "to_time" in query:
             end = min(end, subject.consume_log.find_time(params.moment_ms("to_time")))
-        with self._turn():
+        with self._scan_slot():
             done = await scan(store, subject, wanted, begin, end, limit=limit, scan_limit=scan_limit)
         return {
             "subject": subject.name,
@@ -201,16 +201,16 @@ class BrokerAdmin:
             )
         if group is not None and group not in subject.groups:
             raise BadRequest(404, "group.unknown", f"this node knows no group {group!r} of subject {subject.name!r}")
-        with self._turn():
+        with self._scan_slot():
             return await trace(
                 self._broker.store, subject, sequence, only_group=group, after=request.query.get("after", "")
             )
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """A turn to scan, and the errors of a scan as HTTP's."""
+    def _scan_slot(self) -> Iterator[None]:
+        """Occupies a scan slot, and reports the errors of a scan as HTTP's."""
         try:
-            with self._turns.take():
+            with self._scan_slots.take():
                 yield
         except TooManyScans as error:
             raise BadRequest(503, error.code, str(error)) from error

@@ -28,9 +28,9 @@ class BrokerCheckpoints:
     def __init__(self, store: MessageStore) -> None:
         self._store = store
         self._files = CheckpointStore(store.disk, store.paths.checkpoint, CHECKPOINT_NAME)
-        self._owed: dict[str, None] = {}
+        self._fsync_pending: dict[str, None] = {}
         """Index files written and not synced: the next checkpoint counts on them, so it syncs them first."""
-        self._owed_folders: dict[str, None] = {}
+        self._folders_pending: dict[str, None] = {}
         """Folders that may have new folders in them, likewise."""
 
     @property
@@ -50,17 +50,17 @@ class BrokerCheckpoints:
             raise OSError("an index could not be written")
         for index in store.dirty_indexes:
             files = index.unsynced_files()
-            self._owed.update(dict.fromkeys(files))
-            if files and index.owes_folder():
-                self._owed_folders.update(dict.fromkeys(store.paths.above(files[0])))
+            self._fsync_pending.update(dict.fromkeys(files))
+            if files and index.take_parent_sync():
+                self._folders_pending.update(dict.fromkeys(store.paths.above(files[0])))
         store.dirty_indexes.clear()
         log = store.log
         state = encode_state(store)
         forgotten = list(store.forgotten.items())
         removed = list(store.removed.items())
-        owed = list(self._owed), list(self._owed_folders)
+        pending = list(self._fsync_pending), list(self._folders_pending)
         return BrokerDraft(
-            state, log.position, log.known_synced_to, log.appended_end, *owed, forgotten, removed, log.damaged
+            state, log.position, log.known_synced_to, log.appended_end, *pending, forgotten, removed, log.damaged
         )
 
     def save(self, draft: BrokerDraft) -> None:
@@ -71,9 +71,9 @@ class BrokerCheckpoints:
     def saved(self, draft: BrokerDraft) -> None:
         """Back on the store's thread: what the draft synced is not owed any more."""
         for path in draft.index_files:
-            self._owed.pop(path, None)
+            self._fsync_pending.pop(path, None)
         for folder in draft.changed_folders:
-            self._owed_folders.pop(folder, None)
+            self._folders_pending.pop(folder, None)
         if draft.damaged == self._store.log.damaged:
             self._store.has_new_damage = False
         for key, history in draft.forgotten:

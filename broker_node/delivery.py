@@ -154,7 +154,7 @@ class Delivery:
         answer.session = session
         return answer
 
-    def attend(self, request: PullRequest, peer: Peer | None = None) -> None:
+    def touch(self, request: PullRequest, peer: Peer | None = None) -> None:
         """Keep a consumer alive whose pull gets nothing, and set a new group's position as any first pull does.
 
         Raises:

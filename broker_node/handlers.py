@@ -347,7 +347,7 @@ class Handlers:
     def _pause(self, pull: ParkedPull) -> bool:
         """Hold a paused consumer's new pull as if there were nothing for it; False when it was answered instead."""
         self.counters.paused_pulls += 1
-        self._delivery.attend(pull.request, pull.connection)
+        self._delivery.touch(pull.request, pull.connection)
         self._committer.kick()
         if self._is_stopping or pull.request.timeout_ms <= 0 or not self.polls.park(pull):
             pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)

@@ -27,7 +27,7 @@ class HistoryRetention:
         self._store = store
         self._clock = clock
         self._keep_ms = round(keep_hours * 3_600_000)
-        self._turn: deque[str] = deque()
+        self._queue: deque[str] = deque()
         self._look_at: float | None = None
         self.dropped = 0
         self.problem = ""
@@ -35,12 +35,12 @@ class HistoryRetention:
 
     def tick(self, now: float, checkpoints_saved: int) -> None:
         """Look at some subjects' groups; `now` is monotonic, in seconds."""
-        if not self._turn and (self._look_at is None or now >= self._look_at):
+        if not self._queue and (self._look_at is None or now >= self._look_at):
             self._look_at = now + LOOK_SECONDS
             self.problem = ""
-            self._turn.extend(self._store.subjects)
-        for _ in range(min(len(self._turn), TICK_SUBJECTS_MAX)):
-            subject = self._store.subjects.get(self._turn.popleft())
+            self._queue.extend(self._store.subjects)
+        for _ in range(min(len(self._queue), TICK_SUBJECTS_MAX)):
+            subject = self._store.subjects.get(self._queue.popleft())
             for group in subject.groups.values() if subject is not None else ():
                 self._look(group, checkpoints_saved)
 

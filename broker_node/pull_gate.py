@@ -12,7 +12,7 @@ from qmq.protocol.names import split_subject
 
 SAY_SECONDS = 60.0
 """A refused group is logged this often."""
-SAID_GROUPS_MAX = 10_000
+LOGGED_GROUPS_MAX = 10_000
 """Refused groups remembered for that; when there are more, all are forgotten and may be logged again."""
 
 
@@ -22,7 +22,7 @@ class PullGate:
     def __init__(self) -> None:
         self._paused: frozenset[Pause] = frozenset()
         self._allowed: dict[str, frozenset[str]] = {}
-        self._said_at: dict[tuple[str, str], float] = {}
+        self._quiet_until: dict[tuple[str, str], float] = {}
 
     def apply(self, policy: NodePolicy) -> Iterable[Pause]:
         """Judge by this policy from now on; the pauses that ended with it."""
@@ -53,11 +53,11 @@ class PullGate:
     def is_new_refusal(self, request: PullRequest, now: float) -> bool:
         """Whether a refusal is worth a line in the log; `now` is monotonic seconds."""
         key = request.subject, request.group
-        if now < self._said_at.get(key, now):
+        if now < self._quiet_until.get(key, now):
             return False
-        if len(self._said_at) >= SAID_GROUPS_MAX:
-            self._said_at.clear()
-        self._said_at[key] = now + SAY_SECONDS
+        if len(self._quiet_until) >= LOGGED_GROUPS_MAX:
+            self._quiet_until.clear()
+        self._quiet_until[key] = now + SAY_SECONDS
         return True
 
 

@@ -19,9 +19,9 @@ from qmq.log.commit import RECORD_HEAD_BYTES_MAX
 from qmq.protocol.names import retry_subject, split_subject
 from qmq.protocol.scan import CRC_BYTES, walk_stored
 
-TURN_MESSAGES_MAX = 500
+BATCH_MESSAGES_MAX = 500
 """Most messages written to retry subjects in one turn of the event loop."""
-TURN_BYTES_MAX = 1 << 20
+BATCH_BYTES_MAX = 1 << 20
 """Most bytes of them; a single larger message is written all the same."""
 
 
@@ -29,8 +29,8 @@ TURN_BYTES_MAX = 1 << 20
 class Budget:
     """What one turn of the event loop may still read and write."""
 
-    messages: int = TURN_MESSAGES_MAX
-    bytes: int = TURN_BYTES_MAX
+    messages: int = BATCH_MESSAGES_MAX
+    bytes: int = BATCH_BYTES_MAX
 
     @property
     def is_spent(self) -> bool:

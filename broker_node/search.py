@@ -48,17 +48,17 @@ class TooManyScans(QmqError):
 
 
 @dataclass(slots=True)
-class ScanTurns:
+class ScanSlots:
     """How many requests scan at the moment."""
 
     taken: int = 0
 
     @contextmanager
     def take(self) -> Iterator[None]:
-        """A turn, given back at the end of the block.
+        """Occupies a slot until the end of the block.
 
         Raises:
-            TooManyScans: all turns are taken.
+            TooManyScans: all slots are occupied.
         """
         if self.taken >= SCANS_MAX:
             raise TooManyScans(

@@ -19,7 +19,7 @@ from itertools import islice
 from broker_node.actions import Settle
 from broker_node.message_log import ColdRead
 from broker_node.progress import Consumer
-from broker_node.retry import TURN_MESSAGES_MAX, Budget, move_to_retry
+from broker_node.retry import BATCH_MESSAGES_MAX, Budget, move_to_retry
 from broker_node.store import LimitReached, MessageStore
 from broker_node.subject import Group, Subject
 from qmq.daemon.committer import Committer
@@ -113,13 +113,13 @@ class Settlement:
         if progress.consumers.get(consumer.consumer_id) is not consumer:
             return True
         begin, end = self.ranges[0]
-        runs = list(islice(log.between(begin, end), TURN_MESSAGES_MAX))
+        runs = list(islice(log.between(begin, end), BATCH_MESSAGES_MAX))
         reached = end
         if runs:
             moved = move_to_retry(self._store, subject, group, runs, budget, cached_only=cached_only)
             if moved.runs_done < len(runs):
                 reached = runs[moved.runs_done].pull_begin + moved.part
-            elif len(runs) == TURN_MESSAGES_MAX:
+            elif len(runs) == BATCH_MESSAGES_MAX:
                 reached = runs[-1].pull_end
             now_ms, before = self._store.clock.wall_ms(), log.in_flight
             for low, high in log.held(begin, reached):
@@ -143,7 +143,7 @@ class BeingSettled(Exception):
 
 
 class SettlementRunner:
-    """Runs settlements on the event loop: one budget a turn for all of them, the next turn when that is on disk.
+    """Runs settlements on the event loop: one budget per batch for all of them, the next batch when that is on disk.
 
     Args:
         on_ended: called with a settlement that has ended, before what waits for it.
@@ -164,10 +164,10 @@ class SettlementRunner:
         self._on_ended = on_ended
         self._on_no_space = on_no_space
         self._ready: deque[Settlement] = deque()
-        self._has_turn = False
-        """A turn is under way or scheduled."""
-        self._turns = 0
-        self._turns_seen = 0
+        self._has_batch = False
+        """A batch is under way or scheduled."""
+        self._batches = 0
+        self._batches_seen = 0
         self._is_stopped = False
 
     def run(self, settlement: Settlement) -> None:
@@ -176,14 +176,14 @@ class SettlementRunner:
             return
         settlement.is_running = True
         self._ready.append(settlement)
-        if not self._has_turn:
-            self._turn()
+        if not self._has_batch:
+            self._run_batch()
 
     def resume(self) -> None:
-        """Take a turn if none was taken since the last call: called once a second, so that nothing rests on one callback."""
-        if self._ready and self._turns == self._turns_seen:
-            self._turn()
-        self._turns_seen = self._turns
+        """Run a batch if none ran since the last call: called once a second, so that nothing rests on one callback."""
+        if self._ready and self._batches == self._batches_seen:
+            self._run_batch()
+        self._batches_seen = self._batches
 
     def stop(self) -> None:
         """End all settlements where they are; the next start, or its sweep, settles the rest."""
@@ -192,26 +192,26 @@ class SettlementRunner:
         for settlement in ready:
             self._end(settlement, _stopping())
 
-    def _turn(self) -> None:
-        # What a settlement's end begins waits for the next turn.
-        self._has_turn = True
-        self._turns += 1
-        turn = self._turns
+    def _run_batch(self) -> None:
+        # What a settlement's end begins waits for the next batch.
+        self._has_batch = True
+        self._batches += 1
+        batch = self._batches
         budget = Budget()
         for _ in range(len(self._ready)):
             if budget.is_spent:
                 break
             self._step(self._ready.popleft(), budget)
         self._committer.kick()
-        self._has_turn = bool(self._ready)
+        self._has_batch = bool(self._ready)
         if self._ready:
 
-            def next_turn() -> None:
-                if turn == self._turns:
-                    self._turn()
+            def next_batch() -> None:
+                if batch == self._batches:
+                    self._run_batch()
 
             def continue_later() -> None:
-                self._supervisor.later(0, "settlement", next_turn)
+                self._supervisor.later(0, "settlement", next_batch)
 
             self._committer.when_synced(self._store.log.appended_end - 1, continue_later)
 
@@ -274,8 +274,8 @@ class SettlementRunner:
                 self._warm(settlement, more)
                 return
             self._ready.append(settlement)
-            if not self._has_turn:
-                self._turn()
+            if not self._has_batch:
+                self._run_batch()
 
         self._supervisor.background("settlement_read", read()).add_done_callback(ended)
 

@@ -15,9 +15,9 @@ from broker_node.subject import Subject
 from qmq.errors import LogError
 from qmq.log.index import DenseIndex, IndexView
 
-TURN_SUBJECTS_MAX = 500
+BATCH_SUBJECTS_MAX = 500
 """Subjects checked, and at most as many removed, in one turn of the event loop."""
-TURN_FILES_MAX = 500
+BATCH_FILES_MAX = 500
 """Removed subjects whose files are deleted in one job of the thread."""
 
 
@@ -61,12 +61,12 @@ class SubjectRemoval:
             raise LogError(problem, code="log.index_unreadable")
 
     def _next(self) -> list[Subject]:
-        """The subjects of this turn that might be empty."""
+        """The subjects of this batch that might be empty."""
         store, found = self._store, []
-        names = list(islice(store.maybe_empty, TURN_SUBJECTS_MAX))
+        names = list(islice(store.maybe_empty, BATCH_SUBJECTS_MAX))
         for name in names:
             del store.maybe_empty[name]
-        names += [self._queue.popleft() for _ in range(min(TURN_SUBJECTS_MAX - len(names), len(self._queue)))]
+        names += [self._queue.popleft() for _ in range(min(BATCH_SUBJECTS_MAX - len(names), len(self._queue)))]
         for name in names:
             subject = store.subjects.get(name)
             if subject is None or subject.groups or subject.next_sequence != subject.visible_end:
@@ -89,12 +89,12 @@ class SubjectRemoval:
 
     async def _delete_files(self) -> None:
         deletable = self._store.deletable
-        turn = list(islice(deletable.items(), TURN_FILES_MAX))
-        if not turn:
+        batch = list(islice(deletable.items(), BATCH_FILES_MAX))
+        if not batch:
             return
         deleted: list[str] = []
         try:
-            await asyncio.get_running_loop().run_in_executor(None, _delete, turn, deleted)
+            await asyncio.get_running_loop().run_in_executor(None, _delete, batch, deleted)
         finally:
             for name in deleted:
                 del deletable[name]

@@ -47,7 +47,7 @@ class SubjectRetention:
         self._repair = repair
         self._node_hours = node_hours
         self._keep_ms: dict[str, int] = {}
-        self._turn: deque[str] = deque()
+        self._queue: deque[str] = deque()
         self._files_of: dict[str, tuple[int, int]] = {}
         """Subjects with index files to delete: (checkpoints saved when they were hidden, first sequence kept)."""
         self.dropped = 0
@@ -61,19 +61,19 @@ class SubjectRetention:
             for subject, rules in policy.subjects.items()
             if rules.retention_hours is not None and rules.retention_hours < self._node_hours
         }
-        self._turn.clear()
+        self._queue.clear()
 
     def tick(self, checkpoints_saved: int) -> bool:
         """Look at subjects in turn; whether the turn, or a subject in it, was cut short by a limit."""
         self.problem = ""
         self._remove_files(checkpoints_saved)
-        if not self._turn:
-            self._turn.extend(self._keep_ms)
-        room, subjects = TICK_ENTRIES_MAX, min(len(self._turn), TICK_SUBJECTS_MAX)
+        if not self._queue:
+            self._queue.extend(self._keep_ms)
+        room, subjects = TICK_ENTRIES_MAX, min(len(self._queue), TICK_SUBJECTS_MAX)
         for _ in range(subjects):
             if room <= 0:
                 break
-            name = self._turn.popleft()
+            name = self._queue.popleft()
             subject, keep_ms = self._store.subjects.get(name), self._keep_ms.get(name)
             if subject is None or keep_ms is None:
                 continue
@@ -84,8 +84,8 @@ class SubjectRetention:
             if dropped:
                 self._files_of.setdefault(name, (checkpoints_saved, subject.begin))
             if not is_done:
-                self._turn.append(name)
-        return bool(self._turn)
+                self._queue.append(name)
+        return bool(self._queue)
 
     def _drop(self, subject: Subject, before_ms: int, most: int) -> tuple[int, bool]:
         """Drop up to `most` entries stored before a wall time: (how many, whether that is all of them)."""

@@ -13,7 +13,7 @@ from django.core import checks
 from django.db import Error, connections
 from redis.connection import parse_url
 
-from console.node_admin import node_secret
+from console.cluster.admin import node_secret
 from console.proxies import wrong_proxies
 from qmq.errors import SettingError
 

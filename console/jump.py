@@ -13,9 +13,9 @@ from typing import Any
 from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
 from django.db.models.functions import Length, Lower
 
-from console import delayed, messages
 from console.accounts.models import User
 from console.alerts.models import AlertRule
+from console.cluster import delayed, limits, messages
 from console.models import DeadLetterDecision
 from metaserver import queries
 from metaserver.services.changes import NotFound
@@ -23,8 +23,6 @@ from qmq.errors import QmqError
 
 FOUND_MAX = 20
 QUERY_CHARS_MAX = 200
-ASK_SECONDS = 2.0
-"""For all that delay nodes are asked."""
 _MESSAGE_ID = re.compile(r"[0-9]{6}\.[0-9]{6}\.[0-9a-zA-Z.:-]{3,80}")
 """Ids as our clients and the official ones make them: date, time, host, process, counter."""
 _EXACT, _BEGINNING, _INSIDE = 0, 1, 2
@@ -162,7 +160,7 @@ def _letters(message_id: str) -> Iterator[Place]:
 
 def _delayed(message_id: str, unreachable: dict[str, str]) -> Iterator[Place]:
     try:
-        result = delayed.found(delayed.Target(message_id), seconds=ASK_SECONDS)
+        result = delayed.found(delayed.Target(message_id), seconds=limits.JUMP_SECONDS)
     except NotFound:
         return
     except QmqError as error:

@@ -15,10 +15,11 @@ from console.alerts import queries as alert_queries
 from console.alerts.models import AlertState
 from console.lag_table import TABLES, LagTable, is_internal, lag_row, lag_value, table_keys
 from console.live.bus import SNAPSHOT_MS, read_stored
-from console.live.state import group_key, rfc3339
+from console.live.state import group_key
 from console.tasks import loops
+from console.times import rfc3339
 from metaserver import queries
-from metaserver.choices import GroupState, OperatorState
+from metaserver.choices import GroupState, effective_state
 
 WORST = 5
 
@@ -85,17 +86,12 @@ def overview() -> dict[str, Any]:
     """Everything of the start page."""
     live = numbers()
     groups = list(queries.approved_broker_groups().prefetch_related("nodes"))
-    states = Counter(
-        str(GroupState.READ_ONLY)
-        if group.operator_state != OperatorState.NORMAL and group.state == GroupState.READ_WRITE
-        else group.state
-        for group in groups
-    )
+    states = Counter(effective_state(group.state, group.operator_state) for group in groups)
     firing = alert_queries.alerts().filter(state=AlertState.FIRING).values_list("rule__severity", flat=True)
     found: dict[str, Any] = {
         "subjects": queries.subjects().count(),
         "consumer_groups": queries.consumer_groups().count(),
-        "broker_groups": {str(state): states.get(str(state), 0) for state in GroupState},
+        "broker_groups": {str(state): states[state] for state in GroupState},
         "nodes": sum(len(group.nodes.all()) for group in groups),
         "subjects_moving": queries.routes().filter(has_phases=True).count(),
         "alerts_firing": dict(Counter(firing)),

@@ -27,7 +27,7 @@ ALLOWED_HOSTS = listed(_options.allowed_hosts)
 META_URL = _options.meta
 REDIS_URL = _options.redis_url
 NODE_TOKEN = _options.node_token
-"""The node secret: signs what is requested of nodes. `console.node_admin` reads it."""
+"""The node secret: signs what is requested of nodes. `console.cluster.admin` reads it."""
 NODE_TOKEN_FILE = _options.node_token_file
 """File with the node secret; default: the one that `up` made in the data folder, if there is one."""
 IS_HTTPS = _options.https

@@ -48,7 +48,7 @@ FRAMES_IN_FLIGHT = 5
 """Unanswered SENDs per broker group."""
 LANE_FRAMES_IN_FLIGHT = 4
 """Unanswered SENDs per broker group that hold messages of the same lane: the last one is free for other lanes."""
-FIRST_TURNS = 1 << 16
+FIRST_ROTATIONS = 1 << 16
 """A lane's first turn is drawn from so many: far more than a subject has broker groups, so that each is as likely."""
 LANE_MESSAGES = 4_000
 """Messages of one subject with their bytes in memory."""
@@ -301,8 +301,8 @@ class Delivery:
     def _lane_of(self, subject: int) -> Lane:
         lane = self.lanes.get(subject)
         if lane is None:
-            turn = self._rng.randrange(FIRST_TURNS)
-            lane = self.lanes[subject] = Lane(subject, self._store.subject_name(subject), turn=turn)
+            rotation = self._rng.randrange(FIRST_ROTATIONS)
+            lane = self.lanes[subject] = Lane(subject, self._store.subject_name(subject), rotation=rotation)
         return lane
 
     def _enqueue(self, lane: Lane) -> None:
@@ -474,7 +474,7 @@ class Delivery:
         lanes = [lane for lane in served if lane.subject in subjects]
         self._start(items, lanes, route, group)
         for lane in lanes:
-            lane.turn += 1
+            lane.rotation += 1
             lane.avoid = ""
             self._enqueue(lane)
         return True
@@ -483,7 +483,7 @@ class Delivery:
         """The broker group whose turn it is for a lane, of those with room; not where its last batch failed, if possible."""
         free = [group for route in routes if (group := self._group(route.name)).has_room(lane)]
         others = [group for group in free if group.name != lane.avoid] or free
-        return others[lane.turn % len(others)]
+        return others[lane.rotation % len(others)]
 
     def _group(self, name: str) -> Group:
         group = self._groups.get(name)

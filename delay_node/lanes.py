@@ -56,7 +56,7 @@ class Lane:
     is_parked: bool = False
     is_refilling: bool = False
     """Waits for the bytes of its overdue messages, or they are being read."""
-    turn: int = 0
+    rotation: int = 0
     avoid: str = ""
     problem: str = ""
 

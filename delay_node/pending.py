@@ -116,11 +116,11 @@ class PendingMessages:
         digests = [id_digest(target.message_id.encode()) for target in targets]
         where: list[set[int]] = [{t.due_ms // HOUR_MS} if t.due_ms >= 0 else set() for t in targets]
         found: list[dict[int, Entry]] = [{} for _ in targets]
-        looked: list[set[int]] = [set() for _ in targets]
+        searched: list[set[int]] = [set() for _ in targets]
         while any(where):
             refs: list[list[int]] = []
             for i, hours in enumerate(where):
-                looked[i] |= hours
+                searched[i] |= hours
                 refs.append([ref for number in hours for ref in await self._candidates(number, digests[i])])
             known = {ref for entries in found for ref in entries}
             await self._verify(targets, refs, found)
@@ -133,7 +133,7 @@ class PendingMessages:
                     for entry in mine:
                         if self._store.state(entry.ref) is State.MOVED:
                             moved[entry.ref] = hour.moved.get(number_of(entry.ref), number)
-            where = [{moved[ref] for ref in entries if ref in moved} - looked[i] for i, entries in enumerate(found)]
+            where = [{moved[ref] for ref in entries if ref in moved} - searched[i] for i, entries in enumerate(found)]
         missing = [i for i, entries in enumerate(found) if not entries]
         if missing:
             refs = [[] for _ in targets]
@@ -206,14 +206,14 @@ class PendingMessages:
             return page, ""
         begin = max(from_ms, after[0]) if after is not None else from_ms
         hours = sorted(n for n in self._store.hours if begin // HOUR_MS <= n and n * HOUR_MS < query.to_ms)
-        scanned = looked = size = 0
+        scanned = searched = size = 0
         for number in hours:
             hour = self._store.hours.get(number)
             if hour is None or (wanted <= WAITING and hour.pending + hour.refused == 0):
                 continue
-            if looked >= SCAN_HOURS:
+            if searched >= SCAN_HOURS:
                 return page, f"{hour.begin_ms}:-1"
-            looked += 1
+            searched += 1
             async with self._store.held(number) as held:
                 if held is None:
                     continue

@@ -519,12 +519,12 @@ class DelayStore:
             yield None
             return
         if self._hold_queue or not self._may_hold(hour):
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._hold_queue.append((hour, turn))
+            slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._hold_queue.append((hour, slot))
             try:
-                await turn
+                await slot
             except asyncio.CancelledError:
-                if not turn.cancelled():
+                if not slot.cancelled():
                     self._let_go(hour)
                 raise
         else:
@@ -561,12 +561,12 @@ class DelayStore:
         """One holder less: admit those who wait for the memory, in order."""
         hour.holders -= 1
         while self._hold_queue:
-            waiting, turn = self._hold_queue[0]
-            if not turn.done():
+            waiting, slot = self._hold_queue[0]
+            if not slot.done():
                 if not self._may_hold(waiting):
                     break
                 self._hold(waiting)
-                turn.set_result(None)
+                slot.set_result(None)
             self._hold_queue.popleft()
         self._close_unused()
 

@@ -66,7 +66,7 @@ class Wheel:
     def pop(self, until_ms: int, limit: int) -> list[tuple[int, int]]:
         """Take out at most `limit` messages due at `until_ms` or earlier, oldest first: (due time, ref)."""
         taken: list[tuple[int, int]] = []
-        while len(taken) < limit and self._turn_to(until_ms // 1000):
+        while len(taken) < limit and self._advance_to(until_ms // 1000):
             heap, base = self._heap, self._second * 1000
             hour = self._second // SECONDS_PER_HOUR
             while heap and len(taken) < limit:
@@ -117,7 +117,7 @@ class Wheel:
             slot.extend(self._heap)
         self._second, self._heap = -1, []
 
-    def _turn_to(self, second_max: int) -> bool:
+    def _advance_to(self, second_max: int) -> bool:
         """Have the oldest second with messages, not after `second_max`, in the heap; False when there is none."""
         oldest = self._oldest_slot()
         if self._heap and (oldest is None or self._second < oldest):

@@ -32,6 +32,13 @@ class OperatorState(StrEnum):
     """Takes nothing new, its subjects move away, and it may be removed when it is empty."""
 
 
+def effective_state(reported: str, operator_state: str) -> GroupState:
+    """What a broker group does for clients: what its master reports, less what an operator took away."""
+    if operator_state != OperatorState.NORMAL and reported == GroupState.READ_WRITE:
+        return GroupState.READ_ONLY
+    return GroupState(reported)
+
+
 class Phase(StrEnum):
     """Where a broker group stands that comes to, or leaves, a subject. Without a phase it is read and written."""
 

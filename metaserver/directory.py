@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
+from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState, effective_state
 from metaserver.policies import Policies, policies_of
 from metaserver.routing import SUBJECT_GROUPS_MIN, assign, is_usable
 from metaserver.snapshot import (
@@ -95,9 +95,7 @@ class LiveGroup:
         """The state for clients: the one that the master reported, restricted by the operator state."""
         if self.is_expired or self.node is None or self.row.operator_state is OperatorState.UNAPPROVED:
             return GroupState.OFFLINE
-        if self.row.operator_state != OperatorState.NORMAL and self.reported is GroupState.READ_WRITE:
-            return GroupState.READ_ONLY
-        return self.reported
+        return effective_state(self.reported, self.row.operator_state)
 
 
 @dataclass(frozen=True, slots=True)

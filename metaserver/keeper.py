@@ -44,7 +44,7 @@ class Keeper:
         self._clients: OrderedDict[ClientSeen, None] = OrderedDict()
         self._noted: OrderedDict[ClientSeen, float] = OrderedDict()
         """Clients noted within CLIENT_SECONDS, the oldest first, with the monotonic time."""
-        self._beat: tuple[str, float, int] | None = None
+        self._heartbeat: tuple[str, float, int] | None = None
         self._wake = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata")
         self._loaded: MetadataVersion | None = None
@@ -114,9 +114,9 @@ class Keeper:
         self._nodes[node.node_id] = node
         self._wake.set()
 
-    def beat(self, name: str, steady_seconds: float) -> None:
+    def heartbeat(self, name: str, steady_seconds: float) -> None:
         """This metaserver lives and stores; written after everything that waits before it."""
-        self._beat = (name, steady_seconds, self._clock.wall_ms())
+        self._heartbeat = (name, steady_seconds, self._clock.wall_ms())
         self._wake.set()
 
     def client(self, client: ClientSeen) -> None:
@@ -141,7 +141,7 @@ class Keeper:
     @property
     def has_work(self) -> bool:
         """Whether anything waits to be written."""
-        return self._beat is not None or self.waiting > 0
+        return self._heartbeat is not None or self.waiting > 0
 
     async def run(self, stop: asyncio.Event) -> None:
         """Write until `stop`; what is left then is tried once."""
@@ -183,9 +183,9 @@ class Keeper:
                         await self._store(lambda c=client: self._repository.save_clients([c]), f"client {client}")  # type: ignore[misc]
                 for client in batch:
                     self._clients.pop(client, None)
-            if self._beat is not None:
-                beat, self._beat = self._beat, None
-                await self._in_thread(lambda b=beat: self._repository.beat(*b))  # type: ignore[misc]
+            if self._heartbeat is not None:
+                heartbeat, self._heartbeat = self._heartbeat, None
+                await self._in_thread(lambda b=heartbeat: self._repository.heartbeat(*b))  # type: ignore[misc]
         except Exception as error:  # noqa: BLE001 - as in `load`
             self._failed(error)
             return False

@@ -201,7 +201,7 @@ class Metaserver:
             # After a pause of this process, or of the database: heartbeats were not received, or not stored, in between.
             self._steady_since, self._failures_seen = now, self.keeper.failures
         self._reloaded_at = now
-        self.keeper.beat(self.tcp_address, now - self._steady_since)
+        self.keeper.heartbeat(self.tcp_address, now - self._steady_since)
 
     def _store_what_only_the_file_had(self, stored: Metadata) -> None:
         """Whoever wrote the file had no time to store it; nobody else will, because to us it is nothing new."""

@@ -33,7 +33,7 @@ class OrmRepository:
     def __init__(self) -> None:
         self._own_leases: dict[str, datetime] = {}
         """By node id, the time of the lease that this metaserver stored last."""
-        self._own_beat: datetime | None = None
+        self._own_heartbeat: datetime | None = None
 
     def _run(self, call: Callable[[], T]) -> T:
         close_old_connections()
@@ -56,7 +56,7 @@ class OrmRepository:
         return self._run(lambda: queries.changed_metadata(since, until))
 
     def leases(self) -> Leases:
-        rows, beats = self._run(lambda: (queries.leases(), queries.metaserver_beats()))
+        rows, heartbeats = self._run(lambda: (queries.leases(), queries.metaserver_heartbeats()))
         found = [
             StoredLease(group, node, _microseconds(at), self._own_leases.get(node.node_id) == at)
             for group, node, at in rows
@@ -64,7 +64,7 @@ class OrmRepository:
         self._own_leases = {
             lease.node.node_id: at for lease, (_, _, at) in zip(found, rows, strict=True) if lease.is_own
         }
-        peers = {name: _microseconds(at) for name, at in beats.items() if at != self._own_beat}
+        peers = {name: _microseconds(at) for name, at in heartbeats.items() if at != self._own_heartbeat}
         return Leases(tuple(found), peers)
 
     def save_route(self, route: Route) -> Route:
@@ -77,10 +77,10 @@ class OrmRepository:
     def save_node(self, node: Node) -> None:
         self._own_leases[node.node_id] = self._run(lambda: broker_groups.save_node(node))
 
-    def beat(self, name: str, steady_seconds: float, at_ms: int) -> None:
+    def heartbeat(self, name: str, steady_seconds: float, at_ms: int) -> None:
         at = datetime.fromtimestamp(at_ms / 1000, UTC)
-        self._run(lambda: broker_groups.save_beat(name, steady_seconds, at))
-        self._own_beat = at
+        self._run(lambda: broker_groups.save_heartbeat(name, steady_seconds, at))
+        self._own_heartbeat = at
 
     def save_clients(self, clients: list[ClientSeen]) -> None:
         self._run(lambda: routes.save_clients(clients))

@@ -14,7 +14,6 @@ from metaserver.models import (
     BrokerGroup,
     ClientSeen,
     ConsumerGroup,
-    Ledger,
     MetadataChange,
     MetaserverBeat,
     Node,
@@ -22,7 +21,6 @@ from metaserver.models import (
     SubjectRoute,
     Team,
 )
-from metaserver.services.audit import AUDITED_TEXTS, entry_digest
 from metaserver.services.changes import NotFound
 from qmq.protocol.names import real_subject
 
@@ -127,7 +125,7 @@ def leases() -> list[tuple[snapshot.BrokerGroup, snapshot.Node, datetime]]:
     return [(_broker_group(row.broker_group), _node(row), row.leased_at) for row in rows if row.leased_at is not None]
 
 
-def metaserver_beats() -> dict[str, datetime]:
+def metaserver_heartbeats() -> dict[str, datetime]:
     """When each metaserver last stored that it runs, by address and its own clock."""
     return dict(MetaserverBeat.objects.values_list("name", "seen_at"))
 
@@ -341,62 +339,12 @@ def routes() -> QuerySet[SubjectRoute]:
     return SubjectRoute.objects.select_related("subject")
 
 
-@dataclass(frozen=True, slots=True)
-class AuditVerdict:
-    """What a look at a stretch of the audit log's chain found."""
-
-    checked: int
-    """Entries looked at."""
-    last_id: int
-    """Where the next look goes on."""
-    is_end: bool
-    """Whether this stretch reached the newest entry."""
-    broken_id: int | None
-    """The first entry that is not as it was written, or follows one that is gone; None: all fit."""
-    problem: str
-    """"" when all fit."""
-
-
-def verify_audit(after_id: int = 0, limit: int = 10_000) -> AuditVerdict:
-    """Follow the chain over the entries after this one; at its end, whether it is the end that was written.
-
-    Entries older than the chain have no digest and are passed over. The first entry of a stretch that begins in the
-    middle is checked against the digest of the one before it.
-    """
-    # Read first: entries that come meanwhile lie behind it in the chain.
-    ledger = Ledger.objects.filter(id=1).values_list("audit_digest", "audit_count").first()
-    newest, count = ledger if ledger is not None else ("", 0)
-    before = AuditEntry.objects.filter(id__lte=after_id).order_by("-id").values_list("digest", flat=True).first()
-    previous = before or ""
-    checked, last_id = 0, after_id
-    for row in AuditEntry.objects.filter(id__gt=after_id).order_by("id")[:limit].iterator(chunk_size=500):
-        checked += 1
-        last_id = row.pk
-        if row.digest == "" and previous == "":
-            continue
-        values = {name: getattr(row, name) for name in AUDITED_TEXTS}
-        if entry_digest(previous, at=row.at, before=row.before, after=row.after, **values) != row.digest:
-            text = f"entry {row.pk} was modified, or an entry before it was deleted"
-            return AuditVerdict(checked, last_id, False, row.pk, text)
-        previous = row.digest
-    is_end = checked < limit
-    if is_end:
-        last = AuditEntry.objects.filter(digest=newest).order_by("-id").first() if newest else None
-        if newest and last is None:
-            text = "the latest entry was deleted"
-            return AuditVerdict(checked, last_id, True, None, text)
-        there = AuditEntry.objects.filter(id__lte=last.pk if last is not None else 0).exclude(digest="").count()
-        if there != count:
-            return AuditVerdict(checked, last_id, True, None, f"{count} entries were written, but only {there} exist")
-    return AuditVerdict(checked, last_id, is_end, None, "")
-
-
 def broker_admin_addresses() -> dict[str, str]:
     """The admin addresses of the masters of approved broker groups (delay groups left out); "" for one that has none."""
     groups = approved_broker_groups().filter(kind=GroupKind.BROKER)
-    masters = Node.objects.filter(broker_group__kind=GroupKind.BROKER, node_id=F("broker_group__master"))
-    known = dict(masters.values_list("broker_group__name", "admin_address"))
-    return {name: known.get(name, "") for name in groups.values_list("name", flat=True)}
+    masters = Node.objects.filter(broker_group=OuterRef("pk"), node_id=OuterRef("master")).order_by()
+    addresses = groups.annotate(address=Subquery(masters.values("admin_address"))).values_list("name", "address")
+    return {name: address or "" for name, address in addresses}
 
 
 def broker_groups_of(subject: str) -> list[str] | None:

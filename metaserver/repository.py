@@ -50,7 +50,7 @@ class Repository(Protocol):
         """Create or update a node."""
         ...
 
-    def beat(self, name: str, steady_seconds: float, at_ms: int) -> None:
+    def heartbeat(self, name: str, steady_seconds: float, at_ms: int) -> None:
         """This metaserver lives, and has run and stored without a pause for so long."""
         ...
 
@@ -68,7 +68,7 @@ class MemoryRepository:
         self.nodes = {node.node_id: node for node in metadata.nodes}
         self.routes = {route.subject: route for route in metadata.routes}
         self.clients: set[ClientSeen] = set()
-        self.beats: dict[str, float] = {}
+        self.heartbeats: dict[str, float] = {}
         self.changes_made = 0
         """To be raised by a test that changes anything without a metaserver."""
 
@@ -97,8 +97,8 @@ class MemoryRepository:
     def save_node(self, node: Node) -> None:
         self.nodes[node.node_id] = node
 
-    def beat(self, name: str, steady_seconds: float, at_ms: int) -> None:
-        self.beats[name] = steady_seconds
+    def heartbeat(self, name: str, steady_seconds: float, at_ms: int) -> None:
+        self.heartbeats[name] = steady_seconds
 
     def save_clients(self, clients: list[ClientSeen]) -> None:
         self.clients.update(clients)

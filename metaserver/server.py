@@ -41,7 +41,7 @@ from qmq.protocol.reading import NODES_MAX, ListNodesRequest, NodeLine, NodesPag
 
 logger = logging.getLogger("qmq.meta")
 
-CHECKS_PER_TURN = 500
+CHECKS_PER_BATCH = 500
 """Registrations compared with their route in one turn of the event loop; heartbeats are answered in between."""
 NAME_CHARS_MAX = 100
 VERSION_CHARS_MAX = 40
@@ -259,7 +259,7 @@ class MetaHandlers:
 
     def _check_some(self) -> None:
         self._is_check_scheduled = False
-        some = list(itertools.islice(self._unchecked, CHECKS_PER_TURN))
+        some = list(itertools.islice(self._unchecked, CHECKS_PER_BATCH))
         for registration in some:
             del self._unchecked[registration]
         # Before the work: an error in it ends this turn, not the following ones.

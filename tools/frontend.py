@@ -12,7 +12,6 @@ import fcntl
 import hashlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from qmq import child_processes
 from tools.node import Node, NodeMissing, find_node
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -174,15 +174,13 @@ class Frontend:
             except subprocess.TimeoutExpired:
                 raise BuildFailed(f"`npm {' '.join(words)}` did not end in {seconds:g} s") from None
             finally:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
+                child_processes.stop(process, grace_seconds=0)
             if code:
                 output.seek(0)
-                said = output.read().decode("utf-8", "replace").splitlines()
-                if len(said) > 2 * OUTPUT_LINES:
-                    said[OUTPUT_LINES:-OUTPUT_LINES] = ["..."]
-                raise BuildFailed("\n".join([f"`npm {' '.join(words)}` ended with code {code}:", *said]))
+                lines = output.read().decode("utf-8", "replace").splitlines()
+                if len(lines) > 2 * OUTPUT_LINES:
+                    lines[OUTPUT_LINES:-OUTPUT_LINES] = ["..."]
+                raise BuildFailed("\n".join([f"`npm {' '.join(words)}` ended with code {code}:", *lines]))
 
 
 def compress(folder: Path) -> None:

@@ -83,10 +83,10 @@ def _wheel() -> Node | None:
 def _version(node: str) -> str | None:
     """What a node says; None when it does not run."""
     try:
-        said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=ASK_SECONDS, check=True)
+        result = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=ASK_SECONDS, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return said.stdout.strip()
+    return result.stdout.strip()
 
 
 def main() -> int:

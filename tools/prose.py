@@ -1,7 +1,8 @@
-"""Checks the words of texts that users read, and the links of pages: `python -m tools.prose` lists what is wrong and exits with 1.
+"""Checks the words of texts that users read, those of names in code, and the links of pages: `python -m tools.prose` lists what is
+wrong and exits with 1.
 
 Texts are the English catalogue of the console, strings of the API, the control plane and the command line, and the pages of the
-documentation. docs/glossary.md lists the words; the second table of its last section is the list that is checked.
+documentation. docs/glossary.md lists the words, in one table for texts and one for names.
 """
 
 import ast
@@ -12,8 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools import identifiers
+
 PROJECT = Path(__file__).resolve().parent.parent
 GLOSSARY = "docs/glossary.md"
+SECTION = "## Words we do not use"
 CATALOGUE = "frontend/src/i18n/en"
 SOURCES = ("api", "console", "metaserver", "qmq/cli", "qmq/client")
 PAGES = (
@@ -39,16 +43,16 @@ class Finding:
         return f"{self.place}: {self.text}"
 
 
-def forbidden_words(glossary: str) -> dict[str, str]:
-    """Return the words that texts do not use, with the words to use instead, from the glossary's last table.
+def forbidden_words(glossary: str, section: str = SECTION) -> dict[str, str]:
+    """Return the words that are not used, with the words to use instead, from the table of a section of the glossary.
 
     Raises:
         ValueError: the glossary has no such table.
     """
-    section = glossary.partition("## Words we do not use")[2]
-    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", section, re.M)[1:]
+    found = glossary.partition(f"{section}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", found, re.M)[1:]
     if not rows:
-        raise ValueError(f"{GLOSSARY} has no table of words below 'Words we do not use'")
+        raise ValueError(f"{GLOSSARY} has no table of words below '{section}'")
     return {word.strip(): instead.strip() for words, instead in rows for word in words.split(",")}
 
 
@@ -127,10 +131,19 @@ def check_links(project: Path) -> Iterator[Finding]:
                 yield Finding(place, f"link to {target}: there is no such heading")
 
 
+def check_names(project: Path, words: dict[str, str]) -> Iterator[Finding]:
+    """Yield the names in code that contain a forbidden word."""
+    for place, name in identifiers.names_in(project):
+        word = identifiers.forbidden(name, words)
+        if word is not None:
+            yield Finding(place, f'"{word}" in the name {name}; use: {words[word]}')
+
+
 def check(project: Path) -> list[Finding]:
     """Return everything that is wrong in a project."""
-    words = forbidden_words((project / GLOSSARY).read_text())
-    found = [*check_links(project)]
+    glossary = (project / GLOSSARY).read_text()
+    words = forbidden_words(glossary)
+    found = [*check_links(project), *check_names(project, forbidden_words(glossary, identifiers.SECTION))]
     for key, text in catalogue_texts(project / CATALOGUE):
         found += check_words(f"{CATALOGUE}/{key}", text, words)
     for folder in SOURCES:

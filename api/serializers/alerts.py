@@ -1,13 +1,20 @@
-"""The shape of alerts, rules, silences and channels. What values mean is checked by the services."""
+"""The shape of alerts, rules, silences and channels."""
 
+from typing import Any
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from api.serializers.bodies import Body
+from api.serializers.bodies import Body, Names, NullText, Reason, Row
+from console.accounts.roles import Right
 from console.alerts.models import AlertState, ChannelKind, NotificationState, Resolution
 from console.alerts.rules import Event, Kind, Severity
-
-_SECONDS_MAX = 7 * 86_400
-
+from console.alerts.services.channels import ALERT_CHANNEL
+from console.alerts.services.channels import KIND as CHANNEL_KIND
+from console.alerts.services.rules import ALERT_RULE
+from console.alerts.services.rules import KIND as RULE_KIND
+from console.alerts.services.silences import FIELDS
 
 KINDS = [kind.value for kind in Kind]
 SEVERITIES = [severity.value for severity in Severity]
@@ -18,48 +25,20 @@ NOTIFICATION_STATES = [state.value for state in NotificationState]
 EVENTS = [event.value for event in Event]
 
 
-class AlertRuleChange(Body):
+class AlertRuleChange(Reason):
     """A change of a rule; what is left out stays."""
 
-    name = serializers.CharField(required=False, max_length=100)
-    target = serializers.CharField(
-        required=False, max_length=300,
-        help_text="a glob on subject/group, node, broker group or loop; without '/', on the subject alone too",
-    )  # fmt: skip
-    threshold = serializers.FloatField(required=False, min_value=0, max_value=1e18)
-    clear_threshold = serializers.FloatField(
-        required=False, allow_null=True, min_value=0, max_value=1e18, help_text="null: 80% of the threshold"
-    )
-    for_seconds = serializers.IntegerField(required=False, min_value=0, max_value=_SECONDS_MAX)
-    clear_for_seconds = serializers.IntegerField(required=False, min_value=0, max_value=_SECONDS_MAX)
-    window_seconds = serializers.IntegerField(
-        required=False,
-        min_value=60,
-        max_value=3_600,
-        help_text="for dead letters: the window in which they are counted",
-    )
-    severity = serializers.ChoiceField(SEVERITIES, required=False)
-    channels = serializers.ListField(
-        child=serializers.CharField(max_length=100), required=False, max_length=10, help_text="names"
-    )
-    owner = serializers.CharField(
-        required=False, allow_null=True, max_length=60,
-        help_text="the team that may change the rule; of a rule about one subject, the subject's owner",
-    )  # fmt: skip
-    is_enabled = serializers.BooleanField(required=False)
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+    rules = ALERT_RULE.fields
 
 
-class NewAlertRule(AlertRuleChange):
+class NewAlertRule(Reason):
     """A rule to make."""
 
-    name = serializers.CharField(max_length=100)
-    kind = serializers.ChoiceField(KINDS)
-    threshold = serializers.FloatField(min_value=0, max_value=1e18)
-    severity = serializers.ChoiceField(SEVERITIES)
+    rules = {**ALERT_RULE.fields, "kind": RULE_KIND}
+    needed = ("name", "kind", "threshold", "severity")
 
 
-class AlertRuleRow(serializers.Serializer):  # type: ignore[type-arg]
+class AlertRuleRow(Row):
     """A rule."""
 
     id = serializers.CharField()
@@ -72,58 +51,83 @@ class AlertRuleRow(serializers.Serializer):  # type: ignore[type-arg]
     clear_for_seconds = serializers.IntegerField()
     window_seconds = serializers.IntegerField()
     severity = serializers.ChoiceField(SEVERITIES)
-    channels = serializers.ListField(child=serializers.CharField())
-    owner = serializers.CharField(
-        allow_null=True, help_text="the team that can change the rule; null: any operator can"
-    )
+    channels = Names()
+    owner = NullText(help_text="the team that can change the rule; null: any operator can")
     is_enabled = serializers.BooleanField()
-    is_builtin = serializers.BooleanField(help_text="built-in rules can be disabled but not deleted")
-    firing = serializers.IntegerField(help_text="firing alerts of this rule")
+    is_builtin = serializers.SerializerMethodField(help_text="built-in rules can be disabled but not deleted")
+    firing = serializers.IntegerField(source="firing_count", help_text="firing alerts of this rule")
     version = serializers.CharField()
     created_at = serializers.DateTimeField()
     updated_at = serializers.DateTimeField()
 
+    def get_is_builtin(self, rule: Any) -> bool:
+        """Whether it comes with the product."""
+        return rule.builtin is not None
 
-class AlertRow(serializers.Serializer):  # type: ignore[type-arg]
+
+class AlertRow(Row):
     """An alert."""
 
+    # The context's `is_silenced` matches an alert against the silences of now.
+
     id = serializers.CharField()
-    rule = serializers.CharField(help_text="the rule's name")
+    rule = serializers.CharField(source="rule_name", help_text="the rule's name")
     rule_id = serializers.CharField(allow_null=True, help_text="null: the rule was deleted")
     kind = serializers.ChoiceField(KINDS)
     target = serializers.CharField()
-    owner = serializers.CharField(allow_null=True)
+    owner = NullText()
     severity = serializers.ChoiceField(SEVERITIES)
     threshold = serializers.FloatField()
     state = serializers.ChoiceField(ALERT_STATES)
     since = serializers.DateTimeField()
     fired_at = serializers.DateTimeField(allow_null=True)
     resolved_at = serializers.DateTimeField(allow_null=True)
-    resolution = serializers.ChoiceField(RESOLUTIONS, allow_null=True)
+    resolution = serializers.SerializerMethodField()
     value = serializers.FloatField(help_text="when it fired; while pending, when the condition was first met")
     last_value = serializers.FloatField(allow_null=True, help_text="null: not measured, see reason")
-    reason = serializers.CharField(allow_null=True)
+    reason = NullText()
     last_seen_at = serializers.DateTimeField()
-    is_silenced = serializers.BooleanField()
-    acknowledged_by = serializers.CharField(allow_null=True)
+    is_silenced = serializers.SerializerMethodField()
+    acknowledged_by = NullText()
     acknowledged_at = serializers.DateTimeField(allow_null=True)
-    acknowledgement = serializers.CharField(allow_null=True)
-    notified = serializers.IntegerField(help_text="notifications that were delivered")
-    not_notified = serializers.IntegerField(help_text="notifications that failed permanently")
+    acknowledgement = NullText()
+    notified = serializers.IntegerField(source="notified_count", help_text="notifications that were delivered")
+    not_notified = serializers.IntegerField(source="failed_count", help_text="notifications that failed permanently")
     version = serializers.CharField()
 
+    @extend_schema_field(serializers.ChoiceField(RESOLUTIONS, allow_null=True))
+    def get_resolution(self, alert: Any) -> str | None:
+        """Why it ended; None: it has not."""
+        return alert.resolution or None
 
-class NotificationRow(serializers.Serializer):  # type: ignore[type-arg]
+    def get_is_silenced(self, alert: Any) -> bool:
+        """Whether its notifications are suppressed now."""
+        return alert.open_key is not None and self.context["is_silenced"](alert)
+
+
+class NotificationRow(Row):
     """A notification of an alert."""
 
-    channel = serializers.CharField()
+    channel = serializers.CharField(source="channel.name")
     event = serializers.ChoiceField(EVENTS)
     state = serializers.ChoiceField(NOTIFICATION_STATES)
     attempts = serializers.IntegerField()
     next_at = serializers.DateTimeField(allow_null=True)
-    last_error = serializers.CharField(allow_null=True)
+    last_error = NullText()
     created_at = serializers.DateTimeField()
     delivered_at = serializers.DateTimeField(allow_null=True)
+
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        row = super().to_representation(instance)
+        if instance.state != NotificationState.WAITING:
+            row["next_at"] = None
+        return row | ({} if is_admin(self) else {"last_error": None})
+
+
+def is_admin(shape: serializers.Serializer) -> bool:  # type: ignore[type-arg]
+    """Whether the caller may see where notifications go."""
+    may: bool = shape.context["view"].principal.may(Right.CHANGE_CLUSTER)
+    return may
 
 
 class AlertDetail(AlertRow):
@@ -135,78 +139,76 @@ class AlertDetail(AlertRow):
 class NewSilence(Body):
     """A silence to make."""
 
-    rule = serializers.CharField(required=False, default="*", max_length=300, help_text="glob on rule names")
-    target = serializers.CharField(required=False, default="*", max_length=300, help_text="glob on targets")
-    owner = serializers.CharField(
-        required=False, allow_null=True, max_length=60,
-        help_text="the team whose alerts are silenced, besides those of unowned subjects; null: of administrators, all alerts",
-    )  # fmt: skip
+    rules = FIELDS
+    needed = ("reason",)
+    defaults = {"rule": "*", "target": "*"}
     starts_at = serializers.DateTimeField(required=False, allow_null=True, help_text="null: now")
     ends_at = serializers.DateTimeField(help_text="at most 30 days later")
-    reason = serializers.CharField(max_length=500)
 
 
-class SilenceRow(serializers.Serializer):  # type: ignore[type-arg]
+class SilenceRow(Row):
     """A silence."""
 
     id = serializers.CharField()
     rule = serializers.CharField()
     target = serializers.CharField()
-    owner = serializers.CharField(allow_null=True)
+    owner = NullText()
     is_system = serializers.BooleanField(help_text="whether it applies to all alerts regardless of their owner")
     starts_at = serializers.DateTimeField()
     ends_at = serializers.DateTimeField()
     reason = serializers.CharField()
-    is_active = serializers.BooleanField()
+    is_active = serializers.SerializerMethodField()
     created_by = serializers.CharField()
-    ended_by = serializers.CharField(allow_null=True)
+    ended_by = NullText()
     created_at = serializers.DateTimeField()
     version = serializers.CharField()
 
+    def get_is_active(self, silence: Any) -> bool:
+        """Whether it holds now."""
+        active: bool = silence.starts_at <= timezone.now() < silence.ends_at
+        return active
 
-class AlertChannelChange(Body):
+
+class AlertChannelChange(Reason):
     """A change of a channel; what is left out stays. URL, secret and headers' values can't be read again."""
 
-    name = serializers.CharField(required=False, max_length=100)
-    is_enabled = serializers.BooleanField(required=False)
-    url = serializers.CharField(required=False, max_length=1_000, write_only=True)
-    secret = serializers.CharField(
-        required=False, allow_null=True, min_length=16, max_length=200, write_only=True, trim_whitespace=False,
-        help_text="signs each notification (X-QMQ-Signature, HMAC-SHA256); null: no signature",
-    )  # fmt: skip
-    headers = serializers.DictField(
-        child=serializers.CharField(max_length=500, allow_blank=True), required=False, write_only=True
-    )
-    addresses = serializers.ListField(child=serializers.CharField(max_length=254), required=False, max_length=20)
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+    rules = ALERT_CHANNEL.fields
 
 
-class NewAlertChannel(AlertChannelChange):
+class NewAlertChannel(Reason):
     """A channel to make."""
 
-    name = serializers.CharField(max_length=100)
-    kind = serializers.ChoiceField(CHANNEL_KINDS)
+    rules = {**ALERT_CHANNEL.fields, "kind": CHANNEL_KIND}
+    needed = ("name", "kind")
 
 
-class AlertChannelRow(serializers.Serializer):  # type: ignore[type-arg]
+class AlertChannelRow(Row):
     """A channel. What only administrators see is null for others."""
 
     id = serializers.CharField()
     name = serializers.CharField()
     kind = serializers.ChoiceField(CHANNEL_KINDS)
     is_enabled = serializers.BooleanField()
-    origin = serializers.CharField(allow_null=True, help_text="scheme, host and port of the URL; administrators only")
+    origin = NullText(help_text="scheme, host and port of the URL; administrators only")
     addresses = serializers.ListField(child=serializers.CharField(), allow_null=True, help_text="administrators only")
     headers = serializers.ListField(
-        child=serializers.CharField(), allow_null=True, help_text="names; administrators only"
+        child=serializers.CharField(),
+        source="header_names",
+        allow_null=True,
+        help_text="names; administrators only",
     )
     has_secret = serializers.BooleanField()
     last_success_at = serializers.DateTimeField(allow_null=True)
     last_failure_at = serializers.DateTimeField(allow_null=True)
-    last_error = serializers.CharField(allow_null=True, help_text="administrators only")
+    last_error = NullText(help_text="administrators only")
     version = serializers.CharField()
     created_at = serializers.DateTimeField()
     updated_at = serializers.DateTimeField()
+
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        row = super().to_representation(instance)
+        hidden = dict.fromkeys(("origin", "addresses", "headers", "last_error"))
+        return row | ({} if is_admin(self) else hidden)
 
 
 class ChannelTest(serializers.Serializer):  # type: ignore[type-arg]

@@ -2,7 +2,7 @@
 
 from rest_framework import serializers
 
-from console.analytics.models import RunState
+from console.analytics.models import DEMO_DATA, RunState
 from console.live.lag_state import LagState
 
 LAG_STATES = [(state.value, state.value) for state in LagState]
@@ -29,9 +29,23 @@ class RunRow(serializers.Serializer):  # type: ignore[type-arg]
         allow_null=True, help_text="rows that arrived after their step was published; the step is recomputed"
     )
     holes = serializers.CharField(allow_null=True, help_text="ranges that retention deleted before they were read")
+    skipped = serializers.DictField(
+        child=serializers.ChoiceField(choices=[DEMO_DATA]),
+        help_text="summary tables that this call of all jobs did not fill, and why. `demo_data`: the table contains demo "
+        "data, which scheduled runs do not replace",
+    )
     error = serializers.CharField(allow_blank=True)
     started_at = serializers.DateTimeField()
     finished_at = serializers.DateTimeField(allow_null=True)
+
+
+class DemoData(serializers.Serializer):  # type: ignore[type-arg]
+    """Demo data in summary tables."""
+
+    tables = serializers.ListField(child=serializers.CharField(), help_text="tables that contain demo data")
+    from_at = serializers.DateTimeField(allow_null=True)
+    to_at = serializers.DateTimeField(allow_null=True)
+    is_replaceable = serializers.BooleanField(help_text="whether scheduled runs replace all of it")
 
 
 class LagNumbers(serializers.Serializer):  # type: ignore[type-arg]

@@ -2,8 +2,11 @@
 
 from rest_framework import serializers
 
+from api.serializers.bodies import NullText, Row
+from metaserver.services.audit import AuditVerdict
 
-class AuditRow(serializers.Serializer):  # type: ignore[type-arg]
+
+class AuditRow(Row):
     """A change somebody made."""
 
     id = serializers.CharField()
@@ -16,18 +19,20 @@ class AuditRow(serializers.Serializer):  # type: ignore[type-arg]
     after = serializers.JSONField(allow_null=True)
     address = serializers.CharField()
     request_id = serializers.CharField()
-    client_request_id = serializers.CharField(
-        allow_null=True, help_text="X-Request-Id sent by the client, not verified"
-    )
+    client_request_id = NullText(help_text="X-Request-Id sent by the client, not verified")
     digest = serializers.CharField(help_text="hash of this entry and of the digest of the previous entry")
 
 
-class Verdict(serializers.Serializer):  # type: ignore[type-arg]
+class Verdict(Row):
     """What following the chain found."""
 
-    is_whole = serializers.BooleanField(help_text="all entries of this range are unchanged")
+    is_whole = serializers.SerializerMethodField(help_text="all entries of this range are unchanged")
     checked = serializers.IntegerField()
     last_id = serializers.CharField(help_text="pass it as ?after= to verify the next range")
     is_end = serializers.BooleanField(help_text="whether the latest entry was reached")
     broken_id = serializers.CharField(allow_null=True)
     problem = serializers.CharField(allow_blank=True)
+
+    def get_is_whole(self, verdict: AuditVerdict) -> bool:
+        """Whether nothing was found wrong."""
+        return verdict.problem == ""

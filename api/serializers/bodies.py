@@ -1,11 +1,21 @@
-"""The base of request bodies: values have the JSON types that the OpenAPI file lists."""
+"""The bases of request bodies and of rows of answers.
+
+Both take the fields that a resource defines from its definition (metaserver.services.fields): the type and the limits of a value
+are written once, and the OpenAPI file has them from there.
+"""
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
 
+from drf_spectacular.extensions import OpenApiSerializerFieldExtension
+from drf_spectacular.plumbing import build_choice_field
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
+
+from console.accounts.roles import Right
+from console.times import rfc3339
+from metaserver.services.fields import Choice, Field, Texts, TextsByName
 
 SEQUENCE_MAX = (1 << 63) - 1
 
@@ -30,6 +40,50 @@ class SequenceField(serializers.IntegerField):
         return super().to_internal_value(data)
 
 
+class ValueField(serializers.Field):  # type: ignore[type-arg]
+    """A value as a resource defines it. What it means is checked by the service."""
+
+    def __init__(self, rule: Field, **options: Any) -> None:
+        self.rule = rule
+        super().__init__(allow_null=rule.nullable, help_text=rule.help or None, **options)
+
+    def to_internal_value(self, data: Any) -> Any:
+        value = self.rule.cleaned(data)
+        if wrong := self._wrong_items(value):
+            raise serializers.ValidationError(wrong)
+        if text := self.rule.shape_problem(value):
+            raise serializers.ValidationError(text)
+        return value
+
+    def _wrong_items(self, value: Any) -> dict[str, list[str]]:
+        """What is wrong with items, by index or name."""
+        items: Collection[tuple[Any, Any]] = ()
+        if isinstance(self.rule, Texts) and isinstance(value, list):
+            items = tuple(enumerate(value))
+        elif isinstance(self.rule, TextsByName) and isinstance(value, dict):
+            items = value.items()
+        else:
+            return {}
+        problems = {str(name): self.rule.item.shape_problem(item) for name, item in items}
+        return {name: [text] for name, text in problems.items() if text}
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+class ValueFieldSchema(OpenApiSerializerFieldExtension):
+    """Takes the schema of a value from its definition."""
+
+    target_class = "api.serializers.bodies.ValueField"
+
+    def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        rule = self.target.rule
+        if isinstance(rule, Choice):
+            schema: dict[str, Any] = build_choice_field(serializers.ChoiceField(list(rule.values)))  # type: ignore[no-untyped-call]
+            return schema
+        return dict(rule.value_schema())
+
+
 _TYPES: tuple[tuple[type[Any], tuple[type, ...], str], ...] = (
     (SequenceField, (int, str), "a whole number or a string of digits"),
     (serializers.IntegerField, (int,), "a whole number"),
@@ -42,7 +96,87 @@ _TYPES: tuple[tuple[type[Any], tuple[type, ...], str], ...] = (
 """Fields, what their values are in JSON, and how errors call it. The first row that fits holds."""
 
 
-class Body(serializers.Serializer):  # type: ignore[type-arg]
+class OfResource(serializers.Serializer):  # type: ignore[type-arg]
+    """A shape that has the fields of a resource besides its own."""
+
+    rules: ClassVar[Mapping[str, Field]] = {}
+    needed: ClassVar[Collection[str]] = ()
+    """Those of `rules` that may not be left out."""
+    defaults: ClassVar[Mapping[str, Any]] = {}
+
+    def get_fields(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, rule in self.rules.items():
+            options = {"default": self.defaults[name]} if name in self.defaults else {}
+            found[name] = ValueField(rule, required=name in self.needed, **options)
+        return found | super().get_fields()
+
+
+class Row(OfResource):
+    """What is shown of an object. Fields are attributes of it; `source` says where another one comes from."""
+
+
+class NullText(serializers.CharField):
+    """A text of an answer that is stored as "" where the answer has null."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_null=True, **options)
+
+    def to_representation(self, value: Any) -> str | None:  # type: ignore[override]
+        return str(value) if value else None
+
+
+class Moment(serializers.DateTimeField):
+    """A time that is known in milliseconds since the epoch. Null also for one that no calendar has."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_null=True, **options)
+
+    def to_representation(self, value: Any) -> str | None:  # type: ignore[override]
+        return moment(value)
+
+
+def iso(ms: int | None) -> str | None:
+    """Milliseconds since the epoch as an RFC 3339 time in UTC."""
+    return None if ms is None else rfc3339(ms)
+
+
+def moment(ms: int | None) -> str | None:
+    """As `iso`, of a time that a message says; None for one that no calendar has."""
+    try:
+        return iso(ms)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+class Names(serializers.ListField):
+    """The names of related objects."""
+
+    child = serializers.CharField()
+
+    def to_representation(self, data: Any) -> list[str]:
+        return [row.name for row in data.all()]
+
+
+class MayChange(serializers.BooleanField):
+    """Whether the caller has a right on what is shown."""
+
+    def __init__(self, right: Right, owner: str = "owner", **options: Any) -> None:
+        """
+        Args:
+            owner: the attribute with the owning team; dots lead through others.
+        """
+        self._right, self._owner = right, owner.split(".")
+        super().__init__(source="*", required=True, **options)
+
+    def to_representation(self, value: Any) -> bool:
+        for name in self._owner:
+            value = getattr(value, name, None)
+        may: bool = self.context["view"].principal.may(self._right, value)
+        return may
+
+
+class Body(OfResource):
     """A request body. Values of another type are refused.
 
     REST framework converts them: 5 to the text "5", "off" to false, true to the number 1.0.
@@ -77,7 +211,10 @@ def _errors(field: Any, value: Any) -> Any:
     return []
 
 
+REASON_CHARS_MAX = 500
+
+
 class Reason(Body):
     """Why, for the audit log."""
 
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+    reason = serializers.CharField(required=False, allow_blank=True, max_length=REASON_CHARS_MAX)

@@ -1,24 +1,39 @@
 """The shape of broker groups and nodes."""
 
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from api.serializers.bodies import Body
-from metaserver.choices import GroupKind, GroupState, OperatorState
+from api.serializers.bodies import Reason, Row
+from metaserver.choices import GroupKind, GroupState, OperatorState, effective_state
+from metaserver.services.broker_groups import BROKER_GROUP, NAME
+
+_SLAVES = (2, 3)
 
 
-class NodeRow(serializers.Serializer):  # type: ignore[type-arg]
+class NodeRow(Row):
     """A node as it last registered."""
 
     node_id = serializers.CharField()
-    broker_group = serializers.CharField()
-    kind = serializers.ChoiceField(choices=[k.value for k in GroupKind])
-    role = serializers.ChoiceField(choices=["master", "slave"])
-    is_master = serializers.BooleanField(help_text="whether it is the master of its group")
+    broker_group = serializers.CharField(source="broker_group.name")
+    kind = serializers.ChoiceField(choices=[k.value for k in GroupKind], source="broker_group.kind")
+    role = serializers.SerializerMethodField()
+    is_master = serializers.SerializerMethodField(help_text="whether it is the master of its group")
     address = serializers.CharField()
     admin_address = serializers.CharField(allow_blank=True)
     version = serializers.CharField(allow_blank=True)
     log_end = serializers.CharField(help_text="highest synced log offset reported by the node, in bytes")
     leased_at = serializers.DateTimeField(allow_null=True)
+
+    @extend_schema_field(serializers.ChoiceField(choices=["master", "slave"]))
+    def get_role(self, node: Any) -> str:
+        """What it registered as."""
+        return "slave" if node.role in _SLAVES else "master"
+
+    def get_is_master(self, node: Any) -> bool:
+        """Whether it leads its group now."""
+        return bool(node.broker_group.master == node.node_id)
 
 
 class NodeNumbersRow(NodeRow):
@@ -44,14 +59,16 @@ class NodeDetail(NodeRow):
     unknown_reason = serializers.CharField(allow_null=True)
 
 
-class BrokerGroupRow(serializers.Serializer):  # type: ignore[type-arg]
+class BrokerGroupRow(Row):
     """A broker group or delay group."""
+
+    # The context's `served` has the subjects of each group: how many it serves, and how many of them come or go.
 
     name = serializers.CharField()
     kind = serializers.ChoiceField(choices=[k.value for k in GroupKind])
-    state = serializers.ChoiceField(choices=[s.value for s in GroupState], help_text="state reported to clients")
+    state = serializers.SerializerMethodField(help_text="state reported to clients")
     reported_state = serializers.ChoiceField(
-        choices=[s.value for s in GroupState], help_text="state reported by its master"
+        choices=[s.value for s in GroupState], source="state", help_text="state reported by its master"
     )
     operator_state = serializers.ChoiceField(choices=[s.value for s in OperatorState])
     operator_reason = serializers.CharField(allow_blank=True)
@@ -62,36 +79,58 @@ class BrokerGroupRow(serializers.Serializer):  # type: ignore[type-arg]
     in_sync = serializers.ListField(child=serializers.CharField())
     in_sync_min = serializers.IntegerField()
     nodes = NodeRow(many=True)
-    subjects = serializers.IntegerField(help_text="subjects it serves, including those that are joining or leaving")
-    subjects_moving = serializers.IntegerField()
+    subjects = serializers.SerializerMethodField(
+        help_text="subjects it serves, including those that are joining or leaving"
+    )
+    subjects_moving = serializers.SerializerMethodField()
     version = serializers.CharField()
     created_at = serializers.DateTimeField()
     updated_at = serializers.DateTimeField()
+
+    @extend_schema_field(serializers.ChoiceField(choices=[s.value for s in GroupState]))
+    def get_state(self, group: Any) -> str:
+        """What its master reports, less what an operator took away."""
+        return str(effective_state(group.state, group.operator_state))
+
+    def get_subjects(self, group: Any) -> int:
+        """Those that it serves."""
+        return self._served(group)[0]
+
+    def get_subjects_moving(self, group: Any) -> int:
+        """Of these, those that come or go."""
+        return self._served(group)[1]
+
+    def _served(self, group: Any) -> tuple[int, int]:
+        served: tuple[int, int] = self.context["served"].get(group.name, (0, 0))
+        return served
 
 
 class BrokerGroupDetail(BrokerGroupRow):
     """A broker group, and what can be done with it."""
 
-    may_be_removed = serializers.BooleanField()
+    may_be_removed = serializers.SerializerMethodField()
+
+    def get_may_be_removed(self, group: Any) -> bool:
+        """Whether it serves nothing and its nodes are stopped."""
+        return self._served(group)[0] == 0 and group.state == GroupState.OFFLINE
 
 
-class NewBrokerGroup(Body):
-    """A broker group to make known before its first node registers."""
-
-    name = serializers.CharField(max_length=100)
-    kind = serializers.ChoiceField(choices=[k.value for k in GroupKind], default=GroupKind.BROKER.value)
-    description = serializers.CharField(required=False, allow_blank=True, max_length=500)
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
-
-
-class BrokerGroupChange(Body):
+class BrokerGroupChange(Reason):
     """A description."""
 
-    description = serializers.CharField(allow_blank=True, max_length=500)
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+    rules = BROKER_GROUP.fields
+    needed = ("description",)
 
 
-class LogLoss(Body):
+class NewBrokerGroup(Reason):
+    """A broker group to make known before its first node registers."""
+
+    rules = {"name": NAME, **BROKER_GROUP.fields}
+    needed = ("name",)
+    kind = serializers.ChoiceField(choices=[k.value for k in GroupKind], default=GroupKind.BROKER.value)
+
+
+class LogLoss(Reason):
     """Accepting that a node's log ends earlier than it did."""
 
     log_end = serializers.RegexField(

@@ -4,14 +4,14 @@ from typing import Any
 
 from rest_framework import serializers
 
-from api.serializers.bodies import Body, SequenceField
+from api.serializers.bodies import Moment, NullText, Reason, Row, SequenceField
 from api.serializers.messages import UNREACHABLE, MessageRow
-from console.dead_letters import REPLAY_MAX, SEQUENCES_MAX
+from console.cluster.dead_letters.decisions import REPLAY_MAX, SEQUENCES_MAX
 
 LIMIT_DEFAULT = 1_000
 
 
-class LetterCount(serializers.Serializer):  # type: ignore[type-arg]
+class LetterCount(Row):
     """The dead letters of a consumer group of a subject."""
 
     subject = serializers.CharField()
@@ -20,8 +20,8 @@ class LetterCount(serializers.Serializer):  # type: ignore[type-arg]
     open = serializers.IntegerField(help_text="of these, neither replayed nor deleted")
     replayed = serializers.IntegerField()
     deleted = serializers.IntegerField(help_text="hidden until retention deletes them")
-    oldest = serializers.DateTimeField(allow_null=True)
-    newest = serializers.DateTimeField(allow_null=True)
+    oldest = Moment(source="oldest_ms")
+    newest = Moment(source="newest_ms")
     broker_groups = serializers.DictField(
         child=serializers.IntegerField(), help_text="stored dead letters by broker group"
     )
@@ -35,15 +35,15 @@ class LetterCounts(serializers.Serializer):  # type: ignore[type-arg]
     unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
 
 
-class Decision(serializers.Serializer):  # type: ignore[type-arg]
+class Decision(Row):
     """What was decided about a letter."""
 
     state = serializers.CharField(help_text="replaying, unknown (sent, result unknown), replayed, deleted")
     by = serializers.CharField()
     at = serializers.DateTimeField()
     replays = serializers.IntegerField()
-    replayed_to = serializers.CharField(allow_null=True, help_text="group or subject")
-    replay_id = serializers.CharField(allow_null=True, help_text="message ID of the latest replay")
+    replayed_to = NullText(help_text="group or subject")
+    replay_id = NullText(help_text="message ID of the latest replay")
 
 
 class LetterRow(MessageRow):
@@ -110,7 +110,7 @@ class SequencesField(serializers.DictField):
         return found
 
 
-class Selection(Body):
+class Selection(Reason):
     """Which letters: those named, or all."""
 
     sequences = SequencesField(required=False, help_text="by broker group")
@@ -125,7 +125,6 @@ class Selection(Body):
     cursor = serializers.CharField(
         required=False, allow_null=True, help_text="with `all`: `next` of the previous response"
     )
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if ("sequences" in attrs) == bool(attrs.get("all")):
@@ -147,7 +146,7 @@ class Replay(Selection):
     )
 
 
-class Failure(serializers.Serializer):  # type: ignore[type-arg]
+class Failure(Row):
     """A letter that could not be decided about."""
 
     broker_group = serializers.CharField()
@@ -155,7 +154,7 @@ class Failure(serializers.Serializer):  # type: ignore[type-arg]
     why = serializers.CharField()
 
 
-class Progress(serializers.Serializer):  # type: ignore[type-arg]
+class Progress(Row):
     """What a request came to. The same request again does the rest: what is decided is left alone."""
 
     dry_run = serializers.BooleanField()
@@ -168,7 +167,7 @@ class Progress(serializers.Serializer):  # type: ignore[type-arg]
     )
     failed = serializers.IntegerField()
     failures = Failure(many=True, help_text="the first that failed or were not found")
-    stopped = serializers.CharField(allow_null=True, help_text="why the request ended early")
+    stopped = NullText(help_text="why the request ended early")
     next = serializers.CharField(allow_null=True, help_text="pass it as `cursor`; null: complete")
     unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
     notes = serializers.ListField(child=serializers.CharField())

@@ -2,7 +2,7 @@
 
 from rest_framework import serializers
 
-from api.serializers.bodies import Body
+from api.serializers.bodies import Reason
 from qmq.protocol.delayed import DelayedState
 
 UNREACHABLE = "delay groups that could not be reached, with the reason; their messages are missing"
@@ -40,12 +40,11 @@ class DelayedFound(serializers.Serializer):  # type: ignore[type-arg]
     unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
 
 
-class DelayedTarget(Body):
+class DelayedTarget(Reason):
     """What else is known of a message: it is found faster, and told from others with its id."""
 
     subject = serializers.CharField(required=False, max_length=200)
     was_due_at = serializers.DateTimeField(required=False, help_text="its current due time")
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
 
 class Reschedule(DelayedTarget):
@@ -72,7 +71,7 @@ class DelayedChanged(serializers.Serializer):  # type: ignore[type-arg]
     due_at = serializers.DateTimeField(allow_null=True)
 
 
-class BulkCancel(Body):
+class BulkCancel(Reason):
     """Which messages to cancel: all that are pending and match."""
 
     subject = serializers.CharField(max_length=200)
@@ -81,7 +80,6 @@ class BulkCancel(Body):
     )
     due_from = serializers.DateTimeField(required=False, allow_null=True)
     due_to = serializers.DateTimeField(required=False, allow_null=True)
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
 
 class BulkCancelled(serializers.Serializer):  # type: ignore[type-arg]

@@ -2,20 +2,15 @@
 
 from rest_framework import serializers
 
-from api.serializers.bodies import Body
+from api.serializers.bodies import MayChange, Reason, Row
+from console.accounts.roles import Right
+from metaserver.services.groups import GROUP
 
 
-class GroupValues(Body):
-    """What an operator may set."""
-
-    description = serializers.CharField(required=False, allow_blank=True, max_length=500)
-    tags = serializers.ListField(child=serializers.CharField(max_length=50), required=False, max_length=20)
-
-
-class GroupChange(GroupValues):
+class GroupChange(Reason):
     """A change; what is left out stays."""
 
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+    rules = GROUP.fields
 
 
 class NewGroup(GroupChange):
@@ -25,31 +20,31 @@ class NewGroup(GroupChange):
     name = serializers.CharField(max_length=200)
 
 
-class GroupRow(GroupValues):
+class GroupRow(Row):
     """A consumer group of a list."""
 
-    subject = serializers.CharField()
+    rules = GROUP.fields
+    subject = serializers.CharField(source="subject.name")
     name = serializers.CharField()
-    owner = serializers.CharField(allow_null=True, help_text="owning team of the subject")
+    owner = serializers.CharField(source="subject.owner.name", allow_null=True, help_text="owning team of the subject")
     is_paused = serializers.BooleanField()
     paused_consumers = serializers.ListField(child=serializers.CharField())
     pause_reason = serializers.CharField(allow_blank=True)
-    may_change = serializers.BooleanField()
+    may_change = MayChange(Right.CHANGE_GROUPS, "subject.owner.name")
     version = serializers.CharField()
     first_seen_at = serializers.DateTimeField()
     updated_at = serializers.DateTimeField()
 
 
-class Pause(Body):
+class Pause(Reason):
     """What to pause or resume."""
 
     consumer_id = serializers.CharField(
         required=False, allow_blank=True, max_length=200, help_text="one consumer; absent: the whole group"
     )
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
 
-class Reset(Body):
+class Reset(Reason):
     """Where to set the progress."""
 
     to = serializers.ChoiceField(choices=["earliest", "latest", "time", "sequence"])
@@ -58,7 +53,6 @@ class Reset(Body):
     broker_group = serializers.CharField(
         required=False, max_length=100, help_text="only this broker group; required for `sequence`"
     )
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
 
 class ResetOnGroup(serializers.Serializer):  # type: ignore[type-arg]
@@ -85,11 +79,10 @@ class ResetDone(serializers.Serializer):  # type: ignore[type-arg]
     broker_groups = ResetOnGroup(many=True)
 
 
-class Forget(Body):
+class Forget(Reason):
     """Removing a group's progress."""
 
     force = serializers.BooleanField(required=False, default=False)
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
 
 class GroupMember(serializers.Serializer):  # type: ignore[type-arg]

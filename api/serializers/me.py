@@ -1,18 +1,20 @@
 """The shape of one's own account, and of the table of rights."""
 
+from datetime import datetime
+
 from rest_framework import serializers
 
-from api.serializers.bodies import Body
-from console.accounts.preferences import LANGUAGES, THEMES
+from api.serializers.bodies import Body, Reason, Row
+from console.accounts.models import UserSession
+from console.accounts.preferences import LANGUAGES, PREFERENCES
+from console.accounts.services import USER
+from console.accounts.sessions import LIFE_MAX
 
 
 class Preferences(Body):
     """How one wants to see the console."""
 
-    theme = serializers.ChoiceField(choices=THEMES, required=False)
-    time_zone = serializers.RegexField(
-        r"^[A-Za-z][A-Za-z0-9_+/-]{0,91}$", required=False, help_text="local, UTC or a name like Europe/Berlin"
-    )
+    rules = PREFERENCES.fields
 
 
 class Limits(serializers.Serializer):  # type: ignore[type-arg]
@@ -68,27 +70,36 @@ class Me(serializers.Serializer):  # type: ignore[type-arg]
     console = Console()
 
 
-class MyChange(Body):
+class MyChange(Reason):
     """What one may change of oneself."""
 
-    first_name = serializers.CharField(required=False, allow_blank=True, max_length=150)
-    last_name = serializers.CharField(required=False, allow_blank=True, max_length=150)
+    rules = {name: USER.fields[name] for name in ("first_name", "last_name")}
     language = serializers.ChoiceField(
         choices=LANGUAGES, required=False, allow_blank=True, help_text="blank: browser default"
     )
     preferences = Preferences(required=False)
 
 
-class SessionRow(serializers.Serializer):  # type: ignore[type-arg]
+class SessionRow(Row):
     """A browser that is signed in."""
 
+    # The context's `this` is the id of the caller's session.
+
     id = serializers.CharField()
-    is_this = serializers.BooleanField(help_text="the session of this request")
+    is_this = serializers.SerializerMethodField(help_text="the session of this request")
     started_at = serializers.DateTimeField()
     seen_at = serializers.DateTimeField()
-    expires_at = serializers.DateTimeField(help_text="at the latest; earlier if the session is idle")
+    expires_at = serializers.SerializerMethodField(help_text="at the latest; earlier if the session is idle")
     address = serializers.CharField()
     user_agent = serializers.CharField()
+
+    def get_is_this(self, session: UserSession) -> bool:
+        """Whether the request comes from it."""
+        return bool(session.pk == self.context["this"])
+
+    def get_expires_at(self, session: UserSession) -> datetime:
+        """When it ends at the latest."""
+        return session.started_at + LIFE_MAX
 
 
 class RoleRow(serializers.Serializer):  # type: ignore[type-arg]

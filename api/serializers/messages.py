@@ -2,7 +2,7 @@
 
 from rest_framework import serializers
 
-from api.serializers.bodies import Body
+from api.serializers.bodies import Reason
 
 UNREACHABLE = "broker groups that could not be reached, with the reason; their messages are missing"
 
@@ -39,7 +39,7 @@ class MessageSlice(MessagePage):
     end = serializers.BooleanField(help_text="whether the search is complete")
 
 
-class NewMessage(Body):
+class NewMessage(Reason):
     """A message to produce."""
 
     properties = serializers.DictField(
@@ -51,7 +51,6 @@ class NewMessage(Body):
         required=False, allow_null=True, min_value=0, max_value=10 * 366 * 86_400, help_text="delay before delivery"
     )
     due_at = serializers.DateTimeField(required=False, allow_null=True, help_text="delivery time")
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
 
     def validate(self, attrs: dict[str, object]) -> dict[str, object]:
         if attrs.get("delay_seconds") is not None and attrs.get("due_at") is not None:

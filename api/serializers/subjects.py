@@ -1,32 +1,20 @@
-"""The shape of subjects. What values mean is checked by the services."""
+"""The shape of subjects."""
 
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from api.serializers.bodies import Body
+from api.serializers.bodies import MayChange, Reason, Row
+from console.accounts.roles import Right
 from metaserver.choices import Phase
+from metaserver.services.subjects import SUBJECT
 
 
-class SubjectValues(Body):
-    """What an operator may set. Null: no limit, or the node's default."""
+class SubjectChange(Reason):
+    """A change of a subject; what is left out stays. Null: no limit, or the node's default."""
 
-    description = serializers.CharField(required=False, allow_blank=True, max_length=500)
-    owner = serializers.CharField(required=False, allow_null=True, max_length=60, help_text="name of a team")
-    tags = serializers.ListField(child=serializers.CharField(max_length=50), required=False, max_length=20)
-    messages_per_second = serializers.IntegerField(
-        required=False, allow_null=True, min_value=1, max_value=10_000_000, help_text="on each broker group"
-    )
-    bytes_per_second = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=100 << 30)
-    retention_hours = serializers.FloatField(required=False, allow_null=True, min_value=0.001, max_value=24 * 366 * 2)
-    allowed_groups = serializers.ListField(
-        child=serializers.CharField(max_length=200), required=False, allow_null=True, max_length=200,
-        help_text="consumer groups allowed to pull; null: any",
-    )  # fmt: skip
-
-
-class SubjectChange(SubjectValues):
-    """A change of a subject; what is left out stays."""
-
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+    rules = SUBJECT.fields
 
 
 class NewSubject(SubjectChange):
@@ -55,23 +43,39 @@ class Route(serializers.Serializer):  # type: ignore[type-arg]
     version = serializers.CharField()
 
 
-class SubjectRow(SubjectValues):
+class SubjectRow(Row):
     """A subject of a list."""
 
+    rules = SUBJECT.fields
+    owner = serializers.CharField(source="owner.name", allow_null=True, required=False, help_text="name of a team")
     name = serializers.CharField()
-    is_archived = serializers.BooleanField()
+    is_archived = serializers.SerializerMethodField()
     archived_at = serializers.DateTimeField(allow_null=True)
-    consumer_groups = serializers.IntegerField()
-    broker_groups = serializers.ListField(child=serializers.CharField())
-    phases = Phases()
-    may_change = serializers.BooleanField(help_text="whether the caller can change it")
+    consumer_groups = serializers.IntegerField(source="consumer_group_count")
+    broker_groups = serializers.SerializerMethodField()
+    phases = serializers.SerializerMethodField()
+    may_change = MayChange(Right.CHANGE_SUBJECTS, "owner.name", help_text="whether the caller can change it")
     version = serializers.CharField()
     created_at = serializers.DateTimeField()
     updated_at = serializers.DateTimeField()
 
+    def get_is_archived(self, subject: Any) -> bool:
+        """Whether it is archived."""
+        return subject.archived_at is not None
 
-class Placement(Body):
+    def get_broker_groups(self, subject: Any) -> list[str]:
+        """Those that serve it; none before its first client comes."""
+        route = getattr(subject, "route", None)
+        return [] if route is None else route.broker_groups
+
+    @extend_schema_field(Phases())
+    def get_phases(self, subject: Any) -> dict[str, str]:
+        """As `Phases`."""
+        route = getattr(subject, "route", None)
+        return {} if route is None else route.phases
+
+
+class Placement(Reason):
     """Where a subject shall be: the groups that take its messages. Those left out drain and then go."""
 
     broker_groups = serializers.ListField(child=serializers.CharField(max_length=100), min_length=1, max_length=50)
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)

@@ -2,6 +2,7 @@
 
 from rest_framework import serializers
 
+from api.serializers.bodies import Row
 from console.analytics.models import RunState, Scored
 from console.analytics.steps import Step
 
@@ -9,7 +10,7 @@ TABLE_STATES = ("no_run_yet", "filled")
 COLUMN_TYPES = ("text", "integer", "number", "boolean")
 
 
-class ColumnRow(serializers.Serializer):  # type: ignore[type-arg]
+class ColumnRow(Row):
     """A column of a summary table."""
 
     name = serializers.CharField()
@@ -18,7 +19,9 @@ class ColumnRow(serializers.Serializer):  # type: ignore[type-arg]
     text = serializers.CharField(help_text="meaning")
     is_nullable = serializers.BooleanField(help_text="null: not measured")
     is_key = serializers.BooleanField(help_text="part of the key")
-    choices = serializers.ListField(child=serializers.CharField(), help_text="possible values; empty: any")
+    choices = serializers.ListField(
+        child=serializers.CharField(), source="choices_sorted", help_text="possible values; empty: any"
+    )
 
 
 class TableRow(serializers.Serializer):  # type: ignore[type-arg]
@@ -40,7 +43,7 @@ class Tables(serializers.Serializer):  # type: ignore[type-arg]
     results = TableRow(many=True)
 
 
-class RunOfRows(serializers.Serializer):  # type: ignore[type-arg]
+class RunOfRows(Row):
     """A run that made rows. Those of job `demo` are made up."""
 
     id = serializers.CharField()
@@ -53,7 +56,7 @@ class RunOfRows(serializers.Serializer):  # type: ignore[type-arg]
     )
 
 
-class ScoreRow(serializers.Serializer):  # type: ignore[type-arg]
+class ScoreRow(Row):
     """How forecasts or anomaly flags of the last days turned out."""
 
     scored = serializers.ChoiceField(

@@ -1,39 +1,43 @@
 """The shape of tokens."""
 
+from django.utils import timezone
 from rest_framework import serializers
 
 from api.schema import ChangeSerializer
-from api.serializers.bodies import Body
+from api.serializers.bodies import Reason, Row
+from console.accounts.models import ApiToken
 from console.accounts.roles import Scope
+from console.accounts.tokens import LIFETIME_MAX, NAME_CHARS_MAX
 
-DAYS_MAX = 365
 
-
-class NewToken(Body):
+class NewToken(Reason):
     """A token to make."""
 
-    name = serializers.CharField(max_length=100)
+    name = serializers.CharField(max_length=NAME_CHARS_MAX)
     scopes = serializers.ListField(
         child=serializers.ChoiceField(choices=[scope.value for scope in Scope]), min_length=1, max_length=len(Scope)
     )
-    expires_in_days = serializers.IntegerField(required=False, default=90, min_value=1, max_value=DAYS_MAX)
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=500)
+    expires_in_days = serializers.IntegerField(required=False, default=90, min_value=1, max_value=LIFETIME_MAX.days)
 
 
-class TokenRow(serializers.Serializer):  # type: ignore[type-arg]
+class TokenRow(Row):
     """A token; never the token itself."""
 
     id = serializers.CharField()
     name = serializers.CharField()
-    owner = serializers.CharField()
+    owner = serializers.CharField(source="owner.username")
     prefix = serializers.CharField(help_text="prefix of the token")
     scopes = serializers.ListField(child=serializers.CharField())
-    is_live = serializers.BooleanField(help_text="neither revoked nor expired")
+    is_live = serializers.SerializerMethodField(help_text="neither revoked nor expired")
     expires_at = serializers.DateTimeField()
     created_at = serializers.DateTimeField()
     revoked_at = serializers.DateTimeField(allow_null=True)
     last_used_at = serializers.DateTimeField(allow_null=True)
     last_used_from = serializers.CharField()
+
+    def get_is_live(self, token: ApiToken) -> bool:
+        """Whether it can be used now."""
+        return token.revoked_at is None and token.expires_at > timezone.now()
 
 
 class MadeToken(ChangeSerializer):

@@ -1,30 +1,20 @@
-"""The shape of users and teams. What values mean is checked by the services."""
+"""The shape of users and teams."""
 
 from rest_framework import serializers
 
 from api.schema import ChangeSerializer
-from api.serializers.bodies import Body
+from api.serializers.bodies import Names, Reason, Row
 from console.accounts.roles import Role
+from console.accounts.services import MEMBERS_MAX, PASSWORD_CHARS_MAX, USER
+from metaserver.services.teams import NAME, TEAM
 
-REASON_CHARS_MAX = 500
-
-
-class UserValues(Body):
-    """What an administrator may set."""
-
-    email = serializers.CharField(required=False, allow_blank=True, max_length=254)
-    first_name = serializers.CharField(required=False, allow_blank=True, max_length=150)
-    last_name = serializers.CharField(required=False, allow_blank=True, max_length=150)
-    language = serializers.CharField(required=False, allow_blank=True, max_length=10)
-    role = serializers.ChoiceField(required=False, choices=[role.value for role in Role])
-    teams = serializers.ListField(child=serializers.CharField(max_length=60), required=False, max_length=50)
-    is_active = serializers.BooleanField(required=False)
+_RULES = {name: rule for name, rule in USER.fields.items() if name != "preferences"}
 
 
-class UserChange(UserValues):
+class UserChange(Reason):
     """A change of a user; what is left out stays."""
 
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=REASON_CHARS_MAX)
+    rules = _RULES
 
 
 class NewUser(UserChange):
@@ -32,20 +22,27 @@ class NewUser(UserChange):
 
     username = serializers.CharField(max_length=60)
     password = serializers.CharField(
-        required=False, max_length=200, trim_whitespace=False, help_text="absent: generated and shown once"
+        required=False,
+        max_length=PASSWORD_CHARS_MAX,
+        trim_whitespace=False,
+        help_text="absent: generated and shown once",
     )
 
 
-class UserRow(UserValues):
+class UserRow(Row):
     """A user of a list."""
 
+    rules = _RULES
+    teams = Names(required=False)
     id = serializers.CharField()
     username = serializers.CharField()
-    has_password = serializers.BooleanField(help_text="false: signs in through the identity provider")
-    sessions = serializers.IntegerField(help_text="active sessions")
-    tokens = serializers.IntegerField(help_text="active tokens")
+    has_password = serializers.BooleanField(
+        source="has_usable_password", help_text="false: signs in through the identity provider"
+    )
+    sessions = serializers.IntegerField(source="session_count", help_text="active sessions")
+    tokens = serializers.IntegerField(source="token_count", help_text="active tokens")
     last_login = serializers.DateTimeField(allow_null=True)
-    created_at = serializers.DateTimeField()
+    created_at = serializers.DateTimeField(source="date_joined")
     version = serializers.CharField()
 
 
@@ -56,40 +53,38 @@ class MadeUser(ChangeSerializer):
     password = serializers.CharField(allow_null=True, help_text="shown only once; null if a password was provided")
 
 
-class TeamRow(serializers.Serializer):  # type: ignore[type-arg]
+class TeamRow(Row):
     """A team."""
 
     name = serializers.CharField()
     description = serializers.CharField()
-    subjects = serializers.IntegerField(help_text="owned subjects")
-    members = serializers.IntegerField()
+    subjects = serializers.IntegerField(source="subject_count", help_text="owned subjects")
+    members = serializers.IntegerField(source="member_count")
     version = serializers.CharField()
     created_at = serializers.DateTimeField()
 
 
-class TeamChange(Body):
+class TeamChange(Reason):
     """A change of a team."""
 
-    description = serializers.CharField(allow_blank=True, max_length=500)
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=REASON_CHARS_MAX)
+    rules = TEAM.fields
+    needed = ("description",)
 
 
-class NewTeam(Body):
+class NewTeam(Reason):
     """A team to make."""
 
-    name = serializers.CharField(max_length=60)
-    description = serializers.CharField(required=False, allow_blank=True, max_length=500)
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=REASON_CHARS_MAX)
+    rules = {"name": NAME, **TEAM.fields}
+    needed = ("name",)
 
 
-class Members(Body):
+class Members(Reason):
     """Exactly these users are in the team."""
 
-    members = serializers.ListField(child=serializers.CharField(max_length=150), max_length=500)
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=REASON_CHARS_MAX)
+    members = serializers.ListField(child=serializers.CharField(max_length=150), max_length=MEMBERS_MAX)
 
 
-class Member(serializers.Serializer):  # type: ignore[type-arg]
+class Member(Row):
     """A user of a team."""
 
     username = serializers.CharField()

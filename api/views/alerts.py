@@ -15,7 +15,7 @@ from api.filters import Ordering, PartFilter, PrefixFilter, TruthFilter, contain
 from api.schema import MADE, ChangeSerializer
 from api.serializers import alerts as shapes
 from api.serializers.bodies import Reason
-from console.accounts.roles import Principal, Right
+from console.accounts.roles import Right
 from console.alerts import queries
 from console.alerts.models import AlertState, ChannelKind
 from console.alerts.rules import Kind, Severity
@@ -24,20 +24,10 @@ from console.alerts.services import channels as channel_service
 from console.alerts.services import rules as rule_service
 from console.alerts.services import silences as silence_service
 from console.alerts.services.values import row_id
-from metaserver.services.changes import NotFound
 
 NOTIFICATIONS_SHOWN_MAX = 50
 _KINDS = [(kind.value, kind.value) for kind in Kind]
 _SEVERITIES = [(severity.value, severity.value) for severity in Severity]
-
-
-def _values(shape: Any, data: Any) -> dict[str, Any]:
-    """The body's values without the reason. Raises 400."""
-    checked = shape(data=data)
-    checked.is_valid(raise_exception=True)
-    values = dict(checked.validated_data)
-    values.pop("reason", None)
-    return values
 
 
 # --- rules ------------------------------------------------------------------------------------------------------------
@@ -53,19 +43,6 @@ class AlertRuleFilter(django_filters.FilterSet):  # type: ignore[misc]
     channel = django_filters.CharFilter("channels__name", label="name of a channel")
     is_enabled = TruthFilter("is_enabled")
     is_builtin = TruthFilter("builtin", "isnull", exclude=True)
-
-
-def rule_row(rule: Any) -> dict[str, Any]:
-    """A rule as lists and details show it."""
-    return {
-        **rule_service.described(rule),
-        "id": str(rule.pk),
-        "is_builtin": rule.builtin is not None,
-        "firing": rule.firing_count,
-        "version": str(rule.version),
-        "created_at": rule.created_at,
-        "updated_at": rule.updated_at,
-    }
 
 
 class AlertRulesView(ApiView):
@@ -84,47 +61,42 @@ class AlertRulesView(ApiView):
     @extend_schema(operation_id="alert_rules_list", responses=shapes.AlertRuleRow(many=True))
     def get(self, request: Request) -> Response:
         """List rules."""
-        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        return self.get_paginated_response([rule_row(item) for item in page or []])
+        return self.listed()
 
     @extend_schema(operation_id="alert_rules_create", request=shapes.NewAlertRule, responses=MADE)
     def post(self, request: Request) -> Response:
         """Make a rule."""
-        values = _values(shapes.NewAlertRule, request.data)
+        values = self.body(shapes.NewAlertRule)
         kind = values.pop("kind")
-        change = rule_service.create_rule(kind, values, actor=self.actor, reason=self.reason, dry_run=self.dry_run)
+        change = rule_service.create_rule(kind, values, **self.arguments)
         return self.changed(change, 201)
 
 
 class AlertRuleView(ApiView):
     """One rule."""
 
+    serializer_class = shapes.AlertRuleRow
     rights = {"GET": Right.READ, "PATCH": Right.CHANGE_ALERTS, "DELETE": Right.CHANGE_ALERTS}
 
     @extend_schema(operation_id="alert_rules_get", responses=shapes.AlertRuleRow)
     def get(self, request: Request, rule: str) -> Response:
         """One rule."""
-        found = queries.rules().filter(pk=row_id("alert_rule", rule)).first()
+        found = queries.rules().filter(pk=row_id(rule_service.ALERT_RULE, rule)).first()
         if found is None:
-            raise NotFound(f"Alert rule {rule} not found.", code="alert_rule.unknown")
-        return self.tagged(rule_row(found), found.version)
+            raise rule_service.ALERT_RULE.unknown(rule)
+        return self.one(found)
 
     @extend_schema(operation_id="alert_rules_update", request=shapes.AlertRuleChange, responses=ChangeSerializer)
     def patch(self, request: Request, rule: str) -> Response:
         """Change what the body names."""
-        values = _values(shapes.AlertRuleChange, request.data)
-        change = rule_service.update_rule(
-            rule, values, actor=self.actor, reason=self.reason,
-            expected_version=self.expected_version, dry_run=self.dry_run,
-        )  # fmt: skip
+        values = self.body(shapes.AlertRuleChange)
+        change = rule_service.update_rule(rule, values, **self.versioned_arguments)
         return self.changed(change)
 
     @extend_schema(operation_id="alert_rules_delete", responses=ChangeSerializer)
     def delete(self, request: Request, rule: str) -> Response:
         """Delete a rule; its open alerts end. Those that come with the product can only be disabled."""
-        change = rule_service.delete_rule(
-            rule, actor=self.actor, reason=self.reason, expected_version=self.expected_version, dry_run=self.dry_run
-        )
+        change = rule_service.delete_rule(rule, **self.versioned_arguments)
         return self.changed(change)
 
 
@@ -151,36 +123,6 @@ class AlertFilter(django_filters.FilterSet):  # type: ignore[misc]
         return containing(rows, value, "rule_name", "target", "owner")
 
 
-def alert_row(alert: Any, is_silenced: silence_service.IsSilenced) -> dict[str, Any]:
-    """An alert as lists and details show it."""
-    return {
-        "id": str(alert.pk),
-        "rule": alert.rule_name,
-        "rule_id": None if alert.rule_id is None else str(alert.rule_id),
-        "kind": alert.kind,
-        "target": alert.target,
-        "owner": alert.owner or None,
-        "severity": alert.severity,
-        "threshold": alert.threshold,
-        "state": alert.state,
-        "since": alert.since,
-        "fired_at": alert.fired_at,
-        "resolved_at": alert.resolved_at,
-        "resolution": alert.resolution or None,
-        "value": alert.value,
-        "last_value": alert.last_value,
-        "reason": alert.reason or None,
-        "last_seen_at": alert.last_seen_at,
-        "is_silenced": alert.open_key is not None and is_silenced(alert),
-        "acknowledged_by": alert.acknowledged_by or None,
-        "acknowledged_at": alert.acknowledged_at,
-        "acknowledgement": alert.acknowledgement or None,
-        "notified": alert.notified_count,
-        "not_notified": alert.failed_count,
-        "version": str(alert.version),
-    }
-
-
 class AlertsView(ApiView):
     """Alerts."""
 
@@ -198,38 +140,25 @@ class AlertsView(ApiView):
     @extend_schema(operation_id="alerts_list", responses=shapes.AlertRow(many=True))
     def get(self, request: Request) -> Response:
         """List alerts: open ones first, then those that ended, the newest of each first."""
-        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        is_silenced = silence_service.silenced_at(timezone.now())
-        return self.get_paginated_response([alert_row(item, is_silenced) for item in page or []])
+        return self.listed(is_silenced=silence_service.silenced_at(timezone.now()))
 
 
 class AlertView(ApiView):
     """One alert."""
 
+    serializer_class = shapes.AlertRow
     rights = {"GET": Right.READ}
 
     @extend_schema(operation_id="alerts_get", responses=shapes.AlertDetail)
     def get(self, request: Request, alert: str) -> Response:
         """One alert with its notifications."""
-        found = queries.alerts().filter(pk=row_id("alert", alert)).first()
+        found = queries.alerts().filter(pk=row_id(alert_service.ALERT, alert)).first()
         if found is None:
-            raise NotFound(f"Alert {alert} not found.", code="alert.unknown")
-        shows_errors = self.principal.may(Right.CHANGE_CLUSTER)
-        notifications = [
-            {
-                "channel": item.channel.name,
-                "event": item.event,
-                "state": item.state,
-                "attempts": item.attempts,
-                "next_at": item.next_at if item.state == "waiting" else None,
-                "last_error": (item.last_error or None) if shows_errors else None,
-                "created_at": item.created_at,
-                "delivered_at": item.delivered_at,
-            }
-            for item in found.notifications.select_related("channel")[:NOTIFICATIONS_SHOWN_MAX]
-        ]
-        row = alert_row(found, silence_service.silenced_at(timezone.now()))
-        return self.tagged({**row, "notifications": notifications}, found.version)
+            raise alert_service.ALERT.unknown(alert)
+        notifications = found.notifications.select_related("channel")[:NOTIFICATIONS_SHOWN_MAX]
+        row = self.shown(found, is_silenced=silence_service.silenced_at(timezone.now()))
+        shown = [self.shown(item, shapes.NotificationRow) for item in notifications]
+        return self.tagged({**row, "notifications": shown}, found.version)
 
 
 class AcknowledgeView(ApiView):
@@ -241,10 +170,7 @@ class AcknowledgeView(ApiView):
     @extend_schema(operation_id="alerts_acknowledge", request=Reason, responses=ChangeSerializer)
     def post(self, request: Request, alert: str) -> Response:
         """Say that you have it in hand; the reason is shown with the alert."""
-        change = alert_service.acknowledge(
-            alert, now=timezone.now(), actor=self.actor, reason=self.reason,
-            expected_version=self.expected_version, dry_run=self.dry_run,
-        )  # fmt: skip
+        change = alert_service.acknowledge(alert, now=timezone.now(), **self.versioned_arguments)
         return self.changed(change)
 
 
@@ -266,25 +192,6 @@ class SilenceFilter(django_filters.FilterSet):  # type: ignore[misc]
         return queryset.filter(holds) if value else queryset.exclude(holds)
 
 
-def silence_row(silence: Any) -> dict[str, Any]:
-    """A silence as lists and details show it."""
-    return {
-        "id": str(silence.pk),
-        "rule": silence.rule,
-        "target": silence.target,
-        "owner": silence.owner or None,
-        "is_system": silence.is_system,
-        "starts_at": silence.starts_at,
-        "ends_at": silence.ends_at,
-        "reason": silence.reason,
-        "is_active": silence.starts_at <= timezone.now() < silence.ends_at,
-        "created_by": silence.created_by,
-        "ended_by": silence.ended_by or None,
-        "created_at": silence.created_at,
-        "version": str(silence.version),
-    }
-
-
 class SilencesView(ApiView):
     """Silences."""
 
@@ -301,40 +208,42 @@ class SilencesView(ApiView):
     @extend_schema(operation_id="silences_list", responses=shapes.SilenceRow(many=True))
     def get(self, request: Request) -> Response:
         """List silences, the newest first."""
-        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        return self.get_paginated_response([silence_row(item) for item in page or []])
+        return self.listed()
 
     @extend_schema(operation_id="silences_create", request=shapes.NewSilence, responses=MADE)
     def post(self, request: Request) -> Response:
         """Tell nobody of certain alerts for a time; they are noticed and shown as ever."""
-        values = _values(shapes.NewSilence, request.data)
+        values = self.body(shapes.NewSilence)
         change = silence_service.create_silence(
-            rule=values["rule"], target=values["target"], starts_at=values.get("starts_at"), ends_at=values["ends_at"],
-            now=timezone.now(), owner=values.get("owner"), actor=self.actor, reason=self.reason, dry_run=self.dry_run,
-        )  # fmt: skip
+            rule=values["rule"],
+            target=values["target"],
+            starts_at=values.get("starts_at"),
+            ends_at=values["ends_at"],
+            now=timezone.now(),
+            owner=values.get("owner"),
+            **self.arguments,
+        )
         return self.changed(change, 201)
 
 
 class SilenceView(ApiView):
     """One silence."""
 
+    serializer_class = shapes.SilenceRow
     rights = {"GET": Right.READ, "DELETE": Right.CHANGE_ALERTS}
 
     @extend_schema(operation_id="silences_get", responses=shapes.SilenceRow)
     def get(self, request: Request, silence: str) -> Response:
         """One silence."""
-        found = queries.silences().filter(pk=row_id("silence", silence)).first()
+        found = queries.silences().filter(pk=row_id(silence_service.SILENCE, silence)).first()
         if found is None:
-            raise NotFound(f"Silence {silence} not found.", code="silence.unknown")
-        return self.tagged(silence_row(found), found.version)
+            raise silence_service.SILENCE.unknown(silence)
+        return self.one(found)
 
     @extend_schema(operation_id="silences_end", responses=ChangeSerializer)
     def delete(self, request: Request, silence: str) -> Response:
         """End a silence now. It stays in the list."""
-        change = silence_service.end_silence(
-            silence, now=timezone.now(), actor=self.actor, reason=self.reason,
-            expected_version=self.expected_version, dry_run=self.dry_run,
-        )  # fmt: skip
+        change = silence_service.end_silence(silence, now=timezone.now(), **self.versioned_arguments)
         return self.changed(change)
 
 
@@ -347,27 +256,6 @@ class AlertChannelFilter(django_filters.FilterSet):  # type: ignore[misc]
     search = PartFilter("name", label="substring of the name")
     kind = django_filters.ChoiceFilter(choices=ChannelKind.choices)
     is_enabled = TruthFilter("is_enabled")
-
-
-def channel_row(channel: Any, principal: Principal) -> dict[str, Any]:
-    """A channel as lists and details show it: where it goes is for administrators, its secrets for nobody."""
-    is_admin = principal.may(Right.CHANGE_CLUSTER)
-    return {
-        "id": str(channel.pk),
-        "name": channel.name,
-        "kind": channel.kind,
-        "is_enabled": channel.is_enabled,
-        "origin": (channel.origin or None) if is_admin else None,
-        "addresses": channel.addresses if is_admin else None,
-        "headers": channel.header_names if is_admin else None,
-        "has_secret": channel.has_secret,
-        "last_success_at": channel.last_success_at,
-        "last_failure_at": channel.last_failure_at,
-        "last_error": (channel.last_error or None) if is_admin else None,
-        "version": str(channel.version),
-        "created_at": channel.created_at,
-        "updated_at": channel.updated_at,
-    }
 
 
 class AlertChannelsView(ApiView):
@@ -386,50 +274,42 @@ class AlertChannelsView(ApiView):
     @extend_schema(operation_id="alert_channels_list", responses=shapes.AlertChannelRow(many=True))
     def get(self, request: Request) -> Response:
         """List channels; rules name them."""
-        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        return self.get_paginated_response([channel_row(item, self.principal) for item in page or []])
+        return self.listed()
 
     @extend_schema(operation_id="alert_channels_create", request=shapes.NewAlertChannel, responses=MADE)
     def post(self, request: Request) -> Response:
         """Make a channel: a webhook by its `url`, or e-mail by its `addresses`."""
-        values = _values(shapes.NewAlertChannel, request.data)
+        values = self.body(shapes.NewAlertChannel)
         kind = values.pop("kind")
-        change = channel_service.create_channel(
-            kind, values, actor=self.actor, reason=self.reason, dry_run=self.dry_run
-        )
+        change = channel_service.create_channel(kind, values, **self.arguments)
         return self.changed(change, 201)
 
 
 class AlertChannelView(ApiView):
     """One channel."""
 
+    serializer_class = shapes.AlertChannelRow
     rights = {"GET": Right.READ, "PATCH": Right.CHANGE_CLUSTER, "DELETE": Right.CHANGE_CLUSTER}
 
     @extend_schema(operation_id="alert_channels_get", responses=shapes.AlertChannelRow)
     def get(self, request: Request, channel: str) -> Response:
         """One channel."""
-        found = queries.channels().filter(pk=row_id("alert_channel", channel)).first()
+        found = queries.channels().filter(pk=row_id(channel_service.ALERT_CHANNEL, channel)).first()
         if found is None:
-            raise NotFound(f"Alert channel {channel} not found.", code="alert_channel.unknown")
-        return self.tagged(channel_row(found, self.principal), found.version)
+            raise channel_service.ALERT_CHANNEL.unknown(channel)
+        return self.one(found)
 
     @extend_schema(operation_id="alert_channels_update", request=shapes.AlertChannelChange, responses=ChangeSerializer)
     def patch(self, request: Request, channel: str) -> Response:
         """Change what the body names. A URL with another origin drops secret and headers that are not given with it."""
-        values = _values(shapes.AlertChannelChange, request.data)
-        change = channel_service.update_channel(
-            channel, values, actor=self.actor, reason=self.reason,
-            expected_version=self.expected_version, dry_run=self.dry_run,
-        )  # fmt: skip
+        values = self.body(shapes.AlertChannelChange)
+        change = channel_service.update_channel(channel, values, **self.versioned_arguments)
         return self.changed(change)
 
     @extend_schema(operation_id="alert_channels_delete", responses=ChangeSerializer)
     def delete(self, request: Request, channel: str) -> Response:
         """Delete a channel that no rule uses."""
-        change = channel_service.delete_channel(
-            channel, actor=self.actor, reason=self.reason,
-            expected_version=self.expected_version, dry_run=self.dry_run,
-        )  # fmt: skip
+        change = channel_service.delete_channel(channel, **self.versioned_arguments)
         return self.changed(change)
 
 
@@ -441,7 +321,5 @@ class TestChannelView(ApiView):
     @extend_schema(operation_id="alert_channels_test", request=Reason, responses=shapes.ChannelTest)
     def post(self, request: Request, channel: str) -> Response:
         """Send a test notification and say what happened; a dry run only asks whether the host is allowed."""
-        told = channel_service.try_channel(
-            channel, now=timezone.now(), actor=self.actor, reason=self.reason, dry_run=self.dry_run
-        )
+        told = channel_service.try_channel(channel, now=timezone.now(), **self.arguments)
         return Response(told)

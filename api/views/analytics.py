@@ -62,6 +62,7 @@ def row(run: AnalyticsRun) -> dict[str, Any]:
         "missing": run.missing,
         "late_rows": None if run.late_rows is None else str(run.late_rows),
         "holes": None if run.holes is None else str(run.holes),
+        "skipped": run.skipped,
         "error": run.error,
         "started_at": run.started_at,
         "finished_at": run.finished_at,
@@ -84,8 +85,7 @@ class RunsView(ApiView):
     @extend_schema(operation_id="analytics_runs_list", responses=shapes.RunRow(many=True))
     def get(self, request: Request) -> Response:
         """List runs, the newest first."""
-        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        return self.get_paginated_response([row(item) for item in page or []])
+        return self.listed()
 
 
 class RunView(ApiView):

@@ -15,6 +15,7 @@ from api.filters import Ordering, containing
 from api.serializers import audit as shapes
 from console.accounts.roles import Right
 from metaserver import queries
+from metaserver.services import audit
 
 VERIFIED_MAX = 20_000
 """Entries that one request follows the chain over."""
@@ -51,25 +52,7 @@ class AuditView(ApiView):
     @extend_schema(operation_id="audit_list", responses=shapes.AuditRow(many=True))
     def get(self, request: Request) -> Response:
         """Who changed what and why, newest first unless told."""
-        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        rows = [
-            {
-                "id": str(entry.pk),
-                "at": entry.at,
-                "actor": entry.actor,
-                "action": entry.action,
-                "target": entry.target,
-                "reason": entry.reason,
-                "before": entry.before,
-                "after": entry.after,
-                "address": entry.address,
-                "request_id": entry.request_id,
-                "client_request_id": entry.client_request_id or None,
-                "digest": entry.digest,
-            }
-            for entry in page or []
-        ]
-        return self.get_paginated_response(rows)
+        return self.listed()
 
 
 class VerifyView(ApiView):
@@ -89,14 +72,5 @@ class VerifyView(ApiView):
         """Follow the chain: whether entries were changed or taken away since they were written."""
         after = self.whole("after", 0) or 0
         limit = self.whole("limit", 10_000, minimum=1, maximum=VERIFIED_MAX) or 10_000
-        verdict = queries.verify_audit(after, limit)
-        return Response(
-            {
-                "is_whole": verdict.problem == "",
-                "checked": verdict.checked,
-                "last_id": str(verdict.last_id),
-                "is_end": verdict.is_end,
-                "broken_id": str(verdict.broken_id) if verdict.broken_id is not None else None,
-                "problem": verdict.problem,
-            }
-        )
+        verdict = audit.verify(after, limit)
+        return Response(self.shown(verdict, shapes.Verdict))

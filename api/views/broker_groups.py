@@ -16,16 +16,15 @@ from api.live_pages import LivePages
 from api.schema import MADE, ChangeSerializer
 from api.serializers import broker_groups as shapes
 from api.serializers.bodies import Reason
-from console import groups as nodes_asked
 from console import overview
 from console.accounts.roles import Right
+from console.cluster.stats import node_stats
 from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.route_cache import ROUTES
 from metaserver.services import broker_groups as service
 from metaserver.services.changes import NotFound
 
-_SLAVES = (2, 3)
 _BY_NUMBER = LivePages(("node_id",), overview.NODE_NUMBERS)
 
 
@@ -46,58 +45,6 @@ class NodeFilter(django_filters.FilterSet):  # type: ignore[misc]
     kind = django_filters.ChoiceFilter("broker_group__kind", choices=[(k.value, k.value) for k in GroupKind])
 
 
-def node_row(node: Any, group: Any) -> dict[str, Any]:
-    """A node as lists show it."""
-    return {
-        "node_id": node.node_id,
-        "broker_group": group.name,
-        "kind": group.kind,
-        "role": "slave" if node.role in _SLAVES else "master",
-        "is_master": group.master == node.node_id,
-        "address": node.address,
-        "admin_address": node.admin_address,
-        "version": node.version,
-        "log_end": str(node.log_end),
-        "leased_at": node.leased_at,
-    }
-
-
-def told_state(group: Any) -> str:
-    """What clients are told of a group: what its master does, less what an operator took away."""
-    if group.operator_state != OperatorState.NORMAL and group.state == GroupState.READ_WRITE:
-        return str(GroupState.READ_ONLY)
-    return str(group.state)
-
-
-def row(group: Any, served: tuple[int, int]) -> dict[str, Any]:
-    """A broker group as lists show it.
-
-    Args:
-        served: subjects that it serves, and how many of them come or go.
-    """
-    subjects, moving = served
-    return {
-        "name": group.name,
-        "kind": group.kind,
-        "state": told_state(group),
-        "reported_state": group.state,
-        "operator_state": group.operator_state,
-        "operator_reason": group.operator_reason,
-        "operator_since": group.operator_since,
-        "description": group.description,
-        "epoch": str(group.epoch),
-        "master": group.master,
-        "in_sync": group.in_sync,
-        "in_sync_min": group.in_sync_min,
-        "nodes": [node_row(node, group) for node in group.nodes.all()],
-        "subjects": subjects,
-        "subjects_moving": moving,
-        "version": str(group.version),
-        "created_at": group.created_at,
-        "updated_at": group.updated_at,
-    }
-
-
 class BrokerGroupsView(ApiView):
     """Broker and delay groups."""
 
@@ -115,26 +62,22 @@ class BrokerGroupsView(ApiView):
     @extend_schema(operation_id="broker_groups_list", responses=shapes.BrokerGroupRow(many=True))
     def get(self, request: Request) -> Response:
         """List broker groups and delay groups."""
-        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        served = ROUTES.served_by_each()
-        return self.get_paginated_response([row(item, served.get(item.name, (0, 0))) for item in page or []])
+        return self.listed(served=ROUTES.served_by_each())
 
     @extend_schema(operation_id="broker_groups_create", request=shapes.NewBrokerGroup, responses=MADE)
     def post(self, request: Request) -> Response:
         """Announce a broker group: it is known, and offline, until its first node registers."""
-        shape = shapes.NewBrokerGroup(data=request.data)
-        shape.is_valid(raise_exception=True)
-        asked = shape.validated_data
+        asked = self.body(shapes.NewBrokerGroup)
         change = service.announce_group(
-            asked["name"], GroupKind(asked["kind"]), asked.get("description", ""),
-            actor=self.actor, reason=self.reason, dry_run=self.dry_run,
-        )  # fmt: skip
+            asked["name"], GroupKind(asked["kind"]), asked.get("description", ""), **self.arguments
+        )
         return self.changed(change, 201)
 
 
 class BrokerGroupView(ApiView):
     """One broker group."""
 
+    serializer_class = shapes.BrokerGroupDetail
     rights = {"GET": Right.READ, "PATCH": Right.CHANGE_CLUSTER, "DELETE": Right.CHANGE_CLUSTER}
 
     @extend_schema(operation_id="broker_groups_get", responses=shapes.BrokerGroupDetail)
@@ -142,28 +85,21 @@ class BrokerGroupView(ApiView):
         """One broker group."""
         found = queries.broker_groups().filter(name=name).first()
         if found is None:
-            raise NotFound(f"Broker group {name!r} not found.", code="broker_group.unknown")
-        served = ROUTES.served_by_each().get(name, (0, 0))
-        body = row(found, served) | {"may_be_removed": served[0] == 0 and found.state == GroupState.OFFLINE}
-        return self.tagged(body, found.version)
+            raise service.BROKER_GROUP.unknown(name)
+        return self.one(found, served=ROUTES.served_by_each())
 
     @extend_schema(operation_id="broker_groups_update", request=shapes.BrokerGroupChange, responses=ChangeSerializer)
     def patch(self, request: Request, name: str) -> Response:
         """Describe a broker group."""
-        shape = shapes.BrokerGroupChange(data=request.data)
-        shape.is_valid(raise_exception=True)
         change = service.describe_group(
-            name, shape.validated_data["description"], actor=self.actor, reason=self.reason,
-            expected_version=self.expected_version, dry_run=self.dry_run,
-        )  # fmt: skip
+            name, self.body(shapes.BrokerGroupChange)["description"], **self.versioned_arguments
+        )
         return self.changed(change)
 
     @extend_schema(operation_id="broker_groups_remove", request=Reason, responses=ChangeSerializer)
     def delete(self, request: Request, name: str) -> Response:
         """Forget a group that serves no subject and whose nodes are stopped."""
-        change = service.remove_group(
-            name, actor=self.actor, reason=self.reason, expected_version=self.expected_version, dry_run=self.dry_run
-        )
+        change = service.remove_group(name, **self.versioned_arguments)
         return self.changed(change)
 
 
@@ -176,9 +112,7 @@ class ApproveView(ApiView):
     @extend_schema(operation_id="broker_groups_approve", request=Reason, responses=ChangeSerializer)
     def post(self, request: Request, name: str) -> Response:
         """Let a broker group serve that waits for approval since its first registration."""
-        change = service.approve_group(
-            name, actor=self.actor, reason=self.reason, expected_version=self.expected_version, dry_run=self.dry_run
-        )
+        change = service.approve_group(name, **self.versioned_arguments)
         return self.changed(change)
 
 
@@ -191,10 +125,7 @@ class OperatorStateView(ApiView):
 
     def set_state(self, name: str) -> Response:
         """Store what the operator wants."""
-        change = service.set_operator_state(
-            name, self.state, actor=self.actor, reason=self.reason,
-            expected_version=self.expected_version, dry_run=self.dry_run,
-        )  # fmt: skip
+        change = service.set_operator_state(name, self.state, **self.versioned_arguments)
         return self.changed(change)
 
 
@@ -255,7 +186,7 @@ class NodesView(ApiView):
         }
 
         def rows(found: Iterable[Any]) -> list[dict[str, Any]]:
-            return [node_row(node, node.broker_group) | measured.get(node.node_id, nothing) for node in found]
+            return [self.shown(node, shapes.NodeRow) | measured.get(node.node_id, nothing) for node in found]
 
         nodes = self.filter_queryset(self.get_queryset())
         if request.query_params.get("ordering", "").removeprefix("-") in overview.NODE_NUMBERS:
@@ -280,13 +211,14 @@ class NodeView(ApiView):
     def get(self, request: Request, node_id: str) -> Response:
         """A node with its own numbers, asked now."""
         found = _node(node_id)
-        stats, reason = None, f"broker group {found.broker_group.name} is pending approval"
+        stats: dict[str, Any] | None = None
+        reason: str | None = f"broker group {found.broker_group.name} is pending approval"
         if found.broker_group.operator_state != OperatorState.UNAPPROVED:
-            answer = nodes_asked.node_stats(found.admin_address)
+            answer = node_stats(found.node_id, found.admin_address)
             reason = answer.reason
             if answer.value is not None:
                 stats = {key: value for key, value in answer.value.items() if key not in ("subjects", "next_after")}
-        return Response(node_row(found, found.broker_group) | {"stats": stats, "unknown_reason": reason or None})
+        return Response(self.shown(found, shapes.NodeRow) | {"stats": stats, "unknown_reason": reason})
 
 
 class AcceptLogLossView(ApiView):
@@ -297,10 +229,5 @@ class AcceptLogLossView(ApiView):
     @extend_schema(operation_id="nodes_accept_log_loss", request=shapes.LogLoss, responses=ChangeSerializer)
     def post(self, request: Request, node_id: str) -> Response:
         """Let a node serve although its log ends earlier than it had reported: what was above is given up for lost."""
-        shape = shapes.LogLoss(data=request.data)
-        shape.is_valid(raise_exception=True)
-        change = service.accept_log_loss(
-            node_id, log_end=int(shape.validated_data["log_end"]), actor=self.actor, reason=self.reason,
-            dry_run=self.dry_run,
-        )  # fmt: skip
+        change = service.accept_log_loss(node_id, log_end=int(self.body(shapes.LogLoss)["log_end"]), **self.arguments)
         return self.changed(change)

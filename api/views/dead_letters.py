@@ -1,6 +1,7 @@
 """/dead-letters/."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
@@ -11,11 +12,11 @@ from rest_framework.response import Response
 from api.pagination import PAGE_DEFAULT
 from api.problems import Problem
 from api.serializers import dead_letters as shapes
-from api.views.messages import CURSOR, LIMIT, ReadingView, message_row, moment, within
-from console import attempts
-from console import dead_letters as service
+from api.serializers.bodies import moment
+from api.views.messages import CURSOR, LIMIT, ReadingView, message_row, within
 from console.accounts.roles import Right
-from console.messages import whole_property
+from console.cluster.dead_letters import attempts, counts, decisions, letters, orders, sending
+from console.cluster.messages import whole_property
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_MAX_RETRY, KEY_PULL_OFFSET
 from qmq.protocol.names import dead_letter_subject
 
@@ -46,26 +47,13 @@ class DeadLetterCountsView(ReadingView):
     )
     def get(self, request: Request) -> Response:
         """Count dead letters by subject and consumer group, in the order of their names."""
-        found = service.count_letters(
+        found = counts.count_letters(
             subject=self.text("subject"),
             group=self.text("group"),
             limit=self.whole("limit", PAGE_DEFAULT, minimum=1, maximum=COUNTS_MAX) or PAGE_DEFAULT,
             cursor=self.cursor,
         )
-        rows = [
-            {
-                "subject": count.subject,
-                "group": count.group,
-                "stored": count.stored,
-                "open": count.open,
-                "replayed": count.replayed,
-                "deleted": count.deleted,
-                "oldest": moment(count.oldest_ms),
-                "newest": moment(count.newest_ms),
-                "broker_groups": count.broker_groups,
-            }
-            for count in found.counts
-        ]
+        rows = shapes.LetterCount(found.counts, many=True).data
         return Response({"results": rows, "next": found.next, "unreachable": found.unreachable})
 
 
@@ -94,7 +82,7 @@ class DeadLettersView(ReadingView):
         if not set(states) <= set(STATES):
             what = f"must be one of {', '.join(STATES)}"
             raise Problem(400, "request.invalid", f"state: {what}", {"state": what})
-        found = service.letters_of(subject, group, states=states, limit=self.limit, cursor=self.cursor)
+        found = letters.letters_of(subject, group, states=states, limit=self.limit, cursor=self.cursor)
         self.note_reading(dead_letter_subject(subject, group), [item.message for item in found.letters], masked)
         return Response(
             {
@@ -147,7 +135,7 @@ def _changes(found: Mapping[str, tuple[str | None, str | None]]) -> list[dict[st
     return [{"name": name, "before": before, "now": now} for name, (before, now) in found.items()]
 
 
-def _row(letter: service.Letter, masked: bool) -> dict[str, Any]:
+def _row(letter: letters.Letter, masked: bool) -> dict[str, Any]:
     message, decision = letter.message, letter.decision
     attempt = whole_property(message, KEY_ATTEMPT, None)
     pulled = whole_property(message, KEY_PULL_OFFSET, None)
@@ -157,40 +145,13 @@ def _row(letter: service.Letter, masked: bool) -> dict[str, Any]:
         "attempts": attempt - 1 if attempt else None,
         "attempts_max": whole_property(message, KEY_MAX_RETRY, None),
         "last_pull_sequence": None if pulled is None else str(pulled),
-        "original_message_id": message.get("properties", {}).get(service.KEY_REPLAY_OF),
-        "decision": None
-        if decision is None
-        else {
-            "state": decision.state,
-            "by": decision.by,
-            "at": decision.at,
-            "replays": decision.replays,
-            "replayed_to": decision.replayed_to or None,
-            "replay_id": decision.replay_id or None,
-        },
+        "original_message_id": message.get("properties", {}).get(sending.KEY_REPLAY_OF),
+        "decision": None if decision is None else shapes.Decision(decision).data,
     }
 
 
-def _answer(progress: service.Progress, *, dry_run: bool, note: str) -> Response:
-    return Response(
-        {
-            "dry_run": dry_run,
-            "looked_at": progress.looked_at,
-            "done": progress.done,
-            "already": progress.already,
-            "under_way": progress.under_way,
-            "unknown": progress.unknown,
-            "failed": progress.failed,
-            "failures": [
-                {"broker_group": item.broker_group, "sequence": str(item.sequence), "why": item.why}
-                for item in progress.failures
-            ],
-            "stopped": progress.stopped or None,
-            "next": progress.next,
-            "unreachable": progress.unreachable,
-            "notes": [note],
-        }
-    )
+def _answer(progress: orders.Progress, *, dry_run: bool, note: str) -> Response:
+    return Response(shapes.Progress({**asdict(progress), "dry_run": dry_run, "notes": [note]}).data)
 
 
 class ReplayView(ReadingView):
@@ -205,19 +166,15 @@ class ReplayView(ReadingView):
         What was replayed or deleted before is left alone without `force`. A request does a bounded part; go on with `next`.
         """
         self.require(Right.SEND, self.owner(subject))
-        shape = shapes.Replay(data=request.data)
-        shape.is_valid(raise_exception=True)
-        values = shape.validated_data
-        progress = service.replay(
+        values = self.body(shapes.Replay)
+        progress = decisions.replay(
             subject,
             group,
-            service.Selection(values.get("sequences"), values.get("cursor")),
+            orders.Selection(values.get("sequences"), values.get("cursor")),
             to=values["to"],
             force=values["force"],
             limit=values["limit"],
-            actor=self.actor,
-            reason=values.get("reason", ""),
-            dry_run=self.dry_run,
+            **self.arguments,
         )
         return _answer(progress, dry_run=self.dry_run, note=_REPLAY_NOTE)
 
@@ -231,16 +188,12 @@ class DeleteView(ReadingView):
     def post(self, request: Request, subject: str, group: str) -> Response:
         """Hide dead letters. The log is append-only: their bytes stay until retention removes them."""
         self.require(Right.CHANGE_GROUPS, self.owner(subject))
-        shape = shapes.Selection(data=request.data)
-        shape.is_valid(raise_exception=True)
-        values = shape.validated_data
-        progress = service.delete(
+        values = self.body(shapes.Selection)
+        progress = decisions.delete(
             subject,
             group,
-            service.Selection(values.get("sequences"), values.get("cursor")),
+            orders.Selection(values.get("sequences"), values.get("cursor")),
             limit=values["limit"],
-            actor=self.actor,
-            reason=values.get("reason", ""),
-            dry_run=self.dry_run,
+            **self.arguments,
         )
         return _answer(progress, dry_run=self.dry_run, note=_DELETE_NOTE)

@@ -12,9 +12,10 @@ from rest_framework.response import Response
 
 from api.problems import Problem
 from api.serializers import delayed as shapes
-from api.views.messages import CURSOR, LIMIT, PROPERTY, ReadingView, moment
-from console import delayed as service
+from api.serializers.bodies import moment
+from api.views.messages import CURSOR, LIMIT, PROPERTY, ReadingView
 from console.accounts.roles import Right
+from console.cluster import delayed as service
 from metaserver import queries
 from qmq.client.delayed import DelayedMessage
 from qmq.protocol.delayed import DelayedState, Operation
@@ -44,7 +45,7 @@ def row(message: DelayedMessage, *, masked: bool, may_change: bool) -> dict[str,
 class DelayedView(ReadingView):
     """A view of delayed messages. Those of a subject that does not exist (yet) are masked and can't be changed."""
 
-    def shown(self, messages: Sequence[DelayedMessage]) -> list[dict[str, Any]]:
+    def visible(self, messages: Sequence[DelayedMessage]) -> list[dict[str, Any]]:
         """Return messages as the caller may see them, and write one audit entry that names the subjects of those shown."""
         owners = queries.owners_of({message.subject for message in messages})
         rows = [
@@ -108,7 +109,7 @@ class DelayedMessagesView(DelayedView):
             raise Problem(400, "request.invalid", f"state: {what}", {"state": what})
         query = service.Query(subject, self.time("due_from"), self.time("due_to"), states, match)
         page = service.listed(query, limit=self.limit, cursor=self.cursor)
-        return Response({"results": self.shown(page.messages), "next": page.next, "unreachable": page.unreachable})
+        return Response({"results": self.visible(page.messages), "next": page.next, "unreachable": page.unreachable})
 
 
 class DelayedMessageView(DelayedView):
@@ -132,7 +133,7 @@ class DelayedMessageView(DelayedView):
         """All copies of a message id, whatever became of them: a rescheduled one has two."""
         target = service.Target(message_id, self.text("subject") or "", self.time("was_due_at"))
         found = service.found(target)
-        return Response({"results": self.shown(found.messages), "unreachable": found.problems})
+        return Response({"results": self.visible(found.messages), "unreachable": found.problems})
 
 
 class _ChangeView(DelayedView):
@@ -142,9 +143,7 @@ class _ChangeView(DelayedView):
 
     def change(self, message_id: str) -> Response:
         """Find the message, check the right on its subject, change it."""
-        shape = self.shape(data=self.request.data)
-        shape.is_valid(raise_exception=True)
-        values = shape.validated_data
+        values = self.body(self.shape)
         target = service.Target(message_id, values.get("subject", ""), values.get("was_due_at"))
         message = service.the_one(service.found(target), target)
         self.note_subject(message.subject)
@@ -152,9 +151,7 @@ class _ChangeView(DelayedView):
         to = values.get("due_at")
         if values.get("delay_seconds") is not None:
             to = datetime.now(UTC) + timedelta(seconds=values["delay_seconds"])
-        done = service.change(
-            self.operation, message, to=to, actor=self.actor, reason=values.get("reason", ""), dry_run=self.dry_run
-        )
+        done = service.change(self.operation, message, to=to, **self.arguments)
         return Response(
             {
                 "dry_run": self.dry_run,
@@ -218,16 +215,14 @@ class BulkCancelView(DelayedView):
     )
     def post(self, request: Request) -> Response:
         """Cancel all pending messages of a subject that match; a dry run counts them."""
-        shape = shapes.BulkCancel(data=request.data)
-        shape.is_valid(raise_exception=True)
-        values = shape.validated_data
+        values = self.body(shapes.BulkCancel)
         subject, match = values["subject"], tuple(values.get("properties", {}).items())
         owner = self.owner(subject)
         self.require(Right.CHANGE_DELAYED, owner)
         if match:
             self.require(Right.READ_MESSAGES, owner)
         query = service.Query(subject, values.get("due_from"), values.get("due_to"), (), match)
-        done = service.bulk_cancel(query, actor=self.actor, reason=values.get("reason", ""), dry_run=self.dry_run)
+        done = service.bulk_cancel(query, **self.arguments)
         return Response(
             {
                 "dry_run": self.dry_run,

@@ -9,16 +9,16 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from api.base import ApiView
 from api.filters import Ordering, PartFilter, TruthFilter
 from api.problems import Problem
 from api.schema import MADE, ChangeSerializer
 from api.serializers import groups as shapes
-from api.views.subjects import OneSubjectView
-from console import groups as progress
-from console.accounts.roles import Principal, Right
+from console.accounts.roles import Right
+from console.cluster import progress
+from console.cluster.asking import Answers, brokers
 from metaserver import queries
 from metaserver.services import groups as service
-from metaserver.services.changes import NotFound
 
 _ON_BROKER_GROUP = tuple(str(name) for name in shapes.OnBrokerGroup().fields)
 _MEMBER = tuple(str(name) for name in shapes.GroupMember().fields)
@@ -33,26 +33,7 @@ class GroupFilter(django_filters.FilterSet):  # type: ignore[misc]
     has_pauses = TruthFilter("has_pauses", label="whether the group or one of its consumers is paused")
 
 
-def row(group: Any, principal: Principal) -> dict[str, Any]:
-    """A consumer group as lists show it."""
-    owner = group.subject.owner.name if group.subject.owner is not None else None
-    return {
-        "subject": group.subject.name,
-        "name": group.name,
-        "owner": owner,
-        "description": group.description,
-        "tags": group.tags,
-        "is_paused": group.is_paused,
-        "paused_consumers": group.paused_consumers,
-        "pause_reason": group.pause_reason,
-        "may_change": principal.may(Right.CHANGE_GROUPS, owner),
-        "version": str(group.version),
-        "first_seen_at": group.first_seen_at,
-        "updated_at": group.updated_at,
-    }
-
-
-class GroupsView(OneSubjectView):
+class GroupsView(ApiView):
     """Consumer groups."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_GROUPS}
@@ -69,22 +50,18 @@ class GroupsView(OneSubjectView):
     @extend_schema(operation_id="consumer_groups_list", responses=shapes.GroupRow(many=True))
     def get(self, request: Request) -> Response:
         """List consumer groups."""
-        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        return self.get_paginated_response([row(item, self.principal) for item in page or []])
+        return self.listed()
 
     @extend_schema(operation_id="consumer_groups_create", request=shapes.NewGroup, responses=MADE)
     def post(self, request: Request) -> Response:
         """Make a consumer group known before its first consumer."""
-        shape = shapes.NewGroup(data=request.data)
-        shape.is_valid(raise_exception=True)
-        values = dict(shape.validated_data)
-        subject, name, reason = values.pop("subject"), values.pop("name"), values.pop("reason", "")
-        self.owned(Right.CHANGE_GROUPS, subject)
-        change = service.create_group(subject, name, values, actor=self.actor, reason=reason, dry_run=self.dry_run)
+        values = self.body(shapes.NewGroup)
+        subject, name = values.pop("subject"), values.pop("name")
+        change = service.create_group(subject, name, values, **self.arguments)
         return self.changed(change, 201)
 
 
-class GroupView(OneSubjectView):
+class GroupView(ApiView):
     """One consumer group."""
 
     rights = {"GET": Right.READ, "PATCH": Right.CHANGE_GROUPS, "DELETE": Right.CHANGE_GROUPS}
@@ -94,63 +71,43 @@ class GroupView(OneSubjectView):
         """A consumer group with its progress and members, asked of the nodes now."""
         found = queries.consumer_groups().filter(subject__name=subject, name=group).first()
         if found is None:
-            raise NotFound(f"Consumer group {group!r} of subject {subject!r} not found.", code="consumer_group.unknown")
+            raise service.unknown(subject, group)
         route = queries.routes().filter(subject__name=subject).first()
         names = list(route.broker_groups) if route is not None else []
-        answers = progress.ask(names, lambda node: node.group(subject, group))
-        body = row(found, self.principal) | _progress(answers, found)
-        return self.tagged(body, found.version)
+        answers = brokers(names).ask(lambda _, node: node.group(subject, group))
+        return self.tagged(self.shown(found, shapes.GroupRow) | _progress(answers, found), found.version)
 
     @extend_schema(operation_id="consumer_groups_update", request=shapes.GroupChange, responses=ChangeSerializer)
     def patch(self, request: Request, subject: str, group: str) -> Response:
         """Change what the body names."""
-        self.owned(Right.CHANGE_GROUPS, subject)
-        shape = shapes.GroupChange(data=request.data)
-        shape.is_valid(raise_exception=True)
-        values = dict(shape.validated_data)
-        reason = values.pop("reason", "")
-        change = service.update_group(
-            subject, group, values, actor=self.actor, reason=reason,
-            expected_version=self.expected_version, dry_run=self.dry_run,
-        )  # fmt: skip
+        values = self.body(shapes.GroupChange)
+        change = service.update_group(subject, group, values, **self.versioned_arguments)
         return self.changed(change)
 
     @extend_schema(operation_id="consumer_groups_forget", request=shapes.Forget, responses=ChangeSerializer)
     def delete(self, request: Request, subject: str, group: str) -> Response:
         """Remove a group's progress from the nodes, and its row. Messages stay. `force` also while somebody reads."""
-        self.owned(Right.CHANGE_GROUPS, subject)
-        shape = shapes.Forget(data=request.data or {})
-        shape.is_valid(raise_exception=True)
-        force = shape.validated_data["force"]
-        change = progress.forget(
-            subject, group, force=force, actor=self.actor, reason=self.reason,
-            expected_version=self.expected_version, dry_run=self.dry_run,
-        )  # fmt: skip
+        force = self.body(shapes.Forget)["force"]
+        change = progress.forget(subject, group, force=force, **self.versioned_arguments)
         return self.changed(change)
 
 
-def _progress(answers: list[progress.Answer], group: Any) -> dict[str, Any]:
+def _progress(answers: Answers[dict[str, Any]], group: Any) -> dict[str, Any]:
     places: list[dict[str, Any]] = []
     members: list[dict[str, Any]] = []
-    unknown: list[str] = []
     lag, time_lag, total = 0, 0.0, 0
-    for answer in answers:
-        page = answer.value
-        if page is None:
-            if answer.is_there:
-                unknown.append(f"{answer.broker_group}: {answer.reason}")
-            places.append(
-                dict.fromkeys(_ON_BROKER_GROUP, None) | {"broker_group": answer.broker_group, "reason": answer.reason}
-            )
-            continue
+    unknown = [f"{name}: {why}" for name, why in answers.unreachable.items()]
+    for name, why in (answers.unreachable | answers.absent).items():
+        places.append(dict.fromkeys(_ON_BROKER_GROUP, None) | {"broker_group": name, "reason": why})
+    for name, page in answers.values.items():
         sequences = {key: str(page[key]) for key in ("next_sequence", "begin_sequence", "end_sequence")}
         numbers = {
             key: page[key] for key in ("backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate")
         }
-        places.append({"broker_group": answer.broker_group, "reason": page.get("reason"), **sequences, **numbers})
+        places.append({"broker_group": name, "reason": page.get("reason"), **sequences, **numbers})
         lag += page["lag"]
         if page["time_lag_seconds"] is None:
-            unknown.append(f"{answer.broker_group}: {page.get('reason')}")
+            unknown.append(f"{name}: {page.get('reason')}")
         else:
             time_lag = max(time_lag, page["time_lag_seconds"])
         total += page["members_total"]
@@ -161,7 +118,8 @@ def _progress(answers: list[progress.Answer], group: Any) -> dict[str, Any]:
             kept["duplicate_addresses"] = member.get("duplicate_addresses", [])
             kept["in_flight_ranges"] = [[str(begin), str(end)] for begin, end in member["in_flight_ranges"]]
             is_paused = group.is_paused or member["consumer_id"] in group.paused_consumers
-            members.append({"broker_group": answer.broker_group, "is_paused": is_paused, **kept})
+            members.append({"broker_group": name, "is_paused": is_paused, **kept})
+    places.sort(key=lambda place: place["broker_group"])
     return {
         "lag": None if unknown else lag,
         "time_lag_seconds": None if unknown else time_lag,
@@ -172,7 +130,7 @@ def _progress(answers: list[progress.Answer], group: Any) -> dict[str, Any]:
     }
 
 
-class PauseView(OneSubjectView):
+class PauseView(ApiView):
     """Pausing."""
 
     rights = {"POST": Right.CHANGE_GROUPS}
@@ -185,13 +143,13 @@ class PauseView(OneSubjectView):
         return self._set(request, subject, group)
 
     def _set(self, request: Request, subject: str, group: str) -> Response:
-        self.owned(Right.CHANGE_GROUPS, subject)
-        shape = shapes.Pause(data=request.data or {})
-        shape.is_valid(raise_exception=True)
         change = service.set_paused(
-            subject, group, self.paused, consumer_id=shape.validated_data.get("consumer_id", ""), actor=self.actor,
-            reason=self.reason, expected_version=self.expected_version, dry_run=self.dry_run,
-        )  # fmt: skip
+            subject,
+            group,
+            self.paused,
+            consumer_id=self.body(shapes.Pause).get("consumer_id", ""),
+            **self.versioned_arguments,
+        )
         return self.changed(change)
 
 
@@ -206,7 +164,7 @@ class ResumeView(PauseView):
         return self._set(request, subject, group)
 
 
-class ResetView(OneSubjectView):
+class ResetView(ApiView):
     """Resetting progress."""
 
     rights = {"POST": Right.CHANGE_GROUPS}
@@ -215,10 +173,8 @@ class ResetView(OneSubjectView):
     @extend_schema(operation_id="consumer_groups_reset", request=shapes.Reset, responses=shapes.ResetDone)
     def post(self, request: Request, subject: str, group: str) -> Response:
         """Set a group's progress to earliest, latest, a time or a sequence. `dry_run` says what that skips and repeats."""
-        self.owned(Right.CHANGE_GROUPS, subject)
-        shape = shapes.Reset(data=request.data)
-        shape.is_valid(raise_exception=True)
-        asked = shape.validated_data
+        self.require(Right.CHANGE_GROUPS, queries.owner_of(subject))
+        asked = self.body(shapes.Reset)
         value = None
         if asked["to"] == "time":
             if "time" not in asked:
@@ -232,10 +188,7 @@ class ResetView(OneSubjectView):
                 raise Problem(400, "request.invalid", what, {"sequence": what})
             value = int(asked["sequence"])
         place = progress.ResetPlace(asked["to"], value, asked.get("broker_group"))
-        change, answers = progress.reset(
-            subject, group, place, actor=self.actor, reason=self.reason,
-            expected_version=self.expected_version, dry_run=self.dry_run,
-        )  # fmt: skip
+        change, answers = progress.reset(subject, group, place, **self.versioned_arguments)
         return Response(
             {
                 "target": change.target,
@@ -243,15 +196,14 @@ class ResetView(OneSubjectView):
                 "is_change": change.is_change,
                 "before": change.before,
                 "after": change.after,
-                "broker_groups": [_plan(answer) for answer in answers],
+                "broker_groups": [_plan(name, plan) for name, plan in answers.values.items()],
             }
         )
 
 
-def _plan(answer: progress.Answer) -> dict[str, Any]:
-    plan = answer.value or {}
+def _plan(broker_group: str, plan: dict[str, Any]) -> dict[str, Any]:
     return {
-        "broker_group": answer.broker_group,
+        "broker_group": broker_group,
         "position": None if plan.get("position") is None else str(plan["position"]),
         "new_position": None if plan.get("new_position") is None else str(plan["new_position"]),
         **{key: plan.get(key) for key in ("skipped", "repeated", "in_flight")},

@@ -13,16 +13,16 @@ from rest_framework.response import Response
 import qmq
 from api import downloads
 from api.authentication import user_of
-from api.base import REASON_CHARS_MAX, ApiView
+from api.base import ApiView
 from api.filters import SEARCH, Ordering, searched
 from api.pagination import PAGE_MAX
 from api.schema import ChangeSerializer
 from api.serializers import me as shapes
+from api.serializers.bodies import REASON_CHARS_MAX
 from console.accounts import preferences, services, sessions
-from console.accounts.models import UserSession
 from console.accounts.principals import demands_second_factor
 from console.accounts.roles import OF_A_SUBJECT, RIGHTS_OF, RIGHTS_OF_SCOPE, Right
-from console.dead_letters import REPLAY_MAX
+from console.cluster.dead_letters.decisions import REPLAY_MAX
 from console.live.consumers import WEBSOCKETS_PER_USER_MAX
 
 
@@ -80,26 +80,8 @@ class MeView(ApiView):
     @extend_schema(operation_id="me_update", request=shapes.MyChange, responses=ChangeSerializer)
     def patch(self, request: Request) -> Response:
         """Change my name, language or preferences; of these what is left out stays."""
-        shape = shapes.MyChange(data=request.data)
-        shape.is_valid(raise_exception=True)
-        change = services.update_user(
-            user_of(request).pk, shape.validated_data, actor=self.actor, reason=self.reason,
-            expected_version=self.expected_version, dry_run=self.dry_run,
-        )  # fmt: skip
+        change = services.update_user(user_of(request).pk, self.body(shapes.MyChange), **self.versioned_arguments)
         return self.changed(change)
-
-
-def session_row(session: UserSession, this: Any) -> dict[str, Any]:
-    """A session as the list shows it."""
-    return {
-        "id": str(session.pk),
-        "is_this": session.pk == this,
-        "started_at": session.started_at,
-        "seen_at": session.seen_at,
-        "expires_at": session.started_at + sessions.LIFE_MAX,
-        "address": session.address,
-        "user_agent": session.user_agent,
-    }
 
 
 class MySessionsView(ApiView):
@@ -115,9 +97,8 @@ class MySessionsView(ApiView):
     @extend_schema(operation_id="me_sessions", parameters=[SEARCH], responses=shapes.SessionRow(many=True))
     def get(self, request: Request) -> Response:
         """List the browsers I am signed in with."""
-        this = request._request.session.get(sessions.KEY)
-        page = self.paginate_queryset(searched(request, user_of(request).sessions.all(), "address", "user_agent"))
-        return self.get_paginated_response([session_row(session, this) for session in page or []])
+        rows = searched(request, user_of(request).sessions.all(), "address", "user_agent")
+        return self.listed(rows, this=request._request.session.get(sessions.KEY))
 
     @extend_schema(
         operation_id="me_end_sessions",
@@ -129,9 +110,7 @@ class MySessionsView(ApiView):
     def delete(self, request: Request) -> Response:
         """Sign out everywhere, here too unless `keep_this` is given."""
         kept = request._request.session.get(sessions.KEY) if self.flag("keep_this") else None
-        change = services.end_sessions(
-            user_of(request).pk, but=kept, actor=self.actor, reason=self.reason, dry_run=self.dry_run
-        )
+        change = services.end_sessions(user_of(request).pk, but=kept, **self.arguments)
         return self.changed(change)
 
 

@@ -8,14 +8,18 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from api.base import ApiView, iso
+from api.base import ApiView
 from api.downloads import ROWS_OF_NODES_MAX
 from api.pagination import PAGE_DEFAULT, PAGE_MAX
 from api.problems import Problem
 from api.serializers import messages as shapes
+from api.serializers.bodies import moment
 from api.throttles import BrowseThrottle, PrincipalThrottle
-from console import messages as service
 from console.accounts.roles import Right
+from console.cluster import messages as service
+from console.cluster.entries import note_reading
+from console.cluster.producing import produce
+from console.cluster.traces import trace
 from metaserver import queries
 
 SCAN_DEFAULT = 2_000
@@ -34,14 +38,6 @@ PROPERTY = OpenApiParameter(
 )
 FROM_TIME = OpenApiParameter("from_time", OpenApiTypes.DATETIME, description="Stored at or after this time.")
 TO_TIME = OpenApiParameter("to_time", OpenApiTypes.DATETIME, description="Stored before this time.")
-
-
-def moment(ms: int | None) -> str | None:
-    """A time from a message as RFC 3339; None for one that no calendar has."""
-    try:
-        return iso(ms)
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def message_row(message: dict[str, Any], *, masked: bool) -> dict[str, Any]:
@@ -117,7 +113,7 @@ class ReadingView(ApiView):
         # What was looked for may be as private as what was found.
         asked["property"] = [text.partition("=")[0] for text in asked.get("property", [])]
         what: dict[str, Any] = {"messages": len(messages), "path": self.request.path, "query": asked}
-        service.note_reading(self.actor, target, what if subjects is None else what | {"subjects": subjects})
+        note_reading(self.actor, target, what if subjects is None else what | {"subjects": subjects})
 
 
 class MessagesView(ReadingView):
@@ -177,19 +173,15 @@ class MessagesView(ReadingView):
         A dry run checks the message and the subject and sends nothing. A 503 may leave the message stored.
         """
         self.require(Right.SEND, self.owner(subject))
-        shape = shapes.NewMessage(data=request.data)
-        shape.is_valid(raise_exception=True)
-        values = shape.validated_data
+        values = self.body(shapes.NewMessage)
         seconds = values.get("delay_seconds")
-        sent = service.produce(
+        sent = produce(
             subject,
             values["properties"],
             tags=values.get("tags", []),
             delay=None if seconds is None else timedelta(seconds=seconds),
             due=values.get("due_at"),
-            actor=self.actor,
-            reason=values.get("reason", ""),
-            dry_run=self.dry_run,
+            **self.arguments,
         )
         body = {
             "dry_run": self.dry_run,
@@ -290,9 +282,7 @@ class TraceView(ReadingView):
     def get(self, request: Request, subject: str, broker_group: str, sequence: int) -> Response:
         """What became of a message in each consumer group, as far as the nodes still know; nothing is guessed."""
         masked = not self.may_read(self.owner(subject))
-        found = service.trace(
-            subject, broker_group, within(sequence), group=self.text("group"), after=self.text("after")
-        )
+        found = trace(subject, broker_group, within(sequence), group=self.text("group"), after=self.text("after"))
         message = found["message"]
         if message is not None:
             message = {**message, "broker_group": broker_group}

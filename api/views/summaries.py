@@ -10,13 +10,14 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from api.base import ApiView, iso
+from api.base import ApiView
 from api.pagination import PAGE_MAX
 from api.problems import Problem
 from api.serializers import summaries as shapes
+from api.serializers.bodies import iso
 from console.accounts.roles import Right
 from console.analytics import queries
-from console.analytics.models import AnalyticsRun, Summary, TableState
+from console.analytics.models import Summary, TableState
 from console.analytics.rows import Window
 from console.analytics.steps import DAY_MS, POINTS_MAX, Step, step_for
 from console.analytics.tables import TABLES, Column, SummaryTable
@@ -40,18 +41,7 @@ _FILTER_TEXTS = {
 
 def table_row(table: SummaryTable, state: TableState | None) -> dict[str, Any]:
     """A table as the list shows it."""
-    columns = [
-        {
-            "name": column.name,
-            "type": column.type,
-            "unit": column.unit,
-            "text": column.text,
-            "is_nullable": column.is_nullable,
-            "is_key": column.is_key,
-            "choices": sorted(column.choices),
-        }
-        for column in table.shown
-    ]
+    columns = shapes.ColumnRow(table.columns, many=True).data
     return {
         "name": table.name,
         "text": table.text,
@@ -68,30 +58,6 @@ def how_far(state: TableState | None) -> dict[str, Any]:
     if state is None:
         return {"state": "no_run_yet", "as_of": None}
     return {"state": "filled", "as_of": state.watermark_at}
-
-
-def run_row(run: AnalyticsRun) -> dict[str, Any]:
-    """A run as answers name it."""
-    return {
-        "id": str(run.pk),
-        "job": run.job,
-        "state": run.state,
-        "finished_at": run.finished_at,
-        "watermark_at": run.watermark_at,
-        "missing": run.missing,
-    }
-
-
-def score_row(score: queries.Score) -> dict[str, Any]:
-    """How forecasts or flags turned out."""
-    return {
-        "scored": score.scored,
-        "days": queries.SCORE_DAYS,
-        "cases_count": score.cases_count,
-        "held_count": score.held_count,
-        "held_ratio": score.held_ratio,
-        "target_ratio": score.target_ratio,
-    }
 
 
 class TablesView(ApiView):
@@ -159,7 +125,7 @@ class TableView(ApiView):
         self.ordering = self._ordering(found)
         state = queries.state_of(table)
         page: list[Summary] = self.paginate_queryset(queries.rows(found, step, window, filters)) or []
-        answer = self.get_paginated_response([_row(found.shown, row) for row in page])
+        answer = self.get_paginated_response([_row(found.columns, row) for row in page])
         made_by = {row.run_id for row in page} | ({state.run_id} if state is not None else set())
         runs = queries.runs_of(made_by)
         holes, late_rows = queries.found_while_reading(
@@ -173,11 +139,11 @@ class TableView(ApiView):
             "from_at": iso(window.from_ms),
             "to_at": iso(window.to_ms),
             "kept_since": iso(queries.kept_since_ms(step, now)),
-            "runs": [run_row(run) for run in runs],
+            "runs": shapes.RunOfRows(runs, many=True).data,
             "missing": sorted({name for run in runs for name in run.missing}),
             "holes": holes,
             "late_rows": late_rows,
-            "scores": [score_row(score) for score in queries.scores_of(table, now)],
+            "scores": shapes.ScoreRow(queries.scores_of(table, now), many=True).data,
         }
         return answer
 
@@ -208,7 +174,7 @@ class TableView(ApiView):
         return found
 
     def _ordering(self, table: SummaryTable) -> tuple[str, ...]:
-        known = {"at": "at_ms"} | {column.name: column.name for column in table.shown}
+        known = {"at": "at_ms"} | {column.name: column.name for column in table.columns}
         asked = [text.strip() for text in self.request.query_params.get("ordering", "").split(",") if text.strip()]
         for text in asked:
             if text.removeprefix("-") not in known:

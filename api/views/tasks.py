@@ -79,7 +79,7 @@ class SwitchTaskView(ApiView):
         return self._switch(name)
 
     def _switch(self, name: str) -> Response:
-        change = loops.set_enabled(name, self.enabled, actor=self.actor, reason=self.reason, dry_run=self.dry_run)
+        change = loops.set_enabled(name, self.enabled, **self.arguments)
         return self.changed(change)
 
 
@@ -102,4 +102,4 @@ class RunTaskView(ApiView):
     @extend_schema(operation_id="tasks_run", request=Reason, responses=ChangeSerializer)
     def post(self, request: Request, name: str) -> Response:
         """Run a background job now, instead of at its next scheduled time."""
-        return self.changed(loops.run_now(name, actor=self.actor, reason=self.reason, dry_run=self.dry_run))
+        return self.changed(loops.run_now(name, **self.arguments))

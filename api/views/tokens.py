@@ -1,7 +1,6 @@
 """/tokens/."""
 
 from datetime import timedelta
-from typing import Any
 
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -19,23 +18,6 @@ from console.accounts import tokens as service
 from console.accounts.models import ApiToken
 from console.accounts.roles import Right
 from metaserver.services.changes import NotFound
-
-
-def row(token: ApiToken) -> dict[str, Any]:
-    """A token as lists show it."""
-    return {
-        "id": str(token.pk),
-        "name": token.name,
-        "owner": token.owner.username,
-        "prefix": token.prefix,
-        "scopes": token.scopes,
-        "is_live": token.revoked_at is None and token.expires_at > timezone.now(),
-        "expires_at": token.expires_at,
-        "created_at": token.created_at,
-        "revoked_at": token.revoked_at,
-        "last_used_at": token.last_used_at,
-        "last_used_from": token.last_used_from,
-    }
 
 
 class TokensView(ApiView):
@@ -71,22 +53,17 @@ class TokensView(ApiView):
         if "is_live" in request.query_params:
             live = {"revoked_at": None, "expires_at__gt": timezone.now()}
             rows = rows.filter(**live) if self.flag("is_live") else rows.exclude(**live)
-        rows = searched(request, rows, "name", "prefix")
-        page = self.paginate_queryset(rows)
-        return self.get_paginated_response([row(token) for token in page or []])
+        return self.listed(searched(request, rows, "name", "prefix"))
 
     @extend_schema(
         operation_id="tokens_create", request=shapes.NewToken, responses={200: shapes.MadeToken, 201: shapes.MadeToken}
     )
     def post(self, request: Request) -> Response:
         """Make a token in one's own name. The token itself is in this answer, once."""
-        shape = shapes.NewToken(data=request.data)
-        shape.is_valid(raise_exception=True)
-        given = shape.validated_data
+        given = self.body(shapes.NewToken)
         change, token, made = service.create_token(
-            user_of(request), given["name"], given["scopes"], timedelta(days=given["expires_in_days"]),
-            actor=self.actor, reason=given.get("reason", ""), dry_run=self.dry_run,
-        )  # fmt: skip
+            user_of(request), given["name"], given["scopes"], timedelta(days=given["expires_in_days"]), **self.arguments
+        )
         response = self.changed(change, 201)
         response.data |= {"id": str(made.pk) if made is not None else None, "token": token}
         response.shown_once = ("token",)  # type: ignore[attr-defined]
@@ -111,5 +88,5 @@ class TokenView(ApiView):
             found = None  # somebody else's: nobody learns that it is there
         if found is None:
             raise NotFound(f"Token {token_id} not found.", code="token.unknown")
-        change = service.revoke_token(found.pk, actor=self.actor, reason=self.reason, dry_run=self.dry_run)
+        change = service.revoke_token(found.pk, **self.arguments)
         return self.changed(change)

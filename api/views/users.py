@@ -21,7 +21,6 @@ from console.accounts.models import ApiToken, User, UserSession
 from console.accounts.roles import Right, Role
 from metaserver import queries
 from metaserver.services import teams as team_service
-from metaserver.services.changes import NotFound
 
 
 class UserFilter(django_filters.FilterSet):  # type: ignore[misc]
@@ -50,27 +49,6 @@ def users() -> "QuerySet[User]":
     )
 
 
-def row(user: Any) -> dict[str, Any]:
-    """A user as lists and details show it."""
-    return {
-        "id": str(user.pk),
-        "username": user.username,
-        "email": user.email,
-        "first_name": user.first_name,
-        "last_name": user.last_name,
-        "language": user.language,
-        "role": user.role,
-        "teams": [team.name for team in user.teams.all()],
-        "is_active": user.is_active,
-        "has_password": user.has_usable_password(),
-        "sessions": user.session_count,
-        "tokens": user.token_count,
-        "last_login": user.last_login,
-        "created_at": user.date_joined,
-        "version": str(user.version),
-    }
-
-
 class UsersView(ApiView):
     """Users."""
 
@@ -89,21 +67,16 @@ class UsersView(ApiView):
     @extend_schema(operation_id="users_list", responses=shapes.UserRow(many=True))
     def get(self, request: Request) -> Response:
         """List users."""
-        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        return self.get_paginated_response([row(user) for user in page or []])
+        return self.listed()
 
     @extend_schema(
         operation_id="users_create", request=shapes.NewUser, responses={200: shapes.MadeUser, 201: shapes.MadeUser}
     )
     def post(self, request: Request) -> Response:
         """Make a user. Without a password a random one is made and shown in this answer, once."""
-        shape = shapes.NewUser(data=request.data)
-        shape.is_valid(raise_exception=True)
-        values = dict(shape.validated_data)
-        name, password, reason = values.pop("username"), values.pop("password", None), values.pop("reason", "")
-        made = services.create_user(
-            name, values, password=password, actor=self.actor, reason=reason, dry_run=self.dry_run
-        )
+        values = self.body(shapes.NewUser)
+        name, password = values.pop("username"), values.pop("password", None)
+        made = services.create_user(name, values, password=password, **self.arguments)
         response = self.changed(made.change, 201)
         response.data |= {"id": str(made.id) if made.id is not None else None, "password": made.secret}
         response.shown_once = ("password",)  # type: ignore[attr-defined]
@@ -113,6 +86,7 @@ class UsersView(ApiView):
 class UserView(ApiView):
     """One user."""
 
+    serializer_class = shapes.UserRow
     rights = {"GET": Right.CHANGE_ACCOUNTS, "PATCH": Right.CHANGE_ACCOUNTS}
     proof_methods = frozenset({"PATCH"})
 
@@ -121,20 +95,14 @@ class UserView(ApiView):
         """One user."""
         found = users().filter(pk=user_id).first()
         if found is None:
-            raise NotFound(f"User {user_id} not found.", code="user.unknown")
-        return self.tagged(row(found), found.version)
+            raise services.USER.unknown(user_id)
+        return self.one(found)
 
     @extend_schema(operation_id="users_update", request=shapes.UserChange, responses=ChangeSerializer)
     def patch(self, request: Request, user_id: int) -> Response:
         """Change what the body names. `is_active: false` ends the user's sessions and revokes their tokens at once."""
-        shape = shapes.UserChange(data=request.data)
-        shape.is_valid(raise_exception=True)
-        values = dict(shape.validated_data)
-        reason = values.pop("reason", "")
-        change = services.update_user(
-            user_id, values, actor=self.actor, reason=reason,
-            expected_version=self.expected_version, dry_run=self.dry_run,
-        )  # fmt: skip
+        values = self.body(shapes.UserChange)
+        change = services.update_user(user_id, values, **self.versioned_arguments)
         return self.changed(change)
 
 
@@ -146,7 +114,7 @@ class EndSessionsView(ApiView):
     @extend_schema(operation_id="users_end_sessions", request=Reason, responses=ChangeSerializer)
     def post(self, request: Request, user_id: int) -> Response:
         """Sign a user out everywhere; tokens stay."""
-        change = services.end_sessions(user_id, actor=self.actor, reason=self.reason, dry_run=self.dry_run)
+        change = services.end_sessions(user_id, **self.arguments)
         return self.changed(change)
 
 
@@ -158,7 +126,7 @@ class UnlockView(ApiView):
     @extend_schema(operation_id="users_unlock", request=Reason, responses=ChangeSerializer)
     def post(self, request: Request, user_id: int) -> Response:
         """Clear the counts of failed sign-ins of a locked user: they can sign in from anywhere at once."""
-        change = services.unlock_user(user_id, actor=self.actor, reason=self.reason, dry_run=self.dry_run)
+        change = services.unlock_user(user_id, **self.arguments)
         return self.changed(change)
 
 
@@ -173,18 +141,6 @@ def teams() -> "QuerySet[Any]":
     memberships: QuerySet[Any] = User.teams.through.objects.filter(team=OuterRef("pk")).order_by().values("team")
     counted = memberships.annotate(count=Count("pk")).values("count")
     return queries.teams().annotate(member_count=Coalesce(Subquery(counted), 0))
-
-
-def team_row(team: Any) -> dict[str, Any]:
-    """A team as lists and details show it."""
-    return {
-        "name": team.name,
-        "description": team.description,
-        "subjects": team.subject_count,
-        "members": team.member_count,
-        "version": str(team.version),
-        "created_at": team.created_at,
-    }
 
 
 class TeamsView(ApiView):
@@ -204,25 +160,20 @@ class TeamsView(ApiView):
     @extend_schema(operation_id="teams_list", responses=shapes.TeamRow(many=True))
     def get(self, request: Request) -> Response:
         """List teams."""
-        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        return self.get_paginated_response([team_row(team) for team in page or []])
+        return self.listed()
 
     @extend_schema(operation_id="teams_create", request=shapes.NewTeam, responses=MADE)
     def post(self, request: Request) -> Response:
         """Make a team."""
-        shape = shapes.NewTeam(data=request.data)
-        shape.is_valid(raise_exception=True)
-        given = shape.validated_data
-        change = team_service.create_team(
-            given["name"], given.get("description", ""),
-            actor=self.actor, reason=given.get("reason", ""), dry_run=self.dry_run,
-        )  # fmt: skip
+        given = self.body(shapes.NewTeam)
+        change = team_service.create_team(given["name"], given.get("description", ""), **self.arguments)
         return self.changed(change, 201)
 
 
 class TeamView(ApiView):
     """One team."""
 
+    serializer_class = shapes.TeamRow
     rights = {"GET": Right.READ, "PATCH": Right.CHANGE_ACCOUNTS, "DELETE": Right.CHANGE_ACCOUNTS}
 
     @extend_schema(operation_id="teams_get", responses=shapes.TeamRow)
@@ -230,27 +181,19 @@ class TeamView(ApiView):
         """One team."""
         found = teams().filter(name=team).first()
         if found is None:
-            raise NotFound(f"Team {team!r} not found.", code="team.unknown")
-        return self.tagged(team_row(found), found.version)
+            raise team_service.TEAM.unknown(team)
+        return self.one(found)
 
     @extend_schema(operation_id="teams_update", request=shapes.TeamChange, responses=ChangeSerializer)
     def patch(self, request: Request, team: str) -> Response:
         """Describe a team anew."""
-        shape = shapes.TeamChange(data=request.data)
-        shape.is_valid(raise_exception=True)
-        change = team_service.update_team(
-            team, shape.validated_data["description"], actor=self.actor, reason=self.reason,
-            expected_version=self.expected_version, dry_run=self.dry_run,
-        )  # fmt: skip
+        change = team_service.update_team(team, self.body(shapes.TeamChange)["description"], **self.versioned_arguments)
         return self.changed(change)
 
     @extend_schema(operation_id="teams_delete", responses=ChangeSerializer)
     def delete(self, request: Request, team: str) -> Response:
         """Remove a team that owns no subjects; its members lose nothing else."""
-        change = team_service.delete_team(
-            team, actor=self.actor, reason=self.reason,
-            expected_version=self.expected_version, dry_run=self.dry_run,
-        )  # fmt: skip
+        change = team_service.delete_team(team, **self.versioned_arguments)
         return self.changed(change)
 
 
@@ -268,18 +211,11 @@ class MembersView(ApiView):
     def get(self, request: Request, team: str) -> Response:
         """List the members of a team."""
         if not queries.teams().filter(name=team).exists():
-            raise NotFound(f"Team {team!r} not found.", code="team.unknown")
-        page = self.paginate_queryset(searched(request, User.objects.filter(teams__name=team), "username"))
-        rows = [{"username": user.username, "role": user.role, "is_active": user.is_active} for user in page or []]
-        return self.get_paginated_response(rows)
+            raise team_service.TEAM.unknown(team)
+        return self.listed(searched(request, User.objects.filter(teams__name=team), "username"))
 
     @extend_schema(operation_id="teams_set_members", request=shapes.Members, responses=ChangeSerializer)
     def put(self, request: Request, team: str) -> Response:
         """Make exactly these users the members."""
-        shape = shapes.Members(data=request.data)
-        shape.is_valid(raise_exception=True)
-        change = services.set_members(
-            team, shape.validated_data["members"], actor=self.actor, reason=self.reason,
-            expected_version=self.expected_version, dry_run=self.dry_run,
-        )  # fmt: skip
+        change = services.set_members(team, self.body(shapes.Members)["members"], **self.versioned_arguments)
         return self.changed(change)

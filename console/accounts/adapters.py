@@ -1,14 +1,12 @@
 """Where allauth asks us: who may sign up, how attempts are counted, how secrets are kept, what a single sign-on brings."""
 
-import base64
 import logging
-from hashlib import blake2b
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from cryptography.fernet import InvalidToken
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
@@ -19,11 +17,14 @@ from console.accounts.models import User
 from console.accounts.names import USERNAME
 from console.accounts.roles import Role
 from console.requests import client_id, current_id
+from console.sealing import box
 from metaserver.services import audit
 from metaserver.services.changes import Actor
 
 logger = logging.getLogger("qmq.accounts")
 SSO = Actor("single sign-on")
+_SECOND_FACTORS = b"qmq second facto"
+"""Names the purpose of the key; blake2b takes 16 bytes."""
 _ROLES_BY_POWER = (Role.ADMIN, Role.OPERATOR, Role.VIEWER)
 
 
@@ -78,24 +79,17 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
             )
 
 
-def _box() -> MultiFernet:
-    """Seals with the installation's secret; opens what an older secret sealed too."""
-    keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
-    digests = (blake2b(key.encode(), digest_size=32, person=b"qmq second facto").digest() for key in keys)
-    return MultiFernet([Fernet(base64.urlsafe_b64encode(digest)) for digest in digests])
-
-
 class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]
     """Second factors: their secrets are of no use without the installation's."""
 
     def encrypt(self, text: str) -> str:
         """Seal a secret."""
-        return _box().encrypt(text.encode()).decode()
+        return box(person=_SECOND_FACTORS).encrypt(text.encode()).decode()
 
     def decrypt(self, encrypted_text: str) -> str:
         """Open it. Raises PermissionDenied when the installation's secret is another one now."""
         try:
-            return _box().decrypt(encrypted_text.encode()).decode()
+            return box(person=_SECOND_FACTORS).decrypt(encrypted_text.encode()).decode()
         except InvalidToken as error:
             logger.warning("a second factor was sealed with a secret key that is not known any more")
             raise PermissionDenied(
@@ -154,7 +148,7 @@ def role_of_claims(claims: dict[str, Any]) -> Role | None:
     """The strongest role that the claim's values stand for; viewer when none does; None when roles are not mapped."""
     if not settings.OIDC_ROLE_CLAIM:
         return None
-    said = claims.get(settings.OIDC_ROLE_CLAIM)
-    values = {str(value) for value in said} if isinstance(said, list) else {str(said)}
+    claimed = claims.get(settings.OIDC_ROLE_CLAIM)
+    values = {str(value) for value in claimed} if isinstance(claimed, list) else {str(claimed)}
     given = {role for value, role in settings.OIDC_ROLES.items() if value in values}
     return next((role for role in _ROLES_BY_POWER if role.value in given), Role.VIEWER)

@@ -4,9 +4,10 @@ from django.contrib.auth.models import AbstractUser
 from django.db import models
 
 from console.accounts.roles import Role
+from metaserver.versioned import Versioned
 
 
-class User(AbstractUser):
+class User(Versioned, AbstractUser):
     """A person."""
 
     role = models.CharField(max_length=10, choices=[(r.value, r.value) for r in Role], default=Role.VIEWER)
@@ -16,7 +17,6 @@ class User(AbstractUser):
     """As `console.accounts.preferences` allows."""
     sign_in_generation = models.PositiveIntegerField(default=0)
     """Part of the keys that failed sign-ins are counted under (`console.accounts.lockout`)."""
-    version = models.BigIntegerField(default=1)
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta(AbstractUser.Meta):

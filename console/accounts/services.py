@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from allauth.account.models import EmailAddress
 from django.contrib.auth.password_validation import validate_password
@@ -18,19 +18,26 @@ from console.accounts.models import ApiToken, User
 from console.accounts.names import username_problem
 from console.accounts.roles import Role
 from metaserver import queries
-from metaserver.services import audit
-from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotFound, changing, check_version
+from metaserver.services import audit, subjects
+from metaserver.services.changes import (
+    Actor,
+    Change,
+    ChangeRefused,
+    Conflict,
+    NotFound,
+    Request,
+    VersionedRequest,
+    changing,
+    check_version,
+)
+from metaserver.services.fields import Choice, Flag, Text, Texts
+from metaserver.services.resources import Edit, Resource
+from metaserver.services.teams import TEAM
 from metaserver.services.teams import locked as locked_team
 
 FIRST_ADMIN = "admin"
 UP = Actor("system")
 """The actor of what is done at the machine itself: first start, `manage.py reset_password`."""
-FIELDS = ("email", "first_name", "last_name", "language", "preferences", "role", "teams", "is_active")
-"""What may be changed of a user."""
-NAME_CHARS_MAX = 150
-EMAIL_CHARS_MAX = 254
-LANGUAGE_CHARS_MAX = 10
-TEAMS_MAX = 50
 MEMBERS_MAX = 500
 PASSWORD_CHARS_MAX = 200
 PASSWORD_BYTES = 15
@@ -49,15 +56,37 @@ class Made:
 def described(row: User) -> dict[str, Any]:
     """A user as audit entries show one; nothing secret."""
     return {
-        "email": row.email,
-        "first_name": row.first_name,
-        "last_name": row.last_name,
-        "language": row.language,
-        "preferences": row.preferences,
+        **{key: getattr(row, key) for key in USER.fields},
         "role": str(row.role),
-        "teams": sorted(row.teams.values_list("name", flat=True)),
-        "is_active": row.is_active,
+        "teams": sorted(row.teams.values_list("name", flat=True)) if row.pk is not None else [],
     }
+
+
+def _email_problem(text: str) -> str:
+    try:
+        validate_email(text)
+    except ValidationError:
+        return "must be a valid email address" if text else ""
+    return ""
+
+
+_PERSON_NAME = Text(chars_max=150, is_line=True)
+USER: Resource[User] = Resource(
+    kind="user",
+    noun="user",
+    fields={
+        "email": Text(chars_max=254, is_line=True, check=_email_problem),
+        "first_name": _PERSON_NAME,
+        "last_name": _PERSON_NAME,
+        "language": Text(chars_max=10, is_line=True),
+        "preferences": preferences.PREFERENCES,
+        "role": Choice(values=[role.value for role in Role]),
+        "teams": Texts(item=Text(chars_min=1, chars_max=subjects.TEAM_CHARS_MAX), items_max=50),
+        "is_active": Flag(),
+    },
+    described=described,
+    about=lambda row: row.username,
+)
 
 
 def new_password() -> str:
@@ -85,13 +114,7 @@ def ensure_first_admin() -> str | None:
 
 
 def create_user(
-    name: str,
-    values: Mapping[str, Any],
-    *,
-    password: str | None = None,
-    actor: Actor,
-    reason: str = "",
-    dry_run: bool = False,
+    name: str, values: Mapping[str, Any], *, password: str | None = None, **request: Unpack[Request]
 ) -> Made:
     """Make a user. Without a password a random one is made, to be shown once.
 
@@ -99,76 +122,55 @@ def create_user(
         ChangeRefused: a value, the name or the password is not allowed.
         Conflict: the name or the e-mail address is taken.
     """
-    text = username_problem(name)
-    if text:
+    if text := username_problem(name):
         raise ChangeRefused(f"username: {name[:80]!r} {text}", code="user.name_illegal", fields={"name": text})
     made = new_password() if password is None else None
-    row = User(username=name)
     given = password if made is None else made
     assert given is not None
-    with changing(dry_run=dry_run):
-        if User.objects.filter(username=name).exists():
-            raise Conflict(f"User {name} already exists.", code="user.exists")
-        teams = _set(row, values)
+    with USER.creating(User(username=name), name, **request) as edit:
+        row = edit.row
+        teams = _set(edit, values)
         _check_password(given, row)
         row.set_password(given)
-        try:
-            with transaction.atomic():
-                row.save(force_insert=True)
-        except IntegrityError as error:
-            raise Conflict(f"User {name} already exists.", code="user.exists") from error
-        if teams is not None:
-            row.teams.set(teams)
-        after = described(row)
-        audit.record(actor=actor, action="user.create", target=name, reason=reason, after=after)
-        change = Change(name, None, after, row.version)
-    return Made(change, None if dry_run else made, None if dry_run else row.pk)
+        edit.save(USER.exists(name))
+        row.teams.set(teams or ())
+    is_dry_run = request.get("dry_run", False)
+    return Made(edit.change, None if is_dry_run else made, None if is_dry_run else row.pk)
 
 
-def update_user(
-    user_id: int,
-    values: Mapping[str, Any],
-    *,
-    actor: Actor,
-    reason: str = "",
-    expected_version: int | None = None,
-    dry_run: bool = False,
-) -> Change:
+def update_user(user_id: int, values: Mapping[str, Any], **request: Unpack[VersionedRequest]) -> Change:
     """Change what `values` names. Disabling ends the user's sessions and revokes their tokens at once.
 
     Raises:
         NotFound, Stale, ChangeRefused.
         Conflict: the last active administrator would be none any more, or the address is taken.
     """
-    with changing(dry_run=dry_run):
-        row, admins = _locked(user_id)
-        check_version(f"user {row.username}", row.version, expected_version)
-        before = described(row)
-        teams = _set(row, values)
-        is_admin = row.role == Role.ADMIN and row.is_active
-        if not is_admin and admins == {row.pk}:
+    admins: set[int] = set()
+
+    def locked() -> User:
+        row, found = _locked(user_id)
+        admins.update(found)
+        return row
+
+    with USER.editing(locked, **request) as edit:
+        row, before = edit.row, edit.before or {}
+        teams = _set(edit, values)
+        if admins == {row.pk} and not (row.role == Role.ADMIN and row.is_active):
             raise Conflict(
                 f"{row.username} is the last active administrator. Create another administrator first.",
                 code="user.last_admin",
             )
         if teams is not None:
             row.teams.set(teams)
-        after = described(row)
-        notes: tuple[str, ...] = ()
-        if before != after:
-            row.version += 1
-            row.save()
-            if before["email"] != after["email"]:
-                EmailAddress.objects.filter(user=row).delete()  # what allauth noted of the address before
-            action = "user.update"
-            if before["is_active"] != after["is_active"]:
-                action = "user.enable" if row.is_active else "user.disable"
-                if not row.is_active:
-                    notes = (_shut_out(row),)
-            elif before["role"] != after["role"]:
-                action = "user.role"
-            audit.record(actor=actor, action=action, target=row.username, reason=reason, before=before, after=after)
-        return Change(row.username, before, after, row.version, notes)
+        if before["email"] != row.email:
+            EmailAddress.objects.filter(user=row).delete()  # what allauth noted of the address before
+        if before["is_active"] != row.is_active:
+            edit.action = "enable" if row.is_active else "disable"
+            if not row.is_active:
+                edit.notes = (_shut_out(row),)
+        elif before["role"] != row.role:
+            edit.action = "role"
+    return edit.change
 
 
 def set_role_by_claim(user_id: int, role: Role, *, actor: Actor) -> None:
@@ -229,7 +231,7 @@ def reset_password(name: str, *, actor: Actor, reason: str = "", dry_run: bool =
     """Give a user a random password, end their sessions and clear the counts of failed sign-ins. Raises NotFound."""
     found = User.objects.filter(username=name).values_list("pk", flat=True).first()
     if found is None:
-        raise NotFound(f"User {name!r} not found.", code="user.unknown")
+        raise USER.unknown(name)
     password = new_password()
     with changing(dry_run=dry_run):
         row, _ = _locked(found)
@@ -263,8 +265,7 @@ def set_members(
     """
     wanted = set(names)
     if len(wanted) > MEMBERS_MAX:
-        text = f"at most {MEMBERS_MAX} users are allowed"
-        raise ChangeRefused(f"members: {text}", code="team.invalid", fields={"members": text})
+        TEAM.refuse({"members": f"at most {MEMBERS_MAX} users are allowed"})
     with changing(dry_run=dry_run):
         team_row = locked_team(team)
         check_version(f"team {team}", team_row.version, expected_version)
@@ -274,8 +275,7 @@ def set_members(
         }
         unknown = sorted(wanted - users.keys())
         if unknown:
-            text = f"user {', '.join(unknown[:5])} not found"
-            raise ChangeRefused(f"members: {text}", code="team.invalid", fields={"members": text})
+            TEAM.refuse({"members": f"user {', '.join(unknown[:5])} not found"})
         members = set(User.objects.filter(teams=team_row).values_list("username", flat=True))
         before, after = {"members": sorted(members)}, {"members": sorted(wanted)}
         for name in sorted(wanted ^ members):
@@ -300,14 +300,13 @@ def _locked(user_id: int) -> tuple[User, set[int]]:
     wanted = Q(pk=user_id) | Q(role=Role.ADMIN, is_active=True)
     rows = {row.pk: row for row in User.objects.select_for_update().filter(wanted).order_by("pk")}
     if user_id not in rows:
-        raise NotFound(f"User {user_id} not found.", code="user.unknown")
+        raise USER.unknown(user_id)
     return rows[user_id], {pk for pk, row in rows.items() if row.role == Role.ADMIN and row.is_active}
 
 
 def _check_password(password: str, row: User) -> None:
     if len(password) > PASSWORD_CHARS_MAX:
-        text = f"must have at most {PASSWORD_CHARS_MAX} characters"
-        raise ChangeRefused(f"password: {text}", code="user.invalid", fields={"password": text})
+        USER.refuse({"password": f"must have at most {PASSWORD_CHARS_MAX} characters"})
     try:
         validate_password(password, row)
     except ValidationError as error:
@@ -315,56 +314,23 @@ def _check_password(password: str, row: User) -> None:
         raise ChangeRefused(f"password: {text}", code="user.password_weak", fields={"password": text}) from error
 
 
-def _set(row: User, values: Mapping[str, Any]) -> list[int] | None:
+def _set(edit: Edit[User], values: Mapping[str, Any]) -> list[int] | None:
     """Set what is allowed; the ids of the teams when they are named. Raises ChangeRefused, Conflict."""
-    wrong: dict[str, str] = {}
-    teams: list[int] | None = None
-    for key, value in values.items():
-        if key not in FIELDS:
-            wrong[key] = f"unknown; allowed: {', '.join(FIELDS)}"
-        elif key == "preferences":
-            # What is not named stays as it was chosen before.
-            if text := preferences.problem(value):
-                wrong[key] = text
-            else:
-                row.preferences = {**row.preferences, **value}
-        elif key == "teams":
-            teams, wrong_teams = _teams(value)
-            wrong |= {"teams": wrong_teams} if wrong_teams else {}
-        else:
-            text = _problem(key, value)
-            if text:
-                wrong[key] = text
-            else:
-                setattr(row, key, value.lower() if key == "email" else value)
-    if wrong:
-        raise ChangeRefused(
-            "; ".join(f"{key}: {text}" for key, text in wrong.items()), code="user.invalid", fields=wrong
-        )
+    row, teams = edit.row, dict[str, int]()
+
+    def set_preferences(value: Mapping[str, Any]) -> None:
+        # What is not named stays as it was chosen before.
+        row.preferences = {**row.preferences, **value}
+
+    def set_email(value: str) -> None:
+        row.email = value.lower()
+
+    def find_teams(names: list[str]) -> str:
+        teams.update(queries.teams().filter(name__in=names).values_list("name", "pk"))
+        unknown = sorted(set(names) - teams.keys())
+        return f"team {', '.join(unknown[:5])} not found" if unknown else ""
+
+    edit.set(values, {"preferences": set_preferences, "email": set_email, "teams": find_teams})
     if row.email and User.objects.filter(email__iexact=row.email).exclude(pk=row.pk).exists():
         raise Conflict(f"Another user already has the email address {row.email}.", code="user.email_taken")
-    return teams
-
-
-def _teams(value: Any) -> tuple[list[int] | None, str]:
-    if not isinstance(value, list) or len(value) > TEAMS_MAX or not all(isinstance(name, str) for name in value):
-        return None, f"must be a list of at most {TEAMS_MAX} teams"
-    found = dict(queries.teams().filter(name__in=value).values_list("name", "pk"))
-    unknown = sorted(set(value) - found.keys())
-    return (None, f"team {', '.join(unknown[:5])} not found") if unknown else (sorted(found.values()), "")
-
-
-def _problem(key: str, value: Any) -> str:
-    if key == "is_active":
-        return "" if isinstance(value, bool) else "must be true or false"
-    if key == "role":
-        return "" if value in set(Role) else f"must be one of {', '.join(Role)}"
-    most = {"email": EMAIL_CHARS_MAX, "language": LANGUAGE_CHARS_MAX}.get(key, NAME_CHARS_MAX)
-    if not isinstance(value, str) or len(value) > most or not (value == "" or value.isprintable()):
-        return f"must be at most {most} printable characters"
-    if key == "email" and value:
-        try:
-            validate_email(value)
-        except ValidationError:
-            return "must be a valid email address"
-    return ""
+    return sorted(teams.values()) if "teams" in values else None

@@ -13,55 +13,14 @@ from typing import Any
 
 from django.core.mail.backends.smtp import EmailBackend
 
-from console.alerts.notifiers import SEND_SECONDS, resolve, system_resolver
+from console.alerts.connections import Answers, Deadline, connect, resolve, system_resolver
+from console.alerts.notifiers import SEND_SECONDS
 from qmq.clock import SYSTEM_CLOCK, Clock
 
 logger = logging.getLogger("qmq.alerts")
 
 Resolver = Callable[[str, int, float], Sequence[str]]
 """Host, port and seconds to addresses; raises OSError."""
-READ_BYTES = 4096
-
-
-class Deadline:
-    """The end of a delivery."""
-
-    def __init__(self, seconds: float, clock: Clock) -> None:
-        self._seconds = seconds
-        self._clock = clock
-        self._at = clock.monotonic() + seconds
-
-    def left(self) -> float:
-        """Seconds left. Raises TimeoutError when there are none."""
-        left = self._at - self._clock.monotonic()
-        if left <= 0:
-            raise TimeoutError(f"timed out after {self._seconds:g} s")
-        return left
-
-
-class _Lines:
-    """Reads the server's answers; as smtplib's file, but with the deadline for each piece."""
-
-    def __init__(self, connection: socket.socket, deadline: Deadline) -> None:
-        self._connection = connection
-        self._deadline = deadline
-        self._read = b""
-
-    def readline(self, bytes_max: int) -> bytes:
-        """A line with its end, or so many bytes of it; what there is when the connection ends."""
-        while b"\n" not in self._read and len(self._read) < bytes_max:
-            self._connection.settimeout(self._deadline.left())
-            piece = self._connection.recv(READ_BYTES)
-            if not piece:
-                break
-            self._read += piece
-        end = self._read.find(b"\n") + 1
-        size = min(end or len(self._read), bytes_max)
-        line, self._read = self._read[:size], self._read[size:]
-        return line
-
-    def close(self) -> None:
-        """Nothing is open but the connection."""
 
 
 class DeadlineSmtp(smtplib.SMTP):
@@ -74,13 +33,7 @@ class DeadlineSmtp(smtplib.SMTP):
         super().__init__(host, port, local_hostname=socket.gethostname(), timeout=deadline.left())
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
-        refused: OSError | None = None
-        for address in self._resolver(host, port, self._deadline.left()):
-            try:
-                return socket.create_connection((address, port), self._deadline.left())
-            except OSError as error:
-                refused = error
-        raise refused or OSError(f"{host}: the host name has no address")
+        return connect(self._resolver(host, port, self._deadline.left()), port, self._deadline)
 
     def send(self, s: Any) -> None:
         if self.sock is not None:
@@ -89,7 +42,7 @@ class DeadlineSmtp(smtplib.SMTP):
 
     def getreply(self) -> tuple[int, bytes]:
         if self.file is None and self.sock is not None:
-            self.file = _Lines(self.sock, self._deadline)
+            self.file = Answers(self.sock, self._deadline).makefile()
         return super().getreply()
 
     def starttls(self, *, context: Any = None) -> tuple[int, bytes]:  # type: ignore[override]

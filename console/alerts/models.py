@@ -4,6 +4,7 @@ from django.db import models
 from django.utils import timezone
 
 from console.alerts.rules import Event, Kind, Severity
+from metaserver.versioned import Versioned
 
 TARGET_CHARS_MAX = 600
 """A retry subject with its group: twice the longest group, the longest subject, and what stands between."""
@@ -44,7 +45,7 @@ class NotificationState(models.TextChoices):
     GIVEN_UP = "given_up"
 
 
-class AlertChannel(models.Model):
+class AlertChannel(Versioned):
     """A webhook or a list of e-mail addresses. What is secret about it is in `sealed` only."""
 
     name = models.CharField(max_length=100, unique=True)
@@ -60,7 +61,6 @@ class AlertChannel(models.Model):
     last_success_at = models.DateTimeField(null=True)
     last_failure_at = models.DateTimeField(null=True)
     last_error = models.CharField(max_length=500, blank=True)
-    version = models.BigIntegerField(default=1)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -71,7 +71,7 @@ class AlertChannel(models.Model):
         return self.name
 
 
-class AlertRule(models.Model):
+class AlertRule(Versioned):
     """What is to be noticed."""
 
     name = models.CharField(max_length=100, unique=True)
@@ -92,7 +92,6 @@ class AlertRule(models.Model):
     """The team whose operators may change the rule, besides administrators: the owner of the subject when the rule is about one
     subject that has an owner. "": every operator may."""
     is_enabled = models.BooleanField(default=True)
-    version = models.BigIntegerField(default=1)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -103,7 +102,7 @@ class AlertRule(models.Model):
         return self.name
 
 
-class Alert(models.Model):
+class Alert(Versioned):
     """One occurrence. Its rule's words are copied: history outlives rules."""
 
     rule = models.ForeignKey(AlertRule, null=True, on_delete=models.SET_NULL, related_name="alerts")
@@ -142,7 +141,6 @@ class Alert(models.Model):
     """A digest of rule and target while the alert is open: no database of ours can have two."""
     place = models.BigIntegerField(db_index=True)
     """What lists are ordered by: open alerts above all others, then by age."""
-    version = models.BigIntegerField(default=1)
 
     class Meta:
         ordering = ("-place", "-id")
@@ -151,7 +149,7 @@ class Alert(models.Model):
         return f"{self.rule_name}: {self.target} {self.state}"
 
 
-class Silence(models.Model):
+class Silence(Versioned):
     """Alerts that tell nobody for a time. They are noticed and shown as ever."""
 
     rule = models.CharField(max_length=300, default="*")
@@ -167,7 +165,6 @@ class Silence(models.Model):
     created_by = models.CharField(max_length=200)
     ended_by = models.CharField(max_length=200, blank=True)
     """Who ended it before its time."""
-    version = models.BigIntegerField(default=1)
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:

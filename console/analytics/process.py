@@ -2,9 +2,7 @@
 it."""
 
 import contextlib
-import ctypes
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -16,6 +14,9 @@ from pathlib import Path
 from typing import IO
 
 from django.conf import settings
+
+from qmq import child_processes
+from qmq.child_processes import tied_to_parent
 
 MODULE = "spark_analytics.jobs"
 EXIT_UNAVAILABLE = 3
@@ -31,7 +32,6 @@ NICENESS = 10
 """Brokers and consumers on the same machine come first."""
 AUTOGROUP = Path("/proc/self/autogroup")
 """The niceness of our session, where the kernel has such."""
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def run(arguments: Sequence[str], *, seconds: float, meanwhile: Callable[[], Non
             stdout=out,
             stderr=errors,
             start_new_session=True,
-            preexec_fn=_before_exec(os.getpid()),
+            preexec_fn=tied_to_parent(also=_lower_priority),
         )
         _running.add(process)
         if _is_stopping.is_set():  # told before it was among those that are
@@ -82,7 +82,7 @@ def run(arguments: Sequence[str], *, seconds: float, meanwhile: Callable[[], Non
             code = _wait(process, seconds, meanwhile)
         finally:
             _running.discard(process)
-            _stop(process, 0.0 if _is_stopping.is_set() else STOP_GRACE_SECONDS)
+            child_processes.stop(process, 0.0 if _is_stopping.is_set() else STOP_GRACE_SECONDS)
         return Ended(code, _last_lines(out), _last_lines(errors), was_told=_is_stopping.is_set() and code != 0)
 
 
@@ -106,19 +106,11 @@ def memory_available_bytes(path: Path = Path("/proc/meminfo")) -> int | None:
     return None
 
 
-def _before_exec(parent: int) -> Callable[[], None]:
-    library = ctypes.CDLL(None)
-
-    def before_exec() -> None:
-        os.nice(NICENESS)
-        # Where the kernel shares the cores between sessions first, a process's niceness counts inside of its own session only.
-        with contextlib.suppress(OSError):
-            AUTOGROUP.write_text(str(NICENESS))
-        library.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return before_exec
+def _lower_priority() -> None:
+    os.nice(NICENESS)
+    # Where the kernel shares the cores between sessions first, a process's niceness counts inside of its own session only.
+    with contextlib.suppress(OSError):
+        AUTOGROUP.write_text(str(NICENESS))
 
 
 def _wait(process: "subprocess.Popen[bytes]", seconds: float, meanwhile: Callable[[], None]) -> int | None:
@@ -131,17 +123,6 @@ def _wait(process: "subprocess.Popen[bytes]", seconds: float, meanwhile: Callabl
         if _is_stopping.is_set() and not was_told:
             deadline, was_told = min(deadline, time.monotonic() + TOLD_GRACE_SECONDS), True
     return None
-
-
-def _stop(process: "subprocess.Popen[bytes]", grace_seconds: float) -> None:
-    """SIGTERM, a grace, SIGKILL to it and to whatever it started."""
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(grace_seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
 
 def _last_lines(file: IO[bytes]) -> tuple[str, ...]:

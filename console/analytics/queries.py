@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Max, QuerySet, Sum
 
-from console.analytics.models import AnalyticsRun, ForecastScore, Scored, TableState
+from console.analytics.models import DEMO_JOB, AnalyticsRun, ForecastScore, Scored, TableState
 from console.analytics.rows import Window
 from console.analytics.steps import DAY_MS, Step
 from console.analytics.tables import SummaryTable
@@ -37,6 +37,7 @@ class Score:
     cases_count: int
     held_count: int
     target_ratio: float | None
+    days: int = SCORE_DAYS
 
     @property
     def held_ratio(self) -> float | None:
@@ -91,6 +92,11 @@ def state_of(table: str) -> TableState | None:
     return TableState.objects.filter(table=table).first()
 
 
+def demo_states() -> list[TableState]:
+    """Tables that contain demo data, with the run that made it."""
+    return list(TableState.objects.filter(run__job=DEMO_JOB).select_related("run").order_by("table"))
+
+
 def keep_days() -> dict[Step, int]:
     """How long rows of each step are kept."""
     return {step: settings.ANALYTICS_KEEP_DAYS[step] for step in Step}
@@ -122,4 +128,4 @@ def rows(table: SummaryTable, step: Step, window: Window, filters: Mapping[str, 
     if TEAM in wanted and TEAM not in table.model.key:
         owned = metadata.subjects().filter(owner__name=wanted.pop(TEAM)).order_by()
         found = found.filter(subject__in=owned.values("name"))
-    return found.filter(**wanted).defer(*(column.name for column in table.columns if column not in table.shown))
+    return found.filter(**wanted)

@@ -70,7 +70,6 @@ _CLASSES: dict[str, frozenset[type]] = {
     "integer": frozenset({int}),
     "number": frozenset({int, float}),
     "boolean": frozenset({bool}),
-    "bytes": frozenset({bytes}),
 }
 
 
@@ -111,12 +110,6 @@ def _problem(column: Column) -> Callable[[Any], str]:
             return of_none()
         return "" if isfinite(value) else f"{value}: what is not known is null"
 
-    def of_bytes(value: bytes | None) -> str:
-        if value is None:
-            return of_none()
-        is_long = column.length_max is not None and len(value) > column.length_max
-        return f"{len(value)} bytes, allowed are {column.length_max}" if is_long else ""
-
     def of_boolean(value: bool | None) -> str:
         return of_none() if value is None else ""
 
@@ -124,7 +117,6 @@ def _problem(column: Column) -> Callable[[Any], str]:
         "text": of_text,
         "integer": of_integer,
         "number": of_number,
-        "bytes": of_bytes,
         "boolean": of_boolean,
     }
     return problems[column.type]

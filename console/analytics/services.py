@@ -16,7 +16,8 @@ from console.analytics.models import DEMO_JOB, AnalyticsRun, RunState, Summary, 
 from console.analytics.rows import AT, Window, checked
 from console.analytics.steps import Step, widened
 from console.analytics.tables import TABLES, SummaryTable
-from metaserver.services.changes import ChangeRefused, Conflict, NotFound
+from metaserver.services import audit
+from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotFound, changing
 
 ERROR_CHARS_MAX = 2_000
 PARAMETERS_MAX = 30_000
@@ -29,8 +30,11 @@ def start_run(
     from_at: datetime | None = None,
     to_at: datetime | None = None,
     inputs: Mapping[str, Any] | None = None,
+    skipped: Mapping[str, str] | None = None,
 ) -> AnalyticsRun:
     """Begin a run of a job over event time [from, to).
+
+    `skipped` holds the tables that this call of all jobs does not fill, with the reason.
 
     Runs of the job that are still said to be running and have part of that time are taken for dead: from now on they can't publish.
 
@@ -40,7 +44,9 @@ def start_run(
     if (from_at is None) != (to_at is None) or (from_at is not None and to_at is not None and from_at >= to_at):
         raise ChangeRefused(f"a run from {from_at} to {to_at}: a range needs a beginning and a later end")
     with transaction.atomic():
-        run = AnalyticsRun.objects.create(job=job, from_at=from_at, to_at=to_at, inputs=dict(inputs or {}))
+        run = AnalyticsRun.objects.create(
+            job=job, from_at=from_at, to_at=to_at, inputs=dict(inputs or {}), skipped=dict(skipped or {})
+        )
         older = AnalyticsRun.objects.filter(job=job, state=RunState.RUNNING, pk__lt=run.pk)
         if from_at is not None and to_at is not None:
             overlapping = Q(from_at__lt=to_at, to_at__gt=from_at)
@@ -91,7 +97,7 @@ def publish(
             old = old.filter(at_ms__gte=replaced.from_ms, at_ms__lt=replaced.to_ms)
         old.delete()
         _insert(found, (run.pk, step.seconds), values)
-        TableState.objects.update_or_create(table=table, defaults={"run": run})
+        TableState.objects.update_or_create(table=table, defaults={"run": run, "is_replaceable": False})
         row.tables = sorted({*row.tables, table})
         row.rows_written = (row.rows_written or 0) + len(values)
         row.save(update_fields=("tables", "rows_written"))
@@ -140,6 +146,26 @@ def make_due(tables: Iterable[str], from_at: datetime) -> None:
     filled.exclude(run__job=DEMO_JOB).update(watermark_at=from_at)
 
 
+def replace_demo(*, actor: Actor, reason: str = "", dry_run: bool = False) -> Change:
+    """Let the next run, scheduled ones included, replace the demo data of all tables. Each table shows it until real data is there.
+
+    Raises:
+        Conflict: no table contains demo data.
+    """
+    with changing(dry_run=dry_run):
+        found = TableState.objects.select_for_update().filter(run__job=DEMO_JOB)
+        before = {state.table: state.is_replaceable for state in found}
+        if not before:
+            raise Conflict("No summary table contains demo data.", code="analytics_demo.absent")
+        after = dict.fromkeys(before, True)
+        if before != after:
+            TableState.objects.filter(table__in=before).update(is_replaceable=True)
+            audit.record(
+                actor=actor, action="analytics.replace_demo", target=DEMO_JOB, reason=reason, before=before, after=after
+            )
+    return Change(DEMO_JOB, before, after)
+
+
 def fail_run(run: AnalyticsRun, error: str) -> None:
     """The run ended early. What it had published stays: each publication was whole. A run that is over stays as it is."""
     AnalyticsRun.objects.filter(pk=run.pk, state=RunState.RUNNING).update(
@@ -183,10 +209,7 @@ def _insert(table: SummaryTable, common: tuple[Any, ...], rows: list[tuple[Any, 
                 for row in rows:
                     copy.write_row((*common, *row))
             return
-        # Else MariaDB takes bytes for text of the connection's character set, and warns.
-        binary = "_binary %s" if connection.vendor == "mysql" else "%s"
-        marks = ["%s", "%s", "%s", *(binary if column.type == "bytes" else "%s" for column in table.columns)]
-        mark = f"({', '.join(marks)})"
+        mark = f"({', '.join(['%s'] * len(names))})"
         at_once = PARAMETERS_MAX // len(names)
         for begin in range(0, len(rows), at_once):
             part = rows[begin : begin + at_once]

@@ -21,6 +21,7 @@ from console.analytics.models import (
     Summary,
     TeamCapacity,
 )
+from console.analytics.models.summary import meaning_of
 
 _COMMON = {field.name for field in Summary._meta.get_fields()} | {"id"}
 _TYPES: dict[type, str] = {
@@ -28,7 +29,6 @@ _TYPES: dict[type, str] = {
     models.BigIntegerField: "integer",
     models.FloatField: "number",
     models.BooleanField: "boolean",
-    models.BinaryField: "bytes",
 }
 _BOUNDS = ("_min", "_max", "_mean", "_last", "_low", "_mid", "_high")
 _UNITS = {
@@ -46,7 +46,7 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its type (text, integer, number, boolean, bytes), its unit (None: it has none) and what it says."""
+    """A column: its type (text, integer, number, boolean), its unit (None: it has none) and what it says."""
 
     name: str
     type: str
@@ -56,6 +56,11 @@ class Column:
     is_key: bool
     length_max: int | None
     choices: frozenset[str]
+
+    @property
+    def choices_sorted(self) -> list[str]:
+        """The possible values; empty: any."""
+        return sorted(self.choices)
 
 
 @dataclass(frozen=True)
@@ -77,18 +82,13 @@ class SummaryTable:
         found = [_column(self.model, field) for field in fields]
         return tuple(sorted(found, key=lambda column: not column.is_key))
 
-    @cached_property
-    def shown(self) -> tuple[Column, ...]:
-        """The columns that pages get."""
-        return tuple(column for column in self.columns if column.type != "bytes")
-
 
 def _column(model: type[Summary], field: "models.Field[object, object]") -> Column:
     kind = next(text for cls, text in _TYPES.items() if isinstance(field, cls))
     choices = frozenset(str(value) for value, _ in field.choices or ())
     is_key = field.name in model.key
     unit = _unit(field.name) if kind in ("integer", "number") else None
-    return Column(field.name, kind, unit, model.meanings[field.name], field.null, is_key, field.max_length, choices)
+    return Column(field.name, kind, unit, meaning_of(field), field.null, is_key, field.max_length, choices)
 
 
 def _unit(name: str) -> str | None:

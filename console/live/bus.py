@@ -21,17 +21,8 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from console.live.chunks import (
-    FORMAT,
-    Head,
-    Missing,
-    SnapshotChunks,
-    SnapshotError,
-    SnapshotWriter,
-    Write,
-    head_of,
-    head_text,
-)
+from console.live.chunks import FORMAT, Head, Missing, SnapshotChunks, SnapshotWriter, Write, head_of, head_text
+from console.live.frames import SnapshotError
 from console.live.state import Delta, State
 
 logger = logging.getLogger("qmq.live")

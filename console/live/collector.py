@@ -13,34 +13,21 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
+from console.cluster.measured import Measured
+from console.cluster.stats import NodeAsker
 from console.live.bus import Publisher, SnapshotLost, StoredReader
+from console.live.feeds import feed_of, restrict
 from console.live.history import HistoryWriter
 from console.live.metadata import Metadata, MetadataReader
-from console.live.state import (
-    Delta,
-    Entry,
-    State,
-    Sums,
-    delta,
-    empty,
-    encode,
-    events_between,
-    feed_of,
-    recent,
-    restrict,
-    rfc3339,
-    summed,
-)
+from console.live.state import Delta, Entry, State, delta, empty, encode, events_between, recent
+from console.live.summing import Sums, summed
 from console.live.watch import watch
-from console.measured import Measured
-from console.nodes import NodeAsker
+from console.times import rfc3339
 from qmq.clock import Clock
 
 logger = logging.getLogger("qmq.live")
 
 BEAT_SECONDS = 1.0
-ASK_SECONDS = 0.75
-"""For a page of a node: one that hangs must not cost the others their beat."""
 FIRST_READ_SECONDS = 5.0
 """How long the first beat waits for the database; without it all is unknown."""
 PAUSE_LONGEST_BEATS = 2
@@ -84,7 +71,7 @@ class Collector:
         self._url = url
         self._clock = clock
         self._sleep = sleep
-        self._asker = asker or NodeAsker(clock=clock, page_seconds=ASK_SECONDS)
+        self._asker = asker or NodeAsker(clock=clock)
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._publisher = Publisher(url, self._holder)
         self._history = HistoryWriter(url)

@@ -5,64 +5,37 @@ and a writer; whoever does not read is dropped, and nobody waits for him.
 """
 
 import asyncio
-import json
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Any
-from urllib.parse import parse_qs
 
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import Error as DatabaseError
 
 from console.accounts.roles import Right
+from console.cluster.entries import note_reading
 from console.live import access
-from console.live.hub import NOTHING_SHOWN, Hub, Shown
-from console.live.state import Feed
+from console.live.audiences import Shown
+from console.live.feeds import Feed
+from console.live.hub import Hub
+from console.live.sockets import BadRequest, Close, Receive, Request, Send, Socket, close, request_of
 from console.live.tail import Tail
-from console.messages import note_reading
 from console.requests import new_id, plain_client_id
 from metaserver.services.changes import Actor
 from qmq.clock import Clock, SystemClock
 
 logger = logging.getLogger("qmq.live")
 
-CLIENT_QUEUE_MAX = 32
-"""Messages waiting for one client; half a minute of deltas."""
-SEND_SECONDS = 5.0
-"""How long one message may take to leave."""
-CLIENT_MESSAGE_BYTES_MAX = 1_024
 WEBSOCKETS_PER_USER_MAX = 20
 WEBSOCKETS_MAX = 2_000
 RECHECK_SECONDS = 4.0
 """How often accounts are looked at again: whoever lost his right is gone within 5 s."""
 UNCHECKED_SECONDS_MAX = 30.0
 """With the database away, clients stay so long without being looked at."""
-NAME_CHARS_MAX = 400
-KINDS = ("lag", "nodes", "events", "tail")
-"""The websockets there are, by the last part of their path."""
-
 Scope = Mapping[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-
-
-class Close(IntEnum):
-    """Why we close a websocket."""
-
-    FAILED = 1011
-    TRY_LATER = 1013
-    TOO_LARGE = 1009
-    BAD_REQUEST = 4400
-    NOT_SIGNED_IN = 4401
-    NOT_ALLOWED = 4403
-    NOT_FOUND = 4404
-    FEED_TOO_LARGE = 4413
-    TOO_SLOW = 4408
-    TOO_MANY = 4429
 
 
 _DROPPED = {
@@ -71,138 +44,6 @@ _DROPPED = {
     Close.NOT_FOUND: "the subject was deleted",
 }
 """Why an open websocket is closed when its account is checked again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a client wants to see, and the right it takes."""
-
-    right: Right
-    feed: Feed | None = None
-    """None: a tail."""
-    tail: str | None = None
-
-
-class BadRequest(Exception):
-    """The address or its parameters are wrong; the text says what."""
-
-
-def request_of(path: str, query: bytes) -> Request:
-    """From the address.
-
-    Raises:
-        BadRequest: it is none of ours.
-    """
-    given = parse_qs(query.decode("latin-1"), max_num_fields=10)
-    subject, group = (given.get(name, [""])[0] or None for name in ("subject", "group"))
-    if any(name is not None and (len(name) > NAME_CHARS_MAX or "\n" in name) for name in (subject, group)):
-        raise BadRequest(f"a name has more than {NAME_CHARS_MAX} characters or contains a line break")
-    kind = path.removeprefix("/ws/").strip("/") if path.startswith("/ws/") else ""
-    if kind not in KINDS:
-        raise BadRequest(f"available: {', '.join(f'/ws/{name}/' for name in KINDS)}")
-    if kind == "lag":
-        if group is not None and subject is None:
-            raise BadRequest("group requires subject")
-        return Request(Right.READ, Feed("lag", subject, group))
-    if kind == "nodes":
-        return Request(Right.READ, Feed("nodes"))
-    if kind == "events":
-        return Request(Right.READ, Feed("events"))
-    if subject is None:
-        raise BadRequest("tail requires subject")
-    return Request(Right.READ_MESSAGES, None, subject)
-
-
-class Socket:
-    """One client."""
-
-    def __init__(self, request: Request, credential: access.Credential, username: str) -> None:
-        self.request = request
-        self.credential = credential
-        self.username = username
-        self.checked_at = 0.0
-        self.shown = NOTHING_SHOWN
-        """Messages that were sent to this client, those of a failed send included: a part of it may have arrived."""
-        self._waiting: asyncio.Queue[tuple[str, Shown]] = asyncio.Queue(CLIENT_QUEUE_MAX)
-        self._closing: asyncio.Future[tuple[Close, str]] = asyncio.get_running_loop().create_future()
-
-    def offer(self, text: str, shown: Shown = NOTHING_SHOWN) -> None:
-        """Queue a text that shows so many messages; a full queue drops the client."""
-        try:
-            self._waiting.put_nowait((text, shown))
-        except asyncio.QueueFull:
-            self.drop(Close.TOO_SLOW, f"{CLIENT_QUEUE_MAX} messages are queued")
-
-    def refuse(self, reason: str) -> None:
-        """Close it: what it asks for is too large to show."""
-        self.drop(Close.FEED_TOO_LARGE, reason)
-
-    def drop(self, code: Close, reason: str) -> None:
-        """Close it; the first reason counts."""
-        if not self._closing.done():
-            self._closing.set_result((code, reason))
-
-    async def serve(self, receive: Receive, send: Send) -> None:
-        """Hand on messages until either side has enough."""
-        tasks: list[asyncio.Task[None]] = [
-            asyncio.create_task(self._write(send)),
-            asyncio.create_task(self._read(receive)),
-        ]
-        try:
-            ends: list[asyncio.Future[Any]] = [*tasks, self._closing]
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            results = await asyncio.gather(*tasks, return_exceptions=True)
-        for result in results:
-            if isinstance(result, Exception) and not isinstance(result, OSError):
-                logger.error("a websocket of %s failed", self.username, exc_info=result)
-                self.drop(Close.FAILED, "internal error")
-        if self._closing.done():
-            code, reason = self._closing.result()
-            logger.info("a websocket of %s is closed: %d %s", self.username, code, reason)
-            await _close(send, code, reason)
-        else:
-            self._closing.cancel()
-
-    async def _write(self, send: Send) -> None:
-        while True:
-            text, shown = await self._waiting.get()
-            self.shown = self.shown.plus(shown)
-            try:
-                async with asyncio.timeout(SEND_SECONDS):
-                    await send({"type": "websocket.send", "text": text})
-            except TimeoutError:
-                self.drop(Close.TOO_SLOW, f"a message could not be sent within {SEND_SECONDS:g} s")
-                return
-
-    async def _read(self, receive: Receive) -> None:
-        while True:
-            event = await receive()
-            if event["type"] == "websocket.disconnect":
-                return
-            given = event.get("text") or event.get("bytes") or ""
-            if len(given) > CLIENT_MESSAGE_BYTES_MAX:
-                self.drop(Close.TOO_LARGE, f"more than {CLIENT_MESSAGE_BYTES_MAX} bytes")
-                return
-            try:
-                is_ping = json.loads(given) == {"type": "ping"}
-            except ValueError:
-                is_ping = False
-            if not is_ping:
-                self.drop(Close.BAD_REQUEST, 'only {"type":"ping"} is supported')
-                return
-            self.offer('{"type":"pong"}')
-
-
-async def _close(send: Send, code: Close, reason: str) -> None:
-    """Say why and close; a client that does not read does not hear it."""
-    try:
-        async with asyncio.timeout(SEND_SECONDS):
-            await send({"type": "websocket.close", "code": int(code), "reason": reason[:100]})
-    except (TimeoutError, OSError, RuntimeError) as error:
-        logger.debug("a close was not heard: %s", error)
 
 
 @dataclass(slots=True)
@@ -264,21 +105,21 @@ class LiveApp:
         try:
             request = request_of(scope["path"], scope.get("query_string", b""))
         except (BadRequest, ValueError) as error:
-            return await _close(send, Close.BAD_REQUEST, str(error))
+            return await close(send, Close.BAD_REQUEST, str(error))
         try:
             visitor, refusal = await self._look_up(credential, request)
         except DatabaseError as error:
             logger.warning("a websocket is refused: the database can't be asked: %s", error)
-            return await _close(send, Close.TRY_LATER, "accounts are unavailable")
+            return await close(send, Close.TRY_LATER, "accounts are unavailable")
         if visitor is None:
-            return await _close(send, Close.NOT_SIGNED_IN, "sign in first")
+            return await close(send, Close.NOT_SIGNED_IN, "sign in first")
         if refusal is Close.NOT_FOUND:
-            return await _close(send, refusal, f"subject {request.tail} not found")
+            return await close(send, refusal, f"subject {request.tail} not found")
         if refusal is not None:
-            return await _close(send, refusal, f"requires permission {request.right}")
+            return await close(send, refusal, f"requires permission {request.right}")
         by_user = self._counts.by_user
         if by_user[visitor.username] >= WEBSOCKETS_PER_USER_MAX:
-            return await _close(
+            return await close(
                 send, Close.TOO_MANY, f"this user has {WEBSOCKETS_PER_USER_MAX} open websockets, the maximum"
             )
         if request.feed == Feed("events") and visitor.principal.has(Right.READ_AUDIT):

@@ -20,7 +20,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from console.live.bus import PREFIX, REDIS_SECONDS, connect
-from console.live.state import KIND_BROKER, Entry, State, rfc3339
+from console.live.state import KIND_BROKER, Entry, State
+from console.times import rfc3339
 
 STEP_SECONDS = 10
 SPAN_SECONDS = 3_600

@@ -10,14 +10,16 @@ import contextlib
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from redis.exceptions import RedisError
 
+from console.live.audiences import PENDING_DELTAS_MAX, Client, Subscribed
 from console.live.bus import PREFIX, connect, read_stored
-from console.live.chunks import is_delta, slices
-from console.live.state import Feed, State, apply, encode, rfc3339, views
+from console.live.feeds import Feed, views
+from console.live.frames import is_delta
+from console.live.state import State, encode
+from console.times import rfc3339
 from qmq.clock import Clock
 
 logger = logging.getLogger("qmq.live")
@@ -29,155 +31,6 @@ LOOK_SECONDS = 0.2
 PING_SECONDS = 0.25
 RECONNECT_FIRST_SECONDS = 0.1
 RECONNECT_LONGEST_SECONDS = 1.0
-PENDING_DELTAS_MAX = 30
-"""Deltas kept while a feed's snapshot is read; more than that, and it is read again."""
-
-JOINING_DELTAS_MAX = 8
-"""Deltas that a new client gets after an older snapshot, which costs less than to encode a new one for each version."""
-FEED_ENTRIES_MAX = 60_000
-"""Entries of a feed that clients are shown: subjects and consumer groups. A snapshot of so many has about 25 MB."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """How many messages of a subject a text shows, and how many of them with what they say."""
-
-    messages: int = 0
-    with_bodies: int = 0
-
-    def plus(self, other: "Shown") -> "Shown":
-        """Return the sum."""
-        return Shown(self.messages + other.messages, self.with_bodies + other.with_bodies)
-
-
-NOTHING_SHOWN = Shown()
-
-
-class Client(Protocol):
-    """A websocket, as its sources see it."""
-
-    def offer(self, text: str, shown: Shown = NOTHING_SHOWN) -> None:
-        """Take a message to send; never waits: a client that does not keep up is dropped."""
-        ...
-
-    def refuse(self, reason: str) -> None:
-        """Close it: its feed is too large."""
-        ...
-
-
-class Audience:
-    """Clients that get the same texts."""
-
-    def __init__(self) -> None:
-        self.clients: set[Client] = set()
-
-    def tell(self, text: str, shown: Shown = NOTHING_SHOWN) -> None:
-        """Offer a text to all clients, with what it shows of messages."""
-        for client in tuple(self.clients):
-            client.offer(text, shown)
-
-
-@dataclass(slots=True)
-class _Subscribed:
-    """A feed with clients."""
-
-    feed: Feed
-    audience: Audience = field(default_factory=Audience)
-    """Clients that have the present state: they get the deltas."""
-    joining: set[Client] = field(default_factory=set)
-    """Clients that have no snapshot yet."""
-    is_requested: bool = False
-    """Redis was asked, on this connection."""
-    is_subscribed: bool = False
-    """Redis confirmed: from now on nothing is missed unseen."""
-    is_wanting: bool = True
-    """A snapshot has to be read."""
-    stream: str = ""
-    version: int = 0
-    at: str = ""
-    state: State | None = None
-    pending: list[dict[str, Any]] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    """What makes the present state for a client: an encoded snapshot and the deltas after it; empty: not encoded."""
-    since: list[str] | None = None
-    """The deltas since the state that is being encoded; None: none is, or it has become useless."""
-    encoding: "asyncio.Task[None] | None" = None
-
-    @property
-    def has_clients(self) -> bool:
-        return bool(self.audience.clients or self.joining)
-
-    def offer_to_all(self, text: str) -> None:
-        """Offer a text that is no part of the state to all clients."""
-        for client in (*self.audience.clients, *self.joining):
-            client.offer(text)
-
-    def replace(self, stored: dict[str, Any], state: State) -> None:
-        """Take a state that was read. Clients of an earlier one have to join again."""
-        if self.audience.clients:
-            self.audience.tell(encode({"type": "reset"}))
-            self.joining |= self.audience.clients
-            self.audience.clients.clear()
-        self.stream, self.version, self.at = stored["stream"], stored["version"], stored["at"]
-        self.state, self.texts, self.since, self.is_wanting = state, [], None, False
-
-    def advance(self, value: dict[str, Any], text: str) -> None:
-        """Apply a delta, whose encoded form is `text`."""
-        assert self.state is not None
-        self.state = apply(self.state, value["delta"])
-        self.version, self.at = value["version"], value["at"]
-        if len(self.texts) > JOINING_DELTAS_MAX:
-            self.texts = []
-        elif self.texts:
-            self.texts.append(text)
-        if self.since is not None:
-            self.since.append(text)
-            if len(self.since) > PENDING_DELTAS_MAX:
-                self.since = None
-
-    def admit(self) -> None:
-        """Give clients that join the present state: now if it is encoded, else when it is."""
-        if not self.joining or self.state is None or self.is_wanting:
-            return
-        count = sum(len(entries) for entries in self.state.values())
-        if count > FEED_ENTRIES_MAX:
-            for client in self.joining:
-                client.refuse(f"{count} subjects and consumer groups, more than {FEED_ENTRIES_MAX}: specify a subject")
-            self.joining.clear()
-        elif self.texts:
-            for client in self.joining:
-                for text in self.texts:
-                    client.offer(text)
-            self.audience.clients |= self.joining
-            self.joining.clear()
-        elif self.encoding is None or self.encoding.done():
-            self.encoding = asyncio.create_task(self._encode())
-            self.encoding.add_done_callback(self._encoded)
-
-    async def _encode(self) -> None:
-        """Encode the state for those that join, until one text and the deltas since then make the present state."""
-        while self.joining and self.state is not None and not self.is_wanting:
-            since = self.since = []
-            head = {"stream": self.stream, "version": self.version, "at": self.at}
-            text = await asyncio.to_thread(snapshot_text, head, self.state)
-            if self.since is since:
-                self.since, self.texts = None, [text, *since]
-                self.admit()
-
-    def _encoded(self, task: "asyncio.Task[None]") -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error(
-                "a snapshot of %s can't be encoded; the next delta tries again", self.feed.name, exc_info=error
-            )
-
-
-def snapshot_text(head: dict[str, Any], state: State) -> str:
-    """A client's snapshot. Encoded in pieces: one call for a large state would hold the interpreter lock for seconds."""
-    sections = [
-        f'"{section}":{{{",".join(encode(part)[1:-1] for part in slices(entries))}}}'
-        for section, entries in state.items()
-    ]
-    return f'{encode({"type": "snapshot", **head})[:-1]},"state":{{{",".join(sections)}}}}}'
 
 
 class Hub:
@@ -187,7 +40,7 @@ class Hub:
         self._url = url
         self._clock = clock
         self._redis = connect(url)
-        self._feeds: dict[str, _Subscribed] = {}
+        self._feeds: dict[str, Subscribed] = {}
         self._heard_at = clock.monotonic()
         self._heard_wall_ms = clock.wall_ms()
         self._has_heard = False
@@ -200,7 +53,7 @@ class Hub:
 
     def join(self, feed: Feed, client: Client) -> None:
         """Offer this client the feed's snapshot, at once or when it was read, and what comes."""
-        subscribed = self._feeds.setdefault(feed.name, _Subscribed(feed))
+        subscribed = self._feeds.setdefault(feed.name, Subscribed(feed))
         subscribed.joining.add(client)
         subscribed.admit()
         if self._task is None or self._task.done():
@@ -310,7 +163,7 @@ class Hub:
         except (ValueError, KeyError, TypeError) as error:
             logger.warning("a message on %s can't be read: %s %s", name, type(error).__name__, error)
 
-    def _take_delta(self, one: _Subscribed, value: dict[str, Any], text: str) -> None:
+    def _take_delta(self, one: Subscribed, value: dict[str, Any], text: str) -> None:
         if not is_delta_of(value, one.feed):
             raise ValueError("no delta of this feed")
         if one.is_wanting or one.state is None:
@@ -328,7 +181,7 @@ class Hub:
         one.audience.tell(text)
         one.admit()
 
-    async def _read(self, wanting: Sequence[_Subscribed]) -> None:
+    async def _read(self, wanting: Sequence[Subscribed]) -> None:
         """Read the stored snapshot once for all feeds that need it."""
 
         def read() -> tuple[dict[str, Any] | None, list[State]]:

@@ -12,9 +12,11 @@ from django.db import Error as DatabaseError
 from django.db.models import Max
 from django.utils import timezone
 
-from console.live.state import RECENT_MAX, Entry, NodePlace, rfc3339
+from console.cluster.places import NodePlace
+from console.live.state import RECENT_MAX, Entry
 from console.tasks import loops
 from console.tasks.heartbeats import METASERVER_FRESH_SECONDS
+from console.times import rfc3339
 from metaserver import queries
 from metaserver.route_cache import RouteCache
 from qmq.clock import Clock
@@ -109,7 +111,7 @@ class MetadataReader:
             row.name: {
                 "address": row.name,
                 "is_heard": row.seen_at > fresh_after,
-                "seen_at": rfc3339(int(row.seen_at.timestamp() * 1000)),
+                "seen_at": rfc3339(row.seen_at),
             }
             for row in queries.metaservers(now - timedelta(hours=METASERVER_FORGOTTEN_HOURS))
         }
@@ -123,7 +125,7 @@ class MetadataReader:
                 "loop": name,
                 "is_enabled": row is None or row.is_enabled,
                 "is_late": state.is_late,
-                "succeeded_at": rfc3339(int(succeeded_at.timestamp() * 1000)) if succeeded_at else None,
+                "succeeded_at": rfc3339(succeeded_at) if succeeded_at else None,
                 "error": row.error if row is not None else "",
                 "runs": str(row.runs if row is not None else 0),
                 "failures": str(row.failures if row is not None else 0),
@@ -141,7 +143,7 @@ class MetadataReader:
             found.append(
                 {
                     "id": str(row.id),
-                    "at": rfc3339(int(row.at.timestamp() * 1000)),
+                    "at": rfc3339(row.at),
                     "actor": row.actor,
                     "action": row.action,
                     "target": row.target,

@@ -8,18 +8,19 @@ from typing import Any
 from channels.db import database_sync_to_async
 from django.db import Error as DatabaseError
 
-from console.live.hub import Audience, Client, Shown
-from console.live.state import KIND_BROKER, NodePlace, encode, rfc3339
-from console.node_admin import node_admin
+from console.cluster import limits
+from console.cluster.asking import Nodes
+from console.cluster.places import NodePlace
+from console.live.audiences import Audience, Client, Shown
+from console.live.state import KIND_BROKER, encode
+from console.times import rfc3339
 from metaserver import queries
 from qmq.client.nodes import NodeAdmin
 from qmq.clock import Clock
-from qmq.errors import QmqError
 
 logger = logging.getLogger("qmq.live")
 
 POLL_SECONDS = 0.5
-ASK_SECONDS = 1.0
 PLACES_SECONDS = 5.0
 """How often the poller looks where the subject lives."""
 MESSAGES_PER_SECOND_MAX = 20
@@ -94,14 +95,18 @@ class Tail:
         await self._refresh_places()
         before = dict(self._problems)
         share = max(1, int(MESSAGES_PER_SECOND_MAX * POLL_SECONDS) // max(1, len(self._places)))
-        answers = await asyncio.gather(*(self._ask(place, share) for place in self._places))
+        groups = {place.node_id: place.broker_group for place in self._places}
+        nodes = Nodes.at({place.node_id: place.admin_address for place in self._places}, limits.TAIL_SECONDS)
+        answers = await nodes.answers(lambda node_id, node: self._ask(node_id, groups[node_id], node, share))
+        away = {name: why[:300] for name, why in answers.unreachable.items()}
+        self._problems = {name: why for name, why in self._problems.items() if name == "database"} | away
         if not self._has_looked:
             # It knows where to begin on each node only now: to a client with a snapshot nothing may get lost.
             self._has_looked = True
             self.audience.tell(self._snapshot())
             return
-        messages = [message for found, _ in answers for message in found]
-        left_out = sum(count for _, count in answers)
+        messages = [message for found, _ in answers.values.values() for message in found]
+        left_out = sum(count for _, count in answers.values.values())
         if not messages and not left_out and before == self._problems:
             return
         self._version += 1
@@ -120,41 +125,25 @@ class Tail:
         except DatabaseError as error:
             self._problems["database"] = f"the database is unavailable: {error}"[:300]
         self._places_at = now
-        known = {place.node_id for place in self._places} | {"database"}
-        self._problems = {name: text for name, text in self._problems.items() if name in known}
 
-    async def _ask(self, place: NodePlace, share: int) -> tuple[list[dict[str, Any]], int]:
-        try:
-            node = node_admin(place.admin_address, ASK_SECONDS)
-            position = self._positions.get(place.node_id)
-            if position is None:
-                stats = await node.stats(self.subject)
-                # A subject that is not there yet begins at 0: nothing of it is missed.
-                self._positions[place.node_id] = next((item["end_sequence"] for item in stats["subjects"]), 0)
-                self._problems.pop(place.node_id, None)
-                return [], 0
-            page = await self._page(node, position, share)
-        except QmqError as error:
-            self._problems[place.node_id] = str(error)[:300]
+    async def _ask(
+        self, node_id: str, broker_group: str, node: NodeAdmin, share: int
+    ) -> tuple[list[dict[str, Any]], int]:
+        """New messages, and how many more there are."""
+        position = self._positions.get(node_id)
+        if position is None:
+            stats = await node.stats(self.subject)
+            # A subject that is not there yet begins at 0: nothing of it is missed.
+            self._positions[node_id] = next((item["end_sequence"] for item in stats["subjects"]), 0)
             return [], 0
-        self._problems.pop(place.node_id, None)
-        if page is None:
-            return [], 0
+        page = await node.messages(self.subject, sequence=position, limit=share)
         end = page["end_sequence"]
         if end < position:
             # The node lost messages, or is a new one of that name: go on with what it has now.
             position = page["begin_sequence"]
-        self._positions[place.node_id] = end
-        found = [shown(message, place.broker_group) for message in page["messages"]]
+        self._positions[node_id] = end
+        found = [shown(message, broker_group) for message in page["messages"]]
         return found, max(0, end - max(position, page["begin_sequence"]) - len(found))
-
-    async def _page(self, node: NodeAdmin, position: int, share: int) -> dict[str, Any] | None:
-        try:
-            return await node.messages(self.subject, sequence=position, limit=share)
-        except QmqError as error:
-            if error.code == "subject.unknown":
-                return None
-            raise
 
 
 def shown(message: dict[str, Any], broker_group: str) -> dict[str, Any]:

@@ -29,11 +29,11 @@ def look(context: Context) -> str:
     return f"{counted(found.looked_at, 'reading')}: {done}{left}{why}"
 
 
-def tell(context: Context) -> str:
+def notify(context: Context) -> str:
     """Deliver what is due."""
     done = deliver(timezone.now())
     return f"{done.delivered} delivered, {done.failed} to be retried, {done.given_up} failed permanently"
 
 
 ALERTS = register(Loop("alerts", 5.0, 60.0, "evaluates alert rules", look))
-NOTIFICATIONS = register(Loop("notifications", 5.0, 60.0, "delivers alert notifications", tell))
+NOTIFICATIONS = register(Loop("notifications", 5.0, 60.0, "delivers alert notifications", notify))

@@ -3,7 +3,7 @@
 `QMQ_ANALYTICS_EVERY_SECONDS` says how often; at 0 there is no such loop. One call does all that is due: what nodes have stored and
 minutes each time, hours and days when they are over.
 
-Its words go to a queue of their own, so that a call holds no place that other loops need.
+Its tasks have a queue of their own, so that a call does not occupy a worker that other loops need.
 """
 
 from importlib.util import find_spec
@@ -15,8 +15,8 @@ from console.tasks.loops import Context, Loop, register
 
 LIMIT_SECONDS = 1_800.0
 """How long one call may take; what is left is due again in the next."""
-TURN_SECONDS = 60.0
-"""After that a worker that was killed is replaced, whose jobs ended with it."""
+HOLD_SECONDS = 60.0
+"""A worker that was killed is replaced after this time; its jobs ended with it."""
 RESERVE_SECONDS = 30.0
 """Time of a call that is left for stopping it."""
 MEMORY_FREE_BYTES_MIN = 2 << 30
@@ -35,7 +35,7 @@ def analyse(context: Context) -> str:
     if free is not None and free < MEMORY_FREE_BYTES_MIN:
         return f"not run: {free >> 20} MiB of memory available, {MEMORY_FREE_BYTES_MIN >> 20} MiB required"
     arguments = ["all", "--scheduled", "--memory", settings.ANALYTICS_MEMORY, "--master", settings.ANALYTICS_MASTER]
-    ended = run(arguments, seconds=max(1.0, context.seconds_left - RESERVE_SECONDS), meanwhile=context.keep_turn)
+    ended = run(arguments, seconds=max(1.0, context.seconds_left - RESERVE_SECONDS), meanwhile=context.extend_hold)
     if ended.code == 0:
         return ended.said[-1] if ended.said else "done"
     if ended.was_told:
@@ -59,6 +59,6 @@ if settings.ANALYTICS_EVERY_SECONDS:
             "runs the Spark jobs for the analytics pages",
             analyse,
             queue=settings.ANALYTICS_QUEUE,
-            turn_seconds=TURN_SECONDS,
+            hold_seconds=HOLD_SECONDS,
         )
     )

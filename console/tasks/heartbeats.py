@@ -28,10 +28,10 @@ def expire(context: Context) -> str:
         return "a metaserver has just started; nodes are not checked yet"
     gone = []
     for name, leased_at in queries.silent_groups(now, SILENT_SECONDS):
-        heard = (
+        reason = (
             f"last heartbeat {(now - leased_at).total_seconds():.1f} s ago" if leased_at is not None else "no heartbeat"
         )
-        if broker_groups.expire_group(name, silent_seconds=SILENT_SECONDS, actor=context.actor, reason=heard):
+        if broker_groups.expire_group(name, silent_seconds=SILENT_SECONDS, actor=context.actor, reason=reason):
             gone.append(name)
     return f"taken offline: {', '.join(gone)}" if gone else "all groups reachable"
 

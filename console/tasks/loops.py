@@ -1,7 +1,7 @@
 """Control loops: who may act now, how long, and how it went.
 
-One acts at a time, however many workers and beats there are: the database says whose turn it is. A holder that died is
-replaced when its time is over; what it had begun is in the database, because every step a loop takes is a service call of
+One worker runs a loop at a time, however many workers and Celery beats there are: it holds the loop's row in the database. A worker
+that died is replaced when its hold ends; what it had begun is in the database, because every step a loop takes is a service call of
 its own, with compare-and-set where two could decide the same.
 """
 
@@ -35,8 +35,8 @@ LATE_INTERVALS = 3
 """A loop that has not succeeded for this many intervals (and at least LATE_SECONDS) counts as late."""
 LATE_SECONDS = 20.0
 KEPT_PARTS = 4
-"""A turn that is kept is taken anew this often before it would end."""
-_LOOKED_SINCE = timezone.now()
+"""A hold is extended this many times before it would end."""
+_STARTED_AT = timezone.now()
 """When this process began to look: a loop that never ran is late once it had time to."""
 
 
@@ -51,13 +51,13 @@ class Loop:
     run: Callable[["Context"], str]
     queue: str = settings.CELERY_TASK_DEFAULT_QUEUE
     """Where the words to run it go: a loop that takes minutes has one of its own, and workers for it."""
-    turn_seconds: float | None = None
-    """How long a turn lasts unless its run says `keep_turn`: a holder that died is replaced then. None: `limit_seconds`."""
+    hold_seconds: float | None = None
+    """How long a hold lasts unless the run calls `extend_hold`; a worker that died is replaced then. None: `limit_seconds`."""
 
     @property
-    def turn(self) -> timedelta:
-        """How long a turn lasts from the moment it is taken, or kept."""
-        return timedelta(seconds=self.limit_seconds if self.turn_seconds is None else self.turn_seconds)
+    def hold(self) -> timedelta:
+        """How long a hold lasts from when it is taken or extended."""
+        return timedelta(seconds=self.limit_seconds if self.hold_seconds is None else self.hold_seconds)
 
 
 @dataclass(slots=True)
@@ -67,8 +67,8 @@ class Context:
     actor: Actor
     deadline: float
     state: dict[str, Any] = field(default_factory=dict)
-    keep_turn: Callable[[], None] = lambda: None
-    """To be called often by a run that takes longer than its loop's turn: it goes on. Asks the database now and then."""
+    extend_hold: Callable[[], None] = lambda: None
+    """Extends the hold. Runs that take longer than their loop's hold call it often; it writes to the database only when due."""
 
     @property
     def seconds_left(self) -> float:
@@ -94,21 +94,21 @@ def register(loop: Loop) -> Loop:
 
 
 def claim(loop: Loop, holder: str, now: datetime) -> ControlLoop | None:
-    """Take the turn; None when somebody else has it, it is too early, or the loop is switched off."""
+    """Take hold of a loop; None if another worker holds it, it is not due yet, or it is disabled."""
     ControlLoop.objects.get_or_create(name=loop.name)
     limit = timedelta(seconds=loop.limit_seconds)
-    # A turn that ends further away than any may was taken by a clock that ran ahead.
+    # A hold that ends later than any hold can was taken by a clock that ran ahead.
     free = Q(held_until__isnull=True) | Q(held_until__lt=now) | Q(held_until__gt=now + 2 * limit)
     early = now - timedelta(seconds=loop.every_seconds * EARLY)
     due = Q(started_at__isnull=True) | Q(started_at__lt=early) | Q(started_at__gt=now + limit)
     taken = ControlLoop.objects.filter(free, due, name=loop.name, is_enabled=True).update(
-        holder=holder, held_until=now + loop.turn, started_at=now, runs=F("runs") + 1
+        holder=holder, held_until=now + loop.hold, started_at=now, runs=F("runs") + 1
     )
     return ControlLoop.objects.get(name=loop.name) if taken else None
 
 
 def run(name: str, *, holder: str | None = None) -> Outcome:
-    """Run a loop once if it is its turn. A failure is noted with the loop, logged, and never raised."""
+    """Run a loop once if it is due and free. A failure is stored with the loop, logged, and never raised."""
     loop = LOOPS[name]
     holder = holder or f"{socket.gethostname()}:{os.getpid()}"
     try:
@@ -118,7 +118,9 @@ def run(name: str, *, holder: str | None = None) -> Outcome:
         return Outcome(False, "the database is not responding")
     if row is None:
         return Outcome(False, "run by another worker")
-    context = Context(Actor(f"loop {name}"), time.monotonic() + loop.limit_seconds, dict(row.state), _keeper(loop, row))
+    context = Context(
+        Actor(f"loop {name}"), time.monotonic() + loop.limit_seconds, dict(row.state), _extender(loop, row)
+    )
     text = problem = ""
     try:
         text = loop.run(context)
@@ -132,16 +134,16 @@ def run(name: str, *, holder: str | None = None) -> Outcome:
     else:
         changed |= {"succeeded_at": now, "result": text[:TEXT_CHARS_MAX], "state": context.state}
     try:
-        # A turn that was lost meanwhile (it took too long) is not written over.
+        # The result of a run that lost its hold (it took too long) is not stored.
         ControlLoop.objects.filter(name=name, holder=holder, started_at=row.started_at).update(**changed)
     except DatabaseError as failure:
         logger.warning("loop %s ran, but the database does not take its result: %s", name, failure)
     return Outcome(True, problem or text)
 
 
-def _keeper(loop: Loop, row: ControlLoop) -> Callable[[], None]:
-    """What a run keeps its turn with; once the turn is lost it stays lost."""
-    every_seconds = loop.turn.total_seconds() / KEPT_PARTS
+def _extender(loop: Loop, row: ControlLoop) -> Callable[[], None]:
+    """Return the function that extends a run's hold; a hold that was lost stays lost."""
+    every_seconds = loop.hold.total_seconds() / KEPT_PARTS
     kept_at = time.monotonic()
 
     def keep() -> None:
@@ -151,9 +153,9 @@ def _keeper(loop: Loop, row: ControlLoop) -> Callable[[], None]:
         kept_at = time.monotonic()
         mine = ControlLoop.objects.filter(name=loop.name, holder=row.holder, started_at=row.started_at)
         try:
-            mine.update(held_until=timezone.now() + loop.turn)
+            mine.update(held_until=timezone.now() + loop.hold)
         except DatabaseError as error:
-            logger.warning("loop %s: the database does not answer, its turn ends soon: %s", loop.name, error)
+            logger.warning("loop %s: the database does not answer, its hold ends soon: %s", loop.name, error)
 
     return keep
 
@@ -229,7 +231,7 @@ def states(now: datetime | None = None) -> list[LoopState]:
     for loop in sorted(LOOPS.values(), key=lambda item: item.name):
         row = rows.get(loop.name)
         allowed = timedelta(seconds=max(LATE_SECONDS, loop.every_seconds * LATE_INTERVALS))
-        last = (row.succeeded_at if row is not None else None) or _LOOKED_SINCE
+        last = (row.succeeded_at if row is not None else None) or _STARTED_AT
         is_enabled = row is None or row.is_enabled
         is_late = is_enabled and now - last > allowed
         started = row.started_at if row is not None else None
@@ -244,10 +246,10 @@ def loop_intervals() -> dict[str, float]:
 
 
 def schedule() -> dict[str, dict[str, Any]]:
-    """Celery beat's schedule. A word to run that nobody took in time is thrown away; the next one comes.
+    """Celery beat's schedule. A task that no worker took in time expires; the next one follows.
 
-    The worker that finds it does so: while nobody serves a queue its words stay, one for each interval, about 1 KB each. The
-    loop is late meanwhile; a worker that comes takes only the last.
+    Expired tasks stay in Redis until a worker of the queue discards them: one for each interval, about 1 KB each. The loop is late
+    meanwhile; a worker that starts runs only the latest.
     """
     return {
         loop.name: {

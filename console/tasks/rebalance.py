@@ -13,8 +13,9 @@ from typing import Any
 
 from django.utils import timezone
 
+from console.cluster import limits
+from console.cluster.admin import node_admin
 from console.models import ControlLoop
-from console.node_admin import node_admin
 from console.tasks.loops import Context, Loop, register
 from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
@@ -37,7 +38,6 @@ MOVING_MAX = 50
 """Subjects that move at a time."""
 JOIN_SECONDS = 5.0
 """How long consumers are given to hear of a joining group before producers do."""
-NODE_SECONDS = 5.0
 NODES_AT_A_TIME = 10
 REASONS_MAX = 10
 """What a subject's move waits for, that is kept of it."""
@@ -111,9 +111,9 @@ def take_steps(context: Context) -> str:
             logger.info("%s", error)
     context.state["empty_once"] = empty_now
     context.state["waiting"] = waiting
-    reasons = [reason for said in waiting.values() for reason in said]
-    said = f"; waiting for: {'; '.join(reasons[:3])}" if reasons else ""
-    return f"{counted(len(moving), 'subject')} moving, {counted(stepped, 'step')} completed{said}"
+    reasons = [reason for of_subject in waiting.values() for reason in of_subject]
+    suffix = f"; waiting for: {'; '.join(reasons[:3])}" if reasons else ""
+    return f"{counted(len(moving), 'subject')} moving, {counted(stepped, 'step')} completed{suffix}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ async def _make_ready(place: Place, route: Route, known: list[str], places: dict
         for group in sorted(groups):
             for subject in (route.subject, retry_subject(route.subject, group)):
                 request = EnsureGroupRequest(subject, group, "latest", 0, only_if_new=True, broadcast=False)
-                frame = await caller.call(Command.ENSURE_GROUP, request.encode(9), timeout_s=NODE_SECONDS)
+                frame = await caller.call(Command.ENSURE_GROUP, request.encode(9), timeout_s=limits.NODE_SECONDS)
                 if frame.code != ResponseCode.SUCCESS:
                     raise QmqError(f"{place.name} answered {frame.code} when group {group} of {subject} was made")
     finally:
@@ -213,7 +213,7 @@ async def _make_ready(place: Place, route: Route, known: list[str], places: dict
 
 async def _not_empty(place: Place, subject: str, known: list[str]) -> str:
     """Why a draining broker group can't go yet; "" when nothing is left to read there."""
-    answer = await node_admin(place.admin_address, NODE_SECONDS).stats(subject)
+    answer = await node_admin(place.admin_address, limits.NODE_SECONDS).stats(subject)
     if not answer["closed"]:
         return "the node has not received the change yet"
     if not answer["subjects"]:
@@ -246,7 +246,7 @@ def _unread(group: dict[str, Any]) -> str:
 
 async def _subject_stats(place: Place, subject: str) -> dict[str, Any] | None:
     """A subject's numbers on a node; None when the node has none of it."""
-    answer = await node_admin(place.admin_address, NODE_SECONDS).stats(subject)
+    answer = await node_admin(place.admin_address, limits.NODE_SECONDS).stats(subject)
     found: list[dict[str, Any]] = answer["subjects"]
     return found[0] if found else None
 

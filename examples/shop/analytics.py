@@ -223,7 +223,7 @@ class _Shop:
             ):
                 columns = {name: [median * times for median in medians] for name, times in TAIL.items()}
                 columns["mean_ms"] = [median * 1.4 for median in medians]
-                key = {**one.key, "kind": kind, "sketch": b""}
+                key = {**one.key, "kind": kind}
                 yield from (row for row in cut.rows(key, {"messages": messages, **columns}) if row["messages"])
 
     def _shares(self, one: _Series, cut: _Cut) -> Iterator[tuple[int, NDArray[np.int64]]]:

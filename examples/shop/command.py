@@ -18,7 +18,7 @@ from django.utils import timezone
 from console.accounts import services
 from console.accounts.models import User
 from console.accounts.roles import Role
-from console.launcher import Ports
+from console.launcher.programs import Ports
 from console.management.passwords import hand_out
 from console.management.places import add_places
 from examples.shop.history import publish_history
@@ -81,11 +81,11 @@ class Command(BaseCommand):
             session = Session(options["console"] or f"http://127.0.0.1:{ports.console}")
             self._sign_in(session)
             shop = read_shop()
-            tell = self._teller()
+            report = self._teller()
             for line in make_metadata(session, shop, timezone.now(), self._hand_out):
-                tell(line)
-            tell(publish_history(session, shop, seed=wanted.seed))
-            asyncio.run(self._run(session, shop, wanted, tell))
+                report(line)
+            report(publish_history(session, shop, seed=wanted.seed))
+            asyncio.run(self._run(session, shop, wanted, report))
         except QmqError as error:
             raise CommandError(str(error)) from error
 
@@ -112,9 +112,9 @@ class Command(BaseCommand):
         except OSError as error:
             raise CommandError(f"the password of {name} can't be written: {error}") from error
 
-    async def _run(self, session: Session, shop: Shop, wanted: Options, tell: Callable[[str], None]) -> None:
+    async def _run(self, session: Session, shop: Shop, wanted: Options, report: Callable[[str], None]) -> None:
         counts: Counter[str] = Counter()
-        task = asyncio.create_task(run(session, shop, wanted, timezone.now(), counts, tell))
+        task = asyncio.create_task(run(session, shop, wanted, timezone.now(), counts, report))
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         with contextlib.suppress(asyncio.CancelledError):
@@ -122,19 +122,19 @@ class Command(BaseCommand):
         self.stdout.write(f"\nended: {counts['sent']:,} messages sent, {counts['received']:,} received")
 
     def _teller(self) -> Callable[[str], None]:
-        told_at = float("-inf")
+        reported_at = float("-inf")
 
-        def tell(line: str) -> None:
-            nonlocal told_at
+        def report(line: str) -> None:
+            nonlocal reported_at
             is_progress = line.startswith("\r")
             if sys.stdout.isatty():
                 self.stdout.write(line, ending="" if is_progress else "\n")
-            elif not is_progress or monotonic() - told_at >= PROGRESS_SECONDS:
-                told_at = monotonic() if is_progress else told_at
+            elif not is_progress or monotonic() - reported_at >= PROGRESS_SECONDS:
+                reported_at = monotonic() if is_progress else reported_at
                 self.stdout.write(line.lstrip("\r"))
             self.stdout.flush()
 
-        return tell
+        return report
 
 
 def _password() -> str:

@@ -38,7 +38,7 @@ class Options:
 
 
 async def run(
-    session: Session, shop: Shop, options: Options, now: datetime, counts: Counter[str], tell: Callable[[str], None]
+    session: Session, shop: Shop, options: Options, now: datetime, counts: Counter[str], report: Callable[[str], None]
 ) -> None:
     """Send and receive in the system that `session` is signed in to, until it is cancelled or what `options` ask for is done.
 
@@ -52,14 +52,14 @@ async def run(
     _check_takes_messages(session)
 
     def progress() -> None:
-        tell("\r" + ", ".join(f"{counts[word]:,} {word}" for word in ("sent", "received", "retried", "failed")))
+        report("\r" + ", ".join(f"{counts[word]:,} {word}" for word in ("sent", "received", "retried", "failed")))
 
     async with (
         Senders(options.meta_url, shop, counts, seed=options.seed) as senders,
         Workers(options.meta_url, shop, counts, rate=options.rate, seed=options.seed),
     ):
         receipts = await senders.schedule(now)
-        tell(f"delayed messages: {len(receipts):,} sent")
+        report(f"delayed messages: {len(receipts):,} sent")
         await asyncio.to_thread(_change_some, session, receipts)
         await senders.send_history()
         if options.is_once:

@@ -22,7 +22,7 @@ SOON_MESSAGES = 60
 """Of these, those due within `schedule.SOON`; each start sends as many."""
 BATCH = 200
 TICK_SECONDS = 0.1
-TELL_SECONDS = 1.0
+REPORT_SECONDS = 1.0
 CLOSE_SECONDS = 5.0
 """How long the end waits for messages that are on their way."""
 
@@ -78,19 +78,19 @@ class Senders:
             receipts += [receipt for receipt in await asyncio.gather(*sends) if receipt is not None]
         return receipts
 
-    async def send_for(self, rate: float, seconds: float | None, tell: Callable[[], None]) -> None:
-        """Send `rate` messages a second for so long (None: until it is cancelled); `tell` is called each second."""
+    async def send_for(self, rate: float, seconds: float | None, report: Callable[[], None]) -> None:
+        """Send `rate` messages a second for so long (None: until it is cancelled); `report` is called each second."""
         loop = asyncio.get_running_loop()
-        start = told = loop.time()
+        start = reported_at = loop.time()
         sent = 0
         while seconds is None or loop.time() - start < seconds:
             wanted = int((loop.time() - start) * rate)
             # What a standstill held up is left out: no flood afterwards.
             await self._send_some(min(wanted - sent, max(1, int(rate))))
             sent = wanted
-            if loop.time() - told >= TELL_SECONDS:
-                told = loop.time()
-                tell()
+            if loop.time() - reported_at >= REPORT_SECONDS:
+                reported_at = loop.time()
+                report()
             await asyncio.sleep(TICK_SECONDS)
 
     async def _send_some(self, count: int) -> None:

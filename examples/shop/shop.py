@@ -81,9 +81,11 @@ class Shop:
 
 def read_shop() -> Shop:
     """The shop of shop.yaml."""
-    told = yaml.safe_load(Path(__file__).with_name("shop.yaml").read_text(encoding="utf-8"))
+    document = yaml.safe_load(Path(__file__).with_name("shop.yaml").read_text(encoding="utf-8"))
     return Shop(
-        told["teams"], tuple(told["people"]), tuple(_subject(name, item) for name, item in told["subjects"].items())
+        document["teams"],
+        tuple(document["people"]),
+        tuple(_subject(name, item) for name, item in document["subjects"].items()),
     )
 
 
@@ -94,8 +96,8 @@ def _subject(name: str, item: dict[str, Any]) -> Subject:
         kind,
         weight,
         tuple(
-            Group(group, Pace(told.get("pace", Pace.QUICK)), told.get("members", 1), told.get("description", ""))
-            for group, told in groups.items()
+            Group(group, Pace(values.get("pace", Pace.QUICK)), values.get("members", 1), values.get("description", ""))
+            for group, values in groups.items()
         ),
         item,
     )

@@ -3,9 +3,10 @@
 from django.db import models
 
 from metaserver.choices import GroupKind, GroupState, OperatorState
+from metaserver.versioned import Versioned
 
 
-class BrokerGroup(models.Model):
+class BrokerGroup(Versioned):
     """A master and its slaves under one name; changed by compare-and-set on epoch and in_sync_version."""
 
     name = models.CharField(max_length=100, unique=True)
@@ -24,8 +25,6 @@ class BrokerGroup(models.Model):
     in_sync_min = models.PositiveSmallIntegerField(default=1)
     promotion_id = models.UUIDField(null=True)
     description = models.CharField(max_length=500, blank=True)
-    version = models.BigIntegerField(default=1)
-    """Raised by each change of an operator."""
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 

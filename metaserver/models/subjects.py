@@ -6,9 +6,10 @@
 from django.db import models
 
 from metaserver.models.teams import Team
+from metaserver.versioned import Versioned
 
 
-class Subject(models.Model):
+class Subject(Versioned):
     """The name messages are sent to, and what was decided about it. Null means: no limit, or the node's default."""
 
     name = models.CharField(max_length=100, unique=True)
@@ -24,7 +25,6 @@ class Subject(models.Model):
     archived_at = models.DateTimeField(null=True, db_index=True)
     deleting_since = models.DateTimeField(null=True)
     """When a request began to delete the subject on nodes; null: none does."""
-    version = models.BigIntegerField(default=1)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -51,7 +51,7 @@ class SubjectRoute(models.Model):
         return f"{self.subject} v{self.version}"
 
 
-class ConsumerGroup(models.Model):
+class ConsumerGroup(Versioned):
     """Consumers that share the work of a subject."""
 
     subject = models.ForeignKey(Subject, on_delete=models.CASCADE, related_name="consumer_groups")
@@ -66,7 +66,6 @@ class ConsumerGroup(models.Model):
     pause_reason = models.CharField(max_length=500, blank=True)
     progress_changing_since = models.DateTimeField(null=True)
     """When a request began to change the group's progress on nodes; null: none does."""
-    version = models.BigIntegerField(default=1)
     first_seen_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 

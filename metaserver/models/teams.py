@@ -2,13 +2,14 @@
 
 from django.db import models
 
+from metaserver.versioned import Versioned
 
-class Team(models.Model):
+
+class Team(Versioned):
     """People who share the ownership of subjects."""
 
     name = models.CharField(max_length=60, unique=True)
     description = models.CharField(max_length=500, blank=True)
-    version = models.BigIntegerField(default=1)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -17,8 +17,8 @@ ITEMS_MAX = 2_000
 KEYS = ("teams", "subjects")
 GROUPS = "consumer_groups"
 TEAM_KEYS = ("name", "description")
-SUBJECT_KEYS = ("name", GROUPS, "archived", *subjects.FIELDS)
-GROUP_KEYS = ("name", *groups.FIELDS)
+SUBJECT_KEYS = ("name", GROUPS, "archived", *subjects.SUBJECT.fields)
+GROUP_KEYS = ("name", *groups.GROUP.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _team(item: Mapping[str, Any], actor: Actor, reason: str) -> Step:
 
 def _subject(item: Mapping[str, Any], there: _There, actor: Actor, reason: str) -> list[Step]:
     name = item["name"]
-    values = {key: item[key] for key in subjects.FIELDS if key in item}
+    values = {key: item[key] for key in subjects.SUBJECT.fields if key in item}
     steps = []
     with _at(f"subject {name}"):
         is_archived = there.subjects.get(name)
@@ -121,7 +121,7 @@ def _subject(item: Mapping[str, Any], there: _There, actor: Actor, reason: str) 
             change = subjects.set_archived(name, item["archived"], actor=actor, reason=reason)
             steps.append(_step("subject", "archive" if item["archived"] else "restore", change))
     for group in item.get("consumer_groups", []):
-        values = {key: group[key] for key in groups.FIELDS if key in group}
+        values = {key: group[key] for key in groups.GROUP.fields if key in group}
         with _at(f"consumer group {group['name']} of {name}"):
             known = (name, group["name"]) in there.groups
             make = groups.update_group if known else groups.create_group

@@ -4,6 +4,7 @@ The ledger's row is locked until the transaction ends. Lock order everywhere: th
 """
 
 import json
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
@@ -73,3 +74,53 @@ def entry_digest(previous: str, *, at: datetime, before: Any, after: Any, **text
     entry = {**texts, "at": at.isoformat(timespec="microseconds"), "before": before, "after": after}
     text = json.dumps([previous, entry], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditVerdict:
+    """What a look at a stretch of the audit log's chain found."""
+
+    checked: int
+    """Entries looked at."""
+    last_id: int
+    """Where the next look goes on."""
+    is_end: bool
+    """Whether this stretch reached the newest entry."""
+    broken_id: int | None
+    """The first entry that is not as it was written, or follows one that is gone; None: all fit."""
+    problem: str
+    """"" when all fit."""
+
+
+def verify(after_id: int = 0, limit: int = 10_000) -> AuditVerdict:
+    """Follow the chain over the entries after this one; at its end, whether it is the end that was written.
+
+    Entries older than the chain have no digest and are passed over. The first entry of a stretch that begins in the
+    middle is checked against the digest of the one before it.
+    """
+    # Read first: entries that come meanwhile lie behind it in the chain.
+    ledger = Ledger.objects.filter(id=1).values_list("audit_digest", "audit_count").first()
+    newest, count = ledger if ledger is not None else ("", 0)
+    before = AuditEntry.objects.filter(id__lte=after_id).order_by("-id").values_list("digest", flat=True).first()
+    previous = before or ""
+    checked, last_id = 0, after_id
+    for row in AuditEntry.objects.filter(id__gt=after_id).order_by("id")[:limit].iterator(chunk_size=500):
+        checked += 1
+        last_id = row.pk
+        if row.digest == "" and previous == "":
+            continue
+        values = {name: getattr(row, name) for name in AUDITED_TEXTS}
+        if entry_digest(previous, at=row.at, before=row.before, after=row.after, **values) != row.digest:
+            text = f"entry {row.pk} was modified, or an entry before it was deleted"
+            return AuditVerdict(checked, last_id, False, row.pk, text)
+        previous = row.digest
+    is_end = checked < limit
+    if is_end:
+        last = AuditEntry.objects.filter(digest=newest).order_by("-id").first() if newest else None
+        if newest and last is None:
+            text = "the latest entry was deleted"
+            return AuditVerdict(checked, last_id, True, None, text)
+        there = AuditEntry.objects.filter(id__lte=last.pk if last is not None else 0).exclude(digest="").count()
+        if there != count:
+            return AuditVerdict(checked, last_id, True, None, f"{count} entries were written, but only {there} exist")
+    return AuditVerdict(checked, last_id, is_end, None, "")

@@ -1,7 +1,7 @@
 """Broker groups and nodes as they register, and what operators decide about them."""
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from django.db import transaction
 from django.db.models import F
@@ -17,13 +17,15 @@ from metaserver.services.changes import (
     ChangeRefused,
     Conflict,
     NotFound,
+    Request,
+    VersionedRequest,
     changing,
-    check_version,
     for_change,
     lock,
-    only_one,
 )
-from metaserver.services.subjects import description_problem
+from metaserver.services.fields import Text
+from metaserver.services.resources import Resource
+from metaserver.services.subjects import DESCRIPTION
 from qmq.protocol.names import hidden_text_problem
 
 # --- as nodes register -------------------------------------------------------------------------------------------------
@@ -89,7 +91,7 @@ def save_node(node: snapshot.Node) -> datetime:
     return leased_at
 
 
-def save_beat(metaserver: str, steady_seconds: float, at: datetime) -> None:
+def save_heartbeat(metaserver: str, steady_seconds: float, at: datetime) -> None:
     """At this time a metaserver lived, and had run and stored without a pause for so long.
 
     The time is when that was looked at, not now: a process that stood still in between writes what held before.
@@ -127,152 +129,108 @@ def expire_group(name: str, *, silent_seconds: float, actor: Actor, reason: str)
 def described(row: BrokerGroup) -> dict[str, Any]:
     """What an operator decided about a broker group."""
     return {
+        "kind": row.kind,
         "description": row.description,
         "operator_state": row.operator_state,
         "operator_reason": row.operator_reason,
     }
 
 
-def announce_group(
-    name: str, kind: GroupKind, description: str = "", *, actor: Actor, reason: str = "", dry_run: bool = False
-) -> Change:
+def _name_problem(name: str) -> str:
+    return "must not contain slashes and spaces" if "/" in name or " " in name else hidden_text_problem(name)
+
+
+NAME = Text(chars_min=1, chars_max=100, is_trimmed=False, check=_name_problem)
+BROKER_GROUP: Resource[BrokerGroup] = Resource(
+    kind="broker_group",
+    noun="broker group",
+    fields={"description": DESCRIPTION},
+    described=described,
+    about=lambda row: row.name,
+    metadata=lambda row: {"broker_group": row.name},
+)
+
+
+def announce_group(name: str, kind: GroupKind, description: str = "", **request: Unpack[Request]) -> Change:
     """Make a broker group known before its first node registers: it is offline until then.
 
     Raises:
         Conflict: there is such a group.
     """
-    text = hidden_text_problem(name)
-    if not 1 <= len(name) <= 100 or any(c in name for c in "/ "):
-        text = "must be 1 to 100 characters without slashes and spaces"
-    if text:
-        raise ChangeRefused(
-            f"broker group name: {name[:80]!r} {text}", code="broker_group.name_illegal", fields={"name": text}
-        )
-    text = description_problem(description)
-    if text:
-        raise ChangeRefused(f"description: {text}", code="broker_group.invalid", fields={"description": text})
-    with changing(dry_run=dry_run):
-        if BrokerGroup.objects.filter(name=name).exists():
-            raise Conflict(f"Broker group {name!r} already exists. Choose another name.", code="broker_group.exists")
-        with only_one(f"Broker group {name!r} already exists. Choose another name.", "broker_group.exists"):
-            row = BrokerGroup.objects.create(name=name, kind=kind, state=GroupState.OFFLINE, description=description)
-        after = described(row) | {"kind": str(kind)}
-        audit.record(
-            actor=actor, action="broker_group.announce", target=name, reason=reason, after=after, broker_group=name
-        )
-    note = f"Start a node with --group {name} --meta ...; the group is offline until it registers."
-    return Change(name, None, after, row.version, (note,))
+    BROKER_GROUP.check_name(name, NAME)
+    row = BrokerGroup(name=name, kind=kind, state=GroupState.OFFLINE)
+    with BROKER_GROUP.creating(row, name, action="announce", **request) as edit:
+        edit.set({"description": description})
+        edit.notes = (f"Start a node with --group {name} --meta ...; the group is offline until it registers.",)
+    return edit.change
 
 
-def describe_group(
-    name: str,
-    description: str,
-    *,
-    actor: Actor,
-    reason: str = "",
-    expected_version: int | None = None,
-    dry_run: bool = False,
-) -> Change:
-    """Describe a broker group anew."""
-    text = description_problem(description)
-    if text:
-        raise ChangeRefused(f"description: {text}", code="broker_group.invalid", fields={"description": text})
-    with changing(dry_run=dry_run):
-        row = locked(name)
-        check_version(f"broker group {name}", row.version, expected_version)
-        before = described(row)
-        row.description = description
-        return _save(row, before, actor=actor, action="broker_group.update", reason=reason)
+def describe_group(name: str, description: str, **request: Unpack[VersionedRequest]) -> Change:
+    """Change a broker group's description."""
+    with BROKER_GROUP.editing(lambda: locked(name), **request) as edit:
+        edit.set({"description": description})
+    return edit.change
 
 
-def approve_group(
-    name: str,
-    *,
-    actor: Actor,
-    reason: str = "",
-    expected_version: int | None = None,
-    dry_run: bool = False,
-) -> Change:
+def approve_group(name: str, **request: Unpack[VersionedRequest]) -> Change:
     """Let a broker group serve that registered for the first time; one that is approved already is not changed."""
-    with changing(dry_run=dry_run):
-        row = locked(name)
-        check_version(f"broker group {name}", row.version, expected_version)
-        before = described(row)
-        notes: tuple[str, ...] = ()
+    with BROKER_GROUP.editing(lambda: locked(name), action="approve", **request) as edit:
+        row = edit.row
         if row.operator_state == OperatorState.UNAPPROVED:
             row.operator_state, row.operator_since, row.operator_reason = OperatorState.NORMAL, timezone.now(), ""
             nodes = Node.objects.filter(broker_group=row).order_by("node_id").values_list("node_id", "address")
-            notes = tuple(f"Node {node_id} at {address} serves with its next heartbeat." for node_id, address in nodes)
-        return _save(row, before, actor=actor, action="broker_group.approve", reason=reason, notes=notes)
+            edit.notes = tuple(f"Node {node} at {address} serves with its next heartbeat." for node, address in nodes)
+    return edit.change
 
 
-def set_operator_state(
-    name: str,
-    state: OperatorState,
-    *,
-    actor: Actor,
-    reason: str = "",
-    expected_version: int | None = None,
-    dry_run: bool = False,
-) -> Change:
+def set_operator_state(name: str, state: OperatorState, **request: Unpack[VersionedRequest]) -> Change:
     """Make a group read only, drain it, or let it serve again.
 
     Raises:
         Conflict: no other live group of its kind could take over what is sent, or the group waits for approval.
     """
-    with changing(dry_run=dry_run):
+    rows: dict[str, BrokerGroup] = {}
+
+    def locked_with_others() -> BrokerGroup:
         # All of them: two operators who each take one of the last two away would each see the other's still there.
-        rows = {row.name: row for row in for_change(BrokerGroup.objects.all())}
+        rows.update({row.name: row for row in for_change(BrokerGroup.objects.all())})
         if name not in rows:
-            raise NotFound(f"Broker group {name!r} not found.", code="broker_group.unknown")
-        row = rows[name]
-        check_version(f"broker group {name}", row.version, expected_version)
+            raise BROKER_GROUP.unknown(name)
+        return rows[name]
+
+    with BROKER_GROUP.editing(locked_with_others, action=str(state), **request) as edit:
+        row = edit.row
         if row.operator_state == OperatorState.UNAPPROVED:
             raise Conflict(
                 f"Broker group {name} is pending approval. Approve or remove it first.", code="broker_group.unapproved"
             )
-        before = described(row)
-        notes: tuple[str, ...] = ()
         if state != OperatorState.NORMAL and row.operator_state == OperatorState.NORMAL:
-            others = [
-                other
-                for other in rows.values()
-                if other.name != name
-                and (other.kind, other.state, other.operator_state)
-                == (row.kind, GroupState.READ_WRITE, OperatorState.NORMAL)
-            ]
-            if not others:
+            writable = (row.kind, GroupState.READ_WRITE, OperatorState.NORMAL)
+            others = [other for other in rows.values() if other.name != name]
+            if not any((other.kind, other.state, other.operator_state) == writable for other in others):
                 raise Conflict(
                     f"{name} is the only {row.kind} group that accepts messages, so sends would fail. Add another group first.",
                     code="broker_group.last_writable",
                 )
         if state is OperatorState.DRAINING:
             count = sum(name in groups for groups in SubjectRoute.objects.values_list("broker_groups", flat=True))
-            notes = (
+            edit.notes = (
                 f"{count} subjects move to other groups. Messages stored here can be read until they are consumed.",
             )
         if row.operator_state != state:
             row.operator_state, row.operator_since = state, timezone.now()
-        row.operator_reason = reason[:500] if state != OperatorState.NORMAL else ""
-        return _save(row, before, actor=actor, action=f"broker_group.{state}", reason=reason, notes=notes)
+        row.operator_reason = request.get("reason", "")[:500] if state != OperatorState.NORMAL else ""
+    return edit.change
 
 
-def remove_group(
-    name: str,
-    *,
-    actor: Actor,
-    reason: str = "",
-    expected_version: int | None = None,
-    dry_run: bool = False,
-) -> Change:
+def remove_group(name: str, **request: Unpack[VersionedRequest]) -> Change:
     """Forget a group that serves no subject any more and is offline.
 
     Raises:
         Conflict: it still serves subjects, or a node of it runs.
     """
-    with changing(dry_run=dry_run):
-        row = locked(name)
-        check_version(f"broker group {name}", row.version, expected_version)
+    with BROKER_GROUP.editing(lambda: locked(name), action="remove", **request) as edit:
+        row = edit.row
         served = [r.subject.name for r in SubjectRoute.objects.select_related("subject") if name in r.broker_groups]
         if served:
             more = f" and {len(served) - 3} more" if len(served) > 3 else ""
@@ -284,44 +242,17 @@ def remove_group(
             raise Conflict(
                 f"Node {row.master} of broker group {name} is running. Stop it first.", code="broker_group.live"
             )
-        before = described(row) | {"kind": row.kind}
         Node.objects.filter(broker_group=row).delete()
-        row.delete()
-        audit.record(
-            actor=actor, action="broker_group.remove", target=name, reason=reason, before=before, broker_group=name
-        )
-    return Change(name, before, None)
+        edit.delete()
+    return edit.change
 
 
 def locked(name: str) -> BrokerGroup:
     """A broker group's row, locked until the transaction ends. Raises NotFound."""
     row = lock(BrokerGroup.objects.filter(name=name))
     if row is None:
-        raise NotFound(f"Broker group {name!r} not found.", code="broker_group.unknown")
+        raise BROKER_GROUP.unknown(name)
     return row
-
-
-def _save(
-    row: BrokerGroup, before: dict[str, Any], *, actor: Actor, action: str, reason: str, notes: tuple[str, ...] = ()
-) -> Change:
-    after = described(row)
-    if before != after:
-        row.version += 1
-        row.save(
-            update_fields=[
-                "description", "operator_state", "operator_reason", "operator_since", "version", "updated_at",
-            ]
-        )  # fmt: skip
-        audit.record(
-            actor=actor,
-            action=action,
-            target=row.name,
-            reason=reason,
-            before=before,
-            after=after,
-            broker_group=row.name,
-        )
-    return Change(row.name, before, after, row.version, notes)
 
 
 def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dry_run: bool = False) -> Change:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Model, QuerySet
@@ -72,6 +72,23 @@ class Stale(ChangeRefused):
     """The thing was changed by somebody else since it was read."""
 
     code = "change.stale"
+
+
+class Request(TypedDict):
+    """What each change is asked with."""
+
+    actor: Actor
+    reason: NotRequired[str]
+    """For the audit log."""
+    dry_run: NotRequired[bool]
+    """Whether to say only what the change would do."""
+
+
+class VersionedRequest(Request):
+    """As `Request`, of something that exists."""
+
+    expected_version: NotRequired[int | None]
+    """The version that the caller read; None: it does not care."""
 
 
 @dataclass(frozen=True, slots=True)

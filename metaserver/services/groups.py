@@ -4,9 +4,9 @@ Progress lives on the nodes. A request that changes it there marks the group's r
 other change of the group is refused until `end_progress_change`: nothing can come between the check of a version and the change.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from django.utils import timezone
 
@@ -18,19 +18,18 @@ from metaserver.services.changes import (
     ChangeRefused,
     Conflict,
     NotFound,
+    Request,
+    VersionedRequest,
     changing,
     check_version,
     lock,
-    only_one,
-    text_problem,
 )
-from qmq.errors import IllegalName
+from metaserver.services.resources import Resource, check_wire_name
 from qmq.protocol.names import check_consumer_id, check_new_group
 
 PAUSED_CONSUMERS_MAX = 1_000
 PROGRESS_CHANGE_SECONDS_MAX = 30.0
 """How long a group stays marked as changing when the process that marked it died: longer than nodes take for a change."""
-FIELDS = ("description", "tags")
 
 
 def described(row: ConsumerGroup) -> dict[str, Any]:
@@ -44,72 +43,49 @@ def described(row: ConsumerGroup) -> dict[str, Any]:
     }
 
 
-def create_group(
-    subject: str, group: str, values: Mapping[str, Any], *, actor: Actor, reason: str = "", dry_run: bool = False
-) -> Change:
+GROUP: Resource[ConsumerGroup] = Resource(
+    kind="consumer_group",
+    noun="consumer group",
+    fields={"description": subjects.DESCRIPTION, "tags": subjects.TAGS},
+    described=described,
+    about=lambda row: f"{row.subject.name}/{row.name}",
+    metadata=lambda row: {"subject": row.subject.name} if row.has_pauses else {},
+)
+
+
+def create_group(subject: str, group: str, values: Mapping[str, Any], **request: Unpack[Request]) -> Change:
     """Make a consumer group known before its first consumer.
 
     Raises:
         NotFound: there is no such subject.
         Conflict: there is such a group.
     """
-    _check(group, check_new_group, "name", "group.name_illegal")
-    target = f"{subject}/{group}"
-    with changing(dry_run=dry_run):
-        owner = subjects.locked(subject, actor)
-        if ConsumerGroup.objects.filter(subject=owner, name=group).exists():
-            raise Conflict(
-                f"Consumer group {group!r} of subject {subject} already exists.", code="consumer_group.exists"
-            )
-        row = ConsumerGroup(subject=owner, name=group)
-        _set(row, values)
-        with only_one(f"Consumer group {group!r} of subject {subject} already exists.", "consumer_group.exists"):
-            row.save()
-        after = described(row)
-        audit.record(actor=actor, action="consumer_group.create", target=target, reason=reason, after=after)
-    return Change(target, None, after, row.version)
+    check_wire_name(group, check_new_group, code="group.name_illegal")
+    with GROUP.creating(ConsumerGroup(name=group), f"{subject}/{group}", **request) as edit:
+        edit.row.subject = subjects.locked(subject, request["actor"])
+        edit.set(values)
+    return edit.change
 
 
-def update_group(
-    subject: str,
-    group: str,
-    values: Mapping[str, Any],
-    *,
-    actor: Actor,
-    reason: str = "",
-    expected_version: int | None = None,
-    dry_run: bool = False,
-) -> Change:
+def update_group(subject: str, group: str, values: Mapping[str, Any], **request: Unpack[VersionedRequest]) -> Change:
     """Change what `values` names."""
-    with changing(dry_run=dry_run):
-        row = locked(subject, group, actor)
-        check_version(f"consumer group {group} of {subject}", row.version, expected_version)
-        before = described(row)
-        _set(row, values)
-        return _save(row, before, actor=actor, action="consumer_group.update", reason=reason)
+    with GROUP.editing(lambda: locked(subject, group, request["actor"]), **request) as edit:
+        edit.set(values)
+    return edit.change
 
 
 def set_paused(
-    subject: str,
-    group: str,
-    paused: bool,
-    *,
-    consumer_id: str = "",
-    actor: Actor,
-    reason: str = "",
-    expected_version: int | None = None,
-    dry_run: bool = False,
+    subject: str, group: str, paused: bool, *, consumer_id: str = "", **request: Unpack[VersionedRequest]
 ) -> Change:
     """Pause or resume a whole group, or one consumer of it. Pulls are held meanwhile; acks go on.
 
     Resuming the whole group resumes its single consumers too.
     """
     if consumer_id:
-        _check(consumer_id, check_consumer_id, "consumer_id", "consumer_id.illegal")
-    with changing(dry_run=dry_run):
-        row = locked(subject, group, actor)
-        check_version(f"consumer group {group} of {subject}", row.version, expected_version)
-        before = described(row)
+        check_wire_name(consumer_id, check_consumer_id, field_name="consumer_id", code="consumer_id.illegal")
+    action = "pause" if paused else "resume"
+    with GROUP.editing(lambda: locked(subject, group, request["actor"]), action=action, **request) as edit:
+        row = edit.row
         if consumer_id:
             chosen = set(row.paused_consumers) - {consumer_id} | ({consumer_id} if paused else set())
             if len(chosen) > PAUSED_CONSUMERS_MAX:
@@ -122,25 +98,16 @@ def set_paused(
             row.is_paused = paused
             row.paused_consumers = row.paused_consumers if paused else []
         row.has_pauses = row.is_paused or bool(row.paused_consumers)
-        row.pause_reason = (reason if paused else row.pause_reason)[:500] if row.has_pauses else ""
-        action = "consumer_group.pause" if paused else "consumer_group.resume"
-        return _save(row, before, actor=actor, action=action, reason=reason)
+        reason = request.get("reason", "") if paused else row.pause_reason
+        row.pause_reason = reason[:500] if row.has_pauses else ""
+    return edit.change
 
 
-def delete_group(
-    subject: str,
-    group: str,
-    *,
-    actor: Actor,
-    reason: str = "",
-    expected_version: int | None = None,
-    dry_run: bool = False,
-) -> Change:
+def delete_group(subject: str, group: str, **request: Unpack[VersionedRequest]) -> Change:
     """Delete a group's row. Its next consumer creates it again."""
-    with changing(dry_run=dry_run):
-        row = locked(subject, group, actor)
-        check_version(f"consumer group {group} of {subject}", row.version, expected_version)
-        return _delete(row, actor=actor, reason=reason)
+    with GROUP.editing(lambda: locked(subject, group, request["actor"]), action="delete", **request) as edit:
+        edit.delete()
+    return edit.change
 
 
 def begin_progress_change(
@@ -209,29 +176,24 @@ def end_progress_change(
         )
 
 
-def end_forget(subject: str, group: str, *, actor: Actor, reason: str = "") -> Change:
+def end_forget(subject: str, group: str, **request: Unpack[Request]) -> Change:
     """Delete the row of a group whose progress was removed from the nodes. Its version was checked before that."""
-    with changing(dry_run=False):
+
+    def marked() -> ConsumerGroup:
         row = lock(ConsumerGroup.objects.filter(subject__name=subject, name=group))
         if row is None:
             # Only when this request took longer than PROGRESS_CHANGE_SECONDS_MAX and another one deleted the row.
-            raise NotFound(f"Consumer group {group!r} of subject {subject!r} not found.", code="consumer_group.unknown")
-        return _delete(row, actor=actor, reason=reason)
+            raise unknown(subject, group)
+        return row
+
+    with GROUP.editing(marked, action="delete", **request) as edit:
+        edit.delete()
+    return edit.change
 
 
-def _delete(row: ConsumerGroup, *, actor: Actor, reason: str) -> Change:
-    before, subject, had_pauses = described(row), row.subject.name, row.has_pauses
-    target = f"{subject}/{row.name}"
-    row.delete()
-    audit.record(
-        actor=actor,
-        action="consumer_group.delete",
-        target=target,
-        reason=reason,
-        before=before,
-        subject=subject if had_pauses else "",
-    )
-    return Change(target, before, None)
+def unknown(subject: str, group: str) -> NotFound:
+    """The error that a subject has no such group."""
+    return GROUP.unknown(f"{subject}/{group}")
 
 
 def locked(subject: str, group: str, actor: Actor) -> ConsumerGroup:
@@ -245,7 +207,7 @@ def locked(subject: str, group: str, actor: Actor) -> ConsumerGroup:
     subjects.locked(subject, actor)
     row = _locked_or_none(subject, group)
     if row is None:
-        raise NotFound(f"Consumer group {group!r} of subject {subject!r} not found.", code="consumer_group.unknown")
+        raise unknown(subject, group)
     return row
 
 
@@ -258,45 +220,3 @@ def _locked_or_none(subject: str, group: str) -> ConsumerGroup | None:
             code="consumer_group.busy",
         )
     return row
-
-
-def _save(row: ConsumerGroup, before: dict[str, Any], *, actor: Actor, action: str, reason: str) -> Change:
-    after, target = described(row), f"{row.subject.name}/{row.name}"
-    if before != after:
-        row.version += 1
-        row.save()
-        audit.record(
-            actor=actor,
-            action=action,
-            target=target,
-            reason=reason,
-            before=before,
-            after=after,
-            subject=row.subject.name,
-        )
-    return Change(target, before, after, row.version)
-
-
-def _check(name: str, check: Callable[[str], None], field: str, code: str) -> None:
-    try:
-        check(name)
-    except IllegalName as error:
-        raise ChangeRefused(str(error), code=error.code, fields={field: str(error)}) from error
-    text = text_problem(name)
-    if text:
-        raise ChangeRefused(f"{name[:80]!r}: {text}", code=code, fields={field: text})
-
-
-def _set(row: ConsumerGroup, values: Mapping[str, Any]) -> None:
-    checks = {"description": subjects.description_problem, "tags": subjects.tags_problem}
-    wrong: dict[str, str] = {}
-    for key, value in values.items():
-        text = checks[key](value) if key in checks else f"unknown; allowed: {', '.join(FIELDS)}"
-        if text:
-            wrong[key] = text
-        else:
-            setattr(row, key, sorted(set(value)) if isinstance(value, list) else value)
-    if wrong:
-        raise ChangeRefused(
-            "; ".join(f"{key}: {text}" for key, text in wrong.items()), code="consumer_group.invalid", fields=wrong
-        )

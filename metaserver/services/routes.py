@@ -39,7 +39,7 @@ def _save_route(route: snapshot.Route, actor: Actor, reason: str) -> snapshot.Ro
         )
         before = None
     else:
-        before = _said(_snapshot(row, route.subject))
+        before = _described(_snapshot(row, route.subject))
         if not _replace(row, route):
             return _stored(route.subject)
     audit.record(
@@ -48,7 +48,7 @@ def _save_route(route: snapshot.Route, actor: Actor, reason: str) -> snapshot.Ro
         target=route.subject,
         reason=reason,
         before=before,
-        after=_said(route),
+        after=_described(route),
         subject=route.subject,
     )
     return route
@@ -127,7 +127,7 @@ def step(
 def _change(
     row: SubjectRoute, there: snapshot.Route, wanted: snapshot.Route, action: str, actor: Actor, reason: str
 ) -> Change:
-    before, after = _said(there), _said(wanted)
+    before, after = _described(there), _described(wanted)
     if before == after:
         return Change(there.subject, before, before, there.version)
     route = replace(wanted, version=there.version + 1)
@@ -165,7 +165,7 @@ def _replace(row: SubjectRoute, route: snapshot.Route) -> bool:
     )
 
 
-def _said(route: snapshot.Route) -> dict[str, Any]:
+def _described(route: snapshot.Route) -> dict[str, Any]:
     return {
         "broker_groups": list(route.broker_groups),
         "phases": {name: str(phase) for name, phase in sorted(route.phases.items())},

@@ -1,8 +1,8 @@
-"""Subjects: create, describe, limit, archive."""
+"""Subjects: create, describe, limit, archive, delete."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from django.utils import timezone
 
@@ -13,57 +13,62 @@ from metaserver.services.changes import (
     Change,
     ChangeRefused,
     Conflict,
-    NotFound,
+    Request,
+    VersionedRequest,
     changing,
     check_version,
     lock,
-    only_one,
-    text_problem,
 )
-from qmq.errors import IllegalName
-from qmq.protocol.names import check_group, check_new_subject, real_subject, split_subject
+from metaserver.services.fields import Number, Text, Texts, Whole, legal
+from metaserver.services.resources import Edit, Resource, check_wire_name
+from qmq.protocol.names import CONSUMER_ID_CHARS_MAX, check_group, check_new_subject, real_subject, split_subject
 
-TAGS_MAX = 20
-TAG_CHARS_MAX = 50
-DESCRIPTION_CHARS_MAX = 500
-ALLOWED_GROUPS_MAX = 200
-RETENTION_HOURS_MAX = 24 * 366 * 2
-MESSAGES_PER_SECOND_MAX = 10_000_000
-BYTES_PER_SECOND_MAX = 100 << 30
+TEAM_CHARS_MAX = 60
+DESCRIPTION = Text(chars_max=500)
+TAGS = Texts(item=Text(chars_min=1, chars_max=50), items_max=20)
 DELETE_SECONDS_MAX = 30.0
 """How long a subject stays marked when the process that deletes it died: longer than nodes take."""
 CLIENTS_GONE = timedelta(minutes=10)
 """A client that runs is noted every five minutes; after this time none holds a route of the subject."""
 
-FIELDS = (
-    "description",
-    "owner",
-    "tags",
-    "messages_per_second",
-    "bytes_per_second",
-    "retention_hours",
-    "allowed_groups",
-)
-"""What an operator may set."""
-
 
 def described(row: Subject) -> dict[str, Any]:
     """What an operator decided about a subject; the form of audit entries and plans."""
     return {
-        "description": row.description,
-        "owner": row.owner.name if row.owner is not None else None,
-        "tags": row.tags,
-        "messages_per_second": row.messages_per_second,
-        "bytes_per_second": row.bytes_per_second,
-        "retention_hours": row.retention_hours,
-        "allowed_groups": row.allowed_groups,
+        **{key: getattr(row, key) for key in SUBJECT.fields},
+        "owner": _owner(row),
         "archived": row.archived_at is not None,
     }
 
 
-def create_subject(
-    name: str, values: Mapping[str, Any], *, actor: Actor, reason: str = "", dry_run: bool = False
-) -> Change:
+def _owner(row: Subject) -> str | None:
+    return row.owner.name if row.owner is not None else None
+
+
+SUBJECT: Resource[Subject] = Resource(
+    kind="subject",
+    noun="subject",
+    fields={
+        "description": DESCRIPTION,
+        "owner": Text(nullable=True, chars_min=1, chars_max=TEAM_CHARS_MAX, help="name of a team"),
+        "tags": TAGS,
+        "messages_per_second": Whole(nullable=True, minimum=1, maximum=10_000_000, help="on each broker group"),
+        "bytes_per_second": Whole(nullable=True, minimum=1, maximum=100 << 30),
+        "retention_hours": Number(nullable=True, minimum=0.001, maximum=24 * 366 * 2, unit="hours"),
+        "allowed_groups": Texts(
+            nullable=True,
+            item=Text(chars_min=1, chars_max=CONSUMER_ID_CHARS_MAX, check=legal(check_group)),
+            items_max=200,
+            help="consumer groups allowed to pull; null: any",
+        ),
+    },
+    described=described,
+    about=lambda row: row.name,
+    metadata=lambda row: {"subject": row.name},
+)
+
+
+def create_subject(name: str, values: Mapping[str, Any], **request: Unpack[Request]) -> Change:
     """Make a subject known before its first message. Broker groups are chosen when its first client comes.
 
     Raises:
@@ -71,64 +76,32 @@ def create_subject(
         Conflict: there is such a subject.
     """
     _check_name(name)
-    with changing(dry_run=dry_run):
-        if Subject.objects.filter(name=name).exists():
-            raise Conflict(
-                f"Subject {name!r} already exists. Choose another name or edit the existing subject.",
-                code="subject.exists",
-            )
-        row = Subject(name=name)
-        _set(row, values, actor)
-        with only_one(
-            f"Subject {name!r} already exists. Choose another name or edit the existing subject.", "subject.exists"
-        ):
-            row.save()
-        after = described(row)
-        audit.record(actor=actor, action="subject.create", target=name, reason=reason, after=after, subject=name)
-    return Change(name, None, after, row.version)
+    with SUBJECT.creating(Subject(name=name), name, **request) as edit:
+        _set(edit, values, request["actor"])
+    return edit.change
 
 
-def update_subject(
-    name: str,
-    values: Mapping[str, Any],
-    *,
-    actor: Actor,
-    reason: str = "",
-    expected_version: int | None = None,
-    dry_run: bool = False,
-) -> Change:
+def update_subject(name: str, values: Mapping[str, Any], **request: Unpack[VersionedRequest]) -> Change:
     """Change what `values` names and nothing else. Setting what is there already changes nothing.
 
     Raises:
         NotFound, Stale, ChangeRefused.
     """
-    with changing(dry_run=dry_run):
-        row = locked(name, actor)
-        check_version(f"subject {name}", row.version, expected_version)
-        before = described(row)
-        _set(row, values, actor)
-        return _save(row, before, actor=actor, action="subject.update", reason=reason)
+    actor = request["actor"]
+    with SUBJECT.editing(lambda: locked(name, actor), **request) as edit:
+        _set(edit, values, actor)
+    return edit.change
 
 
-def set_archived(
-    name: str,
-    archived: bool,
-    *,
-    actor: Actor,
-    reason: str = "",
-    expected_version: int | None = None,
-    dry_run: bool = False,
-) -> Change:
+def set_archived(name: str, archived: bool, **request: Unpack[VersionedRequest]) -> Change:
     """Archive a subject: it takes no new messages; what it holds can be read until retention takes it. Or take it back."""
-    with changing(dry_run=dry_run):
-        row = locked(name, actor)
-        check_version(f"subject {name}", row.version, expected_version)
-        before = described(row)
-        if archived != (row.archived_at is not None):
-            row.archived_at = timezone.now() if archived else None
-        action = "subject.archive" if archived else "subject.restore"
-        notes = ("Sends are rejected from now on. Stored messages can still be read.",) if archived else ()
-        return _save(row, before, actor=actor, action=action, reason=reason, notes=notes)
+    action = "archive" if archived else "restore"
+    with SUBJECT.editing(lambda: locked(name, request["actor"]), action=action, **request) as edit:
+        if archived != (edit.row.archived_at is not None):
+            edit.row.archived_at = timezone.now() if archived else None
+        if archived:
+            edit.notes = ("Sends are rejected from now on. Stored messages can still be read.",)
+    return edit.change
 
 
 def begin_delete(
@@ -193,11 +166,11 @@ def locked(name: str, actor: Actor) -> Subject:
     """
     row = lock(Subject.objects.filter(name=name))
     if row is None:
-        raise NotFound(f"Subject {name!r} not found.", code="subject.unknown")
+        raise SUBJECT.unknown(name)
     since = row.deleting_since
     if since is not None and timezone.now() - since < timedelta(seconds=DELETE_SECONDS_MAX):
         raise Conflict(f"Subject {name} is being deleted by another request.", code="subject.busy")
-    actor.require_owner(f"subject {name}", row.owner.name if row.owner is not None else None)
+    actor.require_owner(f"subject {name}", _owner(row))
     return row
 
 
@@ -217,110 +190,21 @@ def has_route(name: str) -> bool:
     return SubjectRoute.objects.filter(subject__name=name).exists()
 
 
-def _save(
-    row: Subject, before: dict[str, Any], *, actor: Actor, action: str, reason: str, notes: tuple[str, ...] = ()
-) -> Change:
-    after = described(row)
-    if before != after:
-        row.version += 1
-        row.save()
-        audit.record(
-            actor=actor, action=action, target=row.name, reason=reason, before=before, after=after, subject=row.name
-        )
-    return Change(row.name, before, after, row.version, notes)
-
-
 def _check_name(name: str) -> None:
-    try:
-        check_new_subject(name)
-    except IllegalName as error:
-        raise ChangeRefused(str(error), code=error.code, fields={"name": str(error)}) from error
-    text = text_problem(name)
-    if text:
-        raise ChangeRefused(f"subject name: {name[:80]!r} {text}", code="subject.name_illegal", fields={"name": text})
+    check_wire_name(name, check_new_subject, code="subject.name_illegal")
     if split_subject(name).kind != "real" or name.startswith("%"):
         text = "must not start with '%', which is reserved for retry and dead-letter subjects"
         raise ChangeRefused(text, code="subject.name_illegal", fields={"name": text})
 
 
-def _set(row: Subject, values: Mapping[str, Any], actor: Actor) -> None:
-    wrong: dict[str, str] = {}
-    for key, value in values.items():
-        if key not in FIELDS:
-            wrong[key] = f"unknown; allowed: {', '.join(FIELDS)}"
-        elif key == "owner":
-            if value is None:
-                row.owner = None
-            elif not isinstance(value, str) or text_problem(value):
-                wrong[key] = "must be null or the name of a team"
-            # Locked: whoever removes the team at this moment waits, and then sees what it owns.
-            elif (team := lock(Team.objects.filter(name=value))) is not None:
-                # A subject can only be given to a team that the actor is in.
-                actor.require_owner(f"subject {row.name} with owner {value}", value)
-                row.owner = team
-            else:
-                wrong[key] = f"team {value[:80]!r} not found"
-        else:
-            text = _CHECKS[key](value)
-            if text:
-                wrong[key] = text
-            else:
-                setattr(row, key, sorted(set(value)) if isinstance(value, list) else value)
-    if wrong:
-        raise ChangeRefused(
-            "; ".join(f"{key}: {text}" for key, text in wrong.items()), code="subject.invalid", fields=wrong
-        )
-
-
-def description_problem(value: Any) -> str:
-    """Why this is no description, or ""."""
-    if not isinstance(value, str) or len(value) > DESCRIPTION_CHARS_MAX:
-        return f"must be text of at most {DESCRIPTION_CHARS_MAX} characters"
-    return text_problem(value)
-
-
-def tags_problem(value: Any) -> str:
-    """Why this is no list of tags, or ""."""
-    if not isinstance(value, list) or len(value) > TAGS_MAX:
-        return f"must be a list of at most {TAGS_MAX} tags"
-    for tag in value:
-        if not isinstance(tag, str) or not tag or len(tag) > TAG_CHARS_MAX or text_problem(tag):
-            return f"{str(tag)[:80]!r} is not a valid tag; must be 1 to {TAG_CHARS_MAX} characters"
-    return ""
-
-
-def _groups_problem(value: Any) -> str:
-    if value is None:
+def _set(edit: Edit[Subject], values: Mapping[str, Any], actor: Actor) -> None:
+    def set_owner(team: str | None) -> str:
+        # Locked: whoever removes the team at this moment waits, and then sees what it owns.
+        edit.row.owner = None if team is None else lock(Team.objects.filter(name=team))
+        if team is not None and edit.row.owner is None:
+            return f"team {team!r} not found"
+        # A subject can only be given to a team that the actor is in.
+        actor.require_owner(f"subject {edit.row.name} with owner {team}", team)
         return ""
-    if not isinstance(value, list) or len(value) > ALLOWED_GROUPS_MAX:
-        return f"must be null (any group) or a list of at most {ALLOWED_GROUPS_MAX} consumer groups"
-    for group in value:
-        try:
-            if not isinstance(group, str):
-                return f"{str(group)[:80]!r} is not a valid consumer group name"
-            check_group(group)
-        except IllegalName as error:
-            return str(error)
-        text = text_problem(group)
-        if text:
-            return f"{group[:80]!r}: {text}"
-    return ""
 
-
-def _number_problem(value: Any, most: int, unit: str, *, whole: bool = True) -> str:
-    if value is None:
-        return ""
-    is_number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-    if not is_number or not 0 < value <= most:
-        return f"{str(value)[:80]}: must be null (no limit) or a number above 0 and at most {most} {unit}"
-    return ""
-
-
-_CHECKS: dict[str, Callable[[Any], str]] = {
-    "description": description_problem,
-    "tags": tags_problem,
-    "allowed_groups": _groups_problem,
-    "messages_per_second": lambda value: _number_problem(value, MESSAGES_PER_SECOND_MAX, "messages per second"),
-    "bytes_per_second": lambda value: _number_problem(value, BYTES_PER_SECOND_MAX, "bytes per second"),
-    "retention_hours": lambda value: _number_problem(value, RETENTION_HOURS_MAX, "hours", whole=False),
-}
+    edit.set(values, {"owner": set_owner})

@@ -323,7 +323,7 @@ class _Puller:
     reader: FrameReader
     consumer_id: str
     last: int = -1
-    asked_at: float = 0.0
+    requested_at: float = 0.0
     idle: int = 0
 
 
@@ -372,7 +372,7 @@ def _pull_all(pullers: list[_Puller], arguments: argparse.Namespace) -> tuple[in
             for frame in _receive(puller):
                 if frame.request_code != Command.PULL_MESSAGE:
                     continue
-                latencies.append(time.perf_counter() - puller.asked_at)
+                latencies.append(time.perf_counter() - puller.requested_at)
                 if frame.code == ResponseCode.SUCCESS:
                     begin = PULL_RESPONSE_HEAD.unpack_from(frame.body)[0]
                     raws = frame.body[PULL_RESPONSE_HEAD.size :]
@@ -418,7 +418,7 @@ def _ask(puller: _Puller, arguments: argparse.Namespace, timeout_ms: int) -> Non
     request = PullRequest(
         arguments.subject, arguments.group, puller.consumer_id, arguments.batch, -1, puller.last, timeout_ms, False
     )
-    puller.asked_at = time.perf_counter()
+    puller.requested_at = time.perf_counter()
     _send_all(puller.sock, encode_request(Command.PULL_MESSAGE, 0, request.encode(9)))
 
 

@@ -46,7 +46,7 @@ def status(arguments: argparse.Namespace) -> int:
         rows: list[list[object]] = [["group", "kind", "state", "master", "address", "heard", "subjects", ""]]
         for group in groups:
             master = group["master"] or {}
-            heard = master.get("last_heartbeat_seconds")
+            silent_seconds = master.get("last_heartbeat_seconds")
             rows.append(
                 [
                     group["name"],
@@ -54,7 +54,7 @@ def status(arguments: argparse.Namespace) -> int:
                     group["state"],
                     master.get("node_id"),
                     master.get("address"),
-                    None if heard is None else f"{heard:.1f} s ago",
+                    None if silent_seconds is None else f"{silent_seconds:.1f} s ago",
                     group["subjects"],
                     group["reason"],
                 ]

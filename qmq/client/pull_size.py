@@ -22,6 +22,6 @@ class PullSize:
         fitting = max(1, self._bytes_target * messages // max(1, size))
         self.messages = min(self._messages_max, fitting, 2 * self.messages)
 
-    def failed(self, asked: int) -> None:
-        """The answer to a pull for `asked` messages was too large, or did not arrive in time: ask for half."""
-        self.messages = max(1, asked // 2)
+    def failed(self, requested: int) -> None:
+        """The answer to a pull for `requested` messages was too large, or did not arrive in time: ask for half."""
+        self.messages = max(1, requested // 2)

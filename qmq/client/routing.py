@@ -48,7 +48,7 @@ class RoundRobin:
     """Goes around the groups that may be tried."""
 
     breaker: Breaker
-    _turn: int = 0
+    _next_index: int = 0
 
     def choose(self, routes: Sequence[BrokerGroupRoute], now: float, avoid: str = "") -> BrokerGroupRoute | None:
         """The next group; `avoid` (where the batch failed last) only when there is no other; None when all rest."""
@@ -57,5 +57,5 @@ class RoundRobin:
         candidates = others or fine
         if not candidates:
             return None
-        self._turn += 1
-        return candidates[self._turn % len(candidates)]
+        self._next_index += 1
+        return candidates[self._next_index % len(candidates)]

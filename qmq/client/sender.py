@@ -51,7 +51,7 @@ class Sender:
         self._breaker = Breaker(backoff)
         self._full_until: dict[str, float] = {}
         """Broker groups that had no space, and until when they get no messages."""
-        self._turns: dict[tuple[str, ClientType], RoundRobin] = {}
+        self._round_robins: dict[tuple[str, ClientType], RoundRobin] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._supervisor: Supervisor | None = None
@@ -231,8 +231,8 @@ class Sender:
         if writable and not routes:
             self._fail_full(batch)
             return
-        turn = self._turns.setdefault((subject, client_type), RoundRobin(self._breaker))
-        route = turn.choose(routes, loop.time(), batch[0].last_group)
+        round_robin = self._round_robins.setdefault((subject, client_type), RoundRobin(self._breaker))
+        route = round_robin.choose(routes, loop.time(), batch[0].last_group)
         if route is None:
             soonest = min((self._breaker.closes_at(r.name) for r in routes), default=loop.time() + self._backoff.first)
             problem = batch[0].last_problem or "no group that accepts the subject's messages is available"

@@ -34,8 +34,8 @@ class _Interest:
     routes: tuple[BrokerGroupRoute, ...] = ()
     is_online: bool = True
     known: asyncio.Event = field(default_factory=asyncio.Event)
-    asked_at: float = float("-inf")
-    has_been_asked: bool = False
+    requested_at: float = float("-inf")
+    is_requested: bool = False
 
 
 class MetaSession:
@@ -138,8 +138,8 @@ class MetaSession:
         """Something failed that a new route may mend."""
         now = asyncio.get_running_loop().time()
         for interest in self._interests.get((subject, int(client_type)), {}).values():
-            if now - interest.asked_at >= ASK_AGAIN_SECONDS:
-                interest.has_been_asked = False
+            if now - interest.requested_at >= ASK_AGAIN_SECONDS:
+                interest.is_requested = False
                 self._wake.set()
 
     async def _run(self) -> None:
@@ -174,7 +174,7 @@ class MetaSession:
         await caller.connect()
         self._caller = caller
         for interest in self._all():
-            interest.has_been_asked = False
+            interest.is_requested = False
 
     def _all(self) -> Iterator[_Interest]:
         for by_group in self._interests.values():
@@ -183,11 +183,11 @@ class MetaSession:
     def _ask(self) -> None:
         now = asyncio.get_running_loop().time()
         for interest in self._all():
-            if interest.has_been_asked and now - interest.asked_at < REFRESH_SECONDS:
+            if interest.is_requested and now - interest.requested_at < REFRESH_SECONDS:
                 continue
-            interest.has_been_asked, interest.asked_at = True, now
+            interest.is_requested, interest.requested_at = True, now
             assert self._caller is not None
-            self._caller.tell(encode_request(Command.CLIENT_REGISTER, 0, interest.request.encode(9)))
+            self._caller.send_frame(encode_request(Command.CLIENT_REGISTER, 0, interest.request.encode(9)))
 
     def _pushed(self, frame: Frame) -> None:
         if frame.code != ResponseCode.SUCCESS:

@@ -89,7 +89,7 @@ class Checkpointing(Generic[D]):
         self._bytes_between = bytes_between
         self._seconds = seconds
         self._supervisor = supervisor
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._has_failed = False
         self.last_position = log.position
         self._offsets = (loaded_offset, loaded_offset)
@@ -111,7 +111,7 @@ class Checkpointing(Generic[D]):
 
     def maybe(self) -> None:
         """Called at the end of a commit: begin a checkpoint when one is due. After a failure only the job tries again."""
-        if not self._turn.locked() and not self._has_failed and self._is_due():
+        if not self._lock.locked() and not self._has_failed and self._is_due():
             self._supervisor.run_soon("checkpoint")
 
     def _is_due(self) -> bool:
@@ -125,7 +125,7 @@ class Checkpointing(Generic[D]):
         if not self._is_due():
             return
         try:
-            async with self._turn:
+            async with self._lock:
                 await self._make()
         except Exception:
             self.failures += 1
@@ -148,7 +148,7 @@ class Checkpointing(Generic[D]):
 
     async def finish(self) -> None:
         """At a graceful stop: wait for one under way, make a last one."""
-        async with self._turn:
+        async with self._lock:
             if self._log.position.offset == self.last_position.offset and not self._writer.has_removals:
                 return
             try:

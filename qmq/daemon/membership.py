@@ -95,7 +95,7 @@ class Membership:
         request_type = BrokerRequestType.ONLINE
         while not stop.is_set():
             try:
-                await self._beat(request_type)
+                await self._send_heartbeat(request_type)
                 request_type = BrokerRequestType.HEARTBEAT
                 self.failures = 0
                 self._supervisor.report("heartbeat", None)
@@ -112,7 +112,7 @@ class Membership:
             await self._supervisor.cancel(self._fetching)
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                await self._beat(BrokerRequestType.OFFLINE)
+                await self._send_heartbeat(BrokerRequestType.OFFLINE)
         except (QmqError, OSError, TimeoutError) as error:
             logger.info("the metaserver did not hear the goodbye: %s", error)
         if self._caller is not None:
@@ -127,7 +127,7 @@ class Membership:
             for wait in waits:
                 wait.cancel()
 
-    async def _beat(self, request_type: BrokerRequestType) -> None:
+    async def _send_heartbeat(self, request_type: BrokerRequestType) -> None:
         if self._caller is None or self._caller.is_closed:
             self._caller = await self._connected()
         sent_at = self._clock.monotonic()

@@ -69,7 +69,7 @@ class ReadGate:
         self._reads_max = reads_max
         self._pause = pause
         self._free_at = 0.0
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bulk-read")
         self._is_closed = False
@@ -118,7 +118,7 @@ class ReadGate:
     ) -> None:
         try:
             # One after the other, in the order they came: a burst of readers costs producers no more than one does.
-            async with self._turn:
+            async with self._lock:
                 await self._wait_until_paid()
                 if connection.is_closed:
                     return

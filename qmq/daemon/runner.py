@@ -53,14 +53,14 @@ class _LoopErrors:
     """What the event loop could tell nobody else; a lack of file descriptors is said once in a while, not a thousand times."""
 
     def __init__(self) -> None:
-        self._said_at = float("-inf")
+        self._logged_at = float("-inf")
 
     def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """The loop's exception handler."""
         error = context.get("exception")
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-            if loop.time() - self._said_at > OUT_OF_RESOURCES_SECONDS:
-                self._said_at = loop.time()
+            if loop.time() - self._logged_at > OUT_OF_RESOURCES_SECONDS:
+                self._logged_at = loop.time()
                 logging.getLogger("qmq").error("no new connections for now: %s; raise `ulimit -n`", error.strerror)
             return
         logging.getLogger("qmq").error("%s", context.get("message"), exc_info=error)

@@ -51,7 +51,7 @@ class SharedPages:
         self._lifetime_factor = lifetime_factor
         self._pages_max = pages_max
         self._pages: OrderedDict[object, _Page] = OrderedDict()
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self.built = 0
         """Pages built since start."""
 
@@ -69,7 +69,7 @@ class SharedPages:
                     page.answers += 1
                     return page.body
                 await asyncio.sleep(left)
-            async with self._turn:
+            async with self._lock:
                 began = self._clock.monotonic()
                 page.body = await build()
                 now = self._clock.monotonic()

@@ -249,7 +249,7 @@ class DenseIndex:
         "_firsts",
         "_folder",
         "_handles",
-        "_is_folder_owed",
+        "_needs_parent_sync",
         "_segment_entries",
         "_tail",
         "_unsynced",
@@ -278,7 +278,7 @@ class DenseIndex:
         self._segment_entries = segment_entries
         self._tail = bytearray()
         self._unsynced: set[str] = set()
-        self._is_folder_owed = True
+        self._needs_parent_sync = True
         """By this process nobody was told yet to sync the folders above its own, which may be new."""
         names = disk.list_dir(folder) if begin is None else []
         self._firsts = [int(n) for n in names if len(n) == _NAME_DIGITS and n.isdigit()]
@@ -389,13 +389,13 @@ class DenseIndex:
         self._unsynced.clear()
         return paths
 
-    def owes_folder(self) -> bool:
+    def take_parent_sync(self) -> bool:
         """Whether the folders above the index's have to be synced before a checkpoint counts on it; said once, at first.
 
         Also of a folder that was there: a process that was killed may have made it a moment before.
         """
-        owed, self._is_folder_owed = self._is_folder_owed, False
-        return owed
+        is_needed, self._needs_parent_sync = self._needs_parent_sync, False
+        return is_needed
 
     def truncate(self, end: int) -> None:
         """Forget entries from `end` on, and delete files that begin there or behind it."""

@@ -109,7 +109,7 @@ class Caller(asyncio.BufferedProtocol):
                 return future.result()
             raise CallTimeout(f"{self.address} did not answer command {code} in {timeout_s:g} s") from error
 
-    def tell(self, frame: bytes) -> None:
+    def send_frame(self, frame: bytes) -> None:
         """Write a frame whose answer, if any, comes as a push."""
         if self._transport is None or self.is_closed:
             raise ConnectionLost(f"the connection to {self.address} is closed")

@@ -38,14 +38,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Run; the exit code."""
     restrict_umask()
     parser = _parser()
-    asked = parser.parse_args(arguments)
-    if asked.data_dir:
-        os.environ["QMQ_DATA_DIR"] = os.path.abspath(asked.data_dir)
+    options = parser.parse_args(arguments)
+    if options.data_dir:
+        os.environ["QMQ_DATA_DIR"] = os.path.abspath(options.data_dir)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
-    if asked.package:
+    if options.package:
         from spark_analytics.jobs.package import write_package
 
-        print(write_package(Path(asked.package)))
+        print(write_package(Path(options.package)))
         return 0
     try:
         import pyspark  # noqa: F401
@@ -56,14 +56,14 @@ def main(arguments: list[str] | None = None) -> int:
     django.setup()
     from spark_analytics.jobs.catalog import JOBS, ORDER, UPKEEP
 
-    if asked.list:
+    if options.list:
         _list(JOBS, UPKEEP, ORDER)
         return 0
-    if asked.job != "all" and asked.job not in ORDER:
-        parser.error(f"there is no job {asked.job!r}; there are all, {', '.join(ORDER)}")
-    if asked.from_ms is not None and asked.to_ms is not None and asked.from_ms >= asked.to_ms:
+    if options.job != "all" and options.job not in ORDER:
+        parser.error(f"there is no job {options.job!r}; there are all, {', '.join(ORDER)}")
+    if options.from_ms is not None and options.to_ms is not None and options.from_ms >= options.to_ms:
         parser.error("--to has to be later than --from")
-    return _run(asked, list(ORDER) if asked.job == "all" else [asked.job])
+    return _run(options, list(ORDER) if options.job == "all" else [options.job])
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -93,35 +93,35 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(asked: argparse.Namespace, names: list[str]) -> int:
+def _run(options: argparse.Namespace, names: list[str]) -> int:
     from django.conf import settings
     from django.db import Error as DatabaseError
 
     from console.management.places import no_database
     from spark_analytics.jobs.progress import Progress
-    from spark_analytics.jobs.runner import Asked, Runner
+    from spark_analytics.jobs.runner import Request, Runner
     from spark_analytics.jobs.scratch import scratch_folder
     from spark_analytics.lake import Lake, LakeBusy, LakeError
 
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, _interrupt)
     progress = Progress()
-    source = {"metaserver": asked.metaserver or settings.META_URL}
+    source = {"metaserver": options.metaserver or settings.META_URL}
     if settings.ANALYTICS_TOKEN:
         source["token"] = settings.ANALYTICS_TOKEN
-    plan = Asked(source, asked.from_ms, asked.to_ms, asked.scheduled, settings.ANALYTICS_LAKE_DAYS)
+    plan = Request(source, options.from_ms, options.to_ms, options.scheduled, settings.ANALYTICS_LAKE_DAYS)
     is_kept = False
     try:
         _check_database()
         with scratch_folder() as scratch:
             with progress.doing("starting Spark"):
-                master = asked.master or _given_master()
+                master = options.master or _given_master()
                 # What all jobs need is worth keeping.
-                archive = _class_archive(master, settings.DATA_DIR / CACHE, may_write=asked.job == "all")
-                spark = _session(master, asked.memory, scratch, archive)
+                archive = _class_archive(master, settings.DATA_DIR / CACHE, may_write=options.job == "all")
+                spark = _session(master, options.memory, scratch, archive)
             try:
                 late = settings.ANALYTICS_WATERMARK_SECONDS
-                lake = Lake(spark, asked.lake or settings.ANALYTICS_LAKE, watermark_seconds=late)
+                lake = Lake(spark, options.lake or settings.ANALYTICS_LAKE, watermark_seconds=late)
                 progress.watch(lambda: _tasks(spark))
                 report = Runner(lake, plan, say=progress.say, doing=progress.doing).run(names)
                 is_kept = not report.failed

@@ -33,7 +33,7 @@ def owners(spark: SparkSession) -> DataFrame:
 def summary(
     spark: SparkSession, table: str, from_ms: int, to_ms: int, steps: Sequence[int], times_of_day: Window | None = None
 ) -> DataFrame:
-    """Rows of a summary table that begin in [from, to) at some steps, with `step_ms` and `at_ms`; sketches left out.
+    """Rows of a summary table that begin in [from, to) at some steps, with `step_ms` and `at_ms`.
 
     Args:
         steps: in ms.
@@ -44,8 +44,8 @@ def summary(
         TooManyRows: there are more than SUMMARY_ROWS_MAX.
     """
     schema = SCHEMAS[table]
-    shown = {column.name for column in TABLES[table].shown} - {"step_ms", "at_ms"}
-    names = ["step_ms", "at_ms", *(name for name in schema.names if name in shown)]
+    columns = {column.name for column in TABLES[table].columns}
+    names = ["step_ms", "at_ms", *(name for name in schema.names if name in columns)]
     seconds = [step // 1000 for step in steps]
     every = TABLES[table].model._default_manager.filter(at_ms__gte=from_ms, at_ms__lt=to_ms, step_seconds__in=seconds)
     every = every.annotate(step_ms=F("step_seconds") * 1000)

@@ -50,8 +50,8 @@ def publish(
         )
         whole = kept.toArrow() if sum(counted.column("count").to_pylist()) <= PUBLISH_ROWS_MAX else None
         written = 0
-        for step, asked in publications:
-            window = AHEAD if is_ahead else asked
+        for step, requested in publications:
+            window = AHEAD if is_ahead else requested
             moments = [(at, count) for at, count in _moments(counted, step) if window.from_ms <= at < window.to_ms]
             parts = [window] if is_ahead else portions(moments, window, PUBLISH_ROWS_MAX)
             for part in parts:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from console.analytics import queries, services
-from console.analytics.models import DEMO_JOB
+from console.analytics.models import DEMO_DATA, DEMO_JOB
 from console.analytics.steps import Step
 from qmq.client.reading import find_nodes
 from spark_analytics.jobs.catalog import JOBS, ORDER, Job
@@ -38,7 +38,7 @@ logger = logging.getLogger("qmq.analytics")
 
 HOLES_FOLDER = "_holes"
 """Where the lake keeps what nodes had forgotten before it was read; table `holes` of the data source."""
-HOLES_TOLD_MAX = 20
+HOLES_LOGGED_MAX = 20
 """Holes that are told one by one."""
 
 
@@ -47,7 +47,7 @@ class NothingKnown(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Request:
     """What was asked for."""
 
     source: Mapping[str, str]
@@ -55,7 +55,7 @@ class Asked:
     from_ms: int | None = None
     to_ms: int | None = None
     is_scheduled: bool = False
-    """Nobody waits for it: tables with simulated rows are left alone."""
+    """Not started by a person: demo data is replaced only in tables where an operator has asked for it."""
     keep_days: Mapping[str, int] = field(default_factory=dict)
     """Lake table -> days, where it is not the table's own figure."""
 
@@ -78,6 +78,8 @@ class Report:
     """Job -> why."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Job -> why it had nothing to do."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Summary table -> why it was not filled although its job could."""
 
     def __str__(self) -> str:
         until = f", up to {moment(self.watermark_ms)}" if self.watermark_ms is not None else ""
@@ -86,7 +88,13 @@ class Report:
         missing = f", without {', '.join(sorted(self.missing))}" if self.missing else ""
         failed = f", {len(self.failed)} failed" if self.failed else ""
         counts = f"{self.jobs} jobs: {self.rows_read:,} rows read, {self.rows_written:,} written"
-        return f"{counts}{until}{holes}{late}{missing}{failed}"
+        skipped = (
+            f"; skipped because they contain demo data: {', '.join(sorted(self.skipped))}. Scheduled runs don't replace it;"
+            " select 'Replace demo data' on the Analytics page or run `manage.py analytics`."
+            if self.skipped
+            else ""
+        )
+        return f"{counts}{until}{holes}{late}{missing}{failed}{skipped}"
 
 
 class Runner:
@@ -95,14 +103,14 @@ class Runner:
     def __init__(
         self,
         lake: Lake,
-        asked: Asked,
+        request: Request,
         *,
         say: Callable[[str], None] = lambda text: None,
         doing: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """`say` is told of each step, `doing` surrounds what takes long."""
-        self._lake, self._asked = lake, asked
+        self._lake, self._request = lake, request
         self._say, self._doing, self._now_ms = say, doing, now_ms
         self._states = States(lake)
         self._inputs: dict[Window, Inputs] = {}
@@ -116,6 +124,10 @@ class Runner:
         """
         wanted = set(names)
         chosen = [name for name in ORDER if name in wanted]
+        if self._request.is_scheduled:
+            tables = {table for name in chosen if name in JOBS for table in JOBS[name].tables}
+            kept = [state.table for state in queries.demo_states() if not state.is_replaceable]
+            self.report.skipped = {table: DEMO_DATA for table in kept if table in tables}
         self._lake.files.lock()
         try:
             for name, work in (("ingest", self._ingest), ("state", self._advance)):
@@ -147,7 +159,7 @@ class Runner:
         self._say(f"{name}: {text} ({time.monotonic() - began:.1f} s)")
 
     def _ingest(self) -> str:
-        run = services.start_run("ingest", inputs={"lake": self._lake.root})
+        run = services.start_run("ingest", inputs={"lake": self._lake.root}, skipped=self.report.skipped)
         try:
             text = self._read_nodes()
         except BaseException as error:
@@ -166,9 +178,9 @@ class Runner:
 
     def _read_nodes(self) -> str:
         now_ms, spark = self._now_ms(), self._lake.spark
-        self._lake.append("nodes", sample_nodes(spark, self._asked.source).coalesce(1))
-        token = self._asked.source.get("token", "")
-        brokers = probe(find_nodes(self._asked.source["metaserver"], token=token).nodes, token)
+        self._lake.append("nodes", sample_nodes(spark, self._request.source).coalesce(1))
+        token = self._request.source.get("token", "")
+        brokers = probe(find_nodes(self._request.source["metaserver"], token=token).nodes, token)
         incarnations = add_incarnations(self._lake.files, brokers.incarnations)
         if not self._lake.files_of("ranges", now_ms, now_ms + 1):
             # Once an hour: these are as many rows as there are subjects.
@@ -179,7 +191,7 @@ class Runner:
             raise NodeUnreadable("; ".join(f"broker group {group}: {why}" for group, why in brokers.missing.items()))
         holes = f"{self._lake.root}/{HOLES_FOLDER}"
         source = {
-            **self._asked.source,
+            **self._request.source,
             "on_gap": "record",
             "holes": holes,
             "incarnations": json.dumps(incarnations, sort_keys=True),
@@ -217,10 +229,10 @@ class Runner:
 
     def _holes(self, folder: str, since_ms: int) -> int:
         """How many stretches this ingestion could not have: each is told, and stays in the table `holes`."""
-        source = {**self._asked.source, "holes": folder}
+        source = {**self._request.source, "holes": folder}
         holes = self._lake.spark.read.format("qmq").options(**source).option("table", "holes").load()
         found = holes.where(holes["found_at"] >= _at(since_ms)).collect()
-        for hole in found[:HOLES_TOLD_MAX]:
+        for hole in found[:HOLES_LOGGED_MAX]:
             place = "/".join(filter(None, (hole["broker_group"], hole["subject"], hole["group"])))
             self._say(
                 f"ingest: {hole['table']} of {place}: {hole['begin']} to {hole['end']} are gone ({hole['reason']})"
@@ -228,8 +240,8 @@ class Runner:
         return len(found)
 
     def _advance(self) -> str:
-        if self._asked.from_ms is not None:
-            self._states.forget_after(self._asked.from_ms - self._asked.from_ms % HOUR_MS)
+        if self._request.from_ms is not None:
+            self._states.forget_after(self._request.from_ms - self._request.from_ms % HOUR_MS)
         watermark = self._watermark(("index", "progress"))
         made = self._states.advance(watermark, lambda text: self._say(f"state: {text}"))
         return f"{made} states"
@@ -243,7 +255,7 @@ class Runner:
         return f"{hours} hours"
 
     def _retain(self) -> str:
-        days = {name: self._asked.keep_days.get(name, table.keep_days) for name, table in TABLES.items()}
+        days = {name: self._request.keep_days.get(name, table.keep_days) for name, table in TABLES.items()}
         return f"{sum(self._lake.retain(name, kept) for name, kept in days.items())} files went"
 
     # --- summaries ---
@@ -271,17 +283,13 @@ class Runner:
         Raises:
             NothingKnown: why it has nothing to do.
         """
-        states = queries.states()
-        made_up = [name for name in job.tables if name in states and states[name].run.job == DEMO_JOB]
-        if made_up and self._asked.is_scheduled:
-            raise NothingKnown(
-                f"{made_up[0]} contains simulated rows of the demo; run `manage.py analytics` by hand to replace them"
-            )
+        if skipped := [name for name in job.tables if name in self.report.skipped]:
+            raise NothingKnown(f"skipped: {', '.join(skipped)} contains demo data, which scheduled runs don't replace")
         end = self._watermark(job.inputs) if not job.is_ahead else self._now_ms()
         self.report.watermark_ms = min(end, self.report.watermark_ms or end)
         begin = self._begin_ms(job, end)
-        if self._asked.to_ms is not None:
-            end = min(end, self._asked.to_ms)
+        if self._request.to_ms is not None:
+            end = min(end, self._request.to_ms)
         chunks = due(begin, end, job.steps)
         if not chunks:
             raise NothingKnown("nothing is due")
@@ -291,12 +299,12 @@ class Runner:
         """From when on a job computes: what was asked for, else where its tables end; never before what the lake has."""
         if job.is_ahead:
             # Once an hour, or when it is asked for: delay nodes may hold millions.
-            done = None if self._asked.from_ms is not None else self._done_ms(job)
+            done = None if self._request.from_ms is not None else self._done_ms(job)
             return max(end_ms - HOUR_MS, done or 0)
         first, done = self._states.begin_ms(), self._done_ms(job)
         if first is None:
             raise NothingKnown("the lake has no rows yet")
-        begin = self._asked.from_ms if self._asked.from_ms is not None else done
+        begin = self._request.from_ms if self._request.from_ms is not None else done
         if begin is None:
             return first
         if begin < first and done is not None:
@@ -344,7 +352,7 @@ class Runner:
                         written += publish(run, table, rows, steps, is_ahead=job.is_ahead)
                     files |= given.read_files
             # What a run says is complete is so only when nothing is left out between it and the run before it.
-            is_gapless = self._asked.from_ms is None or (done is not None and self._asked.from_ms <= done)
+            is_gapless = self._request.from_ms is None or (done is not None and self._request.from_ms <= done)
             watermark = _at(window.to_ms) if is_gapless else None
             missing = self._lake.missing(job.inputs, window.to_ms)
             services.finish_run(run, watermark_at=watermark, rows_read=sum(files.values()), missing=missing)
@@ -365,7 +373,7 @@ class Runner:
         if window not in self._inputs:
             if not job.is_ahead:
                 self._states.ensure(window.from_ms)
-            self._inputs[window] = Inputs(self._lake, self._states, window, self._asked.source)
+            self._inputs[window] = Inputs(self._lake, self._states, window, self._request.source)
         return self._inputs[window]
 
     def _close_inputs(self) -> None:

@@ -25,7 +25,7 @@ def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
     """
     place = parent or Path(tempfile.gettempdir())
     for left in place.glob(f"{PREFIX}*"):
-        if _is_nobodys(left):
+        if _is_abandoned(left):
             shutil.rmtree(left, ignore_errors=True)
     with (
         tempfile.TemporaryDirectory(prefix=PREFIX, dir=place, ignore_cleanup_errors=True) as folder,
@@ -35,7 +35,7 @@ def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _is_nobodys(folder: Path) -> bool:
+def _is_abandoned(folder: Path) -> bool:
     # Another user's can't be opened, and is left alone; so is one that goes while we look.
     with suppress(OSError):
         if folder.is_symlink() or folder.stat().st_uid != os.geteuid():

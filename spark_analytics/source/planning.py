@@ -17,7 +17,7 @@ from spark_analytics.source.selection import HIGHEST, LOWEST, Selection, Span
 
 Found = TypeVar("Found")
 
-ASKED_AT_ONCE = 8
+CONCURRENT_NODES_MAX = 8
 """Nodes that are asked at the same time."""
 HOUR_US = 3_600_000_000
 FAILURE_KINDS = {"retries": "retry", "dead_letters": "dead"}
@@ -208,5 +208,5 @@ def _each(nodes: list[NodeLine], ask: Callable[[NodeLine], list[Found]]) -> list
         except QmqError as error:
             raise named(node, error) from error
 
-    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
+    with ThreadPoolExecutor(CONCURRENT_NODES_MAX) as pool:
         return [one for found in pool.map(work, nodes) for one in found]

@@ -238,8 +238,8 @@ class RawMessages:
             return pa.array([], pa.string())
         offsets = np.empty(2 * count, dtype=np.int32)
         offsets[0::2], offsets[1::2] = begins, ends
-        turns = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), self._buffer])
-        found = turns.take(pa.array(np.arange(0, 2 * count - 1, 2)))
+        alternating = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), self._buffer])
+        found = alternating.take(pa.array(np.arange(0, 2 * count - 1, 2)))
         try:
             return found.cast(pa.string())
         except pa.ArrowInvalid:

@@ -39,7 +39,7 @@ def team_capacity(
     ).withColumn("original", original_subject(F.col("subject")))
     of_seconds = at_steps(inside.withColumn("second_ms", F.col("second") * 1000), steps, "second_ms")
     named = of_seconds.select("step_ms", "at_ms", "subject").union(samples.select("step_ms", "at_ms", "original"))
-    nobodys = (
+    unowned = (
         named.distinct()
         .join(owners, ["subject"], "left_anti")
         .select(F.lit("").alias("team"), F.lit(1).cast("long").alias("subjects_count"), "step_ms", "at_ms")
@@ -62,7 +62,7 @@ def team_capacity(
         .select("team", "subjects_count", "step.step_ms", F.explode("step.moments").alias("at_ms"))
     )
     key = ["step_ms", "at_ms", "team"]
-    rows = owned_rows.unionByName(nobodys).groupBy(*key).agg(F.sum("subjects_count").alias("subjects_count"))
+    rows = owned_rows.unionByName(unowned).groupBy(*key).agg(F.sum("subjects_count").alias("subjects_count"))
     teams = owners.select("subject", "team")
     owned = inside.join(teams, ["subject"], "left").withColumn("team", F.coalesce("team", F.lit("")))
     of_step = at_steps(sent_minutes(owned, "team", window), steps, "minute_ms")

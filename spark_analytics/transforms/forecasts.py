@@ -74,8 +74,8 @@ def drain_forecasts(
         .distinct()
     )
     hour = start_of(F.col("at_ms"), HOUR_MS).alias("hour_ms")
-    in_turn = SparkWindow.partitionBy("subject", "group", "hour_ms").orderBy("at_ms")
-    net = F.lag("lag_messages_last").over(in_turn) - F.col("lag_messages_last")
+    by_time = SparkWindow.partitionBy("subject", "group", "hour_ms").orderBy("at_ms")
+    net = F.lag("lag_messages_last").over(by_time) - F.col("lag_messages_last")
     minutes = (
         lag.where((F.col("step_ms") == MINUTE_MS) & is_in(F.col("at_ms"), window))
         .select("subject", "group", "at_ms", "lag_messages_last", hour)

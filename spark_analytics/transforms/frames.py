@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
-    BinaryType,
+    ArrayType,
     BooleanType,
     DataType,
     DoubleType,
@@ -129,11 +129,14 @@ _ARROW: dict[type[DataType], pa.DataType] = {
     LongType: pa.int64(),
     DoubleType: pa.float64(),
     StringType: pa.string(),
-    BinaryType: pa.binary(),
     BooleanType: pa.bool_(),
 }
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The same columns as Arrow has them."""
-    return pa.schema([pa.field(field.name, _ARROW[type(field.dataType)]) for field in schema])
+    return pa.schema([pa.field(field.name, _arrow_type(field.dataType)) for field in schema])
+
+
+def _arrow_type(kind: DataType) -> pa.DataType:
+    return pa.list_(_arrow_type(kind.elementType)) if isinstance(kind, ArrayType) else _ARROW[type(kind)]

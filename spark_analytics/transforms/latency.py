@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
-from spark_analytics.sketch import Sketch, buckets_of
+from spark_analytics.buckets import added, buckets_of, percentiles
 from spark_analytics.transforms.frames import (
     arrow_schema,
     at_steps,
@@ -39,7 +40,8 @@ _PARTS = StructType(
         StructField("messages", LongType()),
         StructField("sum_ms", LongType()),
         StructField("max_ms", LongType()),
-        StructField("sketch", BinaryType()),
+        StructField("buckets", ArrayType(LongType())),
+        StructField("counts", ArrayType(LongType())),
     ]
 )
 
@@ -50,7 +52,7 @@ def latencies(index: DataFrame, runs: DataFrame, *, window: Window, steps: Seque
     `end_to_end` is the ack's time less the store time, `handling` the ack's time less the time the message was handed out first
     (redeliveries are not recorded), in whole milliseconds, never below 0; over all broker groups. Messages that the broker
     settled have none. An attempt in the group's retry subject is a message of its own of the original subject: stored when it
-    was put there. Percentiles are of rank ceil(ratio x messages) and within 1 % (`spark_analytics.sketch`), and merged from the
+    was put there. Percentiles are of rank ceil(ratio x messages) and within 1 % (`spark_analytics.buckets`), and merged from the
     shortest step's buckets for longer ones; mean and max are exact. Nothing acked in a step: no row; nor `end_to_end` of
     messages whose store time is not in `index`.
 
@@ -145,8 +147,8 @@ def _measured(stored: pa.Table, acked: pa.Table) -> pa.Table:
     handled = ended - acked.column("pulled_ms").to_numpy()
     series = codes_of(acked, ("original", "group", "shortest_ms"))
     tables = [
-        _sketched(acked, END_TO_END, series[run], run, waited, n),
-        _sketched(acked, HANDLING, series, np.arange(len(series)), handled, behind - begin),
+        _counted(acked, END_TO_END, series[run], run, waited, n),
+        _counted(acked, HANDLING, series, np.arange(len(series)), handled, behind - begin),
     ]
     return pa.concat_tables(tables)
 
@@ -154,7 +156,7 @@ def _measured(stored: pa.Table, acked: pa.Table) -> pa.Table:
 _LINE = ("broker_group", "subject", "chunk")
 
 
-def _sketched(acked: pa.Table, kind: str, series: Longs, run: Longs, took_ms: Longs, n: Longs) -> pa.Table:
+def _counted(acked: pa.Table, kind: str, series: Longs, run: Longs, took_ms: Longs, n: Longs) -> pa.Table:
     """A row for each series; `run` is the row of `acked` that each value is of."""
     schema = arrow_schema(_PARTS)
     if not len(series):
@@ -163,11 +165,8 @@ def _sketched(acked: pa.Table, kind: str, series: Longs, run: Longs, took_ms: Lo
     order = np.argsort(series, kind="stable")
     series, run, took_ms, n = series[order], run[order], took_ms[order], n[order]
     begins = np.flatnonzero(np.append(True, series[1:] != series[:-1]))
-    buckets = buckets_of(took_ms)
-    ends = np.append(begins[1:], len(series))
-    sketches = [
-        Sketch.added(buckets[begin:end], n[begin:end]).encode() for begin, end in zip(begins, ends, strict=True)
-    ]
+    of_series, buckets, counts = added(series, buckets_of(took_ms), n)
+    offsets = pa.array(np.append(np.searchsorted(of_series, series[begins]), len(of_series)), pa.int32())
     rows = acked.take(pa.array(run[begins]))
     columns: dict[str, Any] = {
         "subject": rows.column("original"),
@@ -177,7 +176,8 @@ def _sketched(acked: pa.Table, kind: str, series: Longs, run: Longs, took_ms: Lo
         "messages": np.add.reduceat(n, begins),
         "sum_ms": np.add.reduceat(took_ms * n, begins),
         "max_ms": np.maximum.reduceat(took_ms, begins),
-        "sketch": pa.array(sketches, pa.binary()),
+        "buckets": pa.ListArray.from_arrays(offsets, pa.array(buckets)),
+        "counts": pa.ListArray.from_arrays(offsets, pa.array(counts)),
     }
     return pa.table(columns, schema=schema)
 
@@ -186,30 +186,21 @@ _SERIES = ("subject", "group", "kind", "step_ms", "at_ms")
 
 
 def _merged(table: pa.Table) -> pa.Table:
-    """A row for each step of each series of a bucket, from the sketches of the shortest steps."""
+    """A row for each step of each series of a bucket, from the counts of the shortest steps."""
     series = codes_of(table, _SERIES)
     order = np.argsort(series, kind="stable")
     begins = np.flatnonzero(np.append(True, np.diff(series[order]) != 0))
-    ends = np.append(begins[1:], len(order))
-    parts = [Sketch.decode(data) for data in table.column("sketch").to_pylist()]
     messages = np.add.reduceat(table.column("messages").to_numpy()[order], begins)
     sums = np.add.reduceat(table.column("sum_ms").to_numpy()[order], begins)
     slowest = np.maximum.reduceat(table.column("max_ms").to_numpy()[order], begins).astype(np.float64)
-    merged = []
-    for begin, end in zip(begins, ends, strict=True):
-        here = [parts[i] for i in order[begin:end]]
-        buckets, counts = np.concatenate([p.buckets for p in here]), np.concatenate([p.counts for p in here])
-        merged.append(Sketch.added(buckets, counts))
-    percentiles = np.array([sketch.percentiles(list(RATIOS.values())) for sketch in merged])
+    buckets, counts = table.column("buckets"), table.column("counts")
+    of_buckets = np.repeat(series, pc.list_value_length(buckets).to_numpy())
+    merged = added(of_buckets, pc.list_flatten(buckets).to_numpy(), pc.list_flatten(counts).to_numpy())
+    found = percentiles(*merged, list(RATIOS.values()))
     rows = table.take(pa.array(order[begins]))
     columns: dict[str, Any] = {name: rows.column(name) for name in _SERIES}
-    columns |= {
-        "messages": messages,
-        "mean_ms": sums / messages,
-        "max_ms": slowest,
-        "sketch": pa.array([sketch.encode() for sketch in merged], pa.binary()),
-    }
+    columns |= {"messages": messages, "mean_ms": sums / messages, "max_ms": slowest}
     # What a bucket stands for may lie above the slowest in it.
-    columns |= {name: np.minimum(percentiles[:, i], slowest) for i, name in enumerate(RATIOS)}
+    columns |= {name: np.minimum(found[:, i], slowest) for i, name in enumerate(RATIOS)}
     schema = arrow_schema(LATENCIES)
     return pa.table({name: columns[name] for name in schema.names}, schema=schema)

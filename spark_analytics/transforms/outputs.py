@@ -2,7 +2,6 @@
 the console's table of the same name. Units stand last in a column's name; null is what could not be measured."""
 
 from pyspark.sql.types import (
-    BinaryType,
     BooleanType,
     DataType,
     DoubleType,
@@ -67,7 +66,6 @@ LATENCIES = _schema(
     p99_ms=_DOUBLE,
     p999_ms=_DOUBLE,
     max_ms=_DOUBLE,
-    sketch=BinaryType(),
 )
 GROUP_SKEW = _schema(
     "subject group", consumers_count=_LONG, acked_messages=_LONG, max_mean_ratio=_DOUBLE, gini_ratio=_DOUBLE

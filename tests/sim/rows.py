@@ -40,7 +40,7 @@ class Rows:
     clients: dict[ClientSeen, None] = field(default_factory=dict)
     leases: dict[str, int] = field(default_factory=dict)
     """By node id, when its last heartbeat was stored, in microseconds of the wall clock of the metaserver that stored it."""
-    beats: dict[str, int] = field(default_factory=dict)
+    heartbeats: dict[str, int] = field(default_factory=dict)
     changes: list[tuple[datetime, str, str]] = field(default_factory=list)
     """(time, subject, broker group) of each change of metadata."""
 
@@ -137,7 +137,7 @@ class RowRepository:
         self._database = database
         self._clock = clock
         self._own_leases: dict[str, int] = {}
-        self._own_beat: int | None = None
+        self._own_heartbeat: int | None = None
 
     @property
     def _rows(self) -> Rows:
@@ -188,7 +188,7 @@ class RowRepository:
             if node is not None and group is not None and group.master == node_id:
                 found.append(StoredLease(group, node, at, self._own_leases.get(node_id) == at))
         self._own_leases = {lease.node.node_id: lease.stored_at_us for lease in found if lease.is_own}
-        peers = {name: at for name, at in rows.beats.items() if at != self._own_beat}
+        peers = {name: at for name, at in rows.heartbeats.items() if at != self._own_heartbeat}
         return Leases(tuple(found), peers)
 
     def save_route(self, route: Route) -> Route:
@@ -222,9 +222,9 @@ class RowRepository:
         self._own_leases[node.node_id] = at
         self._database.reply()
 
-    def beat(self, name: str, steady_seconds: float, at_ms: int) -> None:
+    def heartbeat(self, name: str, steady_seconds: float, at_ms: int) -> None:
         self._database.query()
-        self._rows.beats[name] = self._own_beat = at_ms * 1000
+        self._rows.heartbeats[name] = self._own_heartbeat = at_ms * 1000
         self._database.reply()
 
     def save_clients(self, clients: list[ClientSeen]) -> None:

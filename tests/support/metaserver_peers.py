@@ -45,7 +45,7 @@ class Peer:
     def ask(self, subject: str, client_type: ClientType, group: str = "") -> None:
         """CLIENT_REGISTER as the official client sends it: opaque 0, answers matched by content."""
         request = ClientRegisterRequest(subject, client_type, "app", "client@@1", group, 1)
-        self.caller.tell(encode_request(Command.CLIENT_REGISTER, 0, request.encode(9)))
+        self.caller.send_frame(encode_request(Command.CLIENT_REGISTER, 0, request.encode(9)))
 
     def answers(self) -> list[ClientRegisterResponse]:
         assert all(frame.code == ResponseCode.SUCCESS for frame in self.pushed)

@@ -7,7 +7,6 @@ change there, and so PostgreSQL's many are found without asking who is whose chi
 """
 
 import contextlib
-import ctypes
 import glob
 import os
 import pwd
@@ -16,11 +15,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit, urlunsplit
 
+from qmq.child_processes import tied_to_parent
 from tests.support.ports import free_port
 from tests.support.processes import PROJECT
 from tests.support.waiting import eventually, limited_to
@@ -36,7 +36,6 @@ STATEMENT_SECONDS = 20
 """How long making or dropping a database may take."""
 DATABASES = ("sqlite", "postgresql", "mariadb")
 DATABASES_VARIABLE = "QMQ_TEST_DATABASES"
-_PR_SET_PDEATHSIG = 1
 _SYSTEM_FOLDERS = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec")
 """Where servers lie that are not on everybody's PATH."""
 
@@ -142,7 +141,7 @@ class Server:
         with open(self._log_path, "ab") as log:
             self._process = subprocess.Popen(
                 self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
-                start_new_session=True, preexec_fn=dies_with(os.getpid(), self.death_signal), **self._as_user(),
+                start_new_session=True, preexec_fn=tied_to_parent(self.death_signal), **self._as_user(),
             )  # fmt: skip
 
         def look() -> bool:
@@ -522,19 +521,6 @@ def _reachable_folder() -> str:
         if all(parent.stat().st_mode & 0o001 for parent in (place, *place.parents)) and os.access(place, os.W_OK):
             return str(place)
     raise ServerMissing("no folder for temporary files that a server's user may reach; set TMPDIR to one")
-
-
-def dies_with(parent: int, number: signal.Signals) -> Callable[[], None]:
-    """For the child before exec: it gets this signal when the thread that starts it ends."""
-    prctl = ctypes.CDLL(None).prctl
-
-    def before_exec() -> None:
-        # After the change of user, which would take the setting back.
-        prctl(_PR_SET_PDEATHSIG, number)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return before_exec
 
 
 def _members(folder: Path) -> list[int]:

@@ -15,11 +15,11 @@ import sys
 import time
 from dataclasses import dataclass
 
+from qmq.child_processes import tied_to_parent
 from tests.support.services import (
     DATABASES,
     SERVERS,
     ServerMissing,
-    dies_with,
     named_databases,
     running,
 )
@@ -71,7 +71,7 @@ def run_on(name: str, command: list[str], *, is_required: bool, may_be_empty: bo
 
 def _run(command: list[str], environment: dict[str, str]) -> int:
     """Its exit code; Ctrl-C reaches it from the terminal, and it is given time to clean up before its server goes."""
-    process = subprocess.Popen(command, env=environment, preexec_fn=dies_with(os.getpid(), signal.SIGTERM))
+    process = subprocess.Popen(command, env=environment, preexec_fn=tied_to_parent())
     try:
         return process.wait()
     except Interrupted:

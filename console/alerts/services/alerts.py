@@ -1,12 +1,12 @@
-"""What operators do with alerts: take them in hand."""
+"""What operators do with alerts: acknowledge them."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 from console.alerts.models import Alert, AlertState
-from console.alerts.services import values as check
-from metaserver.services import audit
-from metaserver.services.changes import Actor, Change, Conflict, NotFound, changing, check_version
+from console.alerts.services.values import row_id
+from metaserver.services.changes import Actor, Change, Conflict, VersionedRequest
+from metaserver.services.resources import Resource
 
 NOTE_CHARS_MAX = 500
 
@@ -20,38 +20,38 @@ def described(row: Alert) -> dict[str, Any]:
     }
 
 
-def acknowledge(
-    alert: str,
-    *,
-    now: datetime,
-    actor: Actor,
-    reason: str = "",
-    expected_version: int | None = None,
-    dry_run: bool = False,
-) -> Change:
-    """Say that somebody has it in hand. Who did so first stays; again changes nothing.
+ALERT: Resource[Alert] = Resource(
+    kind="alert",
+    noun="alert",
+    fields={},
+    described=described,
+    about=lambda row: f"alert {row.rule_name}: {row.target}",
+    target=lambda row: str(row.pk),
+)
+
+
+def acknowledge(alert: str, *, now: datetime, **request: Unpack[VersionedRequest]) -> Change:
+    """Note that someone takes care of it. The first acknowledgement stays; another one changes nothing.
 
     Raises:
         Conflict: it ended already.
         NotAllowed: its subject belongs to a team that the actor is not in.
         NotFound, Stale.
     """
-    with changing(dry_run=dry_run):
-        row = Alert.objects.select_for_update().filter(pk=check.row_id("alert", alert)).first()
-        if row is None:
-            raise NotFound(f"Alert {alert} not found.", code="alert.unknown")
-        actor.require_owner(f"alert {alert}", row.owner)
-        check_version(f"alert {alert}", row.version, expected_version)
+    actor = request["actor"]
+    with ALERT.editing(lambda: _locked(alert, actor), action="acknowledge", **request) as edit:
+        row = edit.row
         if row.state == AlertState.RESOLVED:
             raise Conflict(f"Alert {alert} is already resolved.", code="alert.resolved")
-        before = described(row)
         if row.acknowledged_at is None:
             row.acknowledged_at, row.acknowledged_by = now, actor.name[:200]
-            row.acknowledgement = reason[:NOTE_CHARS_MAX]
-            row.version += 1
-            row.save(update_fields=("acknowledged_at", "acknowledged_by", "acknowledgement", "version"))
-            after, about = described(row), f"alert {row.rule_name}: {row.target}"
-            audit.record(
-                actor=actor, action="alert.acknowledge", target=about, reason=reason, before=before, after=after
-            )
-        return Change(str(row.pk), before, described(row), row.version)
+            row.acknowledgement = request.get("reason", "")[:NOTE_CHARS_MAX]
+    return edit.change
+
+
+def _locked(alert: str, actor: Actor) -> Alert:
+    row = Alert.objects.select_for_update().filter(pk=row_id(ALERT, alert)).first()
+    if row is None:
+        raise ALERT.unknown(alert)
+    actor.require_owner(f"alert {alert}", row.owner)
+    return row

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
@@ -12,20 +12,14 @@ from console.alerts.addresses import IllegalUrl, parse_url
 from console.alerts.models import AlertChannel, ChannelKind
 from console.alerts.notifiers import DELIVERY_HEADER, SIGNATURE_HEADER, Notifier, NotTold, WebhookNotifier, notifiers
 from console.alerts.sealing import SealBroken, fingerprint, seal, unseal
-from console.alerts.services import values as check
+from console.alerts.services.values import NAME, row_id
 from metaserver.services import audit
-from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotFound, changing, check_version
-from qmq.errors import QmqError
+from metaserver.services.changes import Change, Conflict, Request, VersionedRequest, changing
+from metaserver.services.fields import Choice, Flag, Text, Texts, TextsByName
+from metaserver.services.resources import Edit, Resource
 from qmq.words import counted
 
 CHANNELS_MAX = 100
-ADDRESSES_MAX = 20
-HEADERS_MAX = 20
-HEADER_CHARS_MAX = 500
-SECRET_CHARS_MIN = 16
-SECRET_CHARS_MAX = 200
-FIELDS = ("name", "is_enabled", "url", "secret", "headers", "addresses")
-"""What an administrator may set; `kind` once, when the channel is made."""
 _OF_WEBHOOKS = frozenset({"url", "secret", "headers"})
 _HEADER_NAME = re.compile(r"[A-Za-z0-9-]{1,60}")
 _OURS = frozenset(
@@ -55,114 +49,129 @@ def described(row: AlertChannel) -> dict[str, Any]:
     }
 
 
-def create_channel(
-    kind: str, values: Mapping[str, Any], *, actor: Actor, reason: str = "", dry_run: bool = False
-) -> Change:
+def _url_problem(value: str) -> str:
+    try:
+        parse_url(value)
+    except IllegalUrl as error:
+        return str(error)
+    return ""
+
+
+def _headers_problem(headers: Mapping[str, str]) -> str:
+    if len({name.lower() for name in headers}) < len(headers):
+        return "must not contain a name twice"
+    for name, text in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or name.lower() in _OURS:
+            return f"{name[:60]!r} can't be set"
+        if not text.isascii():
+            return f"{name}: must be ASCII"
+    return ""
+
+
+def _address_problem(address: str) -> str:
+    try:
+        validate_email(address)
+    except ValidationError:
+        return "is not a valid email address"
+    return ""
+
+
+ALERT_CHANNEL: Resource[AlertChannel] = Resource(
+    kind="alert_channel",
+    noun="alert channel",
+    fields={
+        "name": NAME,
+        "is_enabled": Flag(),
+        "url": Text(chars_min=1, chars_max=1_000, check=_url_problem),
+        "secret": Text(
+            nullable=True,
+            chars_min=16,
+            chars_max=200,
+            is_line=True,
+            is_trimmed=False,
+            help="signs each notification (X-QMQ-Signature, HMAC-SHA256); null: no signature",
+        ),
+        "headers": TextsByName(item=Text(chars_max=500, is_line=True), items_max=20, check=_headers_problem),
+        "addresses": Texts(
+            item=Text(chars_min=1, chars_max=254, check=_address_problem), items_min=1, items_max=20, is_set=False
+        ),
+    },
+    described=described,
+    about=lambda row: f"alert channel {row.name}",
+    target=lambda row: str(row.pk),
+)
+KIND = Choice(values=[kind.value for kind in ChannelKind])
+"""Given once, when the channel is made."""
+
+
+def create_channel(kind: str, values: Mapping[str, Any], **request: Unpack[Request]) -> Change:
     """Make a channel: a webhook needs a `url`, an e-mail channel `addresses`.
 
     Raises:
         ChangeRefused: a value is not allowed, or there are CHANNELS_MAX channels.
         Conflict: there is a channel of this name.
     """
-    wrong = {} if kind in set(ChannelKind) else {"kind": f"must be one of {', '.join(ChannelKind)}"}
-    wrong |= {
-        key: "needed" for key in ("name", "url" if kind == ChannelKind.WEBHOOK else "addresses") if key not in values
-    }
-    check.refuse("alert_channel", wrong)
-    with changing(dry_run=dry_run):
+    needed = ("name", "url" if kind == ChannelKind.WEBHOOK else "addresses")
+    wrong = {key: "is required" for key in needed if key not in values}
+    ALERT_CHANNEL.refuse({"kind": text} if (text := KIND.problem(kind)) else wrong)
+    with ALERT_CHANNEL.creating(AlertChannel(kind=kind), values["name"], **request) as edit:
         if AlertChannel.objects.count() >= CHANNELS_MAX:
-            raise ChangeRefused(
-                f"There are already {CHANNELS_MAX} channels, the maximum. Delete one first.",
-                code="alert_channel.too_many",
-            )
-        row = AlertChannel(kind=kind)
-        _set(row, values)
-        row.save()
-        after = described(row)
-        about = f"alert channel {row.name}"
-        audit.record(actor=actor, action="alert_channel.create", target=about, reason=reason, after=after)
-        return Change(str(row.pk), None, after, row.version)
+            raise ALERT_CHANNEL.too_many(CHANNELS_MAX)
+        _set(edit, values)
+    return edit.change
 
 
-def update_channel(
-    channel: str,
-    values: Mapping[str, Any],
-    *,
-    actor: Actor,
-    reason: str = "",
-    expected_version: int | None = None,
-    dry_run: bool = False,
-) -> Change:
+def update_channel(channel: str, values: Mapping[str, Any], **request: Unpack[VersionedRequest]) -> Change:
     """Change what `values` names and nothing else; a `secret` of None takes it away, `headers` are replaced as a whole.
 
-    A new `url` takes secret and headers along only when it has the same scheme, host and port: else whoever may change
-    the channel could have them sent to himself.
+    A new `url` takes secret and headers along only when it has the same scheme, host and port: otherwise someone who may change
+    the channel could have them sent to a server of their own.
 
     Raises:
         NotFound, Stale, ChangeRefused, Conflict.
     """
-    with changing(dry_run=dry_run):
-        row = locked(channel)
-        check_version(f"alert channel {row.name}", row.version, expected_version)
-        before = described(row)
-        dropped = _set(row, values)
-        after = described(row)
-        if before != after:
-            row.version += 1
-            row.save()
-            about = f"alert channel {row.name}"
-            audit.record(
-                actor=actor, action="alert_channel.update", target=about, reason=reason, before=before, after=after
+    with ALERT_CHANNEL.editing(lambda: locked(channel), **request) as edit:
+        if _set(edit, values):
+            edit.notes = (
+                "The URL has a different origin, so the secret and headers are removed unless entered again.",
             )
-        notes = (
-            ("The URL has a different origin, so the secret and headers are removed unless entered again.",)
-            if dropped
-            else ()
-        )
-        return Change(str(row.pk), before, after, row.version, notes)
+    return edit.change
 
 
-def delete_channel(
-    channel: str, *, actor: Actor, reason: str = "", expected_version: int | None = None, dry_run: bool = False
-) -> Change:
+def delete_channel(channel: str, **request: Unpack[VersionedRequest]) -> Change:
     """Delete a channel that no rule uses.
 
     Raises:
         Conflict: rules use it.
         NotFound, Stale.
     """
-    with changing(dry_run=dry_run):
-        row = locked(channel)
-        check_version(f"alert channel {row.name}", row.version, expected_version)
-        used = list(row.rules.values_list("name", flat=True)[:5])
+    with ALERT_CHANNEL.editing(lambda: locked(channel), action="delete", **request) as edit:
+        used = list(edit.row.rules.values_list("name", flat=True)[:5])
         if used:
             raise Conflict(
-                f"Channel {row.name} is used by rules: {', '.join(used)}. Remove it from them first.",
+                f"Channel {edit.row.name} is used by rules: {', '.join(used)}. Remove it from them first.",
                 code="alert_channel.used",
             )
-        before, pk, about = described(row), str(row.pk), f"alert channel {row.name}"
-        row.delete()
-        audit.record(actor=actor, action="alert_channel.delete", target=about, reason=reason, before=before)
-        return Change(pk, before, None)
+        edit.delete()
+    return edit.change
 
 
 def try_channel(
     channel: str,
     *,
     now: datetime,
-    actor: Actor,
-    reason: str = "",
-    dry_run: bool = False,
     using: Mapping[str, Notifier] | None = None,
+    **request: Unpack[Request],
 ) -> dict[str, Any]:
     """Send a test notification now; what happened. A dry run only looks whether the webhook's host may be asked.
 
     Raises:
         NotFound.
     """
-    row = AlertChannel.objects.filter(pk=check.row_id("alert_channel", channel)).first()
+    row = AlertChannel.objects.filter(pk=row_id(ALERT_CHANNEL, channel)).first()
     if row is None:
-        raise _unknown(channel)
+        raise ALERT_CHANNEL.unknown(channel)
+    dry_run = request.get("dry_run", False)
     notifier = (using or notifiers())[row.kind]
     try:
         if not dry_run:
@@ -179,7 +188,8 @@ def try_channel(
             note_outcome(row, now, "" if told else happened)
             after = {"is_told": told, "detail": happened[:500]}
             about = f"alert channel {row.name}"
-            audit.record(actor=actor, action="alert_channel.test", target=about, reason=reason, after=after)
+            reason = request.get("reason", "")
+            audit.record(actor=request["actor"], action="alert_channel.test", target=about, reason=reason, after=after)
     return {"target": str(row.pk), "dry_run": dry_run, "is_told": told, "code": code, "detail": happened}
 
 
@@ -194,14 +204,10 @@ def note_outcome(row: AlertChannel, now: datetime, error: str) -> None:
 
 def locked(channel: str) -> AlertChannel:
     """A channel's row, locked until the transaction ends. Raises NotFound."""
-    row = AlertChannel.objects.select_for_update().filter(pk=check.row_id("alert_channel", channel)).first()
+    row = AlertChannel.objects.select_for_update().filter(pk=row_id(ALERT_CHANNEL, channel)).first()
     if row is None:
-        raise _unknown(channel)
+        raise ALERT_CHANNEL.unknown(channel)
     return row
-
-
-def _unknown(channel: str) -> QmqError:
-    return NotFound(f"Alert channel {channel} not found.", code="alert_channel.unknown")
 
 
 def _test_body(row: AlertChannel, now: datetime) -> dict[str, Any]:
@@ -213,26 +219,29 @@ def _test_body(row: AlertChannel, now: datetime) -> dict[str, Any]:
     return {"event": "test", "alert": alert, "sent_by": "pyqmq"}
 
 
-def _set(row: AlertChannel, values: Mapping[str, Any]) -> bool:
+def _set(edit: Edit[AlertChannel], values: Mapping[str, Any]) -> bool:
     """Set the row's fields; whether secrets were dropped because the URL's origin changed."""
-    wrong: dict[str, str] = {}
-    for key, value in values.items():
-        if key not in FIELDS:
-            wrong[key] = f"unknown; allowed: {', '.join(FIELDS)}"
-        elif (key in _OF_WEBHOOKS) != (row.kind == ChannelKind.WEBHOOK) and key in _OF_WEBHOOKS | {"addresses"}:
-            wrong[key] = f"not applicable to channels of kind {row.kind}"
-        elif text := _CHECKS[key](value):
-            wrong[key] = text
-    check.refuse("alert_channel", wrong)
-    for key in ("name", "is_enabled"):
-        if key in values:
-            setattr(row, key, values[key])
-    if "addresses" in values:
-        row.addresses = list(dict.fromkeys(values["addresses"]))
+    row, sealed = edit.row, dict[str, Any]()
+
+    def sealer(key: str) -> Callable[[Any], str]:
+        def seal_later(value: Any) -> str:
+            if row.kind != ChannelKind.WEBHOOK:
+                return f"not applicable to channels of kind {row.kind}"
+            sealed[key] = value
+            return ""
+
+        return seal_later
+
+    def set_addresses(value: list[str]) -> str:
+        if row.kind == ChannelKind.WEBHOOK:
+            return f"not applicable to channels of kind {row.kind}"
+        row.addresses = value
+        return ""
+
+    edit.set(values, {"addresses": set_addresses} | {key: sealer(key) for key in _OF_WEBHOOKS})
     if AlertChannel.objects.filter(name=row.name).exclude(pk=row.pk).exists():
-        raise Conflict(f"Alert channel {row.name!r} already exists. Choose another name.", code="alert_channel.exists")
-    given = {key: values[key] for key in _OF_WEBHOOKS if key in values}
-    return _set_sealed(row, given) if given else False
+        raise ALERT_CHANNEL.exists(row.name)
+    return _set_sealed(row, sealed) if sealed else False
 
 
 def _set_sealed(row: AlertChannel, given: Mapping[str, Any]) -> bool:
@@ -254,53 +263,3 @@ def _set_sealed(row: AlertChannel, given: Mapping[str, Any]) -> bool:
     row.header_names = sorted(sealed.get("headers") or {})
     row.sealed = seal(sealed)
     return dropped
-
-
-def _url_problem(value: Any) -> str:
-    if not isinstance(value, str):
-        return "is required"
-    try:
-        parse_url(value)
-    except IllegalUrl as error:
-        return str(error)
-    return ""
-
-
-def _secret_problem(value: Any) -> str:
-    return "" if value is None else check.text_problem(value, SECRET_CHARS_MAX, SECRET_CHARS_MIN)
-
-
-def _headers_problem(value: Any) -> str:
-    if not isinstance(value, dict) or len(value) > HEADERS_MAX:
-        return f"must be at most {HEADERS_MAX} names with values"
-    if len({str(name).lower() for name in value}) < len(value):
-        return "must not contain a name twice"
-    for name, text in value.items():
-        if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name) or name.lower() in _OURS:
-            return f"{str(name)[:60]!r} can't be set"
-        if problem := check.text_problem(text, HEADER_CHARS_MAX):
-            return f"{name}: {problem}"
-        if not text.isascii():
-            return f"{name}: must be ASCII"
-    return ""
-
-
-def _addresses_problem(value: Any) -> str:
-    if not isinstance(value, list) or not 1 <= len(value) <= ADDRESSES_MAX:
-        return f"must be 1 to {ADDRESSES_MAX} email addresses"
-    for address in value:
-        try:
-            validate_email(address)
-        except ValidationError:
-            return f"{str(address)[:80]!r} is not a valid email address"
-    return ""
-
-
-_CHECKS: dict[str, Callable[[Any], str]] = {
-    "name": check.name_problem,
-    "is_enabled": check.flag_problem,
-    "url": _url_problem,
-    "secret": _secret_problem,
-    "headers": _headers_problem,
-    "addresses": _addresses_problem,
-}

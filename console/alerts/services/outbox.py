@@ -8,6 +8,7 @@ from django.db.models import Count
 
 from console.alerts.models import Alert, AlertChannel, Notification, NotificationState
 from console.alerts.rules import Event
+from console.times import rfc3339
 
 WAITING_OF_A_CHANNEL_MAX = 1_000
 """Notifications that wait for one channel; with more, alerts are shown and told to nobody."""
@@ -58,14 +59,10 @@ def body_of(alert: Alert, event: Event) -> dict[str, Any]:
             "owner": alert.owner or None,
             "value": alert.last_value,
             "threshold": alert.threshold,
-            "since": _iso(alert.since),
-            "fired_at": _iso(alert.fired_at),
-            "resolved_at": _iso(alert.resolved_at),
+            "since": rfc3339(alert.since),
+            "fired_at": rfc3339(alert.fired_at) if alert.fired_at else None,
+            "resolved_at": rfc3339(alert.resolved_at) if alert.resolved_at else None,
             "resolution": str(alert.resolution) or None,
         },
         "sent_by": "pyqmq",
     }
-
-
-def _iso(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,7 +1,8 @@
 """Rules: make, change, delete; those that come with the product."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Unpack
 
 from django.db import transaction
 from django.utils import timezone
@@ -9,38 +10,14 @@ from django.utils import timezone
 from console.alerts.arrivals import WINDOW_SECONDS_MAX
 from console.alerts.models import Alert, AlertChannel, AlertRule, Resolution
 from console.alerts.rules import Kind, Severity, default_clear_threshold, literal_subject
-from console.alerts.services import values as check
+from console.alerts.services.values import GLOB, NAME, SECONDS, TEAM, THRESHOLD, row_id, team_problem
 from metaserver import queries
-from metaserver.services import audit
-from metaserver.services.changes import (
-    Actor,
-    Change,
-    ChangeRefused,
-    Conflict,
-    NotAllowed,
-    NotFound,
-    changing,
-    check_version,
-)
+from metaserver.services.changes import Actor, Change, Conflict, NotAllowed, Request, VersionedRequest
+from metaserver.services.fields import Choice, Flag, Texts, Whole
+from metaserver.services.resources import Edit, Resource
 from qmq.words import counted
 
 RULES_MAX = 500
-CHANNELS_OF_A_RULE_MAX = 10
-
-FIELDS = (
-    "name",
-    "target",
-    "threshold",
-    "clear_threshold",
-    "for_seconds",
-    "clear_for_seconds",
-    "window_seconds",
-    "severity",
-    "channels",
-    "owner",
-    "is_enabled",
-)
-"""What an operator may set; `kind` once, when the rule is made."""
 
 BUILTIN: dict[str, dict[str, Any]] = {
     "group_offline": {
@@ -132,24 +109,47 @@ def ensure_builtin_rules() -> int:
 def described(row: AlertRule) -> dict[str, Any]:
     """A rule as audit entries and plans show it."""
     return {
-        "name": row.name,
         "kind": row.kind,
-        "target": row.target,
-        "threshold": row.threshold,
-        "clear_threshold": row.clear_threshold,
-        "for_seconds": row.for_seconds,
-        "clear_for_seconds": row.clear_for_seconds,
-        "window_seconds": row.window_seconds,
-        "severity": row.severity,
+        **{key: getattr(row, key) for key in ALERT_RULE.fields},
         "channels": sorted(channel.name for channel in row.channels.all()) if row.pk else [],
         "owner": row.owner or None,
-        "is_enabled": row.is_enabled,
     }
 
 
-def create_rule(
-    kind: str, values: Mapping[str, Any], *, actor: Actor, reason: str = "", dry_run: bool = False
-) -> Change:
+ALERT_RULE: Resource[AlertRule] = Resource(
+    kind="alert_rule",
+    noun="alert rule",
+    fields={
+        "name": NAME,
+        "target": replace(
+            GLOB, help="a glob on subject/group, node, broker group or loop; without '/', on the subject alone too"
+        ),
+        "threshold": THRESHOLD,
+        "clear_threshold": replace(THRESHOLD, nullable=True, help="null: 80% of the threshold"),
+        "for_seconds": SECONDS,
+        "clear_for_seconds": SECONDS,
+        "window_seconds": Whole(
+            minimum=60,
+            maximum=WINDOW_SECONDS_MAX,
+            unit="seconds",
+            help="for dead letters: the window in which they are counted",
+        ),
+        "severity": Choice(values=[severity.value for severity in Severity]),
+        "channels": Texts(item=NAME, items_max=10, help="names"),
+        "owner": replace(
+            TEAM, help="the team that may change the rule; of a rule about one subject, the subject's owner"
+        ),
+        "is_enabled": Flag(),
+    },
+    described=described,
+    about=lambda row: f"alert rule {row.name}",
+    target=lambda row: str(row.pk),
+)
+KIND = Choice(values=[kind.value for kind in Kind])
+"""Of what a rule is about: given once, when the rule is made."""
+
+
+def create_rule(kind: str, values: Mapping[str, Any], **request: Unpack[Request]) -> Change:
     """Create a rule. `name`, `threshold` and `severity` are needed.
 
     A rule about one subject belongs to the subject's owner. Without `owner`, any other rule of an operator who is in exactly
@@ -160,34 +160,20 @@ def create_rule(
         NotAllowed: it would belong to a team that the actor is not in.
         Conflict: there is a rule of this name.
     """
-    wrong = {key: "needed" for key in ("name", "threshold", "severity") if key not in values}
-    if kind not in set(Kind):
-        wrong["kind"] = f"must be one of {', '.join(Kind)}"
-    check.refuse("alert_rule", wrong)
-    with changing(dry_run=dry_run):
+    needed = {key: "is required" for key in ("name", "threshold", "severity") if key not in values}
+    ALERT_RULE.refuse(needed | {"kind": KIND.problem(kind)})
+    teams = request["actor"].teams
+    row = AlertRule(kind=kind, owner=next(iter(teams)) if teams and len(teams) == 1 else "")
+    with ALERT_RULE.creating(row, values["name"], **request) as edit:
         if AlertRule.objects.count() >= RULES_MAX:
-            raise ChangeRefused(
-                f"There are already {RULES_MAX} rules, the maximum. Delete one first.", code="alert_rule.too_many"
-            )
-        row = AlertRule(kind=kind, owner=next(iter(actor.teams)) if actor.teams and len(actor.teams) == 1 else "")
-        channels = _set(row, {"clear_threshold": None, **values}, actor)
-        row.save()
+            raise ALERT_RULE.too_many(RULES_MAX)
+        channels = _set(edit, {"clear_threshold": None, **values}, request["actor"])
+        edit.save(ALERT_RULE.exists(row.name))
         row.channels.set(channels or ())
-        after = described(row)
-        target = f"alert rule {row.name}"
-        audit.record(actor=actor, action="alert_rule.create", target=target, reason=reason, after=after)
-        return Change(str(row.pk), None, after, row.version)
+    return edit.change
 
 
-def update_rule(
-    rule: str,
-    values: Mapping[str, Any],
-    *,
-    actor: Actor,
-    reason: str = "",
-    expected_version: int | None = None,
-    dry_run: bool = False,
-) -> Change:
+def update_rule(rule: str, values: Mapping[str, Any], **request: Unpack[VersionedRequest]) -> Change:
     """Change what `values` names and nothing else. A `clear_threshold` of None: 80 % of the threshold.
 
     Open alerts of targets the rule no longer means end at the next look.
@@ -197,28 +183,14 @@ def update_rule(
             the actor is not in.
         NotFound, Stale, ChangeRefused, Conflict.
     """
-    with changing(dry_run=dry_run):
-        row = locked(rule)
-        _authorize(row, actor)
-        check_version(f"alert rule {row.name}", row.version, expected_version)
-        before = described(row)
-        channels = _set(row, values, actor)
+    with ALERT_RULE.editing(lambda: locked(rule, request["actor"]), **request) as edit:
+        channels = _set(edit, values, request["actor"])
         if channels is not None:
-            row.channels.set(channels)
-        after = described(row)
-        if before != after:
-            row.version += 1
-            row.save()
-            target = f"alert rule {row.name}"
-            audit.record(
-                actor=actor, action="alert_rule.update", target=target, reason=reason, before=before, after=after
-            )
-        return Change(str(row.pk), before, after, row.version)
+            edit.row.channels.set(channels)
+    return edit.change
 
 
-def delete_rule(
-    rule: str, *, actor: Actor, reason: str = "", expected_version: int | None = None, dry_run: bool = False
-) -> Change:
+def delete_rule(rule: str, **request: Unpack[VersionedRequest]) -> Change:
     """Delete a rule; its open alerts end, its history stays.
 
     Raises:
@@ -228,38 +200,33 @@ def delete_rule(
     """
     from console.alerts.services.evaluation import close_alerts
 
-    with changing(dry_run=dry_run):
-        row = locked(rule)
-        _authorize(row, actor)
-        check_version(f"alert rule {row.name}", row.version, expected_version)
+    with ALERT_RULE.editing(lambda: locked(rule, request["actor"]), action="delete", **request) as edit:
+        row = edit.row
         if row.builtin is not None:
             raise Conflict(
                 f"Rule {row.name} is built in and can't be deleted. Disable it instead.", code="alert_rule.builtin"
             )
-        before = described(row)
-        pk = str(row.pk)
         open_alerts = Alert.objects.filter(rule=row, open_key__isnull=False)
         closed = close_alerts(open_alerts, Resolution.RULE_DELETED, timezone.now())
-        target = f"alert rule {row.name}"
-        row.delete()
-        audit.record(actor=actor, action="alert_rule.delete", target=target, reason=reason, before=before)
-        notes = (f"{counted(closed, 'open alert')} will be resolved.",) if closed else ()
-        return Change(pk, before, None, 0, notes)
+        edit.notes = (f"{counted(closed, 'open alert')} will be resolved.",) if closed else ()
+        edit.delete()
+    return edit.change
 
 
-def locked(rule: str) -> AlertRule:
-    """A rule's row, locked until the transaction ends. Raises NotFound."""
-    row = AlertRule.objects.select_for_update().filter(pk=check.row_id("alert_rule", rule)).first()
+def locked(rule: str, actor: Actor) -> AlertRule:
+    """A rule's row, locked until the transaction ends.
+
+    Raises:
+        NotFound.
+        NotAllowed: the actor may not change the rule, whose subject may have another owner by now.
+    """
+    row = AlertRule.objects.select_for_update().filter(pk=row_id(ALERT_RULE, rule)).first()
     if row is None:
-        raise NotFound(f"Alert rule {rule} not found.", code="alert_rule.unknown")
-    return row
-
-
-def _authorize(row: AlertRule, actor: Actor) -> None:
-    """Raises NotAllowed unless the actor may change the rule, whose subject may have another owner by now."""
+        raise ALERT_RULE.unknown(rule)
     if row.builtin is not None and actor.teams is not None:
         raise NotAllowed(f"Alert rule {row.name} is built in. Only administrators can change it.")
     actor.require_owner(f"alert rule {row.name}", _subject_owner(row) or row.owner)
+    return row
 
 
 def _subject_owner(row: AlertRule) -> str | None:
@@ -268,59 +235,33 @@ def _subject_owner(row: AlertRule) -> str | None:
     return None if subject is None else queries.owners_of([subject]).get(subject)
 
 
-def _set(row: AlertRule, values: Mapping[str, Any], actor: Actor) -> list[AlertChannel] | None:
+def _set(edit: Edit[AlertRule], values: Mapping[str, Any], actor: Actor) -> list[AlertChannel] | None:
     """Set the row's fields. Returns the channels, when they are among the values. Raises as `create_rule`."""
-    wrong: dict[str, str] = {}
-    for key, value in values.items():
-        if key not in FIELDS:
-            wrong[key] = f"unknown; allowed: {', '.join(FIELDS)}"
-        elif key == "channels" or (key == "clear_threshold" and value is None):
-            continue
-        elif text := _CHECKS[key](value):
-            wrong[key] = text
-        else:
-            setattr(row, key, "" if value is None else value)
-    channels = None
-    if "channels" in values:
-        channels, text = _channels(values["channels"])
-        if text:
-            wrong["channels"] = text
-    check.refuse("alert_rule", wrong)
+    row, channels = edit.row, dict[str, AlertChannel]()
+
+    def find_channels(names: list[str]) -> str:
+        channels.update({channel.name: channel for channel in AlertChannel.objects.filter(name__in=names)})
+        unknown = sorted(set(names) - channels.keys())
+        return f"channel {unknown[0]!r} not found" if unknown else ""
+
+    def set_clear_threshold(value: float | None) -> None:
+        if value is not None:
+            row.clear_threshold = value
+
+    def set_owner(value: str | None) -> str:
+        row.owner = value or ""
+        return team_problem(value)
+
+    edit.set(values, {"channels": find_channels, "clear_threshold": set_clear_threshold, "owner": set_owner})
     if "clear_threshold" in values and values["clear_threshold"] is None:
         row.clear_threshold = default_clear_threshold(row.threshold)
     if row.clear_threshold > row.threshold:
         text = f"{row.clear_threshold:g} is above the threshold of {row.threshold:g}; must be at most the threshold, or null"
-        check.refuse("alert_rule", {"clear_threshold": text})
+        ALERT_RULE.refuse({"clear_threshold": text})
     if AlertRule.objects.filter(name=row.name).exclude(pk=row.pk).exists():
-        raise Conflict(f"Alert rule {row.name!r} already exists. Choose another name.", code="alert_rule.exists")
+        raise ALERT_RULE.exists(row.name)
     row.owner = _subject_owner(row) or row.owner
     if values.get("owner") and row.owner != values["owner"]:
-        check.refuse("alert_rule", {"owner": f"must be {row.owner}, the team that owns the subject of {row.target}"})
+        ALERT_RULE.refuse({"owner": f"must be {row.owner}, the team that owns the subject of {row.target}"})
     actor.require_owner(f"alert rule {row.name}", row.owner)
-    return channels
-
-
-def _channels(names: Any) -> tuple[list[AlertChannel], str]:
-    if not isinstance(names, list) or len(names) > CHANNELS_OF_A_RULE_MAX:
-        return [], f"must be a list of at most {CHANNELS_OF_A_RULE_MAX} channel names"
-    rows = []
-    for name in names:
-        found = AlertChannel.objects.filter(name=name).first() if isinstance(name, str) else None
-        if found is None:
-            return [], f"channel {str(name)[:80]!r} not found"
-        rows.append(found)
-    return rows, ""
-
-
-_CHECKS: dict[str, Callable[[Any], str]] = {
-    "name": check.name_problem,
-    "target": check.glob_problem,
-    "threshold": check.number_problem,
-    "clear_threshold": check.number_problem,
-    "for_seconds": check.seconds_problem,
-    "clear_for_seconds": check.seconds_problem,
-    "window_seconds": lambda value: check.seconds_problem(value, 60, WINDOW_SECONDS_MAX),
-    "severity": lambda value: "" if value in set(Severity) else f"must be one of {', '.join(Severity)}",
-    "owner": lambda value: "" if value is None else check.team_problem(value),
-    "is_enabled": check.flag_problem,
-}
+    return list(channels.values()) if "channels" in values else None

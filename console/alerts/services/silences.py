@@ -1,30 +1,22 @@
 """Silences: who shall not be told of what, until when, why."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from console.alerts.models import Alert, Silence
 from console.alerts.rules import OF_GROUPS, Kind, literal_subject, matcher
-from console.alerts.services import values as check
+from console.alerts.services.values import GLOB, TEAM, row_id, team_problem
 from metaserver import queries
 from metaserver.ownership import may_change
-from metaserver.services import audit
-from metaserver.services.changes import (
-    Actor,
-    Change,
-    ChangeRefused,
-    Conflict,
-    NotAllowed,
-    NotFound,
-    changing,
-    check_version,
-)
+from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotAllowed, Request, VersionedRequest
+from metaserver.services.fields import Field, Text
+from metaserver.services.resources import Resource
 
 SILENCE_MAX = timedelta(days=30)
 SILENCES_MAX = 500
 """Silences at a time that have not ended."""
-REASON_CHARS_MAX = 500
 
 IsSilenced = Callable[[Alert], bool]
 """Whether an alert is silenced."""
@@ -43,6 +35,25 @@ def described(row: Silence) -> dict[str, Any]:
     }
 
 
+FIELDS: Mapping[str, Field] = {
+    "rule": replace(GLOB, help="glob on rule names"),
+    "target": replace(GLOB, help="glob on targets"),
+    "owner": replace(
+        TEAM,
+        help="the team whose alerts are silenced, besides those of unowned subjects; null: of administrators, all alerts",
+    ),
+    "reason": Text(chars_min=1, chars_max=500, is_line=True),
+}
+SILENCE: Resource[Silence] = Resource(
+    kind="silence",
+    noun="silence",
+    fields={},
+    described=described,
+    about=lambda row: f"silence {row.rule}: {row.target}",
+    target=lambda row: str(row.pk),
+)
+
+
 def create_silence(
     *,
     rule: str,
@@ -51,9 +62,7 @@ def create_silence(
     ends_at: datetime,
     now: datetime,
     owner: str | None = None,
-    actor: Actor,
-    reason: str,
-    dry_run: bool = False,
+    **request: Unpack[Request],
 ) -> Change:
     """Suppress notifications of alerts that match both globs. `starts_at` None: from now on.
 
@@ -66,31 +75,30 @@ def create_silence(
         NotAllowed: an operator silences everything without naming an owner, or names a team of others.
     """
     begins = starts_at or now
-    wrong = {"rule": check.glob_problem(rule), "target": check.glob_problem(target)}
-    if owner is not None:
-        wrong["owner"] = check.team_problem(owner)
-    wrong["reason"] = check.text_problem(reason, REASON_CHARS_MAX, 1)
+    actor, reason = request["actor"], request.get("reason", "")
+    given = {"rule": rule, "target": target, "owner": owner, "reason": reason}
+    wrong = {key: FIELDS[key].problem(value) for key, value in given.items()}
+    wrong["owner"] = wrong["owner"] or team_problem(owner)
     if ends_at <= max(now, begins):
         wrong["ends_at"] = "must be in the future and after starts_at"
     elif ends_at - begins > SILENCE_MAX or begins - now > SILENCE_MAX:
         wrong["ends_at"] = (
             f"must be at most {SILENCE_MAX.days} days after starts_at, which must be within {SILENCE_MAX.days} days"
         )
-    check.refuse("silence", {key: text for key, text in wrong.items() if text})
-    with changing(dry_run=dry_run):
+    SILENCE.refuse(wrong)
+    row = Silence(
+        rule=rule, target=target, starts_at=begins, ends_at=ends_at,
+        reason=reason, created_by=actor.name[:200], created_at=now,
+    )  # fmt: skip
+    with SILENCE.creating(row, target, **request) as edit:
         if Silence.objects.filter(ends_at__gt=now).count() >= SILENCES_MAX:
             raise ChangeRefused(
                 f"There are already {SILENCES_MAX} silences, the maximum. End one first.", code="silence.too_many"
             )
-        team = _owner(rule, target, owner, actor)
-        row = Silence.objects.create(
-            rule=rule, target=target, owner=team or "", is_system=team is None, starts_at=begins, ends_at=ends_at,
-            reason=reason, created_by=actor.name[:200], created_at=now,
-        )  # fmt: skip
-        after = described(row)
-        about = f"silence {rule}: {target}"
-        audit.record(actor=actor, action="silence.create", target=about, reason=reason, after=after)
-        return Change(str(row.pk), None, after, row.version, () if row.is_system else (_scope(row),))
+        found = _owner(rule, target, owner, actor)
+        row.owner, row.is_system = found or "", found is None
+        edit.notes = () if row.is_system else (_scope(row),)
+    return edit.change
 
 
 def _scope(row: Silence) -> str:
@@ -99,15 +107,7 @@ def _scope(row: Silence) -> str:
     return f"Applies to alerts of team {row.owner} and of subjects without an owner."
 
 
-def end_silence(
-    silence: str,
-    *,
-    now: datetime,
-    actor: Actor,
-    reason: str = "",
-    expected_version: int | None = None,
-    dry_run: bool = False,
-) -> Change:
+def end_silence(silence: str, *, now: datetime, **request: Unpack[VersionedRequest]) -> Change:
     """End a silence before its time. Notifications of alerts that still fire are sent at the next evaluation.
 
     Raises:
@@ -115,25 +115,23 @@ def end_silence(
         NotAllowed: it belongs to another team, or to the system and the actor is no administrator.
         NotFound, Stale.
     """
-    with changing(dry_run=dry_run):
-        row = Silence.objects.select_for_update().filter(pk=check.row_id("silence", silence)).first()
-        if row is None:
-            raise NotFound(f"Silence {silence} not found.", code="silence.unknown")
-        if row.is_system and actor.teams is not None:
-            raise NotAllowed(f"Silence {silence} applies to all alerts of the system. Only administrators can end it.")
-        actor.require_owner(f"silence {silence}", row.owner)
-        check_version(f"silence {silence}", row.version, expected_version)
+    with SILENCE.editing(lambda: _locked(silence, request["actor"]), action="end", **request) as edit:
+        row = edit.row
         if row.ends_at <= now:
             raise Conflict(f"Silence {silence} already ended at {row.ends_at.isoformat()}.", code="silence.ended")
-        before = described(row)
-        row.ends_at, row.ended_by = now, actor.name[:200]
+        row.ends_at, row.ended_by = now, request["actor"].name[:200]
         row.starts_at = min(row.starts_at, now)
-        row.version += 1
-        row.save()
-        after = described(row)
-        target = f"silence {row.rule}: {row.target}"
-        audit.record(actor=actor, action="silence.end", target=target, reason=reason, before=before, after=after)
-        return Change(str(row.pk), before, after, row.version)
+    return edit.change
+
+
+def _locked(silence: str, actor: Actor) -> Silence:
+    row = Silence.objects.select_for_update().filter(pk=row_id(SILENCE, silence)).first()
+    if row is None:
+        raise SILENCE.unknown(silence)
+    if row.is_system and actor.teams is not None:
+        raise NotAllowed(f"Silence {silence} applies to all alerts of the system. Only administrators can end it.")
+    actor.require_owner(f"silence {silence}", row.owner)
+    return row
 
 
 def silenced_at(now: datetime) -> IsSilenced:

@@ -1,75 +1,37 @@
-"""Checks of what operators give, shared by rules, silences and channels: each says what is wrong, or ""."""
+"""Fields that rules, silences and channels share."""
 
-import math
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from console.alerts.rules import GLOB_CHARS_MAX
 from metaserver.queries import teams
-from metaserver.services.changes import ChangeRefused, NotFound
+from metaserver.services.fields import Number, Text, Whole
+from metaserver.services.resources import Resource
+from metaserver.services.subjects import TEAM_CHARS_MAX
 
-NAME_CHARS_MAX = 100
 SECONDS_MAX = 7 * 86_400
-THRESHOLD_MAX = 1e18
 _ID = re.compile(r"[0-9]{1,18}")
 
 
-def refuse(what: str, wrong: Mapping[str, str]) -> None:
-    """Raises ChangeRefused when anything is wrong."""
-    if wrong:
-        text = "; ".join(f"{key}: {why}" for key, why in wrong.items())
-        raise ChangeRefused(text, code=f"{what}.invalid", fields=wrong)
+def _spaces_problem(name: str) -> str:
+    return "" if name == name.strip() else "must not start or end with a space"
 
 
-def row_id(what: str, text: str) -> int:
+def team_problem(name: str | None) -> str:
+    """Why this is not the name of a team, "" if it is, or null."""
+    return "" if name is None or teams().filter(name=name).exists() else f"team {name!r} not found"
+
+
+NAME = Text(chars_min=1, chars_max=100, is_line=True, check=_spaces_problem)
+GLOB = Text(chars_min=1, chars_max=GLOB_CHARS_MAX, is_line=True)
+SECONDS = Whole(minimum=0, maximum=SECONDS_MAX, unit="seconds")
+THRESHOLD = Number(minimum=0, maximum=1e18)
+
+
+TEAM = Text(nullable=True, chars_min=1, chars_max=TEAM_CHARS_MAX)
+
+
+def row_id(resource: Resource, text: str) -> int:  # type: ignore[type-arg]
     """An id of an address as a number. Raises NotFound for what can't be one."""
     if not _ID.fullmatch(text):
-        raise NotFound(f"{what.replace('_', ' ').capitalize()} {text[:40]!r} not found.", code=f"{what}.unknown")
+        raise resource.unknown(text[:40])
     return int(text)
-
-
-def text_problem(value: Any, most: int, least: int = 0) -> str:
-    """Why this is no text of one line."""
-    if not isinstance(value, str) or not least <= len(value) <= most or not (value.isprintable()):
-        return f"must be {least} to {most} printable characters"
-    return ""
-
-
-def name_problem(value: Any) -> str:
-    """Why this is no name."""
-    if isinstance(value, str) and value != value.strip():
-        return "must not start or end with a space"
-    return text_problem(value, NAME_CHARS_MAX, 1)
-
-
-def team_problem(value: Any) -> str:
-    """Return why this is not the name of a team, "" if it is."""
-    if not isinstance(value, str) or text_problem(value, NAME_CHARS_MAX, 1) or not teams().filter(name=value).exists():
-        return f"team {str(value)[:80]!r} not found"
-    return ""
-
-
-def glob_problem(value: Any) -> str:
-    """Why this is no pattern."""
-    return text_problem(value, GLOB_CHARS_MAX, 1)
-
-
-def number_problem(value: Any) -> str:
-    """Why this is no threshold."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or not 0 <= value <= THRESHOLD_MAX:
-        return f"must be a number from 0 to {THRESHOLD_MAX:g}"
-    return ""
-
-
-def seconds_problem(value: Any, least: int = 0, most: int = SECONDS_MAX) -> str:
-    """Why this is no duration in whole seconds."""
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        return f"must be a whole number of seconds from {least} to {most}"
-    return ""
-
-
-def flag_problem(value: Any) -> str:
-    """Why this is no truth value."""
-    return "" if isinstance(value, bool) else "must be true or false"

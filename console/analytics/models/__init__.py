@@ -8,12 +8,13 @@ from console.analytics.models.forecasts import DiskForecast, DrainForecast, Outl
 from console.analytics.models.lag import Lag
 from console.analytics.models.latencies import Latency, LatencyKind
 from console.analytics.models.rates import GroupRates, SubjectRates
-from console.analytics.models.runs import DEMO_JOB, AnalyticsRun, RunState, TableState
+from console.analytics.models.runs import DEMO_DATA, DEMO_JOB, AnalyticsRun, RunState, TableState
 from console.analytics.models.scores import ForecastScore, Scored
 from console.analytics.models.skew import ConsumerShare, GroupSkew
 from console.analytics.models.summary import Summary
 
 __all__ = [
+    "DEMO_DATA",
     "DEMO_JOB",
     "AnalyticsRun",
     "Anomaly",

@@ -1,7 +1,6 @@
 """What differs from the same hour of earlier days."""
 
 from enum import StrEnum
-from typing import ClassVar
 
 from django.db import models
 
@@ -9,7 +8,9 @@ from console.analytics.models.summary import (
     LONG_STEPS,
     Summary,
     by_time,
+    choice_field,
     group_field,
+    meaning,
     number_field,
     one_row,
     subject_field,
@@ -32,30 +33,20 @@ class Anomaly(Summary):
     """A number against the same hour of earlier days, flagged where it is outside of what they say."""
 
     subject = subject_field()
-    group = group_field()
-    metric = models.CharField(max_length=40, choices=[(metric.value, metric.value) for metric in Metric])
-    value = number_field()
-    expected = number_field()
-    expected_low = number_field()
-    expected_high = number_field()
-    score = number_field()
-    compared_days_count = whole_field()
-    is_flagged = models.BooleanField()
+    group = group_field("the consumer group; empty for values of the subject itself")
+    metric = choice_field(Metric, 40, "the metric; its unit is part of its name")
+    value = number_field("measured value")
+    expected = number_field("median of the same hour on previous days")
+    expected_low = number_field("lower limit; values below it are flagged")
+    expected_high = number_field("upper limit; values above it are flagged")
+    score = number_field(
+        "signed distance from the median in robust standard deviations (1.4826 x median absolute deviation)"
+    )
+    compared_days_count = whole_field("number of previous days compared")
+    is_flagged = meaning("whether the value is outside the limits", models.BooleanField())
 
     key = ("subject", "group", "metric")
     steps = LONG_STEPS
-    meanings: ClassVar[dict[str, str]] = {
-        "subject": "the subject",
-        "group": "the consumer group; empty for values of the subject itself",
-        "metric": "the metric; its unit is part of its name",
-        "value": "measured value",
-        "expected": "median of the same hour on previous days",
-        "expected_low": "lower limit; values below it are flagged",
-        "expected_high": "upper limit; values above it are flagged",
-        "score": "signed distance from the median in robust standard deviations (1.4826 x median absolute deviation)",
-        "compared_days_count": "number of previous days compared",
-        "is_flagged": "whether the value is outside the limits",
-    }
 
     class Meta:
         constraints = one_row("anomalies", "subject", "group", "metric")

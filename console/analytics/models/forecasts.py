@@ -1,18 +1,17 @@
 """When something will be reached, with an interval. A day's row is the last of its hours."""
 
 from enum import StrEnum
-from typing import ClassVar
-
-from django.db import models
 
 from console.analytics.models.summary import (
     LONG_STEPS,
     Summary,
     by_time,
+    choice_field,
     group_field,
     number_field,
     one_row,
     subject_field,
+    text_field,
     whole_field,
 )
 
@@ -31,22 +30,14 @@ class Outlook(StrEnum):
     UNKNOWN = "unknown"
 
 
-OUTLOOK_TEXT = "expected; possible (no upper bound); never; unknown (too little data)"
-
-
 class Forecast(Summary):
     """What all forecasts say."""
 
-    outlook = models.CharField(max_length=10, choices=[(outlook.value, outlook.value) for outlook in Outlook])
-    method = models.CharField(max_length=METHOD_CHARS_MAX)
-    interval_ratio = number_field()
+    outlook = choice_field(Outlook, 10, "expected; possible (no upper bound); never; unknown (too little data)")
+    method = text_field(METHOD_CHARS_MAX, "how it was computed")
+    interval_ratio = number_field("confidence: share of cases between the lower and the upper bound")
 
     steps = LONG_STEPS
-    meanings: ClassVar[dict[str, str]] = {
-        "outlook": OUTLOOK_TEXT,
-        "method": "how it was computed",
-        "interval_ratio": "confidence: share of cases between the lower and the upper bound",
-    }
 
     class Meta:
         abstract = True
@@ -57,20 +48,12 @@ class DrainForecast(Forecast):
 
     subject = subject_field()
     group = group_field()
-    lag_messages_last = whole_field()
-    drain_seconds_low = number_field()
-    drain_seconds_mid = number_field()
-    drain_seconds_high = number_field()
+    lag_messages_last = whole_field("current lag")
+    drain_seconds_low = number_field("lower bound")
+    drain_seconds_mid = number_field("estimate")
+    drain_seconds_high = number_field("upper bound")
 
     key = ("subject", "group")
-    meanings: ClassVar[dict[str, str]] = Forecast.meanings | {
-        "subject": "the subject",
-        "group": "the consumer group",
-        "lag_messages_last": "current lag",
-        "drain_seconds_low": "lower bound",
-        "drain_seconds_mid": "estimate",
-        "drain_seconds_high": "upper bound",
-    }
 
     class Meta:
         constraints = one_row("drain", "subject", "group")
@@ -80,26 +63,16 @@ class DrainForecast(Forecast):
 class DiskForecast(Forecast):
     """How long until a node's disk is full, from the step's end on."""
 
-    broker_group = models.CharField(max_length=NODE_CHARS_MAX)
-    node_id = models.CharField(max_length=NODE_CHARS_MAX)
-    disk_used_bytes_last = whole_field()
-    disk_total_bytes_last = whole_field()
-    growth_bytes_per_second = number_field()
-    full_seconds_low = number_field()
-    full_seconds_mid = number_field()
-    full_seconds_high = number_field()
+    broker_group = text_field(NODE_CHARS_MAX, "the broker group or delay group")
+    node_id = text_field(NODE_CHARS_MAX, "the node")
+    disk_used_bytes_last = whole_field("disk space used at the end of the step")
+    disk_total_bytes_last = whole_field("size of the disk")
+    growth_bytes_per_second = number_field("growth, taking retention into account")
+    full_seconds_low = number_field("lower bound")
+    full_seconds_mid = number_field("estimate")
+    full_seconds_high = number_field("upper bound")
 
     key = ("broker_group", "node_id")
-    meanings: ClassVar[dict[str, str]] = Forecast.meanings | {
-        "broker_group": "the broker group or delay group",
-        "node_id": "the node",
-        "disk_used_bytes_last": "disk space used at the end of the step",
-        "disk_total_bytes_last": "size of the disk",
-        "growth_bytes_per_second": "growth, taking retention into account",
-        "full_seconds_low": "lower bound",
-        "full_seconds_mid": "estimate",
-        "full_seconds_high": "upper bound",
-    }
 
     class Meta:
         constraints = one_row("disk", "broker_group", "node_id")

@@ -1,7 +1,5 @@
 """Backlog and lag, as qmq/lag.py defines them."""
 
-from typing import ClassVar
-
 from console.analytics.models.summary import (
     Summary,
     by_time,
@@ -18,38 +16,21 @@ class Lag(Summary):
 
     subject = subject_field()
     group = group_field()
-    backlog_messages_max = whole_field()
-    backlog_messages_mean = number_field()
-    backlog_messages_last = whole_field()
-    in_flight_messages_max = whole_field()
-    in_flight_messages_mean = number_field()
-    in_flight_messages_last = whole_field()
-    lag_messages_min = whole_field()
-    lag_messages_max = whole_field()
-    lag_messages_mean = number_field()
-    lag_messages_last = whole_field()
-    time_lag_seconds_max = number_field()
-    time_lag_seconds_mean = number_field()
-    time_lag_seconds_last = number_field()
+    backlog_messages_max = whole_field("stored, not yet pulled by the group: maximum")
+    backlog_messages_mean = number_field("the same: mean over the step")
+    backlog_messages_last = whole_field("the same: at the end of the step")
+    in_flight_messages_max = whole_field("pulled, not yet acknowledged: maximum")
+    in_flight_messages_mean = number_field("the same: mean over the step")
+    in_flight_messages_last = whole_field("the same: at the end of the step")
+    lag_messages_min = whole_field("backlog plus in flight: minimum")
+    lag_messages_max = whole_field("the same: maximum")
+    lag_messages_mean = number_field("the same: mean over the step")
+    lag_messages_last = whole_field("the same: at the end of the step")
+    time_lag_seconds_max = number_field("age of the oldest unacknowledged message: maximum; 0 if all are acknowledged")
+    time_lag_seconds_mean = number_field("the same: mean over the step")
+    time_lag_seconds_last = number_field("the same: at the end of the step")
 
     key = ("subject", "group")
-    meanings: ClassVar[dict[str, str]] = {
-        "subject": "the subject",
-        "group": "the consumer group",
-        "backlog_messages_max": "stored, not yet pulled by the group: maximum",
-        "backlog_messages_mean": "the same: mean over the step",
-        "backlog_messages_last": "the same: at the end of the step",
-        "in_flight_messages_max": "pulled, not yet acknowledged: maximum",
-        "in_flight_messages_mean": "the same: mean over the step",
-        "in_flight_messages_last": "the same: at the end of the step",
-        "lag_messages_min": "backlog plus in flight: minimum",
-        "lag_messages_max": "the same: maximum",
-        "lag_messages_mean": "the same: mean over the step",
-        "lag_messages_last": "the same: at the end of the step",
-        "time_lag_seconds_max": "age of the oldest unacknowledged message: maximum; 0 if all are acknowledged",
-        "time_lag_seconds_mean": "the same: mean over the step",
-        "time_lag_seconds_last": "the same: at the end of the step",
-    }
 
     class Meta:
         constraints = one_row("lag", "subject", "group")

@@ -1,13 +1,18 @@
 """How long messages took."""
 
 from enum import StrEnum
-from typing import ClassVar
 
 from django.db import models
 
-from console.analytics.models.summary import Summary, by_time, group_field, one_row, subject_field
-
-SKETCH_BYTES_MAX = 16 << 10
+from console.analytics.models.summary import (
+    Summary,
+    by_time,
+    choice_field,
+    group_field,
+    meaning,
+    one_row,
+    subject_field,
+)
 
 
 class LatencyKind(StrEnum):
@@ -24,31 +29,20 @@ class Latency(Summary):
 
     subject = subject_field()
     group = group_field()
-    kind = models.CharField(max_length=20, choices=[(kind.value, kind.value) for kind in LatencyKind])
-    messages = models.BigIntegerField()
-    mean_ms = models.FloatField()
-    p50_ms = models.FloatField()
-    p90_ms = models.FloatField()
-    p99_ms = models.FloatField()
-    p999_ms = models.FloatField()
-    max_ms = models.FloatField()
-    sketch = models.BinaryField(max_length=SKETCH_BYTES_MAX)
-    """What the percentiles of longer steps are merged from; the jobs' own format. Pages don't get it."""
+    kind = choice_field(
+        LatencyKind,
+        20,
+        "end_to_end: from storing to acknowledgement; handling: from the first delivery to acknowledgement",
+    )
+    messages = meaning("messages acknowledged during the step", models.BigIntegerField())
+    mean_ms = meaning("mean", models.FloatField())
+    p50_ms = meaning("50th percentile", models.FloatField())
+    p90_ms = meaning("90th percentile", models.FloatField())
+    p99_ms = meaning("99th percentile", models.FloatField())
+    p999_ms = meaning("99.9th percentile", models.FloatField())
+    max_ms = meaning("maximum", models.FloatField())
 
     key = ("subject", "group", "kind")
-    meanings: ClassVar[dict[str, str]] = {
-        "subject": "the subject",
-        "group": "the consumer group",
-        "kind": "end_to_end: from storing to acknowledgement; handling: from the first delivery to acknowledgement",
-        "messages": "messages acknowledged during the step",
-        "mean_ms": "mean",
-        "p50_ms": "50th percentile",
-        "p90_ms": "90th percentile",
-        "p99_ms": "99th percentile",
-        "p999_ms": "99.9th percentile",
-        "max_ms": "maximum",
-        "sketch": "sketch from which percentiles of longer steps are merged",
-    }
 
     class Meta:
         constraints = one_row("latencies", "subject", "group", "kind")

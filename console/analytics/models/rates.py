@@ -1,7 +1,5 @@
 """How much was sent, pulled and acked."""
 
-from typing import ClassVar
-
 from console.analytics.models.summary import (
     Summary,
     by_time,
@@ -17,23 +15,14 @@ class SubjectRates(Summary):
     """What producers sent to a subject."""
 
     subject = subject_field()
-    sent_messages = whole_field()
-    sent_bytes = whole_field()
-    sent_messages_per_second_max = number_field()
-    sent_messages_per_second_mean = number_field()
-    sent_bytes_per_second_max = number_field()
-    sent_bytes_per_second_mean = number_field()
+    sent_messages = whole_field("messages stored during the step, excluding retries")
+    sent_bytes = whole_field("size of these messages in the message log")
+    sent_messages_per_second_max = number_field("maximum over the minutes of the step")
+    sent_messages_per_second_mean = number_field("mean over the measured time of the step")
+    sent_bytes_per_second_max = number_field("maximum over the minutes of the step")
+    sent_bytes_per_second_mean = number_field("mean over the measured time of the step")
 
     key = ("subject",)
-    meanings: ClassVar[dict[str, str]] = {
-        "subject": "the subject",
-        "sent_messages": "messages stored during the step, excluding retries",
-        "sent_bytes": "size of these messages in the message log",
-        "sent_messages_per_second_max": "maximum over the minutes of the step",
-        "sent_messages_per_second_mean": "mean over the measured time of the step",
-        "sent_bytes_per_second_max": "maximum over the minutes of the step",
-        "sent_bytes_per_second_mean": "mean over the measured time of the step",
-    }
 
     class Meta:
         constraints = one_row("subject_rates", "subject")
@@ -45,24 +34,14 @@ class GroupRates(Summary):
 
     subject = subject_field()
     group = group_field()
-    pulled_messages = whole_field()
-    acked_messages = whole_field()
-    pulled_messages_per_second_max = number_field()
-    pulled_messages_per_second_mean = number_field()
-    acked_messages_per_second_max = number_field()
-    acked_messages_per_second_mean = number_field()
+    pulled_messages = whole_field("messages delivered during the step, excluding redeliveries")
+    acked_messages = whole_field("messages acknowledged during the step")
+    pulled_messages_per_second_max = number_field("maximum over the minutes of the step")
+    pulled_messages_per_second_mean = number_field("mean over the measured time of the step")
+    acked_messages_per_second_max = number_field("maximum over the minutes of the step")
+    acked_messages_per_second_mean = number_field("mean over the measured time of the step")
 
     key = ("subject", "group")
-    meanings: ClassVar[dict[str, str]] = {
-        "subject": "the subject",
-        "group": "the consumer group",
-        "pulled_messages": "messages delivered during the step, excluding redeliveries",
-        "acked_messages": "messages acknowledged during the step",
-        "pulled_messages_per_second_max": "maximum over the minutes of the step",
-        "pulled_messages_per_second_mean": "mean over the measured time of the step",
-        "acked_messages_per_second_max": "maximum over the minutes of the step",
-        "acked_messages_per_second_mean": "mean over the measured time of the step",
-    }
 
     class Meta:
         constraints = one_row("group_rates", "subject", "group")

@@ -6,6 +6,8 @@ from django.db import models
 
 DEMO_JOB = "demo"
 """The job whose rows are made up; the first real run that fills a table takes them out of it."""
+DEMO_DATA = "demo_data"
+"""Why a scheduled run skips a table: it holds demo data that nobody asked to replace."""
 
 
 class RunState(StrEnum):
@@ -36,6 +38,8 @@ class AnalyticsRun(models.Model):
     """Rows read that came after their steps may have been published; null where the run reads no nodes."""
     holes = models.BigIntegerField(null=True)
     """Stretches that nodes had deleted before they were read; null where the run reads no nodes."""
+    skipped = models.JSONField(default=dict)
+    """Summary table -> why this call of all jobs did not fill it: `DEMO_DATA`. Known of the call's run that reads the nodes."""
     error = models.TextField(blank=True)
     started_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True)
@@ -55,6 +59,8 @@ class TableState(models.Model):
     """The last that filled it."""
     watermark_at = models.DateTimeField(null=True)
     """Everything before it is in the table; null until a run that filled it has succeeded."""
+    is_replaceable = models.BooleanField(default=False)
+    """Whether scheduled runs may replace demo data in it; other data is always replaced."""
 
     def __str__(self) -> str:
         return self.table

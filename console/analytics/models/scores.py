@@ -1,11 +1,16 @@
 """How forecasts and anomaly flags turned out."""
 
 from enum import StrEnum
-from typing import ClassVar
 
-from django.db import models
-
-from console.analytics.models.summary import LONG_STEPS, Summary, by_time, number_field, one_row, whole_field
+from console.analytics.models.summary import (
+    LONG_STEPS,
+    Summary,
+    by_time,
+    choice_field,
+    number_field,
+    one_row,
+    whole_field,
+)
 
 SCORED_CHARS_MAX = 20
 
@@ -26,20 +31,22 @@ class Scored(StrEnum):
 class ForecastScore(Summary):
     """How many forecasts came due, and how many of them held; the same of anomaly flags."""
 
-    scored = models.CharField(max_length=SCORED_CHARS_MAX, choices=[(kind.value, kind.value) for kind in Scored])
-    cases_count = whole_field()
-    held_count = whole_field()
-    target_ratio = number_field()
+    scored = choice_field(
+        Scored,
+        SCORED_CHARS_MAX,
+        "drain_forecasts and disk_forecasts: by their intervals; anomalies: values compared with earlier days;"
+        " anomaly_flags: flags by the hour that followed",
+    )
+    cases_count = whole_field(
+        "forecasts that came due during the step; compared values; flags compared with the next hour"
+    )
+    held_count = whole_field(
+        "forecasts within their interval; values not flagged; flags that persisted into the next hour"
+    )
+    target_ratio = number_field("target share; null: no target")
 
     key = ("scored",)
     steps = LONG_STEPS
-    meanings: ClassVar[dict[str, str]] = {
-        "scored": "drain_forecasts and disk_forecasts: by their intervals; anomalies: values compared with earlier days;"
-        " anomaly_flags: flags by the hour that followed",
-        "cases_count": "forecasts that came due during the step; compared values; flags compared with the next hour",
-        "held_count": "forecasts within their interval; values not flagged; flags that persisted into the next hour",
-        "target_ratio": "target share; null: no target",
-    }
 
     class Meta:
         constraints = one_row("scores", "scored")

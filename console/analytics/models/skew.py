@@ -1,9 +1,5 @@
 """How evenly the consumers of a group share its work."""
 
-from typing import ClassVar
-
-from django.db import models
-
 from console.analytics.models.summary import (
     LONG_STEPS,
     Summary,
@@ -12,6 +8,7 @@ from console.analytics.models.summary import (
     number_field,
     one_row,
     subject_field,
+    text_field,
     whole_field,
 )
 from qmq.protocol.names import CONSUMER_ID_CHARS_MAX
@@ -22,21 +19,13 @@ class GroupSkew(Summary):
 
     subject = subject_field()
     group = group_field()
-    consumers_count = whole_field()
-    acked_messages = whole_field()
-    max_mean_ratio = number_field()
-    gini_ratio = number_field()
+    consumers_count = whole_field("consumers that pulled during the step")
+    acked_messages = whole_field("messages they acknowledged")
+    max_mean_ratio = number_field("messages of the busiest consumer relative to the mean; 1 is even")
+    gini_ratio = number_field("Gini coefficient of their messages; 0 is even, near 1 one consumer receives all")
 
     key = ("subject", "group")
     steps = LONG_STEPS
-    meanings: ClassVar[dict[str, str]] = {
-        "subject": "the subject",
-        "group": "the consumer group",
-        "consumers_count": "consumers that pulled during the step",
-        "acked_messages": "messages they acknowledged",
-        "max_mean_ratio": "messages of the busiest consumer relative to the mean; 1 is even",
-        "gini_ratio": "Gini coefficient of their messages; 0 is even, near 1 one consumer receives all",
-    }
 
     class Meta:
         constraints = one_row("skew", "subject", "group")
@@ -48,19 +37,12 @@ class ConsumerShare(Summary):
 
     subject = subject_field()
     group = group_field()
-    consumer_id = models.CharField(max_length=CONSUMER_ID_CHARS_MAX)
-    acked_messages = whole_field()
-    share_ratio = number_field()
+    consumer_id = text_field(CONSUMER_ID_CHARS_MAX, "the consumer")
+    acked_messages = whole_field("messages it acknowledged during the step")
+    share_ratio = number_field("its share of the group's messages, 0 to 1")
 
     key = ("subject", "group", "consumer_id")
     steps = LONG_STEPS
-    meanings: ClassVar[dict[str, str]] = {
-        "subject": "the subject",
-        "group": "the consumer group",
-        "consumer_id": "the consumer",
-        "acked_messages": "messages it acknowledged during the step",
-        "share_ratio": "its share of the group's messages, 0 to 1",
-    }
 
     class Meta:
         constraints = one_row("shares", "subject", "group", "consumer_id")

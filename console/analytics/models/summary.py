@@ -1,6 +1,7 @@
 """What all summaries share: the run that made a row, the step it stands for, and its key."""
 
-from typing import ClassVar
+from enum import StrEnum
+from typing import Any, ClassVar, TypeVar
 
 from django.db import models
 
@@ -11,6 +12,7 @@ from qmq.protocol.names import CONSUMER_ID_CHARS_MAX, SUBJECT_CHARS_MAX
 GROUP_CHARS_MAX = CONSUMER_ID_CHARS_MAX  # a broadcast's group is its consumer id
 ALL_STEPS = tuple(Step)
 LONG_STEPS = (Step.HOUR, Step.DAY)
+MEANING = "meaning"
 
 
 class Summary(models.Model):
@@ -28,8 +30,6 @@ class Summary(models.Model):
     steps: ClassVar[tuple[Step, ...]] = ALL_STEPS
     is_ahead: ClassVar[bool] = False
     """It looks ahead: `at_ms` is in the future, and what is published replaces all that was known."""
-    meanings: ClassVar[dict[str, str]] = {}
-    """Column -> what it says."""
 
     class Meta:
         abstract = True
@@ -48,17 +48,40 @@ def by_time(table: str, *columns: str) -> tuple[models.Index, ...]:
     )
 
 
+F = TypeVar("F", bound="models.Field[Any, Any]")
+
+
+def meaning(text: str, field: F) -> F:
+    """This column, with what it says: no part of the database's schema."""
+    setattr(field, MEANING, text)
+    return field
+
+
+def meaning_of(field: "models.Field[Any, Any]") -> str:
+    """What a column says."""
+    text: str = getattr(field, MEANING)
+    return text
+
+
+def text_field(chars_max: int, text: str) -> "models.CharField[str, str]":
+    return meaning(text, models.CharField(max_length=chars_max))
+
+
+def choice_field(choices: type[StrEnum], chars_max: int, text: str) -> "models.CharField[str, str]":
+    return meaning(text, models.CharField(max_length=chars_max, choices=[(kind.value, kind.value) for kind in choices]))
+
+
 def subject_field() -> "models.CharField[str, str]":
-    return models.CharField(max_length=SUBJECT_CHARS_MAX)
+    return text_field(SUBJECT_CHARS_MAX, "the subject")
 
 
-def group_field() -> "models.CharField[str, str]":
-    return models.CharField(max_length=GROUP_CHARS_MAX)
+def group_field(text: str = "the consumer group") -> "models.CharField[str, str]":
+    return text_field(GROUP_CHARS_MAX, text)
 
 
-def whole_field() -> "models.BigIntegerField[int | None, int | None]":
-    return models.BigIntegerField(null=True)
+def whole_field(text: str) -> "models.BigIntegerField[int | None, int | None]":
+    return meaning(text, models.BigIntegerField(null=True))
 
 
-def number_field() -> "models.FloatField[float | None, float | None]":
-    return models.FloatField(null=True)
+def number_field(text: str) -> "models.FloatField[float | None, float | None]":
+    return meaning(text, models.FloatField(null=True))

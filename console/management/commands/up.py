@@ -9,7 +9,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
 from console.accounts.services import FIRST_ADMIN, ensure_first_admin
-from console.launcher import main
+from console.launcher.system import main
 from console.management.passwords import hand_out
 from console.management.places import add_places
 from qmq.private_files import make_private_dir

@@ -31,9 +31,9 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 function fieldsOf(value: unknown): Record<string, string[]> {
   if (!isRecord(value)) return {};
   return Object.fromEntries(
-    Object.entries(value).map(([name, said]) => [
+    Object.entries(value).map(([name, messages]) => [
       name,
-      (Array.isArray(said) ? said : [said]).map((one) => String(one)),
+      (Array.isArray(messages) ? messages : [messages]).map((one) => String(one)),
     ]),
   );
 }

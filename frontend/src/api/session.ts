@@ -35,26 +35,26 @@ export async function allauth(method: string, path: string, body?: unknown): Pro
   } catch {
     throw new Problem(0, "console.unreachable", "", "");
   }
-  let said: Record<string, unknown> = {};
+  let answered: Record<string, unknown> = {};
   try {
-    said = (await response.json()) as Record<string, unknown>;
+    answered = (await response.json()) as Record<string, unknown>;
   } catch {
-    said = {};
+    answered = {};
   }
-  if (response.status === 429 || response.status >= 500 || (response.status === 403 && !("meta" in said))) {
-    const code = typeof said.code === "string" ? said.code : `http.${response.status}`;
+  if (response.status === 429 || response.status >= 500 || (response.status === 403 && !("meta" in answered))) {
+    const code = typeof answered.code === "string" ? answered.code : `http.${response.status}`;
     const text = (value: unknown) => (typeof value === "string" ? value : "");
-    throw new Problem(response.status, code, text(said.title), text(said.detail));
+    throw new Problem(response.status, code, text(answered.title), text(answered.detail));
   }
-  const data = (said.data ?? {}) as Record<string, unknown>;
-  const meta = (said.meta ?? {}) as Record<string, unknown>;
+  const data = (answered.data ?? {}) as Record<string, unknown>;
+  const meta = (answered.meta ?? {}) as Record<string, unknown>;
   return {
     status: response.status,
     data,
     meta,
     flows: (data.flows ?? []) as Flow[],
     isAuthenticated: meta.is_authenticated === true,
-    errors: (said.errors ?? []) as Answer["errors"],
+    errors: (answered.errors ?? []) as Answer["errors"],
   };
 }
 
@@ -99,13 +99,13 @@ export async function providerAddress(
   } catch {
     throw new Problem(0, "console.unreachable", "", "");
   }
-  let said: unknown;
+  let answered: unknown;
   try {
-    said = await response.json();
+    answered = await response.json();
   } catch {
-    said = undefined;
+    answered = undefined;
   }
-  const location = (said as { location?: unknown } | undefined)?.location;
-  if (!response.ok || typeof location !== "string") throw problemOf(response.status, said);
+  const location = (answered as { location?: unknown } | undefined)?.location;
+  if (!response.ok || typeof location !== "string") throw problemOf(response.status, answered);
   return location;
 }

@@ -49,9 +49,9 @@ export function ProblemAlert({
         {(problem.detail || problem.title) && <Text size="sm">{problem.detail || problem.title}</Text>}
         {withFields && fields.length > 0 && (
           <List size="sm">
-            {fields.map(([name, said]) => (
+            {fields.map(([name, messages]) => (
               <List.Item key={name}>
-                <Code>{name}</Code> {said.join(" ")}
+                <Code>{name}</Code> {messages.join(" ")}
               </List.Item>
             ))}
           </List>

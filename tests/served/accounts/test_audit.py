@@ -7,7 +7,7 @@ import pytest
 from django.apps import apps
 
 from console.accounts.roles import Role
-from metaserver import queries
+from metaserver.services import audit
 from metaserver.services.subjects import create_subject, update_subject
 from tests.support.people import TESTER, browser, person
 
@@ -79,7 +79,7 @@ def test_a_change_afterwards_is_found(admin: Any, field: str) -> None:
     row = AuditEntry.objects.order_by("id")[2]
     value = {"after": {"messages_per_second": 99}, "at": row.at + timedelta(seconds=1)}.get(field, "other")
     AuditEntry.objects.filter(pk=row.pk).update(**{field: value})
-    verdict = queries.verify_audit()
+    verdict = audit.verify()
     assert verdict.broken_id == row.pk
     assert verdict.problem
 
@@ -87,12 +87,12 @@ def test_a_change_afterwards_is_found(admin: Any, field: str) -> None:
 def test_an_entry_taken_away_is_found(admin: Any) -> None:
     rows = list(AuditEntry.objects.order_by("id"))
     rows[2].delete()
-    assert queries.verify_audit().broken_id == rows[3].pk
+    assert audit.verify().broken_id == rows[3].pk
 
 
 def test_the_newest_or_the_oldest_taken_away_is_found(admin: Any) -> None:
     AuditEntry.objects.order_by("-id")[0].delete()
-    verdict = queries.verify_audit()
+    verdict = audit.verify()
     assert (verdict.broken_id, verdict.is_end) == (None, True)
     assert verdict.problem == "the latest entry was deleted"
 
@@ -100,7 +100,7 @@ def test_the_newest_or_the_oldest_taken_away_is_found(admin: Any) -> None:
 def test_the_oldest_taken_away_is_found(admin: Any) -> None:
     first, second = AuditEntry.objects.order_by("id")[:2]
     first.delete()
-    assert queries.verify_audit().broken_id == second.pk
+    assert audit.verify().broken_id == second.pk
 
 
 def test_entries_older_than_the_chain_are_passed_over(db: None) -> None:
@@ -108,10 +108,10 @@ def test_entries_older_than_the_chain_are_passed_over(db: None) -> None:
 
     AuditEntry.objects.create(at=timezone.now(), actor="old", action="subject.create", target="x")
     create_subject("orders", {}, actor=TESTER)
-    verdict = queries.verify_audit()
+    verdict = audit.verify()
     assert (verdict.problem, verdict.checked) == ("", 2)
 
 
 def test_following_it_asks_the_database_the_same_for_many(admin: Any, django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(5):
-        queries.verify_audit()
+        audit.verify()

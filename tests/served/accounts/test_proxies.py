@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from console import checks
-from console.launcher import Ports, programs
+from console.launcher.programs import Ports, programs
 from console.proxies import behind_proxies
 from tests.support.ports import free_port
 from tests.support.processes import PROJECT

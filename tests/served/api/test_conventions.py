@@ -31,7 +31,7 @@ from console.models import IdempotencyKey
 from console.requests import RequestIdFilter
 from metaserver import queries
 from metaserver.models import ConsumerGroup, Node, Subject, Team
-from metaserver.services import subjects
+from metaserver.services import audit, subjects
 from tests.support.at_once import at_once, needs_two_writers
 from tests.support.metadata import ACTOR, broker_group, everything
 from tests.support.people import browser, person
@@ -356,6 +356,18 @@ def test_a_cursor_that_was_made_up_is_refused(admin: APIClient, cursor: str) -> 
 def test_a_cursor_with_a_time_or_number_that_is_none_is_refused(admin: APIClient, values: Any) -> None:
     answer = admin.get(LIST, {"cursor": made("created_at,pk", values), "ordering": "created_at"})
     is_problem(answer, 400, "request.cursor_illegal", "cursor")
+
+
+def test_a_cursor_that_was_changed_is_refused(many: APIClient) -> None:
+    place, _, signature = many.get(f"{LIST}?limit=3").json()["next"].rpartition(":")
+    changed = place[:-1] + ("A" if place[-1] != "A" else "B")
+    is_problem(many.get(LIST, {"cursor": f"{changed}:{signature}"}), 400, "request.cursor_illegal", "cursor")
+
+
+def test_a_cursor_of_another_list_is_refused(many: APIClient) -> None:
+    cursor = many.get("/api/v1/teams/?limit=1&ordering=name").json()["next"]
+    assert cursor
+    is_problem(many.get(LIST, {"cursor": cursor, "ordering": "name"}), 400, "request.cursor_illegal", "cursor")
 
 
 def test_a_cursor_of_another_order_is_refused(many: APIClient) -> None:
@@ -690,7 +702,7 @@ def test_a_request_has_one_id_in_answer_log_and_audit(admin: APIClient, monkeypa
     assert (later.request_id, later.client_request_id) == (copied.headers["X-Request-Id"], entry.request_id)
     assert later.request_id != entry.request_id, "no request looks like another one"
     assert admin.get("/api/v1/audit/?limit=1").json()["results"][0]["client_request_id"] == entry.request_id
-    assert queries.verify_audit().problem == ""
+    assert audit.verify().problem == ""
     for illegal in ("short", "x" * 65, "has blanks in it", "line\nend-of-it", "é-is-not-plain"):
         made_up = admin.get(ORDERS, HTTP_X_REQUEST_ID=illegal).headers["X-Request-Id"]
         assert made_up != illegal

@@ -8,8 +8,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from console import delayed, jump
+from console import jump
 from console.accounts.roles import Role
+from console.cluster import delayed, limits
 from console.models import DeadLetterDecision
 from metaserver.services import groups, subjects, teams
 from qmq.client.message_ids import new_message_id
@@ -82,7 +83,7 @@ def test_a_message_id_finds_its_letter_and_says_whom_it_could_not_ask(
     admin: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(target: Any, *, seconds: float) -> Any:
-        assert seconds == jump.ASK_SECONDS
+        assert seconds == limits.JUMP_SECONDS
         raise CallTimeout("nobody answers", code="node.timeout")
 
     monkeypatch.setattr(delayed, "found", away)

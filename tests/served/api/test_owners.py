@@ -12,7 +12,7 @@ from console.live.consumers import LiveApp
 from metaserver import queries
 from metaserver.models import ConsumerGroup, Subject, Team
 from metaserver.services import apply, groups, subjects
-from metaserver.services.changes import Actor, NotAllowed, NotFound
+from metaserver.services.changes import Actor, NotAllowed, NotFound, lock
 from metaserver.services.groups import create_group
 from metaserver.services.subjects import create_subject
 from metaserver.services.teams import create_team
@@ -102,15 +102,14 @@ def _hand_over() -> None:
     Subject.objects.filter(name="orders").update(owner=Team.objects.get(name="warehouse"))
 
 
-def _asked_before(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Answer who owns a subject, and hand it over right after."""
+def _handed_over(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Hand the subject over just before its row is locked."""
 
-    def ask(subjects: Any) -> Any:
-        answer = real(subjects)
+    def locked(rows: Any) -> Any:
         _hand_over()
-        return answer
+        return real(rows)
 
-    return ask
+    return locked
 
 
 CHANGES: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -131,12 +130,11 @@ CHANGES: dict[str, tuple[str, str, dict[str, Any]]] = {
 def test_a_subject_that_was_handed_over_in_between_is_left_alone(
     name: str, own: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S13: the owner counts that the row has under its lock, not the one it had when the request was checked first."""
+    """S13: the owner counts that the row has under its lock, not the one it had when the request came."""
     method, path, body = CHANGES[name]
     for query in ("?dry_run=true", ""):
         with monkeypatch.context() as patch:
-            patch.setattr(queries, "owners_of", _asked_before(queries.owners_of))
-            patch.setattr(queries, "owner_of", _asked_before(queries.owner_of))
+            patch.setattr("metaserver.services.subjects.lock", _handed_over(lock))
             answer = getattr(own, method)(f"{API}/{path}{query}", body)
         assert (answer.status_code, answer.json()["code"]) == (403, "access.denied"), answer.json()
         assert "warehouse" in answer.json()["detail"]

@@ -22,7 +22,7 @@ def admin(db: None) -> APIClient:
 
 
 def test_every_loop_is_listed_with_how_its_last_run_went(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loops, "_LOOKED_SINCE", timezone.now() - timedelta(days=1))
+    monkeypatch.setattr(loops, "_STARTED_AT", timezone.now() - timedelta(days=1))
     rows = {row["name"]: row for row in admin.get(LIST).json()["results"]}
     assert set(rows) == set(loops.LOOPS)
     assert all(row["is_late"] and row["runs"] == "0" and not row["is_running"] for row in rows.values())

@@ -18,7 +18,7 @@ from django.db.backends.utils import CursorWrapper
 from console.accounts.models import ApiToken
 from console.admission import Admission, Limits
 from console.asgi import application
-from console.launcher import Ports, programs
+from console.launcher.programs import Ports, programs
 from qmq.clock import ManualClock
 from tests.support.people import without_redis
 from tests.support.ports import free_port

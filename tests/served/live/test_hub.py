@@ -14,8 +14,9 @@ import redis
 
 from console.live.bus import PREFIX, Publisher
 from console.live.collector import messages_of
-from console.live.consumers import CLIENT_QUEUE_MAX, SEND_SECONDS
-from console.live.state import State, delta, empty, rfc3339
+from console.live.sockets import CLIENT_QUEUE_MAX, SEND_SECONDS
+from console.live.state import State, delta, empty
+from console.times import rfc3339
 from tests.conftest import PEOPLE, NewSystems
 from tests.support.live import LiveClient, open_feed
 from tests.support.system import System

@@ -49,7 +49,7 @@ def test_metaservers_are_heard_silent_or_forgotten() -> None:
         "10.0.0.3:1": timedelta(hours=METASERVER_FORGOTTEN_HOURS, seconds=1),
     }
     for address, age in ages.items():
-        broker_groups.save_beat(address, 5.0, now - age)
+        broker_groups.save_heartbeat(address, 5.0, now - age)
     reader = MetadataReader(SystemClock())
     async_to_sync(reader.read)()
     heard = {address: entry["is_heard"] for address, entry in reader.now.metaservers.items()}

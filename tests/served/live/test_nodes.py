@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from console.cluster.limits import READING_SECONDS_MAX
+from console.cluster.measured import Measured
+from console.cluster.places import NodePlace
+from console.cluster.stats import PAGES_MAX, NodeAsker
 from console.live.collector import BEAT_SECONDS, Collector
 from console.live.metadata import Metadata
-from console.live.state import NodePlace
-from console.measured import Measured
-from console.nodes import PAGES_MAX, READING_SECONDS_MAX, NodeAsker
 from qmq.clock import ManualClock
 from tests.support.ports import free_port
 from tests.unit.console.live.test_state import subject_stats

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 import redis
 
+from console.cluster.measured import Measured
+from console.cluster.places import NodePlace
+from console.cluster.stats import NodeAsker
 from console.live import bus, chunks
 from console.live.bus import SNAPSHOT_KEY, StoredReader
 from console.live.collector import Collector
 from console.live.metadata import Metadata
-from console.live.state import NodePlace, group_key
-from console.measured import Measured
-from console.nodes import NodeAsker
+from console.live.state import group_key
 from qmq.clock import ManualClock
 from tests.conftest import server_for_tests
 from tests.support.services import RedisServer, Server, named_databases

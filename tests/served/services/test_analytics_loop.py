@@ -124,7 +124,7 @@ def test_its_turn_is_kept_while_they_run_and_soon_over_when_nobody_keeps_it(
 ) -> None:
     fake.setattr(process, "_is_stopping", threading.Event())
     fake.setattr(process, "LOOK_SECONDS", 0.05)
-    fake.setitem(loops.LOOPS, "analytics", replace(loops.LOOPS["analytics"], turn_seconds=0.5))
+    fake.setitem(loops.LOOPS, "analytics", replace(loops.LOOPS["analytics"], hold_seconds=0.5))
     fake.setenv("FAKE_JOBS", "wait")
 
     def call() -> str:
@@ -136,7 +136,7 @@ def test_its_turn_is_kept_while_they_run_and_soon_over_when_nobody_keeps_it(
     def held_until() -> datetime | None:
         return ControlLoop.objects.filter(name="analytics").values_list("held_until", flat=True).first()
 
-    assert analytics.TURN_SECONDS < analytics.LIMIT_SECONDS / 10
+    assert analytics.HOLD_SECONDS < analytics.LIMIT_SECONDS / 10
     with ThreadPoolExecutor(1) as pool:
         calling = pool.submit(call)
         try:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from metaserver import queries
 from metaserver.services import apply as service
-from metaserver.services import groups, subjects, teams
+from metaserver.services import audit, groups, subjects, teams
 from metaserver.services.changes import ChangeRefused
 from tests.support.at_once import at_once, needs_two_writers
 from tests.support.metadata import ACTOR, everything
@@ -232,4 +232,4 @@ def test_two_documents_over_the_same_things_in_opposite_order_are_both_applied()
         )
         assert not [item for item in found if isinstance(item, Exception)], found
         assert len({row.description for row in queries.subjects()}) == 1, "one document after the other, never mixed"
-    assert queries.verify_audit().problem == ""
+    assert audit.verify().problem == ""

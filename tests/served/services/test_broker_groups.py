@@ -7,6 +7,7 @@ import pytest
 from metaserver import queries, snapshot
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.models import BrokerGroup, Node
+from metaserver.services import audit
 from metaserver.services import broker_groups as service
 from metaserver.services.changes import METASERVER, ChangeRefused, Conflict, NotFound, Stale
 from tests.support.at_once import at_once, needs_two_writers
@@ -149,8 +150,8 @@ def test_draining_says_what_moves_and_is_decided_once() -> None:
     assert (row().operator_since, everything()) == (since, before)
     assert audit_rows()[-1] == (
         "broker_group.draining", "g1",
-        {"description": "", "operator_state": "normal", "operator_reason": ""},
-        {"description": "", "operator_state": "draining", "operator_reason": "old"},
+        {"kind": "broker", "description": "", "operator_state": "normal", "operator_reason": ""},
+        {"kind": "broker", "description": "", "operator_state": "draining", "operator_reason": "old"},
     )  # fmt: skip
     with pytest.raises(Stale):
         decide(NORMAL, expected_version=1)
@@ -282,4 +283,4 @@ class TestTwoWriters:
         )
         assert not [item for item in found if isinstance(item, Exception)], found
         assert (row().epoch, row().master, row().operator_state) == (2, "other", READ_ONLY)
-        assert queries.verify_audit().problem == ""
+        assert audit.verify().problem == ""

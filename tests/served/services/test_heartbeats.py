@@ -137,8 +137,8 @@ def test_a_registration_brings_the_group_back() -> None:
 
 def test_a_beat_is_stored_with_since_when_it_is_steady() -> None:
     now = timezone.now()
-    service.save_beat("m1", 30.0, now - timedelta(seconds=1))
-    service.save_beat("m1", 31.0, now)
+    service.save_heartbeat("m1", 30.0, now - timedelta(seconds=1))
+    service.save_heartbeat("m1", 31.0, now)
     row = MetaserverBeat.objects.get()
     assert (row.seen_at, (row.seen_at - row.steady_since).total_seconds()) == (now, 31.0)
 

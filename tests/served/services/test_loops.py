@@ -117,16 +117,16 @@ def test_a_run_keeps_its_turn_as_long_as_it_says_so(ran: list[str]) -> None:
         taken_until = row().held_until
         assert taken_until is not None
         assert taken_until <= timezone.now() + timedelta(seconds=0.5), "a turn, not the whole limit"
-        eventually(lambda: context.keep_turn() or timezone.now() > taken_until, what="its first turn is over")
+        eventually(lambda: context.extend_hold() or timezone.now() > taken_until, what="its first turn is over")
         others.append(loops.run("probe", holder="other").ran)
         kept_until = row().held_until
         eventually(lambda: kept_until is not None and timezone.now() > kept_until, what="its last turn is over")
         loops.LOOPS["probe"] = replace(loops.LOOPS["probe"], run=lambda context: "replaced")
         others.append(loops.run("probe", holder="other").ran)
-        context.keep_turn()
+        context.extend_hold()
         return "too late"
 
-    loops.LOOPS["probe"] = Loop("probe", 0.0, 30.0, "for tests", long, turn_seconds=0.5)
+    loops.LOOPS["probe"] = Loop("probe", 0.0, 30.0, "for tests", long, hold_seconds=0.5)
     assert loops.run("probe").ran
     assert others == [False, True]
     assert (row().result, row().held_until) == ("replaced", None), "a turn that is lost is not taken back"
@@ -222,7 +222,7 @@ def test_a_loop_is_late_when_it_has_not_succeeded_for_three_intervals(
     ran: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = timezone.now()
-    monkeypatch.setattr(loops, "_LOOKED_SINCE", now)
+    monkeypatch.setattr(loops, "_STARTED_AT", now)
 
     def is_late() -> bool:
         return next(state for state in loops.states(now) if state.loop.name == "probe").is_late

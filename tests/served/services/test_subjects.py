@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from metaserver import queries
 from metaserver.models import Subject
+from metaserver.services import audit, teams
 from metaserver.services import subjects as service
-from metaserver.services import teams
 from metaserver.services.changes import ChangeRefused, Conflict, NotFound, Stale
 from tests.support.at_once import at_once, needs_two_writers
 from tests.support.metadata import ACTOR, audit_rows, everything, last_audit
@@ -33,10 +33,10 @@ BAD_VALUES: list[tuple[str, Any]] = [
     ("tags", "word"), ("tags", None), ("tags", [""]), ("tags", ["x" * 51]), ("tags", [5]), ("tags", ["a\x00"]), ("tags", [["a"]]),
     ("tags", [f"t{number}" for number in range(21)]),
     ("messages_per_second", 0), ("messages_per_second", -1), ("messages_per_second", 1.5), ("messages_per_second", True),
-    ("messages_per_second", "5"), ("messages_per_second", service.MESSAGES_PER_SECOND_MAX + 1),
-    ("bytes_per_second", 0), ("bytes_per_second", service.BYTES_PER_SECOND_MAX + 1), ("bytes_per_second", 10**400),
+    ("messages_per_second", "5"), ("messages_per_second", 10_000_001),
+    ("bytes_per_second", 0), ("bytes_per_second", (100 << 30) + 1), ("bytes_per_second", 10**400),
     ("retention_hours", 0), ("retention_hours", float("nan")), ("retention_hours", float("inf")), ("retention_hours", -0.5),
-    ("retention_hours", service.RETENTION_HOURS_MAX + 1), ("retention_hours", "1"),
+    ("retention_hours", 24 * 366 * 2 + 1), ("retention_hours", "1"),
     ("allowed_groups", "g"), ("allowed_groups", [5]), ("allowed_groups", [""]), ("allowed_groups", ["a/b"]),
     ("allowed_groups", ["a\x00"]), ("allowed_groups", [f"g{number}" for number in range(201)]),
     ("archived", True), ("name", "other"), ("version", 7),
@@ -106,12 +106,12 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 @pytest.mark.database
 def test_limits_are_taken_as_they_are_and_null_takes_them_away() -> None:
     limits = {
-        "messages_per_second": service.MESSAGES_PER_SECOND_MAX,
-        "bytes_per_second": service.BYTES_PER_SECOND_MAX,
-        "retention_hours": service.RETENTION_HOURS_MAX,
-        "allowed_groups": [f"g{number:03}" for number in range(service.ALLOWED_GROUPS_MAX)],
-        "tags": [f"t{number:02}" for number in range(service.TAGS_MAX)],
-        "description": "x" * service.DESCRIPTION_CHARS_MAX,
+        "messages_per_second": 10_000_000,
+        "bytes_per_second": 100 << 30,
+        "retention_hours": 24 * 366 * 2,
+        "allowed_groups": [f"g{number:03}" for number in range(200)],
+        "tags": [f"t{number:02}" for number in range(20)],
+        "description": "x" * 500,
     }
     create(**limits)
     assert {key: service.described(row())[key] for key in limits} == limits
@@ -255,7 +255,7 @@ class TestTwoWriters:
         stored = service.described(row())
         assert (stored["description"], stored["tags"], stored["retention_hours"]) == ("text", ["a"], 2.0)
         assert row().version == 4
-        assert queries.verify_audit().problem == ""
+        assert audit.verify().problem == ""
 
     def test_a_team_that_is_given_a_subject_meanwhile_is_not_removed_with_an_owner_left_behind(self) -> None:
         teams.create_team("shop", actor=ACTOR)

@@ -15,7 +15,7 @@ from console.analytics.tables import TABLES
 from qmq.sync import Consumer, Producer
 from spark_analytics import schemas
 from spark_analytics.jobs.catalog import ORDER
-from spark_analytics.jobs.runner import Asked, Report, Runner
+from spark_analytics.jobs.runner import Report, Request, Runner
 from spark_analytics.lake import Lake
 from spark_analytics.lake.log import Change, now_ms
 from spark_analytics.lake.tables import STREAMED
@@ -50,7 +50,7 @@ def sums(table: str, column: str, **wanted: Any) -> Any:
 
 def run(lake: Lake, nodes: System, jobs: tuple[str, ...]) -> Report:
     def part(names: Iterable[str]) -> Report:
-        asked = Asked({"metaserver": nodes.meta_url})
+        asked = Request({"metaserver": nodes.meta_url})
         report = Runner(lake, asked, say=print, now_ms=lambda: now_ms() + LATER_MS).run(names)
         assert not report.failed, report.failed
         return report
@@ -109,7 +109,7 @@ def test_rows_are_complete_up_to_the_nodes_own_time(spark: SparkSession, shop: S
     """By this machine's clock, which is ahead of the nodes' here, they would seem complete before they are."""
     lake = Lake(spark, str(tmp_path / "lake"))
     before_ms = now_ms()
-    report = Runner(lake, Asked({"metaserver": shop.system.meta_url}), now_ms=lambda: now_ms() + LATER_MS).run(
+    report = Runner(lake, Request({"metaserver": shop.system.meta_url}), now_ms=lambda: now_ms() + LATER_MS).run(
         ["ingest"]
     )
     assert not report.failed, report.failed

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from console.analytics import services
-from console.analytics.models import DEMO_JOB, AnalyticsRun, RunState, TableState
+from console.analytics.models import DEMO_DATA, DEMO_JOB, AnalyticsRun, RunState, TableState
 from console.analytics.rows import Window
 from console.analytics.steps import Step
 from console.analytics.tables import TABLES
@@ -18,7 +18,7 @@ from metaserver.services.teams import create_team
 from qmq.protocol.names import split_subject
 from spark_analytics.jobs import publishing
 from spark_analytics.jobs.catalog import JOBS, ORDER
-from spark_analytics.jobs.runner import Asked, Report, Runner
+from spark_analytics.jobs.runner import Report, Request, Runner
 from spark_analytics.jobs.states import States
 from spark_analytics.lake import Lake, LakeBusy
 from spark_analytics.transforms import outputs
@@ -50,7 +50,7 @@ def lake(spark: SparkSession, day: Day, tmp_path_factory: pytest.TempPathFactory
 
 
 def run(lake: Lake, names: list[str], **asked: Any) -> Report:
-    report = Runner(lake, Asked({}, **asked), say=print).run(names)
+    report = Runner(lake, Request({}, **asked), say=print).run(names)
     assert not report.failed, report.failed
     return report
 
@@ -164,7 +164,7 @@ def test_a_job_that_fails_says_why_and_the_others_run(lake: Lake, day: Day, monk
         raise ValueError("no luck")
 
     monkeypatch.setitem(JOBS, "rates", type(JOBS["rates"])(**{**_fields(JOBS["rates"]), "compute": broken}))
-    report = Runner(lake, Asked({}, from_ms=day.first_ms, to_ms=day.first_ms + HOUR_MS)).run(["rates", "skew"])
+    report = Runner(lake, Request({}, from_ms=day.first_ms, to_ms=day.first_ms + HOUR_MS)).run(["rates", "skew"])
     assert report.failed == {"rates": "ValueError: no luck"}
     assert (report.jobs, "1 failed" in str(report)) == (1, True)
     failed, succeeded = AnalyticsRun.objects.order_by("pk")
@@ -203,7 +203,7 @@ def test_a_day_that_retention_has_begun_to_take_is_left_as_it_was_published(
     before = published("group_skew")
     monkeypatch.setattr(States, "begin_ms", lambda _: day.first_ms + 5 * HOUR_MS)
     said: list[str] = []
-    assert "nothing is due" in Runner(lake, Asked({}), say=said.append).run(["skew"]).left_out["skew"]
+    assert "nothing is due" in Runner(lake, Request({}), say=said.append).run(["skew"]).left_out["skew"]
     assert "does not have all of what was before" in said[0]
     assert published("group_skew") == before
 
@@ -232,7 +232,7 @@ def test_nobody_runs_beside_another(lake: Lake) -> None:
     other.files.lock()
     try:
         with pytest.raises(LakeBusy, match="another run"):
-            Runner(lake, Asked({})).run(["lag"])
+            Runner(lake, Request({})).run(["lag"])
     finally:
         other.files.unlock()
     assert not AnalyticsRun.objects.exists()
@@ -244,14 +244,28 @@ def test_scheduled_jobs_leave_made_up_rows_alone_and_asked_ones_replace_them(lak
     for name in JOBS["skew"].tables:
         services.publish(demo, name, [], step=Step.HOUR)
     services.finish_run(demo, watermark_at=datetime.now(UTC))
-    report = Runner(lake, Asked({}, is_scheduled=True)).run(["skew"])
-    assert "simulated rows" in report.left_out["skew"]
+    report = Runner(lake, Request({}, is_scheduled=True)).run(["skew"])
+    assert "contains demo data" in report.left_out["skew"]
+    assert report.skipped == dict.fromkeys(JOBS["skew"].tables, DEMO_DATA)
+    assert "skipped because they contain demo data: consumer_shares, group_skew" in str(report)
     assert run(lake, ["skew"]).jobs == 1
     assert TableState.objects.get(table="group_skew").run.job == "skew"
 
 
+def test_scheduled_jobs_replace_demo_data_that_an_operator_asked_to_replace(lake: Lake, day: Day) -> None:
+    at = datetime.fromtimestamp(day.first_ms / 1000, UTC)
+    demo = services.start_run(DEMO_JOB, from_at=at, to_at=datetime.fromtimestamp(day.first_ms / 1000 + 3600, UTC))
+    for name in JOBS["skew"].tables:
+        services.publish(demo, name, [], step=Step.HOUR)
+    services.finish_run(demo, watermark_at=datetime.now(UTC))
+    services.replace_demo(actor=ACTOR)
+    report = run(lake, ["skew"], is_scheduled=True)
+    assert (report.jobs, report.skipped) == (1, {})
+    assert TableState.objects.get(table="group_skew").run.job == "skew"
+
+
 def test_a_lake_that_nothing_was_read_into_is_said_to_be_empty(spark: SparkSession, tmp_path: Path) -> None:
-    report = Runner(Lake(spark, str(tmp_path / "empty")), Asked({})).run(["state", "lag", "compact", "retain"])
+    report = Runner(Lake(spark, str(tmp_path / "empty")), Request({})).run(["state", "lag", "compact", "retain"])
     assert not report.failed
     assert set(report.left_out) == {"state", "lag"}
     assert "manage.py analytics ingest" in report.left_out["lag"]

@@ -21,7 +21,7 @@ import qmq.daemon.node
 from broker_node.broker import Broker
 from broker_node.group_pages import wait_until_durable
 from broker_node.message_log import ColdRead
-from broker_node.retry import TURN_MESSAGES_MAX
+from broker_node.retry import BATCH_MESSAGES_MAX
 from delay_node.delay_node import DelayNode
 from metaserver.metaserver import Metaserver
 from qmq.daemon.admin_http import AdminHttp, BadRequest
@@ -394,7 +394,7 @@ async def _hold(process: Process, client: Client, count: int) -> None:
 async def _settle_in_turns(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
     assert isinstance(process, Broker)
     async with connected(process) as client:
-        await _hold(process, client, TURN_MESSAGES_MAX + 1)
+        await _hold(process, client, BATCH_MESSAGES_MAX + 1)
         supervisor.break_job("settlement")
         leave = asyncio.ensure_future(client.raw(Command.LEAVE_GROUP, LeaveGroupRequest("orders", "g", "c1").encode(9)))
         await eventually_async(lambda: "settlement" in supervisor.failing())

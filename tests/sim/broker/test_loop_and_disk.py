@@ -182,7 +182,7 @@ async def test_stats_of_many_subjects_are_read_in_slices_and_only_where_there_is
         assert [item["subject"] for item in found["subjects"]] == [f"s{n:02}" for n in range(90)]
         lags = [item["groups"][0]["time_lag_seconds"] for item in found["subjects"]]
         assert [lag is not None and lag >= 0 for lag in lags[:3]] == [True] * 3
-        assert max(turns.calls) <= admin.STATS_TURN_SUBJECTS
+        assert max(turns.calls) <= admin.STATS_BATCH_SUBJECTS
         assert sum(turns.calls) == 90
         assert len(reads) == 3
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker_node import handlers
-from broker_node.retry import TURN_MESSAGES_MAX
+from broker_node.retry import BATCH_MESSAGES_MAX
 from broker_node.store import MessageStore
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import LeaveGroupRequest
@@ -15,7 +15,7 @@ from tests.support.in_process import Client, connected, message, running_broker
 from tests.support.memory_disk import MemoryDisk
 
 RETRY = "%RETRY%orders%g"
-MESSAGES = 3 * TURN_MESSAGES_MAX + 100
+MESSAGES = 3 * BATCH_MESSAGES_MAX + 100
 
 
 def ids(begin: int, end: int) -> list[str]:
@@ -73,7 +73,7 @@ async def test_a_consumer_with_many_messages_in_flight_leaves_in_slices(
         )
         assert left.code == ResponseCode.SUCCESS
         assert again == (-1, [])
-        assert max(turns) <= TURN_MESSAGES_MAX
+        assert max(turns) <= BATCH_MESSAGES_MAX
         assert sum(turns) == MESSAGES
         assert broker.store.log.synced_end == broker.store.log.appended_end
         assert broker.delivery.settlements == {}
@@ -98,7 +98,7 @@ async def test_acks_that_jump_are_answered_in_turn_and_each_when_its_part_is_on_
         await asyncio.gather(ack(1200, 1209), ack(1210, 1219), ack(1500, 1599))
         assert [last for last, _ in seen] == [1209, 1219, 1599]
         assert all(acked > last for last, acked in seen)
-        assert max(turns) <= TURN_MESSAGES_MAX
+        assert max(turns) <= BATCH_MESSAGES_MAX
         assert broker.delivery.counters.acked == 120
         assert await all_of(client, RETRY) == ids(0, 1200) + ids(1220, 1500)
 

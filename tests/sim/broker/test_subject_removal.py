@@ -71,7 +71,7 @@ async def test_messages_that_left_with_their_segment_leave_their_subject_empty(t
 
 
 async def test_a_turn_removes_no_more_than_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subject_removal, "TURN_SUBJECTS_MAX", 2)
+    monkeypatch.setattr(subject_removal, "BATCH_SUBJECTS_MAX", 2)
     clock = ManualClock()
     async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
         await client.send(*(message(0, name) for name in "abcde"))

@@ -54,11 +54,11 @@ def test_groups_are_allowed_by_the_real_subject_and_dead_letters_are_left_alone(
 def test_a_refused_group_is_said_once_a_minute_and_only_so_many_are_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pull_gate, "SAID_GROUPS_MAX", 3)
+    monkeypatch.setattr(pull_gate, "LOGGED_GROUPS_MAX", 3)
     gate = PullGate()
     assert gate.is_new_refusal(pull("s", "a"), 0.0)
     assert not gate.is_new_refusal(pull("s", "a"), 59.9)
     assert gate.is_new_refusal(pull("s", "a"), 60.0)
     for group in "bcdefg":
         assert gate.is_new_refusal(pull("s", group), 60.0)
-        assert len(gate._said_at) <= 3
+        assert len(gate._quiet_until) <= 3

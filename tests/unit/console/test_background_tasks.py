@@ -8,11 +8,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from console.accounts.roles import Right
-from console.launcher import Child, GaveUp, Program
+from console.launcher.child import Child, GaveUp
+from console.launcher.programs import Program
 from console.live import access, consumers, hub
-from console.live.consumers import LiveApp, Request, Socket
-from console.live.hub import NOTHING_SHOWN, Hub, Shown
-from console.live.state import Feed
+from console.live.audiences import NOTHING_SHOWN, Shown
+from console.live.consumers import LiveApp
+from console.live.feeds import Feed
+from console.live.hub import Hub
+from console.live.sockets import Request, Socket
 from qmq.clock import ManualClock
 from tests.support.waiting import eventually_async
 

@@ -9,11 +9,11 @@ from urllib.parse import quote
 import pytest
 import redis
 
-from console import (
-    launcher,
-    tasks,  # noqa: F401 - importing it makes the loops known
-)
-from console.launcher import CRASHES_MAX, NODE_PAUSE_SECONDS, Child, GaveUp, Launcher, Ports, Program, programs
+from console import tasks  # noqa: F401 - importing it makes the loops known
+from console.launcher import child
+from console.launcher.child import CRASHES_MAX, NODE_PAUSE_SECONDS, Child, GaveUp
+from console.launcher.programs import Ports, Program, programs
+from console.launcher.system import Launcher
 from console.tasks import loops
 from qmq.errors import SettingError
 from tests.support.ports import free_ports
@@ -70,10 +70,10 @@ def test_another_redis_is_used_as_it_is(monkeypatch: Any, tmp_path: Path) -> Non
 
 
 async def test_a_redis_that_does_not_start_is_reported_without_its_password(monkeypatch: Any) -> None:
-    monkeypatch.setattr(launcher, "READY_SECONDS", 0.0)
-    child = launcher.Child(started()["redis"], lambda *_: None)
-    with pytest.raises(launcher.GaveUp, match=r"did not answer redis://127\.0\.0\.1:9009/0 in 0 s"):
-        await child.wait_ready()
+    monkeypatch.setattr(child, "READY_SECONDS", 0.0)
+    server = Child(started()["redis"], lambda *_: None)
+    with pytest.raises(GaveUp, match=r"did not answer redis://127\.0\.0\.1:9009/0 in 0 s"):
+        await server.wait_ready()
 
 
 def test_the_redis_of_a_system_refuses_clients_without_its_password(tmp_path: Path, monkeypatch: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.messages import merged
+from console.cluster.messages import merged
 
 Log = dict[str, list[int]]
 logs: st.SearchStrategy[Log] = st.dictionaries(

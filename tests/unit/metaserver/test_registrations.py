@@ -13,7 +13,7 @@ from metaserver.keeper import Keeper
 from metaserver.official_nodes import OfficialNodes
 from metaserver.registrations import RegistrationLimits
 from metaserver.repository import MemoryRepository
-from metaserver.server import CHECKS_PER_TURN, MetaHandlers
+from metaserver.server import CHECKS_PER_BATCH, MetaHandlers
 from qmq.clock import ManualClock
 from qmq.daemon.read_gate import ReadGate
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
@@ -154,12 +154,12 @@ def test_a_group_change_does_not_check_registrations_for_other_groups() -> None:
 def test_checks_are_spread_over_turns_of_the_event_loop() -> None:
     server, connection = Server(), FakeConnection()
     server.node("g1")
-    for number in range(CHECKS_PER_TURN + 1):
+    for number in range(CHECKS_PER_BATCH + 1):
         server.ask(connection, f"s{number}")
     turns = server.turns
     server.node("g1", state=3)
     assert server.turns - turns == 2
-    assert len(connection.pushed) == CHECKS_PER_TURN + 1
+    assert len(connection.pushed) == CHECKS_PER_BATCH + 1
 
 
 def test_a_registration_over_the_limit_of_its_connection_is_answered() -> None:

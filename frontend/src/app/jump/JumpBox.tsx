@@ -29,15 +29,15 @@ export default function JumpBox({ opened, onClose }: { opened: boolean; onClose:
 
 /** What the API finds for a text once typing pauses; a request whose answer nobody waits for any more is aborted. */
 function usePlaces(text: string) {
-  const [asked] = useDebouncedValue(text.trim(), TYPING_MS);
+  const [query] = useDebouncedValue(text.trim(), TYPING_MS);
   const found = useQuery({
-    queryKey: ["jump", asked],
-    queryFn: ({ signal }) => must(api.GET("/api/v1/jump/", { params: { query: { q: asked } }, signal })),
-    enabled: asked !== "",
+    queryKey: ["jump", query],
+    queryFn: ({ signal }) => must(api.GET("/api/v1/jump/", { params: { query: { q: query } }, signal })),
+    enabled: query !== "",
     placeholderData: keepPreviousData,
     retry: false,
   });
-  const isAsking = text.trim() !== asked || found.isFetching;
+  const isAsking = text.trim() !== query || found.isFetching;
   const isWanted = text.trim() !== "";
   // While the answer is on its way, of the last one only what fits the text of now.
   const places = (isWanted ? (found.data?.results ?? []) : []).filter((place) => !isAsking || fits(place.name, text));

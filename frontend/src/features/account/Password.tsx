@@ -38,8 +38,8 @@ export function Password() {
     );
   }
   const problem = change.isError ? asProblem(change.error) : null;
-  const said = (field: string) => problem?.fields[field]?.join(" ");
-  const isKnown = Boolean(said("current_password") ?? said("new_password"));
+  const errorOf = (field: string) => problem?.fields[field]?.join(" ");
+  const isKnown = Boolean(errorOf("current_password") ?? errorOf("new_password"));
   const eye = { "aria-label": t("password.show"), tabIndex: 0 };
   return (
     <Section title={t("password.title")}>
@@ -61,7 +61,7 @@ export function Password() {
             maxLength={CHARS_MAX}
             required
             withAsterisk={false}
-            error={said("current_password")}
+            error={errorOf("current_password")}
             visibilityToggleButtonProps={eye}
           />
           <PasswordInput
@@ -74,7 +74,7 @@ export function Password() {
             withAsterisk={false}
             value={fresh}
             onChange={(event) => setFresh(event.currentTarget.value)}
-            error={said("new_password")}
+            error={errorOf("new_password")}
             visibilityToggleButtonProps={eye}
           />
           <PasswordInput

@@ -22,15 +22,15 @@ export function timeline(alert: AlertDetail): Step[] {
     steps.push({ at: alert.acknowledged_at, kind: "acknowledged", text: alert.acknowledgement });
   }
   if (alert.resolved_at) steps.push({ at: alert.resolved_at, kind: "ended" });
-  for (const told of alert.notifications) {
+  for (const notification of alert.notifications) {
     steps.push({
-      at: told.delivered_at ?? told.created_at,
-      kind: told.state === "delivered" ? "told" : told.state === "given_up" ? "given_up" : "waiting",
-      channel: told.channel,
-      event: told.event,
-      text: told.state === "delivered" ? null : told.last_error,
-      attempts: told.attempts,
-      nextAt: told.next_at,
+      at: notification.delivered_at ?? notification.created_at,
+      kind: notification.state === "delivered" ? "told" : notification.state === "given_up" ? "given_up" : "waiting",
+      channel: notification.channel,
+      event: notification.event,
+      text: notification.state === "delivered" ? null : notification.last_error,
+      attempts: notification.attempts,
+      nextAt: notification.next_at,
     });
   }
   return steps.sort((a, b) => Date.parse(a.at) - Date.parse(b.at));

@@ -170,6 +170,7 @@ test("a run's details are in the address", async () => {
     rows_read: "10",
     rows_written: null,
     missing: ["g2"],
+    skipped: { failures: "demo_data" },
     late_rows: "70",
     holes: "3",
     error: "OutOfMemory",
@@ -189,8 +190,73 @@ test("a run's details are in the address", async () => {
     ["Unreachable broker groups", "g2"],
     ["Late rows", "70"],
     ["Gaps", "3"],
+    ["Skipped tables", "failures (contains demo data)"],
   ]) {
     expect(within(dialog).getByRole("rowheader", { name }).closest("tr")).toHaveTextContent(value as string);
   }
   expect(address()).toContain("run=12");
+});
+
+const DEMO = "GET /api/v1/analytics/demo/";
+const me = { rights: ["read", "change_cluster"], role: "admin", teams: [] };
+const demo = {
+  tables: ["lag", "failures"],
+  from_at: "2026-11-08T00:00:00Z",
+  to_at: "2026-11-22T10:00:00Z",
+  is_replaceable: false,
+};
+
+test("demo data is named with its range, and replaced by an administrator", async () => {
+  let isReplaceable = false;
+  const change = { target: "demo", dry_run: false, is_change: true, before: {}, after: {}, version: "0", notes: [] };
+  const { asked } = answer({
+    ...names,
+    "GET /api/v1/me/": me,
+    [`GET ${LAG}`]: page([row("a", "b", 1)], { runs: [{ ...run, job: "demo" }] }),
+    [DEMO]: () => ({ ...demo, is_replaceable: isReplaceable }),
+    "POST /api/v1/analytics/demo/replace/": () => {
+      isReplaceable = true;
+      return change;
+    },
+  });
+  await mount(AnalyticsPage, "/analytics");
+  const notice = await screen.findByText(/Showing demo data from/);
+  expect(notice).toHaveTextContent(/2026-11-08.*2026-11-22/);
+  expect(notice).toHaveTextContent("Scheduled runs don't replace it.");
+  await userEvent.click(await screen.findByRole("button", { name: "Replace demo data" }));
+  const dialog = await screen.findByRole("dialog");
+  expect(dialog).toHaveTextContent("deleted (2 tables)");
+  await userEvent.type(within(dialog).getByLabelText(/Reason/), "real traffic");
+  await userEvent.click(within(dialog).getByRole("button", { name: "Replace demo data" }));
+  expect(await screen.findByText(/The next run replaces it\./)).toBeInTheDocument();
+  const sent = asked.find(({ method }) => method === "POST");
+  expect(sent?.body).toEqual({ reason: "real traffic" });
+  expect(sent?.url.searchParams.get("dry_run")).toBe("false");
+  expect(screen.queryByRole("button", { name: "Replace demo data" })).not.toBeInTheDocument();
+});
+
+test("the jobs run now for those who may; a viewer sees the demo data named without actions", async () => {
+  const { asked } = answer({
+    ...names,
+    "GET /api/v1/me/": me,
+    [`GET ${LAG}`]: page([row("a", "b", 1)]),
+    [DEMO]: { ...demo, tables: [] },
+    "POST /api/v1/tasks/analytics/run/": { target: "analytics" },
+  });
+  const { unmount } = await mount(AnalyticsPage, "/analytics");
+  await userEvent.click(await screen.findByRole("button", { name: "Run now: analytics" }));
+  expect(await screen.findByText("analytics started")).toBeInTheDocument();
+  expect(asked.filter(({ method }) => method === "POST")).toHaveLength(1);
+  expect(screen.queryByText(/Showing demo data/)).not.toBeInTheDocument();
+  unmount();
+  answer({
+    ...names,
+    "GET /api/v1/me/": { ...me, rights: ["read"], role: "viewer" },
+    [`GET ${LAG}`]: page([row("a", "b", 1)]),
+    [DEMO]: demo,
+  });
+  await mount(AnalyticsPage, "/analytics");
+  expect(await screen.findByText(/Showing demo data from/)).toBeInTheDocument();
+  expect(screen.queryByRole("button", { name: "Replace demo data" })).not.toBeInTheDocument();
+  expect(screen.queryByRole("button", { name: "Run now: analytics" })).not.toBeInTheDocument();
 });

@@ -1,21 +1,27 @@
-import { ActionIcon, Stack, Tabs, Tooltip } from "@mantine/core";
+import { ActionIcon, Group, Stack, Tabs, Tooltip } from "@mantine/core";
 import { IconRefresh } from "@tabler/icons-react";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
+import { useMay } from "@/api/me";
+import { DemoNotice } from "@/features/analytics/DemoNotice";
 import { PartOfView } from "@/features/analytics/PartOfView";
 import { Pickers } from "@/features/analytics/Pickers";
 import { rangeOf } from "@/features/analytics/range";
 import { Runs } from "@/features/analytics/Runs";
 import { VIEWS } from "@/features/analytics/views";
 import { PageHeader } from "@/ui/PageHeader";
+import { RunNow } from "@/ui/RunNow";
 import { useUrlState } from "@/ui/urlState";
 
 const RUNS = "runs";
+/** The background job that runs all analytics jobs. */
+const ANALYTICS_JOB = "analytics";
 
 /** What jobs found out, over time; with the runs that made it. The tab, the range and what is chosen are in the address. */
 export default function AnalyticsPage() {
   const { t } = useTranslation("analytics");
   const { t: common } = useTranslation();
+  const may = useMay();
   const [search, change] = useUrlState();
   // "The last day" ends when the page was opened or asked anew: numbers do not move under the reader, and pages stay pages of one list.
   const [now, setNow] = useState(() => Date.now());
@@ -37,18 +43,22 @@ export default function AnalyticsPage() {
       <PageHeader
         title={common("nav.analytics")}
         actions={
-          <Tooltip label={common("table.refresh")}>
-            <ActionIcon
-              variant="default"
-              size="lg"
-              aria-label={common("table.refresh")}
-              onClick={() => setNow(Date.now())}
-            >
-              <IconRefresh size={18} aria-hidden />
-            </ActionIcon>
-          </Tooltip>
+          <Group gap="xs">
+            {may("change_cluster") && <RunNow name={ANALYTICS_JOB} />}
+            <Tooltip label={common("table.refresh")}>
+              <ActionIcon
+                variant="default"
+                size="lg"
+                aria-label={common("table.refresh")}
+                onClick={() => setNow(Date.now())}
+              >
+                <IconRefresh size={18} aria-hidden />
+              </ActionIcon>
+            </Tooltip>
+          </Group>
         }
       />
+      <DemoNotice />
       <Tabs value={tab} onChange={open} keepMounted={false}>
         <Tabs.List mb="md">
           {VIEWS.map(({ id }) => (

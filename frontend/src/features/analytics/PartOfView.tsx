@@ -4,7 +4,7 @@ import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { Charts } from "@/features/analytics/Charts";
 import { MadeByRuns } from "@/features/analytics/MadeByRuns";
-import { seriesOptions, worstOptions, type Asked } from "@/features/analytics/queries";
+import { seriesOptions, worstOptions, type TableQuery } from "@/features/analytics/queries";
 import type { Range } from "@/features/analytics/range";
 import { RowsOfPart } from "@/features/analytics/RowsOfPart";
 import { Scores } from "@/features/analytics/Scores";
@@ -22,24 +22,24 @@ export function PartOfView({ part, range }: { part: Part; range: Range }) {
   const { t } = useTranslation("analytics");
   const [search] = useUrlState();
   const chosen = useMemo(() => {
-    const found: Asked = {};
+    const found: TableQuery = {};
     for (const name of part.choices) if (search[name]) found[name] = search[name];
     return found;
   }, [part, search]);
   const window = useMemo(() => ({ from: range.from, to: range.to }), [range]);
-  const asked: Asked = useMemo(() => ({ ...window, ...part.fixed, ...chosen }), [window, part, chosen]);
+  const selection: TableQuery = useMemo(() => ({ ...window, ...part.fixed, ...chosen }), [window, part, chosen]);
   // A split chart adds up whatever is chosen; a line is of one subject and group.
   const isOne = part.split !== undefined || part.choices.every((name) => chosen[name] !== undefined);
-  const worst = useQuery(worstOptions(part.table, asked, part.rank, !isOne));
-  const drawn: Asked | null = useMemo(() => {
-    if (part.split) return asked;
+  const worst = useQuery(worstOptions(part.table, selection, part.rank, !isOne));
+  const drawn: TableQuery | null = useMemo(() => {
+    if (part.split) return selection;
     // A flag narrows the list, not the line: it is to show what was normal as well.
-    const rest: Asked = { ...asked, is_flagged: undefined };
+    const rest: TableQuery = { ...selection, is_flagged: undefined };
     if (isOne) return rest;
     const row = worst.data?.row;
     if (!row) return null;
     return { ...rest, ...Object.fromEntries(part.choices.map((name) => [name, textIn(row, name)])) };
-  }, [part, asked, isOne, worst.data]);
+  }, [part, selection, isOne, worst.data]);
   const series = useQuery(seriesOptions(part.table, drawn));
   const answer = series.data ?? worst.data;
   const failed = worst.error ?? series.error;
@@ -85,7 +85,7 @@ export function PartOfView({ part, range }: { part: Part; range: Range }) {
                   <Charts part={part} rows={series.data.results} stepSeconds={series.data.step_seconds} />
                 </Paper>
               )}
-              <RowsOfPart part={part} asked={asked} />
+              <RowsOfPart part={part} selection={selection} />
             </>
           )
         )}

@@ -1,7 +1,7 @@
 import { Badge } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { analyticsKey, loadRows, type Asked, type Row } from "@/features/analytics/queries";
+import { analyticsKey, loadRows, type TableQuery, type Row } from "@/features/analytics/queries";
 import { formatOf, numberIn, textIn } from "@/features/analytics/series";
 import type { Part } from "@/features/analytics/views";
 import { Instant } from "@/ui/Instant";
@@ -33,10 +33,10 @@ const OUTLOOK_COLOURS: Readonly<Record<string, string>> = {
 const SIZE = "50";
 
 /** The rows behind the chart; a name draws it. Downloads hold what is chosen. */
-export function RowsOfPart({ part, asked }: { part: Part; asked: Asked }) {
+export function RowsOfPart({ part, selection }: { part: Part; selection: TableQuery }) {
   const { t } = useTranslation("analytics");
   const [search] = useUrlState();
-  const load = useMemo(() => loadRows(part.table, asked), [part, asked]);
+  const load = useMemo(() => loadRows(part.table, selection), [part, selection]);
   const columns = useMemo<Column<Row>[]>(() => {
     const all = [...part.columns, ...(part.hidden ?? [])];
     return [
@@ -61,11 +61,11 @@ export function RowsOfPart({ part, asked }: { part: Part; asked: Asked }) {
       }),
     ];
   }, [part, search, t]);
-  const query = Object.entries(asked).map(([name, value]): [string, string] => [name, String(value)]);
+  const query = Object.entries(selection).map(([name, value]): [string, string] => [name, String(value)]);
   return (
     <DataTable
       label={t(`part.${part.id}`)}
-      queryKey={[...analyticsKey, "rows", part.table, asked]}
+      queryKey={[...analyticsKey, "rows", part.table, selection]}
       load={load}
       columns={columns}
       rowKey={(row) =>

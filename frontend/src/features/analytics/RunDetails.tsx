@@ -38,6 +38,12 @@ function Facts({ run }: { run: Run }) {
     ["rows_read", count(run.rows_read)],
     ["rows_written", count(run.rows_written)],
     ["missing", run.missing.join(", ") || "—"],
+    [
+      "skipped",
+      Object.entries(run.skipped)
+        .map(([table, reason]) => t("run.skipped_table", { table, reason: t(`skipped.${reason}`) }))
+        .join(", ") || "—",
+    ],
     ["late_rows", count(run.late_rows)],
     ["holes", count(run.holes)],
     ["tables", run.tables.join(", ") || "—"],

@@ -1,4 +1,4 @@
-import type { Asked, TableName } from "@/features/analytics/queries";
+import type { TableQuery, TableName } from "@/features/analytics/queries";
 import type { ChartColour } from "@/ui/chart/TimeChart";
 
 /** What the tabs show: which table, what of it is drawn, which columns the rows have. Texts stand in i18n under the same names. */
@@ -34,7 +34,7 @@ export interface Part {
   id: string;
   table: TableName;
   /** Always asked with. */
-  fixed?: Asked;
+  fixed?: TableQuery;
   choices: readonly Choice[];
   /** The order in which the first row is the one to look at. */
   rank: string;

@@ -15,7 +15,7 @@ const NEW = { name: "", kind: "broker" as Kind, description: "" };
 export function AddGroup({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const { t } = useTranslation("brokers");
   const client = useQueryClient();
-  const [asked, setAsked] = useState(NEW);
+  const [draft, setDraft] = useState(NEW);
   const [added, setAdded] = useState<typeof NEW | null>(null);
   return (
     <>
@@ -23,14 +23,14 @@ export function AddGroup({ opened, onClose }: { opened: boolean; onClose: () => 
         opened={opened}
         onClose={onClose}
         title={t("add.title")}
-        run={(attempt) => announce(asked, attempt)}
-        inputs={JSON.stringify(asked)}
-        isReady={asked.name.trim() !== ""}
+        run={(attempt) => announce(draft, attempt)}
+        inputs={JSON.stringify(draft)}
+        isReady={draft.name.trim() !== ""}
         actionLabel={t("add.do")}
-        doneMessage={t("add.done", { name: asked.name })}
+        doneMessage={t("add.done", { name: draft.name })}
         onDone={() => {
-          setAdded(asked);
-          setAsked(NEW);
+          setAdded(draft);
+          setDraft(NEW);
           void refresh(client);
         }}
       >
@@ -44,20 +44,20 @@ export function AddGroup({ opened, onClose }: { opened: boolean; onClose: () => 
           maxLength={100}
           autoComplete="off"
           spellCheck={false}
-          value={asked.name}
-          onChange={(event) => setAsked({ ...asked, name: event.currentTarget.value.trim() })}
+          value={draft.name}
+          onChange={(event) => setDraft({ ...draft, name: event.currentTarget.value.trim() })}
         />
         <NativeSelect
           label={t("column.kind")}
-          value={asked.kind}
-          onChange={(event) => setAsked({ ...asked, kind: event.currentTarget.value as Kind })}
+          value={draft.kind}
+          onChange={(event) => setDraft({ ...draft, kind: event.currentTarget.value as Kind })}
           data={(["broker", "delay"] as const).map((value) => ({ value, label: t(`kind_long.${value}`) }))}
         />
         <TextInput
           label={t("column.description")}
           maxLength={500}
-          value={asked.description}
-          onChange={(event) => setAsked({ ...asked, description: event.currentTarget.value })}
+          value={draft.description}
+          onChange={(event) => setDraft({ ...draft, description: event.currentTarget.value })}
         />
       </ChangeDialog>
       <Dialog

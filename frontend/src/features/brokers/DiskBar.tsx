@@ -23,12 +23,12 @@ export function DiskBar({ numbers, label = "" }: { numbers: Entry | undefined; l
     );
   }
   const share = disk.used / disk.total;
-  const said = t("disk_of", { used: bytes(disk.used, language), total: bytes(disk.total, language) });
+  const usage = t("disk_of", { used: bytes(disk.used, language), total: bytes(disk.total, language) });
   return (
     <Stack gap={2} miw={130}>
       <Group justify="space-between" gap="xs" wrap="nowrap">
         <Text size="xs" className="nowrap">
-          {label} {said}
+          {label} {usage}
         </Text>
         <Text size="xs" fw={share >= WARN ? 700 : 400}>
           {percent(share, language)}
@@ -38,7 +38,7 @@ export function DiskBar({ numbers, label = "" }: { numbers: Entry | undefined; l
         value={share * 100}
         size="sm"
         color={share >= BAD ? "red" : share >= WARN ? "orange" : "blue"}
-        aria-label={`${t("disk")}: ${said}`}
+        aria-label={`${t("disk")}: ${usage}`}
       />
     </Stack>
   );

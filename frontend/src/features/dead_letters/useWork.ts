@@ -41,17 +41,17 @@ export function useWork(dryRun: boolean): Work {
       isCancelled.current = false;
       const wasCancelled = () => isCancelled.current;
       let sums = from;
-      const tell = (state: WorkView["state"], why: string | null = null, error: unknown = null) => {
+      const report = (state: WorkView["state"], why: string | null = null, error: unknown = null) => {
         latest.current = { order, sums };
         setView({ sums, state, why, error });
       };
-      tell("running");
+      report("running");
       for (;;) {
         let answer;
         try {
           answer = await ask(order, cursor.current, dryRun);
         } catch (error) {
-          if (mine === run.current) tell("failed", null, error);
+          if (mine === run.current) report("failed", null, error);
           return;
         }
         if (mine !== run.current) return;
@@ -59,7 +59,7 @@ export function useWork(dryRun: boolean): Work {
         cursor.current = answer.next ?? undefined;
         const ended =
           answer.stopped !== null ? "stopped" : answer.next === null ? "finished" : wasCancelled() ? "cancelled" : null;
-        tell(ended ?? "running", answer.stopped);
+        report(ended ?? "running", answer.stopped);
         if (ended) return;
       }
     },

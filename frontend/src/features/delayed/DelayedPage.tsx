@@ -141,9 +141,9 @@ const TYPING_MS = 300;
 function SubjectField({ value, onChange }: { value: string; onChange: (subject: string) => void }) {
   const { t } = useTranslation("delayed");
   const [typed, setTyped] = useState(value);
-  const [asked, setAsked] = useState(value);
-  const ask = useDebouncedCallback(setAsked, TYPING_MS);
-  const { data } = useQuery({ ...subjectNamesOptions(asked), placeholderData: keepPreviousData });
+  const [searched, setSearched] = useState(value);
+  const ask = useDebouncedCallback(setSearched, TYPING_MS);
+  const { data } = useQuery({ ...subjectNamesOptions(searched), placeholderData: keepPreviousData });
   return (
     <form
       onSubmit={(event) => {

@@ -20,10 +20,10 @@ export interface DelayHealth {
 function fold(nodes: readonly Entry[], field: string, join: (a: number, b: number) => number): Total {
   let value: number | null = null;
   for (const node of nodes) {
-    const said = node[field];
+    const known = node[field];
     // One that is not known makes the sum unknown: the rest of it would look like all.
-    if (typeof said !== "number") return { value: null, reason: typeof node.reason === "string" ? node.reason : null };
-    value = value === null ? said : join(value, said);
+    if (typeof known !== "number") return { value: null, reason: typeof node.reason === "string" ? node.reason : null };
+    value = value === null ? known : join(value, known);
   }
   return { value, reason: null };
 }

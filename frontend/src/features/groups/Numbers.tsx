@@ -23,8 +23,8 @@ export function Numbers({ name }: { name: GroupName }) {
   const path = lagPath({ ...name });
   const entry = useLiveEntry(path, "groups", groupKey(name.subject, name.group));
   const sent = useLiveEntry(path, "subjects", name.subject);
-  const letters = useQuery(deadLettersOptions(name));
-  const lettersReason = letters.error ? letters.error.message : letters.data?.reason;
+  const deadLetters = useQuery(deadLettersOptions(name));
+  const deadLettersReason = deadLetters.error ? deadLetters.error.message : deadLetters.data?.reason;
   return (
     <SimpleGrid cols={{ base: 2, xs: 3, md: 4, xl: 6 }} spacing="sm">
       {TILES.map(({ field, as }) => (
@@ -49,7 +49,7 @@ export function Numbers({ name }: { name: GroupName }) {
       </Tile>
       <Tile label={t("column.dead_letters")} hint={t("meaning.dead_letters")}>
         <LinkTo to="/dead-letters/$subject/$group" params={{ subject: name.subject, group: name.group }} inherit>
-          <Measured value={lettersReason ? null : letters.data?.open} reason={lettersReason} />
+          <Measured value={deadLettersReason ? null : deadLetters.data?.open} reason={deadLettersReason} />
           <span className="sr-only"> {t("dead_letters_link")}</span>
         </LinkTo>
       </Tile>

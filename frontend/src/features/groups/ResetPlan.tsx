@@ -16,14 +16,14 @@ export function ResetPlan({ plan }: { plan: ResetDone }) {
     if (value === null) return t(`plan.${what}_unknown`);
     return t(`plan.${what}`, { count: value, number: numbers.count(value, language) });
   };
-  const said = (["skipped", "repeated", "in_flight"] as const).filter((what) => of[what] !== 0);
+  const differing = (["skipped", "repeated", "in_flight"] as const).filter((what) => of[what] !== 0);
   return (
     <Stack gap="xs">
       {plan.is_change ? (
         <>
           {of.skipped === 0 && of.repeated === 0 && <Text size="sm">{t("plan.neither")}</Text>}
           <List size="sm">
-            {said.map((what) => (
+            {differing.map((what) => (
               <List.Item key={what} data-says={what}>
                 {sentence(what)}
               </List.Item>

@@ -21,9 +21,9 @@ export function useWhy(): (numbers: GroupNumbers | undefined) => string {
   return (of) => {
     const { why, lag, seconds, rate, consumers }: Explained = explained(of);
     const unknown = t("why.not_measured");
-    const said = typeof of?.reason === "string" ? of.reason : unknown;
+    const reason = typeof of?.reason === "string" ? of.reason : unknown;
     return t(`why.${why}`, {
-      reason: said,
+      reason: reason,
       lag: lag === null ? unknown : numbers.count(lag, language),
       time: seconds === null ? unknown : times.duration(seconds, language),
       rate: rate === null ? unknown : numbers.rate(rate, language),

@@ -68,11 +68,11 @@ export function tailAfter(view: TailView, step: TailStep): TailView {
     case "clear":
       return { ...view, rows: [], waiting: [], arrived: 0, leftOut: 0 };
     case "heard":
-      return heard(view, step.message, step.keep);
+      return received(view, step.message, step.keep);
   }
 }
 
-function heard(view: TailView, message: FeedMessage, keep: number): TailView {
+function received(view: TailView, message: FeedMessage, keep: number): TailView {
   const unknown = (message.unknown ?? {}) as TailView["unknown"];
   if (message.type === "snapshot") {
     const next = { ...view, unknown, begun: view.begun + 1 };

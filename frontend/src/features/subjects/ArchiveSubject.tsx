@@ -11,10 +11,10 @@ export function ArchiveSubject({ subject, etag }: { subject: Subject; etag: stri
   const { t } = useTranslation("subjects");
   const refresh = useRefresh();
   // What was read when the dialog was opened is what its plan is about.
-  const [asked, setAsked] = useState({ isRestore: false, etag, isOpen: false });
+  const [dialogState, setDialogState] = useState({ isRestore: false, etag, isOpen: false });
   const isRestore = subject.is_archived;
   const which = isRestore ? "restore" : "archive";
-  const dialog = asked.isRestore ? "restore" : "archive";
+  const dialog = dialogState.isRestore ? "restore" : "archive";
   return (
     <Paper withBorder p="md" component="section">
       <Group justify="space-between" align="center" gap="md">
@@ -37,21 +37,21 @@ export function ArchiveSubject({ subject, etag }: { subject: Subject; etag: stri
           leftSection={isRestore ? <IconArchiveOff size={16} aria-hidden /> : <IconArchive size={16} aria-hidden />}
           disabled={!subject.may_change}
           title={subject.may_change ? undefined : t("settings.may_not", { owner: subject.owner ?? t("owner.nobody") })}
-          onClick={() => setAsked({ isRestore, etag, isOpen: true })}
+          onClick={() => setDialogState({ isRestore, etag, isOpen: true })}
           data-action={which}
         >
           {t(`${which}.action`)}
         </Button>
       </Group>
       <ChangeDialog
-        opened={asked.isOpen}
-        onClose={() => setAsked({ ...asked, isOpen: false })}
+        opened={dialogState.isOpen}
+        onClose={() => setDialogState({ ...dialogState, isOpen: false })}
         title={t(`${dialog}.dialog`, { name: subject.name })}
         actionLabel={t(`${dialog}.action`)}
         doneMessage={t(`${dialog}.done`, { name: subject.name })}
         // Restoring refuses nobody anything.
-        confirmName={asked.isRestore ? undefined : subject.name}
-        run={(attempt) => setArchived(subject.name, !asked.isRestore, asked.etag, attempt)}
+        confirmName={dialogState.isRestore ? undefined : subject.name}
+        run={(attempt) => setArchived(subject.name, !dialogState.isRestore, dialogState.etag, attempt)}
         onDone={refresh}
       />
     </Paper>

@@ -14,12 +14,14 @@ export function PlacementPicture({ places }: { places: readonly Place[] }) {
   const arrow = `arrow${useId()}`;
   const height = Math.max(1, places.length) * ROW;
   const centre = height / 2;
-  const said = places.map(({ brokerGroup, standing }) => `${brokerGroup}: ${t(`placement.${standing}`)}`).join("; ");
+  const placements = places
+    .map(({ brokerGroup, standing }) => `${brokerGroup}: ${t(`placement.${standing}`)}`)
+    .join("; ");
   return (
     // A scrolled region has to be reachable by keyboard.
     // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
     <div className="placement" tabIndex={0} role="region" aria-label={t("placement.title")}>
-      <svg viewBox={`0 0 ${WIDTH} ${height}`} role="img" aria-label={t("placement.picture", { said })}>
+      <svg viewBox={`0 0 ${WIDTH} ${height}`} role="img" aria-label={t("placement.picture", { placements })}>
         <defs>
           <marker id={arrow} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
             <path d="M0 0 L8 4 L0 8 z" className="placement-arrow" />

@@ -29,7 +29,7 @@ export function SubjectFields({
   const problems = problemsOf(form);
   const owners = useOwners(form.owner);
   const set = (changes: Partial<SubjectForm>) => onChange({ ...form, ...changes });
-  const said = (name: keyof SubjectForm) => {
+  const errorOf = (name: keyof SubjectForm) => {
     const key = problems[name];
     return key && t(`wrong.${key}`);
   };
@@ -46,7 +46,7 @@ export function SubjectFields({
           spellCheck={false}
           value={form.name}
           // An empty name is no mistake yet: nothing can be sent, and nobody needs to be told off.
-          error={form.name ? said("name") : undefined}
+          error={form.name ? errorOf("name") : undefined}
           onChange={(event) => set({ name: event.currentTarget.value })}
         />
       )}
@@ -58,7 +58,7 @@ export function SubjectFields({
         maxLength={DESCRIPTION_CHARS_MAX}
         disabled={isDisabled}
         value={form.description}
-        error={said("description")}
+        error={errorOf("description")}
         onChange={(event) => set({ description: event.currentTarget.value })}
       />
       <SimpleGrid cols={{ base: 1, sm: 2 }}>
@@ -79,7 +79,7 @@ export function SubjectFields({
           maxTags={TAGS_MAX}
           disabled={isDisabled}
           value={form.tags}
-          error={said("tags")}
+          error={errorOf("tags")}
           onChange={(tags) => set({ tags })}
         />
         <TextInput
@@ -89,7 +89,7 @@ export function SubjectFields({
           inputMode="numeric"
           disabled={isDisabled}
           value={form.messagesPerSecond}
-          error={said("messagesPerSecond")}
+          error={errorOf("messagesPerSecond")}
           onChange={(event) => set({ messagesPerSecond: event.currentTarget.value })}
         />
         <TextInput
@@ -98,7 +98,7 @@ export function SubjectFields({
           placeholder={t("limit.none")}
           disabled={isDisabled}
           value={form.bytesPerSecond}
-          error={said("bytesPerSecond")}
+          error={errorOf("bytesPerSecond")}
           onChange={(event) => set({ bytesPerSecond: event.currentTarget.value })}
         />
         <TextInput
@@ -107,7 +107,7 @@ export function SubjectFields({
           placeholder={t("retention.default")}
           disabled={isDisabled}
           value={form.retention}
-          error={said("retention")}
+          error={errorOf("retention")}
           onChange={(event) => set({ retention: event.currentTarget.value })}
         />
       </SimpleGrid>
@@ -125,7 +125,7 @@ export function SubjectFields({
           maxTags={ALLOWED_GROUPS_MAX}
           disabled={isDisabled}
           value={form.allowedGroups}
-          error={said("allowedGroups")}
+          error={errorOf("allowedGroups")}
           onChange={(allowedGroups) => set({ allowedGroups })}
         />
       )}

@@ -42,8 +42,8 @@ export function targetsOf(route: Pick<Route, "broker_groups" | "phases">): reado
 }
 
 /** A plan's route, from what the API says a change makes of it. */
-export function routeIn(said: unknown): Pick<Route, "broker_groups" | "phases"> {
-  const route = (said ?? {}) as Partial<Route>;
+export function routeIn(value: unknown): Pick<Route, "broker_groups" | "phases"> {
+  const route = (value ?? {}) as Partial<Route>;
   return { broker_groups: route.broker_groups ?? [], phases: route.phases ?? {} };
 }
 

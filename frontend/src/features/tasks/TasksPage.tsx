@@ -1,10 +1,9 @@
 import { Badge, Button, Center, Group, Loader, Stack, Text } from "@mantine/core";
-import { notifications } from "@mantine/notifications";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
-import { runTask, switchTask, tasksKey, tasksOptions, type Task } from "@/features/tasks/queries";
+import { switchTask, tasksOptions, type Task } from "@/features/tasks/queries";
 import { COLOURS, verdictOf } from "@/features/tasks/verdict";
 import { sequence } from "@/format/numbers";
 import { duration } from "@/format/times";
@@ -13,6 +12,7 @@ import { Instant } from "@/ui/Instant";
 import { PageHeader } from "@/ui/PageHeader";
 import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/ProblemAlert";
+import { RunNow, tasksKey } from "@/ui/RunNow";
 import { TableView } from "@/ui/table/TableView";
 import type { Column } from "@/ui/table/types";
 
@@ -108,7 +108,7 @@ function Loops({ tasks, onSwitch }: { tasks: readonly Task[]; onSwitch: (task: T
               header: t("column.action"),
               cell: (task: Task) => (
                 <Group gap="xs" wrap="nowrap">
-                  {task.is_enabled && <RunNow task={task} />}
+                  {task.is_enabled && <RunNow name={task.name} size="compact-sm" disabled={task.is_running} />}
                   <Button size="compact-sm" variant="default" onClick={() => onSwitch(task)}>
                     {task.is_enabled ? t("disable") : t("enable")}
                   </Button>
@@ -132,29 +132,6 @@ function Verdict({ task }: { task: Task }) {
     <Badge color={COLOURS[verdict]} variant="light" data-verdict={verdict}>
       {t(`verdict.${verdict}`)}
     </Badge>
-  );
-}
-
-function RunNow({ task }: { task: Task }) {
-  const { t } = useTranslation("tasks");
-  const client = useQueryClient();
-  const run = useMutation({
-    mutationFn: () => runTask(task.name),
-    onSuccess: () => notifications.show({ message: t("started", { name: task.name }), color: "teal" }),
-    onError: (error) => notifications.show({ message: error.message, color: "red" }),
-    onSettled: () => client.invalidateQueries({ queryKey: tasksKey }),
-  });
-  return (
-    <Button
-      size="compact-sm"
-      variant="default"
-      disabled={task.is_running}
-      loading={run.isPending}
-      onClick={() => run.mutate()}
-      aria-label={t("run_now_of", { name: task.name })}
-    >
-      {t("run_now")}
-    </Button>
   );
 }
 

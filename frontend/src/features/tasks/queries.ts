@@ -1,13 +1,12 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, must, type Change, type Schema } from "@/api/client";
 import type { Attempt } from "@/ui/ChangeDialog";
+import { tasksKey } from "@/ui/RunNow";
 
 export type Task = Schema<"TaskRow">;
 
 /** Loops run every few seconds: so does the page. */
 const REFRESH_MS = 2_000;
-
-export const tasksKey = ["tasks"] as const;
 
 export function tasksOptions() {
   return queryOptions({
@@ -15,11 +14,6 @@ export function tasksOptions() {
     queryFn: ({ signal }) => must(api.GET("/api/v1/tasks/", { signal })),
     refetchInterval: REFRESH_MS,
   });
-}
-
-/** Run a job now. */
-export function runTask(name: string): Promise<Change> {
-  return must(api.POST("/api/v1/tasks/{name}/run/", { params: { path: { name } }, body: {} }));
 }
 
 /** Enable or disable a job. */

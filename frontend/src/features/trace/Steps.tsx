@@ -18,7 +18,7 @@ import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { useLanguage } from "@/ui/preferences";
 
-const LOOKS: Record<StepKind, { icon: typeof IconCheck; colour: string }> = {
+const STYLES: Record<StepKind, { icon: typeof IconCheck; colour: string }> = {
   created: { icon: IconPencil, colour: "gray" },
   due: { icon: IconClock, colour: "grape" },
   stored: { icon: IconDatabase, colour: "blue" },
@@ -35,7 +35,7 @@ export function Steps({ steps, label, last }: { steps: readonly Step[]; label: s
   return (
     <Timeline bulletSize={24} lineWidth={2} active={steps.length} aria-label={label} role="list" data-steps={label}>
       {steps.map((step, at) => {
-        const { icon: Icon, colour } = LOOKS[step.kind];
+        const { icon: Icon, colour } = STYLES[step.kind];
         return (
           <Timeline.Item
             key={`${step.kind} ${at}`}

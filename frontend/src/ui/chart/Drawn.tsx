@@ -124,7 +124,7 @@ export default function Drawn({ label, at, series, bands = [], height }: TimeCha
   });
   const index = pointed === null || pointed >= at.length ? at.length - 1 : pointed;
   const seconds = at[index];
-  const said = [
+  const valueText = [
     ...(seconds === undefined ? [] : [instant(seconds, zone)]),
     ...series.map(({ label: name, values, as }) => {
       const value = values[index];
@@ -142,7 +142,7 @@ export default function Drawn({ label, at, series, bands = [], height }: TimeCha
       aria-valuemin={0}
       aria-valuemax={Math.max(0, at.length - 1)}
       aria-valuenow={Math.max(0, index)}
-      aria-valuetext={said}
+      aria-valuetext={valueText}
       style={{ minHeight: height }}
       onKeyDown={onKeyDown}
     >

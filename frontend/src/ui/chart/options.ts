@@ -81,7 +81,7 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
   });
   // Beside the chart stands what is pointed at, else what was measured last.
   const pointed = (self: uPlot, index: number) => self.data[index]?.[self.cursor.idx ?? self.data[0].length - 1];
-  const said = (as: Series["as"]) => (self: uPlot, _: unknown, index: number) => {
+  const formatted = (as: Series["as"]) => (self: uPlot, _: unknown, index: number) => {
     const value = pointed(self, index);
     return typeof value === "number" ? inFull(value, as, language) : words.unknown;
   };
@@ -119,7 +119,7 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
           fill: isFilled ? `${stroke}33` : undefined,
           paths: style === "bars" ? uPlot.paths.bars?.({ size: [0.8, 60] }) : undefined,
           points: { show: false },
-          value: said(as),
+          value: formatted(as),
         };
       }),
       ...bands.flatMap(({ label, colour }): uPlot.Series[] =>
@@ -130,7 +130,7 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
           width: 1,
           dash: [4, 4],
           points: { show: false },
-          value: said(left?.as),
+          value: formatted(left?.as),
         })),
       ),
     ],

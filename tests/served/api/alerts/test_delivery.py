@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from django.core import mail
 from django.core.checks import run_checks
 
-from console.alerts import notifiers, sealing
+from console.alerts import connections, sealing
 from console.alerts.models import Alert, AlertChannel, Notification
 from console.alerts.notifiers import ANSWER_BYTES_MAX, EmailNotifier, Notifier, NotTold, WebhookNotifier
 from console.alerts.services import Delivered, deliver, delivery, evaluate
@@ -298,7 +298,7 @@ def test_this_machine_is_not_asked(receiver: Receiver, settings: Any, host: str)
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "10.0.0.1", "192.168.0.1", "[fd00:ec2::254]", "[fe80::1]"])
 def test_networks_that_are_not_public_are_not_asked(host: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(notifiers.socket, "create_connection", _no_connection)
+    monkeypatch.setattr(connections.socket, "create_connection", _no_connection)
     assert refused(webhook(f"http://{host}/latest/meta-data/")).code == "alert_channel.address_forbidden"
 
 
@@ -311,7 +311,7 @@ def _no_connection(*args: Any, **kwargs: Any) -> Any:
     [["127.0.0.1"], ["169.254.169.254"], ["10.0.0.1"], ["::1"], ["93.184.216.34", "127.0.0.1"], ["::ffff:10.0.0.1"]],
 )
 def test_names_of_such_addresses_are_not_asked(addresses: list[str], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(notifiers.socket, "create_connection", _no_connection)
+    monkeypatch.setattr(connections.socket, "create_connection", _no_connection)
     notifier = WebhookNotifier(resolver=lambda host, port: addresses)
     assert refused(webhook("https://hooks.example.com/"), notifier).code == "alert_channel.address_forbidden"
 
@@ -354,6 +354,35 @@ def test_an_answer_that_does_not_come_is_not_waited_for(receiver: Receiver):
     assert "timed out" in str(error) or "not done in" in str(error)
 
 
+@pytest.mark.parametrize("interim", [b"100 Continue", b"102 Processing", b"103 Early Hints"])
+def test_an_interim_answer_is_not_the_answer(receiver: Receiver, interim: bytes):
+    before = b"HTTP/1.1 " + interim + b"\r\nLink: </style.css>\r\n\r\n"
+    receiver.raw = before * 2 + b"HTTP/1.1 204 No Content\r\n\r\n"
+    channel = webhook(receiver.url)
+    assert WebhookNotifier().send(channel, "1", _body()).endswith("answered 204")
+    receiver.raw = before + b"HTTP/1.1 500 Internal Server Error\r\n\r\n"
+    assert str(refused(channel)).endswith("answered 500")
+
+
+def test_an_answer_that_comes_byte_by_byte_has_one_deadline(receiver: Receiver):
+    receiver.raw = b"HTTP/1.1 200 OK\r\n"
+
+    class Slow(ManualClock):
+        def monotonic(self) -> float:
+            self.advance(0.4)
+            return super().monotonic()
+
+    assert "timed out after 1 s" in str(
+        refused(webhook(receiver.url), WebhookNotifier(clock=Slow(), timeout_seconds=1))
+    )
+
+
+def test_an_answer_whose_head_is_cut_off_is_no_success(receiver: Receiver):
+    receiver.raw = b"HTTP/1.1 200 OK\r\nX-Half: "
+    receiver.released.set()
+    assert "not valid HTTP" in str(refused(webhook(receiver.url)))
+
+
 def test_what_is_no_http_is_no_success(receiver: Receiver):
     receiver.raw = b"+OK redis\r\n\r\n"
     assert "not valid HTTP" in str(refused(webhook(receiver.url)))
@@ -368,7 +397,7 @@ def test_a_name_that_is_not_resolved_in_time_is_not_waited_for():
 
     channel = webhook("https://hooks.example.com/")
     try:
-        for _ in range(notifiers.RESOLVERS_MAX):
+        for _ in range(connections.RESOLVERS_MAX):
             assert "DNS lookup timed out" in str(refused(channel, WebhookNotifier(resolver, timeout_seconds=0.02)))
         assert "already pending" in str(refused(channel, WebhookNotifier(resolver, timeout_seconds=0.02)))
     finally:

@@ -7,8 +7,10 @@ import pytest
 from console.alerts.models import Alert, AlertRule
 from console.alerts.services import evaluate
 from console.alerts.services.rules import create_rule
-from console.live.state import NodePlace, State, empty, summed
-from console.measured import Measured
+from console.cluster.measured import Measured
+from console.cluster.places import NodePlace
+from console.live.state import State, empty
+from console.live.summing import summed
 from tests.served.api.alerts.conftest import ACTOR
 from tests.served.api.alerts.system_state import BEGIN, at
 

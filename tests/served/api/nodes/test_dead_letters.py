@@ -13,12 +13,14 @@ from django.utils import timezone
 from api.downloads import ROWS_OF_NODES_MAX
 from api.views.dead_letters import COUNTS_MAX
 from api.views.messages import MessagesView
-from console import dead_letters as service
-from console import messages
+from console.cluster import limits
+from console.cluster.dead_letters import claims, decisions, sending
+from console.cluster.producing import KEY_USER
 from console.models import DeadLetterDecision
 from metaserver import queries
 from metaserver.models import ClientSeen
 from metaserver.services import subjects
+from qmq.client.config import Timeouts
 from tests.served.api.nodes.conftest import Crew
 from tests.served.api.nodes.people import all_pages
 from tests.support.people import TESTER
@@ -110,13 +112,13 @@ def test_a_replay_goes_to_its_group_alone_and_only_once(
     done = crew.own.post(REPLAY, body).json()
     assert (done["done"], done["failed"], done["unknown"], done["next"]) == (10, 0, 0, None)
     copies = [message for message in cluster.small.stored(RETRY) if message.message_id.startswith("replay.")]
-    assert sorted(copy.properties[service.KEY_REPLAY_OF] for copy in copies) == sorted(f"m{n}" for n in range(10))
+    assert sorted(copy.properties[sending.KEY_REPLAY_OF] for copy in copies) == sorted(f"m{n}" for n in range(10))
     assert len({copy.message_id for copy in copies}) == 10
     assert sum(cluster.small.counts("orders").values()) == 10, "other groups get nothing"
     got = cluster.consume("orders", "g", 10)
     assert {delivery.attempt for delivery in got} == {1}
     assert {delivery.properties["n"] for delivery in got} == {str(n) for n in range(10)}
-    assert all(delivery.properties[messages.KEY_USER].startswith("olga") for delivery in got)
+    assert all(delivery.properties[KEY_USER].startswith("olga") for delivery in got)
     again = crew.own.post(REPLAY, body).json()
     assert (again["done"], again["already"]) == (0, 10)
     rows, _ = all_pages(crew.own, LETTERS)
@@ -139,7 +141,7 @@ def test_force_replays_once_more_under_another_id(
     assert crew.own.post(REPLAY, body | {"force": True}).json()["done"] == 1
     copies = [message for message in cluster.small.stored(RETRY) if message.message_id.startswith("replay.")]
     assert len({copy.message_id for copy in copies}) == 2
-    assert {copy.properties[service.KEY_REPLAY_OF] for copy in copies} == {letters[0]["message_id"]}
+    assert {copy.properties[sending.KEY_REPLAY_OF] for copy in copies} == {letters[0]["message_id"]}
 
 
 def test_a_replay_to_the_subject_is_for_every_group(
@@ -161,7 +163,7 @@ def test_a_replay_to_the_subject_is_for_every_group(
 def test_a_replay_goes_on_where_it_ended(
     cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "BATCH", 2)
+    monkeypatch.setattr(decisions, "BATCH", 2)
     seen, cursor = [], None
     while True:
         body = {"all": True, "limit": 3} | ({"cursor": cursor} if cursor else {})
@@ -205,7 +207,7 @@ def test_a_letter_that_another_request_is_at_is_left_alone(crew: Crew, letters: 
     row.state, row.replays = State.REPLAYING, 0
     row.save()
     assert crew.own.post(REPLAY, {"all": True}).json()["under_way"] == 1
-    row.at = timezone.now() - timedelta(seconds=service.CLAIM_SECONDS + 1)
+    row.at = timezone.now() - timedelta(seconds=limits.CLAIM_SECONDS + 1)
     row.save()
     assert crew.own.post(REPLAY, {"all": True}).json()["done"] == 1, "whoever claimed it has ended"
     row.refresh_from_db()
@@ -220,10 +222,10 @@ def test_what_nobody_knows_is_sent_again_under_the_same_id(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings.META_URL = "http://127.0.0.1:9/meta/address"
-    monkeypatch.setattr(service, "BATCH", 3)
-    short = messages.Timeouts(connect=0.2, send=0.2, delivery=0.5, route=0.2)
+    monkeypatch.setattr(decisions, "BATCH", 3)
+    short = Timeouts(connect=0.2, send=0.2, delivery=0.5, route=0.2)
     with monkeypatch.context() as impatient:
-        impatient.setattr(service, "SEND_TIMEOUTS", short)
+        impatient.setattr(limits, "SEND_TIMEOUTS", short)
         answer = crew.own.post(REPLAY, {"all": True}).json()
     assert (answer["done"], answer["unknown"]) == (0, 3)
     assert answer["stopped"]
@@ -242,7 +244,7 @@ def test_refused_letters_are_open_again(
     cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A copy that can't be encoded is surely not stored."""
-    monkeypatch.setattr(service, "KEY_REPLAY_OF", "x" * 70_000)
+    monkeypatch.setattr(sending, "KEY_REPLAY_OF", "x" * 70_000)
     answer = crew.own.post(REPLAY, {"all": True}).json()
     assert (answer["done"], answer["failed"], len(answer["failures"])) == (0, 10, 10)
     assert DeadLetterDecision.objects.count() == 0
@@ -288,15 +290,15 @@ def test_decisions_go_with_the_letters(
 ) -> None:
     """Retention took all letters but the newest of each broker group."""
     crew.own.post(DELETE, {"all": True})
-    real = service._page_of
+    real = decisions._read
 
-    async def shortened(*arguments: Any) -> dict[str, Any]:
-        page = await real(*arguments)
+    def shortened(*arguments: Any) -> dict[str, Any]:
+        page = real(*arguments)
         begin = page["end_sequence"] - 1
         kept = [message for message in page["messages"] if message["sequence"] >= begin]
         return {**page, "messages": kept, "begin_sequence": begin}
 
-    monkeypatch.setattr(service, "_page_of", shortened)
+    monkeypatch.setattr(decisions, "_read", shortened)
     newest = {row["broker_group"]: row["sequence"] for row in letters}
     last = {"sequences": {group: [sequence] for group, sequence in newest.items()}}
     assert crew.own.post(REPLAY, last | {"force": True}).json()["done"] == len(newest)
@@ -313,9 +315,9 @@ def test_decisions_go_with_the_letters(
         {"sequences": {"g1": []}},
         {"sequences": {"g1": [-1]}},
         {"sequences": {"g1": [1 << 63]}},
-        {"sequences": {"g1": list(range(service.SEQUENCES_MAX + 1))}},
+        {"sequences": {"g1": list(range(decisions.SEQUENCES_MAX + 1))}},
         {"sequences": {"g1": [1]}, "cursor": "x"},
-        {"all": True, "limit": service.REPLAY_MAX + 1},
+        {"all": True, "limit": decisions.REPLAY_MAX + 1},
         {"all": True, "limit": 0},
         {"all": True, "to": "everybody"},
     ],
@@ -348,8 +350,8 @@ def test_text_that_was_no_utf8_is_not_copied_by_mistake(cluster: ThreadedSystem,
 
 
 def test_numbers_as_text() -> None:
-    assert service.runs_text([9, 3, 4, 5, 1]) == "1, 3-5, 9"
-    assert service.runs_text([]) == ""
+    assert claims.runs_text([9, 3, 4, 5, 1]) == "1, 3-5, 9"
+    assert claims.runs_text([]) == ""
 
 
 def test_a_letter_tells_its_attempts_and_what_each_changed(cluster: ThreadedSystem, crew: Crew) -> None:

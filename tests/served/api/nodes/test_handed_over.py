@@ -9,6 +9,7 @@ import pytest
 from metaserver import queries
 from metaserver.models import Subject, Team
 from metaserver.services import groups
+from metaserver.services.changes import lock
 from qmq import Producer
 from tests.served.api.nodes.conftest import Crew
 from tests.support.people import TESTER
@@ -31,6 +32,16 @@ def _asked_before(real: Callable[..., Any]) -> Callable[..., Any]:
         return answer
 
     return ask
+
+
+def _locked_after(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Hand the subject over just before its row is locked: the only time that some requests ask."""
+
+    def locked(rows: Any) -> Any:
+        _owner_is("else")
+        return real(rows)
+
+    return locked
 
 
 def test_nothing_is_changed_on_nodes(cluster: ThreadedSystem, crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,6 +71,7 @@ def test_nothing_is_changed_on_nodes(cluster: ThreadedSystem, crew: Crew, monkey
     for method, path, body in calls:
         with monkeypatch.context() as patch:
             patch.setattr(queries, "owner_of", _asked_before(queries.owner_of))
+            patch.setattr("metaserver.services.subjects.lock", _locked_after(lock))
             answer = getattr(crew.own, method)(path, body)
         assert (answer.status_code, answer.json()["code"]) == (403, "access.denied"), (path, answer.json())
         _owner_is("sales")

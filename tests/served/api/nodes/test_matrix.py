@@ -24,7 +24,8 @@ from console.accounts.principals import principal_of
 from console.accounts.roles import OF_A_SUBJECT, Principal, Right, Role, Scope
 from console.alerts.models import Alert, AlertChannel, AlertRule, Silence
 from console.analytics import services as analytics
-from console.live.consumers import KINDS, LiveApp, request_of
+from console.live.consumers import LiveApp
+from console.live.sockets import KINDS, request_of
 from metaserver import queries, snapshot
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.ownership import may_change
@@ -97,6 +98,8 @@ CASES: dict[str, tuple[Case, ...]] = {
     "alerts_list": (Case(),),
     "alerts_get": (Case(),),
     "alerts_acknowledge": (Case({"reason": "on it"}),),
+    "analytics_demo_get": (Case(),),
+    "analytics_demo_replace": (Case({"reason": "x"}, status=409),),
     "analytics_runs_list": (Case(),),
     "analytics_runs_get": (Case(),),
     "analytics_tables_list": (Case(),),

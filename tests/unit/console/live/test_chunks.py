@@ -11,16 +11,13 @@ from console.live import chunks
 from console.live.chunks import (
     CHUNK_BYTES_MAX,
     CHUNKS,
-    FRAME_ENTRIES_MAX,
     REWRITES_MAX,
     SnapshotChunks,
-    SnapshotError,
     SnapshotWriter,
-    deltas,
-    frames,
     head_of,
     head_text,
 )
+from console.live.frames import FRAME_ENTRIES_MAX, SnapshotError, deltas, frames
 from console.live.state import State, delta, empty, group_key
 from tests.unit.console.live.test_state import states
 
@@ -166,7 +163,7 @@ def test_frames_that_are_none_are_refused(data: bytes) -> None:
 
 
 def test_a_small_frame_that_becomes_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "FRAME_BYTES_MAX", 1_000)
+    monkeypatch.setattr("console.live.frames.FRAME_BYTES_MAX", 1_000)
     assert list(deltas(packed(b"{}" + b" " * 998))) == [{}]
     with pytest.raises(SnapshotError, match="1000 bytes"):
         list(deltas(packed(b"{}" + b" " * 999)))

@@ -7,19 +7,20 @@ from typing import Any
 
 import pytest
 
-from console.live import hub
-from console.live.chunks import FRAME_ENTRIES_MAX
-from console.live.consumers import CLIENT_QUEUE_MAX
-from console.live.hub import (
+from console.live import audiences
+from console.live.audiences import (
     JOINING_DELTAS_MAX,
     NOTHING_SHOWN,
     PENDING_DELTAS_MAX,
-    Hub,
     Shown,
-    _Subscribed,
+    Subscribed,
     snapshot_text,
 )
-from console.live.state import Feed, apply, empty, encode
+from console.live.feeds import Feed
+from console.live.frames import FRAME_ENTRIES_MAX
+from console.live.hub import Hub
+from console.live.sockets import CLIENT_QUEUE_MAX
+from console.live.state import apply, empty, encode
 from qmq.clock import ManualClock
 
 
@@ -47,25 +48,25 @@ class Client:
         return version, state
 
 
-def subscribed(entries: int) -> _Subscribed:
-    one = _Subscribed(Feed("lag"), stream="s", version=0, at="t0", is_wanting=False)
+def subscribed(entries: int) -> Subscribed:
+    one = Subscribed(Feed("lag"), stream="s", version=0, at="t0", is_wanting=False)
     one.state = {"subjects": {f"s{n}": {"number": 0} for n in range(entries)}, "groups": {}}
     return one
 
 
-def advance(one: _Subscribed) -> None:
+def advance(one: Subscribed) -> None:
     value: dict[str, Any] = {"stream": "s", "version": one.version + 1, "at": f"t{one.version + 1}"}
     value |= {"delta": {"subjects": {"gone": [], "set": {"s7": {"number": one.version + 1}}}}}
     text = encode({"type": "delta", **value})
     Hub("redis://127.0.0.1:1/0", ManualClock())._take_delta(one, value, text)
 
 
-async def encoded(one: _Subscribed) -> None:
+async def encoded(one: Subscribed) -> None:
     if one.encoding is not None:
         await one.encoding
 
 
-async def join(one: _Subscribed) -> Client:
+async def join(one: Subscribed) -> Client:
     client = Client()
     one.joining.add(client)
     one.admit()
@@ -82,7 +83,7 @@ async def test_a_client_that_joins_gets_the_present_state_and_few_of_them_cause_
         versions.append(head["version"])
         return snapshot_text(head, state)
 
-    monkeypatch.setattr(hub, "snapshot_text", counting)
+    monkeypatch.setattr(audiences, "snapshot_text", counting)
     one = subscribed(1_000)
     for version in range(1, 101):
         advance(one)
@@ -118,7 +119,7 @@ async def test_deltas_that_come_while_a_snapshot_is_encoded_are_not_missed(monke
         assert go_on.wait(10)
         return snapshot_text(head, state)
 
-    monkeypatch.setattr(hub, "snapshot_text", waiting)
+    monkeypatch.setattr(audiences, "snapshot_text", waiting)
     one = subscribed(10)
     client = Client()
     one.joining.add(client)
@@ -142,7 +143,7 @@ async def test_a_snapshot_that_became_useless_is_encoded_again(monkeypatch: pyte
         assert go_on.acquire(timeout=10)
         return snapshot_text(head, state)
 
-    monkeypatch.setattr(hub, "snapshot_text", waiting)
+    monkeypatch.setattr(audiences, "snapshot_text", waiting)
     one = subscribed(10)
     client = Client()
     one.joining.add(client)
@@ -169,7 +170,7 @@ async def test_a_snapshot_that_can_not_be_encoded_is_tried_again_with_the_next_d
             raise failures.pop()
         return snapshot_text(head, state)
 
-    monkeypatch.setattr(hub, "snapshot_text", failing)
+    monkeypatch.setattr(audiences, "snapshot_text", failing)
     one, client = subscribed(10), Client()
     one.joining.add(client)
     one.admit()
@@ -194,7 +195,7 @@ async def test_clients_of_a_state_that_is_replaced_join_again() -> None:
 
 
 async def test_a_feed_with_too_many_entries_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "FEED_ENTRIES_MAX", 10)
+    monkeypatch.setattr(audiences, "FEED_ENTRIES_MAX", 10)
     assert (await join(subscribed(10))).refused == ""
     one, client = subscribed(11), Client()
     one.joining.add(client)

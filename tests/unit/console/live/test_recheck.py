@@ -6,8 +6,9 @@ import pytest
 
 from console.accounts.roles import Principal, Right, Role
 from console.live import access
-from console.live.consumers import Close, LiveApp, Request, Socket
-from console.live.state import Feed
+from console.live.consumers import LiveApp
+from console.live.feeds import Feed
+from console.live.sockets import Close, Request, Socket
 from qmq.clock import ManualClock
 
 PEOPLE = 20

@@ -8,28 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.live import stats_of
+from console.cluster.measured import Measured
+from console.cluster.places import NodePlace
 from console.live.collector import Health, messages_of, understood
+from console.live.feeds import Feed, feed_of, restrict, views
 from console.live.metadata import Metadata
 from console.live.state import (
     RECENT_MAX,
     SECTIONS,
-    Feed,
-    NodePlace,
     State,
-    Sums,
     apply,
     delta,
     empty,
     events_between,
-    feed_of,
     group_key,
     recent,
-    restrict,
-    rfc3339,
-    summed,
-    views,
 )
-from console.measured import Measured
+from console.live.summing import Sums, summed
+from console.times import rfc3339
 
 NOW_MS = 1_700_000_000_000
 values = st.none() | st.integers(-3, 3) | st.sampled_from(["", "a"])

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from console.cluster import asking
+from console.cluster.places import NodePlace
 from console.live import tail
-from console.live.hub import NOTHING_SHOWN, Shown
-from console.live.state import KIND_BROKER, NodePlace
+from console.live.audiences import NOTHING_SHOWN, Shown
+from console.live.state import KIND_BROKER
 from qmq.clock import ManualClock
 from qmq.errors import ConnectionLost
 
@@ -49,7 +51,7 @@ class Client:
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> Node:
     node = Node()
-    monkeypatch.setattr(tail, "node_admin", lambda *_: node)
+    monkeypatch.setattr(asking, "node_admin", lambda *_: node)
     return node
 
 

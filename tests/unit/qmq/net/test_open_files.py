@@ -22,7 +22,8 @@ import django, os, tempfile
 os.environ["DJANGO_SETTINGS_MODULE"] = "console.settings"
 os.environ["QMQ_REDIS_URL"] = "redis://127.0.0.1:1/0"
 django.setup()
-from console.launcher import Launcher, Ports
+from console.launcher.programs import Ports
+from console.launcher.system import Launcher
 from tests.support.ports import free_ports
 with tempfile.TemporaryDirectory() as folder:
     Launcher(folder, Ports.choose(free_ports(10))).check()

@@ -8,10 +8,9 @@ import pytest
 from console.analytics.models.anomalies import Metric
 from console.analytics.models.failures import CAUSE_CHARS_MAX, FailureKind
 from console.analytics.models.forecasts import METHOD_CHARS_MAX, Outlook
-from console.analytics.models.latencies import SKETCH_BYTES_MAX, LatencyKind
+from console.analytics.models.latencies import LatencyKind
 from console.analytics.steps import Step
 from console.analytics.tables import TABLES
-from spark_analytics import sketch
 from spark_analytics.transforms import anomalies, failures, forecasts, latency, windows
 from spark_analytics.transforms.outputs import SCHEMAS
 
@@ -39,7 +38,6 @@ def test_both_sides_mean_the_same_words() -> None:
     assert outlooks == {outlook.value for outlook in Outlook}
     assert anomalies.FLOORS.keys() == {metric.value for metric in Metric}
     assert failures.CAUSE_CHARS_MAX == CAUSE_CHARS_MAX
-    assert sketch.SKETCH_BYTES_MAX <= SKETCH_BYTES_MAX
     assert max(len(forecasts.DRAIN_METHOD), len(forecasts.DISK_METHOD)) <= METHOD_CHARS_MAX
     assert tuple(step.ms for step in Step) == windows.SHORT_STEPS
     assert all(

@@ -1,29 +1,22 @@
 """Reads the numbers of nodes over their admin HTTP. What can't be read is None with the reason, never 0.
 
-A node with many subjects has many pages. What does not arrive within TURN_SECONDS of one call of `stats` is read by the next
+A node with many subjects has many pages. What does not arrive within STATS_TURN_SECONDS of one call of `stats` is read by the next
 calls; meanwhile the node's own numbers are new, and those of a subject are from the last time its page was read. While pages are
 missing the answer has a `subjects_reason`, and `are_subjects_overdue` when pages are missing because they are too old.
 """
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from console.live.state import NodePlace
-from console.measured import Measured
-from console.node_admin import node_admin
+from console.cluster import limits
+from console.cluster.asking import Nodes
+from console.cluster.measured import Measured
+from console.cluster.places import NodePlace
+from qmq.client.nodes import NodeAdmin
 from qmq.clock import Clock, SystemClock
 from qmq.errors import QmqError
 
-ASK_SECONDS = 1.0
-"""How long a node may take to answer one page."""
-NODE_SECONDS_MAX = 2.5
-"""How long the pages that one call reads of a node may take together."""
-TURN_SECONDS = 0.75
-"""After so long no further page of a node is requested by this call."""
-READING_SECONDS_MAX = 30.0
-"""The numbers of subjects on a page that was read earlier than this are unknown."""
 PAGE_BYTES_MAX = 32 << 20
 """A page of 1,000 subjects with five groups and ten consumers each is 9 MB."""
 PAGES_MAX = 410
@@ -33,7 +26,7 @@ ASKED_AT_ONCE_MAX = 32
 
 
 class NodeProblem(QmqError):
-    """A node can't be asked, or answers what can't be used; the text says what happened."""
+    """A node answers what can't be used; the text says what happened."""
 
     code = "node.unusable"
 
@@ -77,10 +70,10 @@ class _Reading:
     def known(self, now: float, node_id: str) -> dict[str, Any]:
         """The subjects whose numbers are new enough, as `stats` returns them."""
         pages = [*self.pages, *self.before]
-        fresh = [page for page in pages if now - page.read_at <= READING_SECONDS_MAX]
+        fresh = [page for page in pages if now - page.read_at <= limits.READING_SECONDS_MAX]
         reason = None
         if len(fresh) < len(pages):
-            reason = f"node {node_id}: its subjects were not read in {READING_SECONDS_MAX:g} s"
+            reason = f"node {node_id}: its subjects were not read in {limits.READING_SECONDS_MAX:g} s"
         elif not self.has_all:
             reason = f"node {node_id}: its subjects are being read"
         return {
@@ -101,15 +94,15 @@ class NodeAsker:
         self,
         *,
         clock: Clock | None = None,
-        page_seconds: float = ASK_SECONDS,
-        node_seconds: float = NODE_SECONDS_MAX,
+        page_seconds: float = limits.STATS_PAGE_SECONDS,
+        node_seconds: float = limits.STATS_NODE_SECONDS,
         at_once: int = ASKED_AT_ONCE_MAX,
         page_bytes: int = PAGE_BYTES_MAX,
     ) -> None:
         self._clock = clock or SystemClock()
         self._page_seconds = page_seconds
         self._node_seconds = node_seconds
-        self._places = asyncio.Semaphore(at_once)
+        self._at_once = at_once
         self._page_bytes = page_bytes
         self._readings: dict[tuple[str, str], _Reading] = {}
         """By node id and admin address."""
@@ -119,27 +112,21 @@ class NodeAsker:
         asked = list(places)
         known = {(place.node_id, place.admin_address) for place in asked}
         self._readings = {key: reading for key, reading in self._readings.items() if key in known}
-        answers = await asyncio.gather(*(self._stats_of(place) for place in asked))
-        return {place.node_id: answer for place, answer in zip(asked, answers, strict=True)}
+        addresses = {place.node_id: place.admin_address for place in asked}
 
-    async def _stats_of(self, place: NodePlace) -> Measured[dict[str, Any]]:
-        async with self._places:
-            try:
-                async with asyncio.timeout(self._node_seconds):
-                    value = await self._pages(place)
-            except QmqError as problem:
-                return Measured(None, f"node {place.node_id}: {problem}", self._clock.wall_ms())
-            except TimeoutError:
-                reason = f"node {place.node_id}: not all pages came in {self._node_seconds:g} s"
-                return Measured(None, reason, self._clock.wall_ms())
-        return Measured(value, None, self._clock.wall_ms())
+        async def question(node_id: str, node: NodeAdmin) -> Measured[dict[str, Any]]:
+            value = await self._pages(node_id, node)
+            return Measured(value, None, self._clock.wall_ms())
 
-    async def _pages(self, place: NodePlace) -> dict[str, Any]:
+        nodes = Nodes.at(addresses, self._page_seconds, self._page_bytes)
+        answers = await nodes.answers(question, seconds=self._node_seconds, at_once=self._at_once)
+        at_ms = self._clock.wall_ms()
+        reasons = {**answers.unreachable, **answers.absent}
+        return answers.values | {name: Measured(None, f"node {name}: {why}", at_ms) for name, why in reasons.items()}
+
+    async def _pages(self, node_id: str, node: NodeAdmin) -> dict[str, Any]:
         """The node's numbers with its subjects."""
-        if not place.admin_address:
-            raise NodeProblem("it registered no admin address")
-        node = node_admin(place.admin_address, self._page_seconds, self._page_bytes)
-        reading = self._readings.setdefault((place.node_id, place.admin_address), _Reading())
+        reading = self._readings.setdefault((node_id, node.admin_address), _Reading())
         began_at = self._clock.monotonic()
         while True:
             page = await node.stats(after=reading.after or "")
@@ -147,13 +134,20 @@ class NodeAsker:
                 # A delay node: its numbers are one page, and `subjects` is how many it has.
                 return page
             if problem := _problem(page, reading):
-                self._readings.pop((place.node_id, place.admin_address))
+                self._readings.pop((node_id, node.admin_address))
                 raise NodeProblem(problem)
             now = self._clock.monotonic()
             reading.take(page, now)
-            if reading.after is None or now - began_at >= TURN_SECONDS:
+            if reading.after is None or now - began_at >= limits.STATS_TURN_SECONDS:
                 break
-        return {**page, "next_after": None, **reading.known(now, place.node_id)}
+        return {**page, "next_after": None, **reading.known(now, node_id)}
+
+
+def node_stats(node_id: str, admin_address: str) -> Measured[dict[str, Any]]:
+    """A node's own numbers, without its subjects."""
+    answers = Nodes.at({node_id: admin_address}).ask(lambda _, node: node.stats(limit=1))
+    reason = {**answers.unreachable, **answers.absent}.get(node_id)
+    return Measured(answers.values.get(node_id), reason, SystemClock().wall_ms())
 
 
 def _problem(page: dict[str, Any], reading: _Reading) -> str:

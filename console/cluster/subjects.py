@@ -1,10 +1,10 @@
 """Deletes subjects: on the nodes that serve them, then in the database."""
 
-from console.groups import ask
+from console.cluster.asking import brokers
+from console.cluster.progress import check_reachable
 from metaserver import queries
 from metaserver.services import subjects as service
 from metaserver.services.changes import Actor, Change, Conflict
-from qmq.errors import ConnectionLost
 
 
 def delete(
@@ -19,21 +19,17 @@ def delete(
     """
     change = service.begin_delete(subject, actor=actor, expected_version=expected_version, dry_run=True)
     names = queries.broker_groups_of(subject) or []
-    previews = ask(names, lambda node: node.drop_preview(subject))
-    for answer in previews:
-        if answer.value is None and answer.is_there:
-            raise ConnectionLost(
-                f"Broker group {answer.broker_group} can't be reached, so nothing was changed: {answer.reason}",
-                code="broker_group.away",
-            )
-        if answer.value is not None and answer.value["reason"]:
-            raise Conflict(f"{subject} on {answer.broker_group} {answer.value['reason']}", code="subject.not_empty")
+    nodes = brokers(names)
+    previews = nodes.ask(lambda _, node: node.drop_preview(subject))
+    check_reachable(previews)
+    for name, preview in previews.values.items():
+        if preview["reason"]:
+            raise Conflict(f"{subject} on {name} {preview['reason']}", code="subject.not_empty")
     if dry_run:
         return change
     service.begin_delete(subject, actor=actor, reason=reason, expected_version=expected_version)
-    answers = ask(names, lambda node: node.drop(subject))
-    failed = {answer.broker_group: answer.reason for answer in answers if answer.value is None and answer.is_there}
-    done = sorted(answer.broker_group for answer in answers if answer.broker_group not in failed)
+    failed = nodes.ask(lambda _, node: node.drop(subject)).unreachable
+    done = sorted(set(names) - set(failed))
     service.end_delete(subject, actor=actor, reason=reason, done=done, failed=failed)
     if failed:
         name, why = next(iter(failed.items()))

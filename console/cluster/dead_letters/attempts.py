@@ -5,19 +5,18 @@ into its dead-letter subject. So an attempt ended when the next one was stored, 
 properties is what differs between the two.
 """
 
-import asyncio
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 
-from console.asking import ask, ask_each, brokers
-from console.dead_letters import Letter, letter_of
-from console.messages import Row, whole_property
+from console.cluster import limits
+from console.cluster.asking import ask, brokers
+from console.cluster.dead_letters.letters import Letter, letter_of
+from console.cluster.messages import Row, or_empty, whole_property
 from metaserver import queries
 from qmq.client.nodes import NodeAdmin, NodeRefused
-from qmq.errors import CallTimeout
 from qmq.protocol.messages import KEY_ATTEMPT
 from qmq.protocol.names import retry_subject
 
@@ -25,8 +24,6 @@ SCAN_MAX = 20_000
 """Messages of one subject on one broker group that are looked through."""
 FOUND_MAX = 50
 """Attempts of one subject on one broker group that are shown."""
-NODE_SECONDS = 8.0
-"""For all questions to one broker group."""
 CLOCKS_MS = 3_600_000
 """How far the clock of whoever made a message's id may be off."""
 _TIME_OF_ID = re.compile(r"([0-9]{6}\.[0-9]{6})\..+")
@@ -75,15 +72,14 @@ def story_of(subject: str, group: str, broker_group: str, sequence: int) -> Stor
     if message_id is None:
         return Story(letter, [], {}, ["The dead letter is corrupted, so its original message is unknown."])
     nodes = brokers()
-    found, errors = ask(
-        lambda: ask_each(
-            {name: _on(admin, name, subject, group, letter.message) for name, admin in nodes.admins.items()}
+    found = ask(
+        lambda: nodes.answers(
+            lambda name, admin: _look(admin, name, subject, group, letter.message), seconds=limits.SEARCH_SECONDS
         )
     )
-    away = {**nodes.unreachable, **{name: str(error) for name, error in errors.items()}}
-    holes = [f"Broker group {name} could not be reached: {why}" for name, why in away.items()]
+    holes = [f"Broker group {name} could not be reached: {why}" for name, why in found.unreachable.items()]
     attempts: list[Attempt] = []
-    for part, why in found.values():
+    for part, why in found.values.values():
         attempts += part
         holes += why
     attempts, changes = _in_order(_named(attempts, queries.client_ids(group)), letter.message)
@@ -95,32 +91,19 @@ def story_of(subject: str, group: str, broker_group: str, sequence: int) -> Stor
     return Story(letter, attempts, changes, holes)
 
 
-async def _on(
-    admin: NodeAdmin, broker_group: str, subject: str, group: str, letter: Row
-) -> tuple[list[Attempt], list[str]]:
-    """The attempts that one broker group stores, and why that may not be all. One question after the other: a node has few
-    turns for searches. Raises CallTimeout."""
-    try:
-        async with asyncio.timeout(NODE_SECONDS):
-            return await _look(admin, broker_group, subject, group, letter)
-    except TimeoutError as error:
-        raise CallTimeout(f"the search timed out after {NODE_SECONDS:g} s", code="node.timeout") from error
-
-
 async def _look(
     admin: NodeAdmin, broker_group: str, subject: str, group: str, letter: Row
 ) -> tuple[list[Attempt], list[str]]:
+    """The attempts that one broker group stores, and why that may not be all. One question after the other: a node has few
+    turns for searches."""
     attempts, holes = [], []
     for name in (subject, retry_subject(subject, group)):
-        try:
-            page = await admin.search(
+        page = await or_empty(
+            admin.search(
                 name, message_id=letter["message_id"], from_time=made_at_ms(letter["message_id"]),
                 to_time=letter["stored_at_ms"] + CLOCKS_MS, limit=FOUND_MAX, scan_limit=SCAN_MAX,
-            )  # fmt: skip
-        except NodeRefused as error:
-            if error.code != "subject.unknown":
-                raise
-            continue
+            )
+        )  # fmt: skip
         for message in page["messages"]:
             row = {**message, "broker_group": broker_group}
             attempt = Attempt(whole_property(row, KEY_ATTEMPT, 1), name, row)

@@ -1,57 +1,16 @@
 """Consumer groups across the broker groups that serve their subject: asked of the nodes, and their progress reset.
 
-A position is kept by each broker group by itself. An answer names every broker group; what could not be asked is None with
-the reason.
+Each broker group keeps a position of its own.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from asgiref.sync import async_to_sync
-
-from console.node_admin import node_admin
+from console.cluster.asking import Answers, brokers
 from metaserver import queries
 from metaserver.services import groups as service
 from metaserver.services.changes import Actor, Change, Conflict, NotFound
-from qmq.client.nodes import NodeAdmin, NodeRefused
-from qmq.errors import ConnectionLost, QmqError, SettingError
-
-ASK_SECONDS = 5.0
-UNKNOWN_THERE = ("subject.unknown", "group.unknown")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What one broker group said; None with the reason when it could not be asked."""
-
-    broker_group: str
-    value: dict[str, Any] | None
-    reason: str = ""
-    is_there: bool = True
-    """False when the node answered that it has no such subject or group."""
-
-
-def ask(names: list[str], call: Callable[[NodeAdmin], Awaitable[dict[str, Any]]]) -> list[Answer]:
-    """Ask the masters of these broker groups at once."""
-    masters = queries.masters()
-
-    async def one(name: str) -> Answer:
-        row = masters.get(name)
-        if row is None or not row.admin_address:
-            return Answer(name, None, "no node has registered")
-        try:
-            return Answer(name, await call(node_admin(row.admin_address, ASK_SECONDS)))
-        except NodeRefused as error:
-            return Answer(name, None, str(error), is_there=error.code not in UNKNOWN_THERE)
-        except (QmqError, OSError) as error:
-            return Answer(name, None, str(error))
-
-    async def every() -> list[Answer]:
-        return list(await asyncio.gather(*(one(name) for name in names)))
-
-    return async_to_sync(every)()
+from qmq.errors import ConnectionLost
 
 
 def broker_groups_of(subject: str) -> list[str]:
@@ -84,7 +43,7 @@ def reset(
     reason: str = "",
     expected_version: int | None = None,
     dry_run: bool = False,
-) -> tuple[Change, list[Answer]]:
+) -> tuple[Change, Answers[dict[str, Any]]]:
     """Set a group's position; with `dry_run` return what that skips and repeats. The answers are per broker group.
 
     Every broker group has to be reachable before anything is set. The audit entry is written before, the outcome after.
@@ -105,25 +64,26 @@ def reset(
         names = [place.broker_group]
     if expected_version is not None:
         service.update_group(subject, group, {}, actor=actor, expected_version=expected_version, dry_run=True)
-    plans = ask(names, lambda node: node.reset_preview(subject, group, place.to, place.value))
-    held = [answer for answer in plans if answer.value is not None and answer.value["exists"]]
-    _check_reachable(plans)
+    nodes = brokers(names)
+    plans = nodes.ask(lambda _, node: node.reset_preview(subject, group, place.to, place.value))
+    check_reachable(plans)
+    held = {name: plan for name, plan in plans.values.items() if plan["exists"]}
     if not held:
         raise NotFound(
             f"Consumer group {group} has no progress on subject {subject} yet.", code="consumer_group.no_position"
         )
     target = f"{subject}/{group}"
-    before = {answer.broker_group: str(answer.value["position"]) for answer in held if answer.value}
-    planned = {answer.broker_group: str(answer.value["new_position"]) for answer in held if answer.value}
+    before = {name: str(plan["position"]) for name, plan in held.items()}
+    planned = {name: str(plan["new_position"]) for name, plan in held.items()}
     if dry_run:
-        return Change(target, before, planned), held
+        return Change(target, before, planned), Answers(held, {}, {}, {})
     service.begin_progress_change(
         subject, group, action="consumer_group.reset", actor=actor, before=before, after=planned, reason=reason,
         expected_version=expected_version,
     )  # fmt: skip
-    answers = ask(list(before), lambda node: node.reset(subject, group, place.to, place.value))
-    after = {a.broker_group: str(a.value["new_position"]) for a in answers if a.value is not None}
-    failed = {a.broker_group: a.reason for a in answers if a.value is None}
+    answers = nodes.only(before).ask(lambda _, node: node.reset(subject, group, place.to, place.value))
+    after = {name: str(value["new_position"]) for name, value in answers.values.items()}
+    failed = answers.unreachable | answers.absent
     _end(subject, group, "reset", actor=actor, reason=reason, before=before, after=after, failed=failed)
     return Change(target, before, after), answers
 
@@ -150,19 +110,17 @@ def forget(
     """
     planned = service.delete_group(subject, group, actor=actor, expected_version=expected_version, dry_run=True)
     route = queries.routes().filter(subject__name=subject).first()
-    pages = ask(list(route.broker_groups), lambda node: node.group(subject, group)) if route is not None else []
-    _check_reachable(pages)
+    nodes = brokers(route.broker_groups if route is not None else [])
+    pages = nodes.ask(lambda _, node: node.group(subject, group))
+    check_reachable(pages)
     before = {}
-    for answer in pages:
-        page = answer.value
-        if page is None:
-            continue
+    for name, page in pages.values.items():
         if not force and (page["lag"] or any(member["online"] for member in page["members"])):
             raise Conflict(
-                f"{group} is in use on {answer.broker_group}: {page['lag']} messages pending. Use force=true to delete it anyway.",
+                f"{group} is in use on {name}: {page['lag']} messages pending. Use force=true to delete it anyway.",
                 code="consumer_group.in_use",
             )
-        before[answer.broker_group] = str(page["next_sequence"])
+        before[name] = str(page["next_sequence"])
     if dry_run:
         return planned
     if not before:
@@ -171,21 +129,18 @@ def forget(
         subject, group, action="consumer_group.forget", actor=actor, before=before, after=None, reason=reason,
         expected_version=expected_version,
     )  # fmt: skip
-    answers = ask(list(before), lambda node: node.forget(subject, group, force=force))
-    failed = {a.broker_group: a.reason for a in answers if a.value is None and a.is_there}
+    failed = nodes.only(before).ask(lambda _, node: node.forget(subject, group, force=force)).unreachable
     if failed:
         after = {name: "" for name in before if name not in failed}
         _end(subject, group, "forget", actor=actor, reason=reason, before=before, after=after, failed=failed)
     return service.end_forget(subject, group, actor=actor, reason=reason)
 
 
-def _check_reachable(answers: list[Answer]) -> None:
-    """Raises ConnectionLost when a broker group could not be asked."""
-    away = next((answer for answer in answers if answer.value is None and answer.is_there), None)
-    if away is not None:
+def check_reachable(answers: Answers[Any]) -> None:
+    """Raise ConnectionLost when a broker group could not be asked, before anything is changed."""
+    for name, why in answers.unreachable.items():
         raise ConnectionLost(
-            f"Broker group {away.broker_group} can't be reached, so nothing was changed: {away.reason}",
-            code="broker_group.away",
+            f"Broker group {name} can't be reached, so nothing was changed: {why}", code="broker_group.away"
         )
 
 
@@ -216,15 +171,3 @@ def _end(
             f"done on {', '.join(after) or 'none'}, but {name} failed: {why}; try again",
             code=f"consumer_group.{what}_in_part",
         )
-
-
-def node_stats(admin_address: str) -> Answer:
-    """A node's own numbers, without its subjects."""
-
-    async def call() -> dict[str, Any]:
-        return await node_admin(admin_address, ASK_SECONDS).stats(limit=1)
-
-    try:
-        return Answer("", async_to_sync(call)())
-    except (QmqError, OSError, SettingError) as error:
-        return Answer("", None, str(error))

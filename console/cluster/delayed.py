@@ -7,25 +7,25 @@ from typing import TypeVar
 
 from django.conf import settings
 
-from console.asking import REQUEST_SECONDS, ask, decode_cursor, encode_cursor, illegal_cursor, is_place, query_digest
-from console.messages import SEND_TIMEOUTS, begin, note
+from console.cluster import limits
+from console.cluster.asking import ask
+from console.cluster.entries import note, recorded
+from console.cursors import decode_cursor, encode_cursor
 from metaserver.services.changes import Actor, ChangeRefused, Conflict, NotFound
 from qmq.client.delayed import BulkCancel, Calendar, DelayedMessage, DelayedMessages, Found, due_ms_of, moment
 from qmq.errors import QmqError
 from qmq.protocol.delayed import DelayedChange, DelayedState, Operation, Outcome
 
 T = TypeVar("T")
-BULK_SECONDS = 60.0
-"""A bulk cancel goes through a whole range; what it did before the time was up stays done."""
 _CHANGEABLE = frozenset({DelayedState.PENDING, DelayedState.REFUSED})
 
 
-def _with(work: Callable[[DelayedMessages], Awaitable[T]], **deadline: float) -> T:
+def _with(work: Callable[[DelayedMessages], Awaitable[T]], seconds: float | None = None) -> T:
     async def run() -> T:
-        async with DelayedMessages(settings.META_URL, timeouts=SEND_TIMEOUTS) as messages:
+        async with DelayedMessages(settings.META_URL, timeouts=limits.SEND_TIMEOUTS) as messages:
             return await work(messages)
 
-    return ask(run, **deadline)
+    return ask(run, seconds=seconds)
 
 
 # --- lists --------------------------------------------------------------------------------------------------------------
@@ -60,8 +60,11 @@ def listed(query: Query, *, limit: int, cursor: str | None = None) -> Page:
         ChangeRefused: the cursor is none of this question.
         QmqError: the metaserver can't be asked.
     """
-    digest = query_digest("delayed", query.subject, query.begin, query.end, query.states, sorted(query.match))
-    resume = _Resume() if cursor is None else _Resume.read(decode_cursor(cursor, digest))
+    question = ("delayed", query.subject, query.begin, query.end, query.states, sorted(query.match))
+    resume = _Resume()
+    if cursor is not None:
+        due_ms, group, name, count = decode_cursor(cursor, question)
+        resume = _Resume(due_ms, group, name, count, _is_behind=False)
     begin = query.begin if resume.due_ms < 0 else moment(resume.due_ms)
     problems: dict[str, str] = {}
 
@@ -80,7 +83,7 @@ def listed(query: Query, *, limit: int, cursor: str | None = None) -> Page:
         return page, False
 
     page, has_more = _with(work)
-    return Page(page, encode_cursor(digest, resume.place()) if has_more else None, problems)
+    return Page(page, encode_cursor(question, resume.place()) if has_more else None, problems)
 
 
 @dataclass(slots=True)
@@ -99,15 +102,6 @@ class _Resume:
     count: int = 0
     _skipping: int = 0
     _is_behind: bool = True
-
-    @classmethod
-    def read(cls, at: object) -> "_Resume":
-        if not isinstance(at, list) or len(at) != 4 or not is_place(at[0]) or not is_place(at[3]):
-            raise illegal_cursor()
-        due_ms_of(None, moment_of(at[0]))
-        if not isinstance(at[1], str) or not isinstance(at[2], str):
-            raise illegal_cursor()
-        return cls(at[0], at[1], at[2], at[3], 0, False)
 
     def place(self) -> list[object]:
         return [self.due_ms, self.group, self.name, self.count]
@@ -139,14 +133,6 @@ def _name(message: DelayedMessage) -> str:
     return f"{message.subject} {message.message_id}"
 
 
-def moment_of(ms: int) -> datetime:
-    """A time of a cursor. Raises ChangeRefused when no calendar has it."""
-    try:
-        return moment(ms)
-    except (ValueError, OverflowError, OSError) as error:
-        raise illegal_cursor() from error
-
-
 def calendar(subject: str, begin: datetime | None, end: datetime | None) -> Calendar:
     """Pending messages by hour of due time.
 
@@ -168,8 +154,8 @@ class Target:
     due: datetime | None = None
 
 
-def found(target: Target, *, seconds: float = REQUEST_SECONDS) -> Found:
-    """All copies of a message id; all delay groups are asked within `seconds`.
+def found(target: Target, *, seconds: float | None = None) -> Found:
+    """All copies of a message id; all delay groups are asked within `seconds`, or else REQUEST_SECONDS.
 
     Raises:
         NotFound: no delay group knows it, and all were asked.
@@ -246,15 +232,11 @@ def change(
         done = _foreseen(operation, message, to)
     else:
         said = {"message_id": message.message_id, "due_at": message.due_at.isoformat(), "state": before}
-        begin(actor, f"delayed.{operation}", message.subject, reason, said | ({"to": to.isoformat()} if to else {}))
-        try:
+        said |= {"to": to.isoformat()} if to else {}
+        with recorded(actor, f"delayed.{operation}", message.subject, reason, said):
             done = _with(lambda messages: _apply(messages, operation, message, to))
             if done.outcome not in (Outcome.DONE, Outcome.UNCHANGED):
                 raise _refusal(done)
-        except QmqError as error:
-            said = {"message_id": message.message_id, "error": str(error)[:500]}
-            note(actor, f"delayed.{operation}_failed", message.subject, reason, said)
-            raise
     if done.outcome not in (Outcome.DONE, Outcome.UNCHANGED):
         raise _refusal(done)
     due_at = None if done.due_ms < 0 else moment(done.due_ms)
@@ -305,18 +287,14 @@ def bulk_cancel(query: Query, *, actor: Actor, reason: str = "", dry_run: bool =
         )
 
     if dry_run:
-        return _with(work, seconds=BULK_SECONDS)
+        return _with(work, seconds=limits.BULK_SECONDS)
     said = {
         "properties": sorted(key for key, _ in query.match),
         "due_from": query.begin.isoformat() if query.begin else None,
         "due_to": query.end.isoformat() if query.end else None,
     }
-    begin(actor, "delayed.bulk_cancel", query.subject, reason, said)
-    try:
-        done = _with(work, seconds=BULK_SECONDS)
-    except QmqError as error:
-        note(actor, "delayed.bulk_cancel_failed", query.subject, reason, said | {"error": str(error)[:500]})
-        raise
+    with recorded(actor, "delayed.bulk_cancel", query.subject, reason, said):
+        done = _with(work, seconds=limits.BULK_SECONDS)
     counts = {"matched": done.matched, "cancelled": done.cancelled, "too_late": done.too_late,
               "unreachable": dict(done.problems)}  # fmt: skip
     note(actor, "delayed.bulk_cancelled", query.subject, reason, counts)

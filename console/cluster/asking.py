@@ -1,0 +1,162 @@
+"""Asking nodes: one question to many at once, one deadline for the whole request, and an answer that names every node.
+
+What a node did not answer is there with the reason: a hole is never shown as nothing.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from asgiref.sync import async_to_sync
+
+from console.cluster import limits
+from console.cluster.admin import node_admin
+from metaserver import queries
+from metaserver.services.changes import NotFound
+from qmq.client.nodes import ANSWER_BYTES_MAX, NodeAdmin, NodeRefused
+from qmq.errors import CallTimeout, ConnectionLost, QmqError, SettingError
+
+T = TypeVar("T")
+GROUPS_MAX = 200
+"""Broker groups of one answer; a system has a few dozen."""
+NO_ADDRESS = "no node has registered with an admin address"
+UNKNOWN_THERE = ("subject.unknown", "group.unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Answers(Generic[T]):
+    """What nodes answered, by name. A node is in exactly one of `values`, `absent` and `unreachable`."""
+
+    values: dict[str, T]
+    absent: dict[str, str]
+    """Nodes that have no such subject or consumer group, with what they answered."""
+    unreachable: dict[str, str]
+    """Nodes that did not answer, and why."""
+    codes: dict[str, str]
+    """Error codes of those that were asked and did not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes to ask by their admin pages, and those that can't be asked, with the reason. Broker groups stand for their masters."""
+
+    admins: Mapping[str, NodeAdmin]
+    unreachable: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def at(
+        cls, addresses: Mapping[str, str], seconds: float | None = None, bytes_max: int = ANSWER_BYTES_MAX
+    ) -> "Nodes":
+        """Nodes by name and admin address; each question may take `seconds`, or else NODE_SECONDS."""
+        admins: dict[str, NodeAdmin] = {}
+        unreachable: dict[str, str] = {}
+        for name, address in addresses.items():
+            try:
+                if address:
+                    admins[name] = node_admin(address, seconds or limits.NODE_SECONDS, bytes_max)
+                else:
+                    unreachable[name] = NO_ADDRESS
+            except SettingError as error:
+                unreachable[name] = str(error)
+        return cls(admins, unreachable)
+
+    def one(self, name: str) -> NodeAdmin:
+        """One of them.
+
+        Raises:
+            ConnectionLost: it can't be asked.
+        """
+        if name not in self.admins:
+            raise ConnectionLost(f"broker group {name}: {self.unreachable.get(name, 'unknown')}", code="node.no_master")
+        return self.admins[name]
+
+    def only(self, names: Iterable[str]) -> "Nodes":
+        """The same without the nodes that are to be left out; those that can't be asked stay."""
+        wanted = set(names)
+        return Nodes({name: admin for name, admin in self.admins.items() if name in wanted}, self.unreachable)
+
+    def ask(self, question: Callable[[str, NodeAdmin], Awaitable[T]]) -> Answers[T]:
+        """Ask all at once from synchronous code.
+
+        Raises:
+            CallTimeout: it took longer than REQUEST_SECONDS.
+        """
+        return ask(lambda: self.answers(question))
+
+    async def answers(
+        self,
+        question: Callable[[str, NodeAdmin], Awaitable[T]],
+        *,
+        seconds: float | None = None,
+        at_once: int = GROUPS_MAX,
+    ) -> Answers[T]:
+        """Ask all at once.
+
+        Args:
+            seconds: for all that the question asks of one node.
+            at_once: nodes that are asked at the same time.
+        """
+        turns = asyncio.Semaphore(at_once)
+
+        async def one(name: str, admin: NodeAdmin) -> T | QmqError | OSError:
+            async with turns:
+                try:
+                    async with asyncio.timeout(seconds):
+                        return await question(name, admin)
+                except TimeoutError:
+                    return CallTimeout(f"timed out after {seconds:g} s", code="node.timeout")
+                except (QmqError, OSError) as error:
+                    return error
+
+        results = await asyncio.gather(*(one(name, admin) for name, admin in self.admins.items()))
+        found: Answers[T] = Answers({}, {}, dict(self.unreachable), {})
+        for name, result in zip(self.admins, results, strict=True):
+            if isinstance(result, NodeRefused) and result.code in UNKNOWN_THERE:
+                found.absent[name] = str(result)
+            elif isinstance(result, QmqError | OSError):
+                found.unreachable[name] = str(result)
+                found.codes[name] = getattr(result, "code", "")
+            else:
+                found.values[name] = result
+        return found
+
+
+def broker(name: str) -> Nodes:
+    """The master of one broker group.
+
+    Raises:
+        NotFound: there is no such broker group.
+    """
+    if name not in queries.broker_admin_addresses():
+        raise NotFound(f"Broker group {name!r} not found.", code="broker_group.unknown")
+    return brokers([name])
+
+
+def brokers(names: Iterable[str] | None = None) -> Nodes:
+    """The masters of broker groups; None: of all. One that is not known any more can't be asked."""
+    asked = None if names is None else set(names)
+    known = queries.broker_admin_addresses() if asked is None or asked else {}
+    wanted = sorted(known if asked is None else asked)
+    nodes = Nodes.at({name: known[name] for name in wanted[:GROUPS_MAX] if name in known})
+    unreachable = {name: "this broker group no longer exists" for name in wanted if name not in known}
+    unreachable |= dict.fromkeys(wanted[GROUPS_MAX:], f"not queried: the limit is {GROUPS_MAX} broker groups at a time")
+    return Nodes(nodes.admins, {**nodes.unreachable, **unreachable})
+
+
+def ask(work: Callable[[], Awaitable[T]], *, seconds: float | None = None) -> T:
+    """Run a coroutine from synchronous code, for REQUEST_SECONDS or what is given.
+
+    Raises:
+        CallTimeout: it took longer.
+    """
+    limit = seconds or limits.REQUEST_SECONDS
+
+    async def run() -> T:
+        try:
+            async with asyncio.timeout(limit):
+                return await work()
+        except TimeoutError as error:
+            raise CallTimeout(f"no response within {limit:g} s", code="node.timeout") from error
+
+    return async_to_sync(run)()

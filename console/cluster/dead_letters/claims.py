@@ -1,0 +1,118 @@
+"""Claims dead letters in the database before anything is sent, so that two requests never decide about the same one."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from hashlib import blake2b
+from typing import Any
+
+from django.utils import timezone
+
+from console.cluster import limits
+from console.cluster.dead_letters.letters import place_of
+from console.cluster.dead_letters.orders import Order, Progress
+from console.cluster.messages import Row
+from console.models import DeadLetterDecision
+from metaserver.services import audit, subjects
+
+State = DeadLetterDecision.State
+_DECIDED = (State.REPLAYED, State.DELETED)
+
+
+def choose(
+    order: Order,
+    letters: Sequence[Row],
+    known: Mapping[tuple[str, int], DeadLetterDecision],
+    progress: Progress,
+) -> list[Row]:
+    """Those that are to be decided about now; the others are counted."""
+    chosen = []
+    fresh_since = timezone.now() - timedelta(seconds=limits.CLAIM_SECONDS)
+    left_alone: tuple[State, ...] = (State.DELETED,) if order.action == "delete" else () if order.force else _DECIDED
+    for letter in letters:
+        decision = known.get(place_of(letter))
+        if decision is not None and decision.state == State.REPLAYING and decision.at > fresh_since:
+            progress.under_way += 1
+        elif decision is not None and decision.state in left_alone:
+            progress.already += 1
+        else:
+            chosen.append(letter)
+    return chosen
+
+
+@dataclass(slots=True)
+class Claimed:
+    """A letter, its decision, and the decision it had before; None: it had none."""
+
+    letter: Row
+    decision: DeadLetterDecision
+    before: dict[str, Any] | None
+
+
+_FIELDS = ("state", "by", "at", "replayed_to", "replay_id")
+
+
+def claim(order: Order, begin: int, letters: Sequence[Row], progress: Progress) -> list[Claimed]:
+    """Write the decisions and their audit entry, if the actor may: final ones for a delete, claims for a replay."""
+    subjects.authorize(order.subject, order.actor)
+    broker_group = letters[0]["broker_group"]
+    ids = {letter["sequence"]: letter["message_id"] for letter in letters}
+    mine = DeadLetterDecision.objects.filter(subject=order.subject, group=order.group, broker_group=broker_group)
+    # Letters below are gone from the log, and their decisions with them.
+    mine.filter(sequence__lt=begin).delete()
+    known = {}
+    for row in mine.select_for_update().filter(sequence__in=ids):
+        if row.message_id == ids[row.sequence]:
+            known[(broker_group, row.sequence)] = row
+        else:
+            row.delete()
+    chosen = choose(order, letters, known, progress)
+    if not chosen:
+        return []
+    now = timezone.now()
+    claimed = []
+    for letter in chosen:
+        found = known.get(place_of(letter))
+        before = None if found is None else {name: getattr(found, name) for name in _FIELDS}
+        row = found or DeadLetterDecision(
+            subject=order.subject, group=order.group, broker_group=broker_group, sequence=letter["sequence"],
+            message_id=letter["message_id"],
+        )  # fmt: skip
+        row.state, row.by, row.at = State.DELETED, order.actor.name[:200], now
+        if order.action == "replay":
+            row.state, row.replayed_to, row.replay_id = State.REPLAYING, order.to, replay_id(row)
+        claimed.append(Claimed(letter, row, before))
+    save([item.decision for item in claimed if item.before is not None])
+    DeadLetterDecision.objects.bulk_create([item.decision for item in claimed if item.before is None])
+    said: dict[str, Any] = {"broker_group": broker_group, "letters": len(chosen), "sequences": runs_text(ids)}
+    if len(chosen) < len(ids):
+        said["sequences"] = runs_text(letter["sequence"] for letter in chosen)
+    if order.action == "replay":
+        said |= {"to": order.to, "force": order.force}
+    audit.record(
+        actor=order.actor, action=f"dead_letter.{order.action}", target=f"{order.subject}/{order.group}",
+        reason=order.reason, after=said,
+    )  # fmt: skip
+    return claimed
+
+
+def save(rows: Sequence[DeadLetterDecision], *more: str) -> None:
+    """Write decisions, and further fields of them."""
+    DeadLetterDecision.objects.bulk_update(rows, [*_FIELDS, *more], batch_size=100)
+
+
+def replay_id(decision: DeadLetterDecision) -> str:
+    """The message id of a letter's next replay: the same until one is known to be stored."""
+    words = (decision.subject, decision.group, decision.broker_group, str(decision.sequence), decision.message_id)
+    return f"replay.{blake2b('/'.join(words).encode(), digest_size=16).hexdigest()}.{decision.replays + 1}"
+
+
+def runs_text(numbers: Iterable[int]) -> str:
+    """Numbers as text: "3-5, 9"."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(f"{first}-{last}" if first < last else str(first) for first, last in runs)

@@ -1,0 +1,184 @@
+"""Replays and deletes dead letters, a batch at a time."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from django.db import IntegrityError, transaction
+
+from console.cluster import limits
+from console.cluster.asking import Nodes, ask, broker, brokers
+from console.cluster.dead_letters.claims import choose, claim
+from console.cluster.dead_letters.letters import dead_subject, decisions_about, place_of
+from console.cluster.dead_letters.orders import Order, Progress, Selection, To
+from console.cluster.dead_letters.sending import send
+from console.cluster.messages import Row, or_empty
+from console.cluster.producing import check_not_archived
+from console.cursors import decode_cursor, encode_cursor
+from metaserver.services.changes import Actor, Conflict
+from qmq.client.nodes import NodeAdmin
+from qmq.errors import QmqError
+
+REPLAY_MAX = 10_000
+"""Letters that one request may replay or delete; `next` goes on."""
+SEQUENCES_MAX = 1_000
+"""Letters that one request may name one by one."""
+BATCH = 200
+"""Letters read, claimed, sent and settled at a time."""
+
+
+def replay(
+    subject: str,
+    group: str,
+    selection: Selection,
+    *,
+    to: To = "group",
+    force: bool = False,
+    limit: int,
+    actor: Actor,
+    reason: str = "",
+    dry_run: bool = False,
+) -> Progress:
+    """Send copies of letters to the consumer group's retry subject, where only this group gets them, or to the subject.
+
+    A letter that was replayed or deleted before is left alone unless `force`. Each batch is claimed, with its audit entry,
+    before it is sent: two requests never replay the same letter, and none is replayed without an entry.
+
+    Raises:
+        NotFound, Conflict: there is no such subject, or it is archived, or another request claims at this moment.
+        NotAllowed: the subject belongs to another team. Batches before it was handed over stay done.
+        ChangeRefused: the cursor is none of this selection.
+        QmqError: nothing could be done because a part of the system can't be reached.
+    """
+    dead_subject(subject, group)
+    check_not_archived(subject)
+    order = Order(subject, group, "replay", to, force, dry_run, actor, reason)
+    return _work(order, selection, limit)
+
+
+def delete(
+    subject: str,
+    group: str,
+    selection: Selection,
+    *,
+    limit: int,
+    actor: Actor,
+    reason: str = "",
+    dry_run: bool = False,
+) -> Progress:
+    """Hide letters from lists and from replays. The log is append-only: retention removes their bytes, nothing else does.
+
+    Raises:
+        as `replay`.
+    """
+    dead_subject(subject, group)
+    return _work(Order(subject, group, "delete", "group", False, dry_run, actor, reason), selection, limit)
+
+
+def _work(order: Order, selection: Selection, limit: int) -> Progress:
+    limit = max(1, min(limit, REPLAY_MAX))
+    progress = Progress()
+    deadline = time.monotonic() + limits.BATCHES_SECONDS
+    for name in selection.sequences or ():
+        broker(name)
+    nodes = brokers(selection.sequences)
+    progress.unreachable.update(nodes.unreachable)
+    if selection.sequences is None:
+        batches = _all_letters(order, nodes, selection.cursor, limit, progress, deadline)
+    else:
+        batches = _named_letters(order, nodes, selection.sequences, progress, deadline)
+    for begin, letters in batches:
+        progress.looked_at += len(letters)
+        readable = []
+        for letter in letters:
+            if letter.get("withheld"):
+                progress.fail(*place_of(letter), letter.get("reason", "its stored data is corrupted"))
+            else:
+                readable.append(letter)
+        if readable:
+            _batch(order, begin, readable, progress)
+    return progress
+
+
+def _all_letters(
+    order: Order, nodes: Nodes, cursor: str | None, limit: int, progress: Progress, deadline: float
+) -> Iterator[tuple[int, list[Row]]]:
+    """Batches of all letters with the begin of their log, up to where the logs ended when it began: what consumers give up
+    meanwhile (perhaps the very replays) is not chased."""
+    query = (f"{order.action} dead letters", order.name)
+    windows: dict[str, tuple[int, int]] = {} if cursor is None else decode_cursor(cursor, query)
+    fresh = nodes.only(set(nodes.admins) - set(windows))
+    ends = fresh.ask(lambda _, admin: admin.messages(order.name, sequence=0, limit=1))
+    windows |= {group: (page["begin_sequence"], page["end_sequence"]) for group, page in ends.values.items()}
+    progress.unreachable.update(ends.unreachable)
+    left = limit
+    for group in sorted(set(windows) & set(nodes.admins)):
+        admin = nodes.admins[group]
+        while (
+            windows[group][0] < windows[group][1] and left > 0 and time.monotonic() < deadline and not progress.stopped
+        ):
+            begin, end = windows[group]
+            try:
+                page = _read(admin, order.name, begin, min(BATCH, left, end - begin))
+            except QmqError as error:
+                progress.unreachable[group] = str(error)
+                break
+            letters = [{**m, "broker_group": group} for m in page["messages"] if m["sequence"] < end]
+            reached = letters[-1]["sequence"] + 1 if letters else end
+            yield page["begin_sequence"], letters
+            if progress.stopped:
+                break  # the next request begins with this batch again
+            left -= len(letters)
+            windows[group] = (reached, end)
+    has_more = any(begin < end and g not in progress.unreachable for g, (begin, end) in windows.items())
+    progress.next = encode_cursor(query, windows) if has_more else None
+
+
+def _named_letters(
+    order: Order, nodes: Nodes, sequences: Mapping[str, Sequence[int]], progress: Progress, deadline: float
+) -> Iterator[tuple[int, list[Row]]]:
+    """Batches of the letters named; what is not there fails."""
+    for group in sorted(nodes.admins):
+        left = sorted(set(sequences[group]))
+        while left:
+            if progress.stopped or time.monotonic() >= deadline:
+                progress.unreachable[group] = (
+                    f"{progress.stopped or 'no time was left'}: {len(left)} dead letters were not processed"
+                )
+                break
+            span = [number for number in left if number < left[0] + BATCH]
+            try:
+                page = _read(nodes.admins[group], order.name, span[0], span[-1] - span[0] + 1)
+            except QmqError as error:
+                progress.unreachable[group] = str(error)
+                break
+            found = {m["sequence"]: {**m, "broker_group": group} for m in page["messages"]}
+            # A page of large messages may end early; it holds one at least, else nothing is there.
+            reached = max(found, default=span[-1]) + 1
+            for number in span:
+                if number < reached and number not in found:
+                    progress.fail(group, number, "Dead letter not found. Retention may have deleted it.")
+            letters = [found[number] for number in span if number in found]
+            yield page["begin_sequence"], letters
+            left = [number for number in left if number >= reached]
+
+
+def _read(admin: NodeAdmin, name: str, sequence: int, limit: int) -> Row:
+    return ask(lambda: or_empty(admin.messages(name, sequence=sequence, limit=limit)))
+
+
+def _batch(order: Order, begin: int, letters: Sequence[Row], progress: Progress) -> None:
+    """Decide about letters of one broker group."""
+    if order.dry_run:
+        progress.done += len(choose(order, letters, decisions_about(order.subject, order.group, letters), progress))
+        return
+    try:
+        with transaction.atomic():
+            claimed = claim(order, begin, letters, progress)
+    except IntegrityError as error:
+        raise Conflict(
+            "Another request is processing the same dead letters. Try again.", code="dead_letter.busy"
+        ) from error
+    if order.action == "delete":
+        progress.done += len(claimed)
+    elif claimed:
+        send(order, claimed, progress)

@@ -1,0 +1,99 @@
+"""Dead letters with what was decided about each."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from django.db.models import Q
+
+from console.cluster.asking import brokers
+from console.cluster.messages import SUBJECT_UNKNOWN, Row, next_places, read_one, real_subject
+from console.cursors import decode_cursor, encode_cursor
+from console.models import DeadLetterDecision
+from metaserver.services.changes import NotFound
+from qmq.protocol.names import dead_letter_subject
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter as its node shows it (with `broker_group`), and what was decided about it."""
+
+    message: Row
+    decision: DeadLetterDecision | None
+
+    @property
+    def state(self) -> str:
+        """A word of `DeadLetterDecision.State`, or "open"."""
+        return str(self.decision.state) if self.decision is not None else "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """Letters by the time they were given up."""
+
+    letters: Sequence[Letter]
+    next: str | None
+    unreachable: dict[str, str]
+
+
+def letters_of(subject: str, group: str, *, states: Sequence[str], limit: int, cursor: str | None = None) -> Letters:
+    """A page of letters in these states ("open" and those of `DeadLetterDecision`). A page may hold fewer than `limit`, or
+    none, and go on: what is left out was read all the same.
+
+    Raises:
+        as `messages.read_page`.
+    """
+    name = dead_subject(subject, group)
+    query = ("dead letters", name, sorted(states))
+    places: dict[str, int] = {} if cursor is None else decode_cursor(cursor, query)
+    answers = brokers().ask(lambda g, admin: admin.messages(name, sequence=places.get(g, 0), limit=limit))
+    messages, places, has_more = next_places(answers, places, limit, in_order=True)
+    known = decisions_about(subject, group, messages)
+    letters = [Letter(message, known.get(place_of(message))) for message in messages]
+    return Letters(
+        [letter for letter in letters if letter.state in states],
+        encode_cursor(query, places) if has_more else None,
+        answers.unreachable,
+    )
+
+
+def letter_of(subject: str, group: str, broker_group: str, sequence: int) -> Letter:
+    """One dead letter.
+
+    Raises:
+        NotFound: there is none.
+        ConnectionLost: the broker group can't be asked.
+    """
+    message = read_one(dead_subject(subject, group), broker_group, sequence)
+    return Letter(message, decisions_about(subject, group, [message]).get(place_of(message)))
+
+
+def dead_subject(subject: str, group: str) -> str:
+    """The name of a dead-letter subject. Raises NotFound when its real subject is unknown."""
+    if real_subject(subject).kind != "real":
+        raise NotFound(
+            f"{subject!r} is a retry or dead-letter subject. Specify the subject itself and the consumer group.",
+            code=SUBJECT_UNKNOWN,
+        )
+    return dead_letter_subject(subject, group)
+
+
+def place_of(message: Row) -> tuple[str, int]:
+    return message["broker_group"], message["sequence"]
+
+
+def decisions_about(subject: str, group: str, messages: Iterable[Row]) -> dict[tuple[str, int], DeadLetterDecision]:
+    """Decisions about these letters, by place. A decision about another letter with the same number is none."""
+    ids = {place_of(message): message.get("message_id", "") for message in messages}
+    by_group: dict[str, list[int]] = {}
+    for broker_group, sequence in ids:
+        by_group.setdefault(broker_group, []).append(sequence)
+    if not by_group:
+        return {}
+    rows = DeadLetterDecision.objects.filter(
+        reduce(or_, [Q(broker_group=g, sequence__in=numbers) for g, numbers in by_group.items()]),
+        subject=subject,
+        group=group,
+    )
+    return {(r.broker_group, r.sequence): r for r in rows if r.message_id == ids[(r.broker_group, r.sequence)]}

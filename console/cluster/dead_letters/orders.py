@@ -1,0 +1,78 @@
+"""What is to be done with dead letters, and what came of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from metaserver.services.changes import Actor
+from qmq.protocol.names import dead_letter_subject
+
+NAMED_MAX = 100
+"""Failed or missing letters that an answer names; the rest is counted."""
+
+To = Literal["group", "subject"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which letters: all (with `cursor` from where an answer left off), or those named, by broker group."""
+
+    sequences: Mapping[str, Sequence[int]] | None = None
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A letter that could not be decided about, and why."""
+
+    broker_group: str
+    sequence: int
+    why: str
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a request came to."""
+
+    looked_at: int = 0
+    done: int = 0
+    """Replayed or deleted; in a dry run, those that would be."""
+    already: int = 0
+    """Decided before, and left alone without `force`."""
+    under_way: int = 0
+    """Another request is at it."""
+    unknown: int = 0
+    """Sent, and nobody knows whether they were stored: the next request tries them again, under the same ids."""
+    failed: int = 0
+    failures: list[Failed] = field(default_factory=list)
+    """The first of those that failed or are not there."""
+    next: str | None = None
+    """Where to go on; None: all that was selected was looked at."""
+    unreachable: dict[str, str] = field(default_factory=dict)
+    stopped: str = ""
+    """Why no further batch was begun; "" when it was done or its limits were reached."""
+
+    def fail(self, broker_group: str, sequence: int, why: str) -> None:
+        """Count a failure, and name it as long as there is room."""
+        self.failed += 1
+        if len(self.failures) < NAMED_MAX:
+            self.failures.append(Failed(broker_group, sequence, why))
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be done with the letters of one group."""
+
+    subject: str
+    group: str
+    action: Literal["replay", "delete"]
+    to: To
+    force: bool
+    dry_run: bool
+    actor: Actor
+    reason: str
+
+    @property
+    def name(self) -> str:
+        """Of the dead-letter subject."""
+        return dead_letter_subject(self.subject, self.group)

@@ -1,0 +1,122 @@
+"""Sends copies of dead letters and stores what came of each."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from django.conf import settings
+from django.db import transaction
+
+from console.cluster import limits
+from console.cluster.asking import ask
+from console.cluster.dead_letters.claims import Claimed, save
+from console.cluster.dead_letters.orders import Order, Progress
+from console.cluster.messages import Row
+from console.cluster.producing import APP, KEY_USER
+from console.models import DeadLetterDecision
+from qmq.client.message import Receipt
+from qmq.client.producer import Producer
+from qmq.errors import LocalProtocolError, QmqError, SendFailed
+from qmq.protocol.messages import (
+    KEY_ATTEMPT,
+    KEY_CREATED,
+    KEY_GROUP,
+    KEY_MAX_RETRY,
+    KEY_PULL_OFFSET,
+    KEY_RETRY_CAUSE,
+    Message,
+)
+from qmq.protocol.names import retry_subject
+
+KEY_REPLAY_OF = "qmq_console_replay_of"
+"""The property of a replay that names the letter's message id."""
+
+State = DeadLetterDecision.State
+
+
+def copy_of(letter: Row, decision: DeadLetterDecision, *, by: str, now_ms: int) -> Message:
+    """The copy that is sent: without what retries left, with who replays it and which message it was at first.
+
+    For the group's retry subject it names the group, as a retry does, and keeps the number of attempts it may have. For
+    the subject it names neither: other groups have their own.
+    """
+    to_group = decision.replayed_to == "group"
+    dropped = {KEY_ATTEMPT, KEY_PULL_OFFSET, KEY_GROUP, KEY_RETRY_CAUSE} | (set() if to_group else {KEY_MAX_RETRY})
+    properties = {key: value for key, value in letter["properties"].items() if key not in dropped}
+    properties.setdefault(KEY_REPLAY_OF, letter["message_id"])
+    properties |= {KEY_CREATED: str(now_ms), KEY_USER: by}
+    target = decision.subject
+    if to_group:
+        properties[KEY_GROUP] = decision.group
+        target = retry_subject(decision.subject, decision.group)
+    return Message(target, decision.replay_id, properties, tuple(letter["tags"]), 0, now_ms, now_ms)
+
+
+def _is_damaged(letter: Row) -> bool:
+    """Whether text of it was no UTF-8 when it was read: a copy would not say the same."""
+    texts = (*letter["tags"], *letter["properties"], *letter["properties"].values())
+    return any("\N{REPLACEMENT CHARACTER}" in text for text in texts)
+
+
+def send(order: Order, claimed: Sequence[Claimed], progress: Progress) -> None:
+    """Send the copies and write down what came of each."""
+    now_ms = int(datetime.now(UTC).timestamp() * 1000)
+    by = order.actor.name
+
+    async def send_all() -> list[Receipt | BaseException]:
+        async with Producer(settings.META_URL, app=APP, timeouts=limits.SEND_TIMEOUTS) as producer:
+            return await asyncio.gather(
+                *(_send_one(producer, item, by=by, now_ms=now_ms, force=order.force) for item in claimed),
+                return_exceptions=True,
+            )
+
+    try:
+        results = ask(send_all)
+    except QmqError as error:
+        results = [error] * len(claimed)
+    _settle(claimed, results, progress)
+
+
+async def _send_one(producer: Producer, item: Claimed, *, by: str, now_ms: int, force: bool) -> Receipt:
+    if not force and _is_damaged(item.letter):
+        raise LocalProtocolError(
+            "it contains characters that are not valid UTF-8, so a copy may differ; use force to replay it anyway"
+        )
+    return await producer.send_message(copy_of(item.letter, item.decision, by=by, now_ms=now_ms))
+
+
+def is_refused(error: BaseException) -> bool:
+    """Whether a message is surely not stored; else nobody knows."""
+    return isinstance(error, LocalProtocolError) or (
+        isinstance(error, SendFailed) and error.code == "client.message_refused"
+    )
+
+
+def _settle(claimed: Sequence[Claimed], results: Sequence[Receipt | BaseException], progress: Progress) -> None:
+    settled, undone = [], []
+    for item, result in zip(claimed, results, strict=True):
+        if isinstance(result, Receipt):
+            progress.done += 1
+            item.decision.state = State.REPLAYED
+            item.decision.replays += 1
+            settled.append(item.decision)
+        elif is_refused(result):
+            progress.fail(item.decision.broker_group, item.decision.sequence, str(result))
+            undone.append(item)
+        elif isinstance(result, QmqError):
+            progress.unknown += 1
+            progress.stopped = str(result)
+            item.decision.state = State.UNKNOWN
+            settled.append(item.decision)
+        else:
+            # A mistake of ours: the claims stay as they are and run out by themselves.
+            raise result
+    with transaction.atomic():
+        for item in undone:
+            if item.before is None:
+                item.decision.delete()
+            else:
+                for name, value in item.before.items():
+                    setattr(item.decision, name, value)
+                settled.append(item.decision)
+        save(settled, "replays")

@@ -1,0 +1,97 @@
+"""Sends a message that a user wrote."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.conf import settings
+
+from console.cluster import limits
+from console.cluster.asking import ask
+from console.cluster.entries import recorded
+from console.cluster.messages import real_subject
+from metaserver import queries
+from metaserver.services.changes import Actor, ChangeRefused, Conflict
+from qmq.client.delayed import DelayedReceipt, due_ms_of, moment
+from qmq.client.message import Receipt, build_message, delayed_message
+from qmq.client.message_ids import new_message_id
+from qmq.client.producer import Producer
+from qmq.protocol.messages import encode_entry
+
+APP = "qmq-console"
+KEY_USER = "qmq_console_user"
+"""The property that says who produced a message from the console."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message that was stored; `broker_group` "" for a dry run."""
+
+    message_id: str
+    subject: str
+    broker_group: str
+    attempts: int
+    due_at: datetime | None
+
+
+def produce(
+    subject: str,
+    properties: Mapping[str, str],
+    *,
+    tags: Sequence[str] = (),
+    delay: timedelta | None = None,
+    due: datetime | None = None,
+    actor: Actor,
+    reason: str = "",
+    dry_run: bool = False,
+) -> Sent:
+    """Send one message to a subject that is there, with the sender's name in property KEY_USER.
+
+    The audit entry is written first: a message without one can't be. When sending fails, a second entry says so.
+
+    Raises:
+        NotFound, Conflict: there is no such subject, or it is archived.
+        NotAllowed: it belongs to another team.
+        ChangeRefused, LocalProtocolError: the message can't be carried.
+        SendFailed: it was not stored, or nobody knows.
+    """
+    parts = real_subject(subject)
+    if parts.kind != "real":
+        raise ChangeRefused(
+            f"Subject {subject} accepts messages from consumers and replays only.", code="subject.not_real",
+            fields={"subject": "a retry or dead-letter subject"},
+        )  # fmt: skip
+    check_not_archived(subject)
+    if KEY_USER in properties:
+        text = f"property {KEY_USER} is set by the console"
+        raise ChangeRefused(text, code="message.invalid", fields={"properties": text})
+    message_id = new_message_id()
+    body = {**properties, KEY_USER: actor.name}
+    now_ms = int(datetime.now(UTC).timestamp() * 1000)
+    message = build_message(subject, body, tuple(tags), message_id, APP, now_ms)
+    due_ms = None if delay is None and due is None else due_ms_of(delay, due)
+    encode_entry(message if due_ms is None else delayed_message(message, due_ms))
+    due_at = None if due_ms is None else moment(due_ms)
+    if dry_run:
+        return Sent(message_id, subject, "", 0, due_at)
+    said = {"message_id": message_id, "properties": sorted(properties), "tags": list(tags)}
+    if due_at is not None:
+        said["due_at"] = due_at.isoformat()
+
+    async def send() -> Receipt | DelayedReceipt:
+        async with Producer(settings.META_URL, app=APP, timeouts=limits.SEND_TIMEOUTS) as producer:
+            if due_at is not None:
+                return await producer.send(subject, body, due=due_at, tags=tags, message_id=message_id)
+            return await producer.send(subject, body, tags=tags, message_id=message_id)
+
+    with recorded(actor, "message.send", subject, reason, said):
+        receipt = ask(send)
+    return Sent(receipt.message_id, subject, receipt.broker_group, receipt.attempts, due_at)
+
+
+def check_not_archived(subject: str) -> None:
+    """Raises Conflict for an archived subject: nodes refuse its messages."""
+    if queries.is_archived(subject):
+        raise Conflict(
+            f"Subject {subject} is archived and accepts no messages. Restore it first.", code="subject.archived"
+        )

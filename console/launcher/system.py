@@ -1,0 +1,159 @@
+"""Starts, watches and stops all processes of a small system."""
+
+import asyncio
+import fcntl
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from console.launcher.child import Child, GaveUp
+from console.launcher.programs import Ports, node_secret_of, programs
+from console.redis_server import redis_password, write_redis_config
+from qmq.errors import SettingError
+from qmq.net import node_secret
+from qmq.net.open_files import raise_open_files_limit
+from qmq.private_files import make_private_dir
+
+FILES_WANTED = 12_288
+"""Files that one process may want open: a broker node's 10,000 connections, its log and its indexes."""
+_COLOURS = (36, 32, 33, 35, 34, 31)
+
+
+class Launcher:
+    """All processes of one system."""
+
+    def __init__(self, data_dir: str, ports: Ports) -> None:
+        self._data_dir = os.path.abspath(data_dir)
+        self._ports = ports
+        make_private_dir(self._data_dir)
+        self._redis_password = "" if "QMQ_REDIS_URL" in os.environ else redis_password(self._data_dir)
+        """Of the Redis that is started here; "" when another one is used."""
+        self._children = [
+            Child(program, self._say) for program in programs(self._data_dir, ports, self._redis_password)
+        ]
+        self._width = max(len(child.program.name) for child in self._children)
+        self._is_tty = sys.stdout.isatty()
+        self._lock_fd = -1
+
+    def _say(self, name: str, text: str) -> None:
+        prefix = f"{name:<{self._width}} | "
+        if self._is_tty:
+            prefix = f"\x1b[{_COLOURS[sum(name.encode()) % len(_COLOURS)]}m{prefix}\x1b[0m"
+        print(f"{prefix}{text}", flush=True)
+
+    def check(self) -> None:
+        """Refuse what can't work before anything starts.
+
+        Raises:
+            SettingError: another system uses the folder, the node secret can't be used, or a port is taken.
+        """
+        raise_open_files_limit(FILES_WANTED)  # every process inherits it
+        self._lock_fd = os.open(f"{self._data_dir}/up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise SettingError(
+                f"another system is running in {self._data_dir}; stop it, or choose another --data-dir"
+            ) from error
+        if self._redis_password:
+            write_redis_config(self._data_dir, self._redis_password)
+        secret = node_secret_of(self._data_dir)
+        own_file = os.path.join(self._data_dir, node_secret.FILE_NAME)
+        if secret.get(node_secret.FILE_VARIABLE) == own_file:
+            node_secret.make_secret_file(Path(own_file))
+        node_secret.NodeSecret.from_environment({**os.environ, **secret})
+        for what, port in self._ports.named().items():
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind(("127.0.0.1", port))
+                except OSError as error:
+                    raise SettingError(
+                        f"port {port} ({what}) is in use: {error.strerror}; choose other ports with --port-base"
+                    ) from error
+
+    async def run(self) -> int:
+        """Start, watch, stop; the exit code."""
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        started: list[Child] = []
+        try:
+            starting = asyncio.create_task(self._start(started))
+            stopping = asyncio.create_task(_set(stop))
+            await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if not starting.done():
+                starting.cancel()
+                await asyncio.wait([starting])
+                return 0
+            starting.result()
+            self._table()
+            watching = [asyncio.create_task(child.watch()) for child in started]
+            done, _ = await asyncio.wait([stopping, *watching], return_when=asyncio.FIRST_COMPLETED)
+            for task in watching:
+                if task not in done:
+                    task.cancel()
+            for task in done:
+                if task is not stopping:
+                    task.result()
+            return 0
+        except GaveUp as error:
+            print(f"up: {error}", file=sys.stderr, flush=True)
+            return 1
+        finally:
+            print("stopping", flush=True)
+            for child in reversed(started):
+                await child.stop()
+
+    async def _start(self, started: list[Child]) -> None:
+        by_name = {child.program.name: child for child in self._children}
+        # Nobody needs another one to start; but Redis, where it is ours, is there first, and loops run last.
+        for child in by_name.values():
+            started.append(child)
+            await child.start()
+            if child.program.name == "redis":
+                await child.wait_ready()
+        for child in started:
+            try:
+                await child.wait_ready()
+            except GaveUp as error:
+                if not child.program.is_node:
+                    raise
+                self._say("up", f"the system starts without it: {error}")
+
+    def _table(self) -> None:
+        ports = self._ports
+        rows = [
+            ("console", f"http://127.0.0.1:{ports.console}/"),
+            ("metaserver", f"http://127.0.0.1:{ports.meta_http}/meta/address (TCP {ports.meta_tcp})"),
+        ]
+        for i, (clients, admin) in enumerate(ports.brokers, 1):
+            rows.append((f"broker g{i}", f"127.0.0.1:{clients}, admin http://127.0.0.1:{admin}/stats"))
+        clients, admin = ports.delay
+        rows.append(("delay d1", f"127.0.0.1:{clients}, admin http://127.0.0.1:{admin}/stats"))
+        rows.append(("data", self._data_dir))
+        print()
+        for name, text in rows:
+            print(f"  {name:<12} {text}")
+        exports = {"QMQ_META": f"http://127.0.0.1:{ports.meta_http}/meta/address"} if ports.meta_http != 8080 else {}
+        for variable, value in {**exports, **node_secret_of(self._data_dir)}.items():
+            print(f"  {'for qmq':<12} export {variable}={value}")
+        print("\nready", flush=True)
+
+
+def main(data_dir: str, port_base: int | None) -> int:
+    """Run a system until Ctrl-C; the exit code."""
+    try:
+        launcher = Launcher(data_dir, Ports.choose(port_base))
+        launcher.check()
+    except SettingError as error:
+        print(f"up: {error}", file=sys.stderr)
+        return 2
+    return asyncio.run(launcher.run())
+
+
+async def _set(event: asyncio.Event) -> None:
+    await event.wait()

@@ -1,0 +1,31 @@
+import { Button, type ButtonProps } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useTranslation } from "react-i18next";
+import { api, must } from "@/api/client";
+
+/** Keys of queries about background jobs begin with `tasks`. */
+export const tasksKey = ["tasks"] as const;
+
+/** Runs a background job now. */
+export function RunNow({ name, ...props }: { name: string } & Pick<ButtonProps, "size" | "disabled">) {
+  const { t } = useTranslation("tasks");
+  const client = useQueryClient();
+  const run = useMutation({
+    mutationFn: () => must(api.POST("/api/v1/tasks/{name}/run/", { params: { path: { name } }, body: {} })),
+    onSuccess: () => notifications.show({ message: t("started", { name }), color: "teal" }),
+    onError: (error) => notifications.show({ message: error.message, color: "red" }),
+    onSettled: () => client.invalidateQueries({ queryKey: tasksKey }),
+  });
+  return (
+    <Button
+      variant="default"
+      {...props}
+      loading={run.isPending}
+      onClick={() => run.mutate()}
+      aria-label={t("run_now_of", { name })}
+    >
+      {t("run_now")}
+    </Button>
+  );
+}

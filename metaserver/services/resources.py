@@ -1,0 +1,214 @@
+"""One way to make, change and delete the rows that operators manage.
+
+Each does the same in one transaction: lock the row, compare its version, check the owner (in the resource's `locked`), refuse wrong
+values, raise the version, and write the audit entry. A dry run does all of it and takes it back.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, Unpack
+
+from metaserver.services import audit
+from metaserver.services.changes import (
+    Change,
+    ChangeRefused,
+    Conflict,
+    NotFound,
+    Request,
+    VersionedRequest,
+    changing,
+    check_version,
+    only_one,
+    text_problem,
+)
+from metaserver.services.fields import SHOWN_CHARS_MAX, Field, Text
+from metaserver.versioned import Versioned
+from qmq.errors import IllegalName
+
+M = TypeVar("M", bound=Versioned)
+
+
+def check_wire_name(name: str, check: Callable[[str], None], *, field_name: str = "name", code: str) -> None:
+    """Raises ChangeRefused for a name that the wire format's check refuses, or that can't be stored."""
+    try:
+        check(name)
+    except IllegalName as error:
+        raise ChangeRefused(str(error), code=error.code, fields={field_name: str(error)}) from error
+    if text := text_problem(name):
+        raise ChangeRefused(f"{field_name}: {name[:SHOWN_CHARS_MAX]!r} {text}", code=code, fields={field_name: text})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource(Generic[M]):
+    """A kind of row that operators manage."""
+
+    kind: str
+    """What codes of errors and actions of audit entries begin with."""
+    noun: str
+    """What sentences call one."""
+    fields: Mapping[str, Field]
+    """What may be set."""
+    described: Callable[[M], dict[str, Any]]
+    """What was decided about a row; the form of audit entries and plans."""
+    about: Callable[[M], str]
+    """What audit entries call a row."""
+    target: Callable[[M], str] | None = None
+    """What answers call a row; None: as audit entries do."""
+    metadata: Callable[[M], Mapping[str, str]] = lambda _: {}
+    """Of a row, as it was and as it is, the subject or broker group whose metadata changes with it (`audit.record`)."""
+
+    def unknown(self, name: object) -> NotFound:
+        """The error that there is no such row."""
+        shown = repr(name[:SHOWN_CHARS_MAX]) if isinstance(name, str) and not name.isdigit() else name
+        return NotFound(f"{self._noun} {shown} not found.", code=f"{self.kind}.unknown")
+
+    def exists(self, name: str) -> Conflict:
+        """The error that there is a row of this name."""
+        return Conflict(f"{self._noun} {name!r} already exists. Choose another name.", code=f"{self.kind}.exists")
+
+    def too_many(self, most: int) -> ChangeRefused:
+        """The error that there are as many rows as there may be."""
+        text = f"There are already {most} {self.noun.split()[-1]}s, the maximum. Delete one first."
+        return ChangeRefused(text, code=f"{self.kind}.too_many")
+
+    @property
+    def _noun(self) -> str:
+        return self.noun[:1].upper() + self.noun[1:]
+
+    def refuse(self, wrong: Mapping[str, str]) -> None:
+        """Raises ChangeRefused when a field has a problem; those of "" have none."""
+        found = {key: text for key, text in wrong.items() if text}
+        if found:
+            text = "; ".join(f"{key}: {why}" for key, why in found.items())
+            raise ChangeRefused(text, code=f"{self.kind}.invalid", fields=found)
+
+    def check_name(self, name: str, rule: Text, field_name: str = "name") -> None:
+        """Raises ChangeRefused when a row can't have this name."""
+        if text := rule.problem(name):
+            raise ChangeRefused(
+                f"{self.noun} name: {name[:SHOWN_CHARS_MAX]!r} {text}",
+                code=f"{self.kind}.name_illegal",
+                fields={field_name: text},
+            )
+
+    def set(
+        self, row: M, values: Mapping[str, Any], setters: Mapping[str, Callable[[Any], str | None]] | None = None
+    ) -> None:
+        """Set the row's fields to these values, all or none of which are allowed.
+
+        Args:
+            setters: how to set what is more than an attribute of the row; each gets an allowed value, and returns a problem or "".
+
+        Raises:
+            ChangeRefused: names each wrong field.
+        """
+        wrong: dict[str, str] = {}
+        for key, value in values.items():
+            rule = self.fields.get(key)
+            if rule is None:
+                wrong[key] = f"unknown; allowed: {', '.join(self.fields)}"
+            elif text := rule.problem(value):
+                wrong[key] = text
+            elif setters and key in setters:
+                wrong[key] = setters[key](rule.stored(value)) or ""
+            else:
+                setattr(row, key, rule.stored(value))
+        self.refuse(wrong)
+
+    @contextmanager
+    def creating(self, row: M, name: str, *, action: str = "create", **request: Unpack[Request]) -> Iterator["Edit[M]"]:
+        """Around the filling of a new row, which is saved at the end, or earlier by `Edit.save`.
+
+        Raises:
+            Conflict: there is a row of this name.
+        """
+        with changing(dry_run=request.get("dry_run", False)):
+            edit = Edit(self, row, None)
+            yield edit
+            edit.save(self.exists(name))
+            edit.end(action, request)
+
+    @contextmanager
+    def editing(
+        self, locked: Callable[[], M], *, action: str = "update", **request: Unpack[VersionedRequest]
+    ) -> Iterator["Edit[M]"]:
+        """Around a change of a row, which is saved at the end when anything of its description changed.
+
+        Args:
+            locked: returns the row, locked until the transaction ends; raises unless the actor may change it.
+
+        Raises:
+            Stale: the row has another version than the one that is expected.
+        """
+        with changing(dry_run=request.get("dry_run", False)):
+            row = locked()
+            check_version(f"{self.noun} {self._short(row)}", row.version, request.get("expected_version"))
+            edit = Edit(self, row, self.described(row), _metadata=self.metadata(row))
+            yield edit
+            edit.end(action, request)
+
+    def _short(self, row: M) -> str:
+        return self.about(row).removeprefix(f"{self.noun} ")
+
+
+@dataclass(slots=True)
+class Edit(Generic[M]):
+    """A row that is being made, changed or deleted."""
+
+    resource: Resource[M]
+    row: M
+    before: dict[str, Any] | None
+    notes: tuple[str, ...] = ()
+    """What whoever asked should know (`Change.notes`)."""
+    action: str = ""
+    """Another action than the one that was announced."""
+    change: Change = field(init=False)
+    """What was done, once it is."""
+    _target: str = ""
+    _about: str = ""
+    _metadata: Mapping[str, str] = field(default_factory=dict)
+    _is_saved: bool = False
+    _is_deleted: bool = False
+
+    def set(self, values: Mapping[str, Any], setters: Mapping[str, Callable[[Any], str | None]] | None = None) -> None:
+        """As `Resource.set`."""
+        self.resource.set(self.row, values, setters)
+
+    def save(self, conflict: Conflict) -> None:
+        """Save a new row now, so that other rows can refer to it. Raises the conflict when somebody else made it."""
+        if not self._is_saved:
+            with only_one(str(conflict), conflict.code):
+                self.row.save(force_insert=True)
+            self._is_saved = True
+
+    def delete(self) -> None:
+        """Delete the row."""
+        self._name()
+        self.row.delete()
+        self._is_deleted = True
+
+    def _name(self) -> None:
+        row, resource = self.row, self.resource
+        self._about, self._metadata = resource.about(row), {**self._metadata, **resource.metadata(row)}
+        self._target = self._about if resource.target is None else resource.target(row)
+
+    def end(self, action: str, request: VersionedRequest | Request) -> None:
+        """Save what changed, and write the audit entry."""
+        if not self._is_deleted:
+            self._name()
+        after = None if self._is_deleted else self.resource.described(self.row)
+        if after != self.before:
+            if self.before is not None and not self._is_deleted:
+                self.row.version += 1
+                self.row.save()
+            audit.record(
+                actor=request["actor"],
+                action=f"{self.resource.kind}.{self.action or action}",
+                target=self._about,
+                reason=request.get("reason", ""),
+                before=self.before,
+                after=after,
+                **self._metadata,
+            )
+        self.change = Change(self._target, self.before, after, 0 if self._is_deleted else self.row.version, self.notes)
