@@ -108,8 +108,8 @@ def _take(shots: list[Shot], to: Path) -> Iterator[str]:
     with (
         tempfile.TemporaryDirectory(prefix="qmq-screenshots-") as folder,
         System(Path(folder), **WHOLE) as system,
-        demo(system) as password,
         chromium() as browser,
+        demo(system) as password,
     ):
         for shot in shots:
             for name in shot.looks:
@@ -143,7 +143,8 @@ def _show(one: Visit, path: str) -> None:
 
 @contextmanager
 def demo(system: System) -> Iterator[str]:
-    """The demo at work in a system, loaded; the password of its administrator `demo`."""
+    """Start a system with the demo at work in it; yields the password of its administrator `demo` when the data are loaded."""
+    system.start()
     path = system.folder / "demo.out"
     with path.open("w") as out:
         process = subprocess.Popen(

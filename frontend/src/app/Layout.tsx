@@ -10,6 +10,7 @@ import { pages } from "@/app/pages";
 import { Proof } from "@/app/Proof";
 import { useSignOut } from "@/app/useSignOut";
 import { RouterLink } from "@/ui/LinkTo";
+import { Logo } from "@/ui/Logo";
 import type { NavEntry } from "@/ui/page";
 import { LanguageSwitch, SchemeSwitch, ZoneSwitch } from "@/ui/ViewSwitches";
 
@@ -24,7 +25,7 @@ export function Layout({ children }: { children: ReactNode }) {
   return (
     <AppShell
       header={{ height: 56 }}
-      navbar={{ width: 232, breakpoint: "sm", collapsed: { mobile: !isOpen } }}
+      navbar={{ width: 224, breakpoint: "sm", collapsed: { mobile: !isOpen } }}
       padding="md"
     >
       <a href="#main" className="skip-link">
@@ -34,11 +35,12 @@ export function Layout({ children }: { children: ReactNode }) {
         <Group h="100%" px="md" justify="space-between" wrap="nowrap">
           <Group gap="sm" wrap="nowrap">
             <Burger opened={isOpen} onClick={toggle} hiddenFrom="sm" size="sm" aria-label={t("nav.menu")} />
-            <Text fw={700} component={RouterLink} to="/" className="brand" c="inherit" td="none">
-              PyQMQ
-            </Text>
+            <RouterLink to="/" className="brand" aria-label="PyQMQ">
+              <Logo size={24} />
+              <span className="brand-name">PyQMQ</span>
+            </RouterLink>
           </Group>
-          <Group gap={6} wrap="nowrap">
+          <Group gap={4} wrap="nowrap">
             <Jump />
             <ZoneSwitch />
             <LanguageSwitch />
@@ -98,7 +100,7 @@ function Person() {
   return (
     <Menu position="bottom-end">
       <Menu.Target>
-        <ActionIcon variant="default" size="lg" aria-label={t("settings.account", { name: me.username })}>
+        <ActionIcon variant="subtle" color="gray" size="lg" aria-label={t("settings.account", { name: me.username })}>
           <IconUser size={18} aria-hidden />
         </ActionIcon>
       </Menu.Target>

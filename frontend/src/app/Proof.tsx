@@ -1,4 +1,4 @@
-import { Button, Group, PasswordInput, Stack, Text, TextInput } from "@mantine/core";
+import { Button, PasswordInput, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -7,7 +7,7 @@ import { Problem } from "@/api/problem";
 import { onProofNeeded } from "@/api/proof";
 import { allauth } from "@/api/session";
 import { ProblemAlert } from "@/ui/ProblemAlert";
-import { Dialog } from "@/ui/Dialog";
+import { Dialog, DialogFooter } from "@/ui/Dialog";
 
 /** Asks for password or code again when the API wants a proof that the right person still sits here. */
 export function Proof() {
@@ -73,14 +73,14 @@ export function Proof() {
             />
           )}
           {prove.isError && <ProblemAlert error={prove.error} />}
-          <Group justify="flex-end">
+          <DialogFooter>
             <Button variant="default" onClick={() => finish(false)}>
               {t("action.cancel")}
             </Button>
             <Button type="submit" disabled={!given} loading={prove.isPending}>
               {t("proof.go_on")}
             </Button>
-          </Group>
+          </DialogFooter>
         </Stack>
       </form>
     </Dialog>

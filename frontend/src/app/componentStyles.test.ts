@@ -11,11 +11,11 @@ function read(folder: string, end: RegExp): string[] {
     .map((name) => resolve(folder, name));
 }
 
-/** What is imported from the library by name, by us and by its notifications. */
+/** What is imported from the library by name, by us and by its other parts. */
 function used(): Set<string> {
   const files = [
     ...read(resolve("src"), /\.tsx?$/),
-    ...read(resolve("node_modules/@mantine/notifications/esm"), /\.mjs$/),
+    ...["notifications", "dates"].flatMap((part) => read(resolve(`node_modules/@mantine/${part}/esm`), /\.mjs$/)),
   ];
   const imports = files.flatMap((file) => [
     ...readFileSync(file, "utf8").matchAll(/import \{([^}]*)\} from "@mantine\/core"/g),

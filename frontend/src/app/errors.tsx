@@ -1,7 +1,10 @@
-import { Container, Stack, Text, Title } from "@mantine/core";
+import { Container, Text } from "@mantine/core";
 import type { ErrorComponentProps } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
+import { Layout } from "@/app/Layout";
+import { SignedIn } from "@/app/SignedIn";
 import { LinkTo } from "@/ui/LinkTo";
+import { PageHeader } from "@/ui/PageHeader";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 
 /** A page that broke: what happened, and a way on. */
@@ -13,17 +16,18 @@ export function Failed({ error, reset }: ErrorComponentProps) {
   );
 }
 
+/** An address without a page, inside the frame: the menu leads on. */
 export function NotFound() {
   const { t } = useTranslation();
   return (
-    <Container size="sm" py="xl">
-      <Stack>
-        <Title order={1} size="h2">
-          {t("state.no_page")}
-        </Title>
-        <Text>{t("state.no_page_hint")}</Text>
-        <LinkTo to="/">{t("nav.overview")}</LinkTo>
-      </Stack>
-    </Container>
+    <SignedIn>
+      <Layout>
+        <div data-page="not-found">
+          <PageHeader title={t("state.no_page")} />
+          <Text mb="md">{t("state.no_page_hint")}</Text>
+          <LinkTo to="/">{t("nav.overview")}</LinkTo>
+        </div>
+      </Layout>
+    </SignedIn>
   );
 }

@@ -47,7 +47,9 @@ export function zoneName(zone: Zone): string {
 /** 2026-11-21 14:03:05, the same in every language. */
 export function dateTime(iso: string, zone: Zone, withMillis = false): string {
   const millis = withMillis ? `.${String(new Date(iso).getMilliseconds()).padStart(3, "0")}` : "";
-  return toField(iso, zone).replace("T", " ") + millis;
+  const date = new Date(iso);
+  const shown = zone === "utc" ? date : new Date(date.getTime() - date.getTimezoneOffset() * 60_000);
+  return shown.toISOString().slice(0, 19).replace("T", " ") + millis;
 }
 
 /** The same instant in UTC, for the hint: 2026-11-21 14:03:05.120 UTC. */
@@ -66,17 +68,28 @@ export function relative(iso: string, nowMs: number, language: string): string {
   return format.format(Math.round(seconds / DAY), "day");
 }
 
-/** What a datetime-local field holds for an instant, in the zone that is shown. */
+/** What a field holds for an instant, in the zone that is shown: 2026-12-01 10:11, with seconds where there are some. */
 export function toField(iso: string, zone: Zone): string {
-  const date = new Date(iso);
-  if (zone === "utc") return date.toISOString().slice(0, 19);
-  const local = new Date(date.getTime() - date.getTimezoneOffset() * 60_000);
-  return local.toISOString().slice(0, 19);
+  return dateTime(iso, zone).replace(/:00$/, "");
 }
 
-/** The instant that a datetime-local field means in the zone that is shown; null when it holds none. */
-export function fromField(value: string, zone: Zone): string | null {
-  if (!value) return null;
-  const date = new Date(zone === "utc" ? `${value}Z` : value);
-  return Number.isNaN(date.getTime()) ? null : date.toISOString();
+const FIELD = /^(\d{4})-(\d\d?)-(\d\d?)(?:[ T](\d\d?)(?::(\d{0,2})(?::(\d{0,2})(?:\.\d*)?)?)?)?( ?UTC|Z)?$/i;
+
+/**
+ * The instant that a field means in the zone that is shown, or in UTC where it says so: 2026-12-01, 2026-12-01 9:30,
+ * 2026-12-01T09:30:15Z. Null when it means none.
+ */
+export function fromField(typed: string, zone: Zone): string | null {
+  const found = FIELD.exec(typed.trim());
+  if (!found) return null;
+  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = found
+    .slice(1, 7)
+    .map((part: string | undefined) => Number(part ?? 0));
+  const isUtc = zone === "utc" || found[7] !== undefined;
+  const date = isUtc
+    ? new Date(Date.UTC(year, month - 1, day, hour, minute, second))
+    : new Date(year, month - 1, day, hour, minute, second);
+  // The 31st of November is no day, nor is 25:00 a time.
+  const meant = isUtc ? date.getUTCDate() : date.getDate();
+  return meant === day && month <= 12 && hour < 24 && minute < 60 && second < 60 ? date.toISOString() : null;
 }

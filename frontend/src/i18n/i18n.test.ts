@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { texts as first } from "@/i18n/en/first";
 import { textKeys } from "@/test/textKeys";
+import { BUILTIN } from "@/ui/ruleNames";
 
 type Texts = { [key: string]: string | Texts };
 
@@ -111,4 +112,26 @@ test("what the first load shows says nothing that comes later", () => {
     [...textKeys(file, sources[file] ?? "").namespaces].filter((namespace) => !(namespace in first)),
   );
   expect(later).toEqual([]);
+});
+
+/** Numbers that have one word each (docs/glossary.md): the Chinese word, and what the English text says. */
+const TERMS: readonly [RegExp, RegExp][] = [
+  [/堆积/, /\blag\b|up to date/i],
+  [/延迟/, /time lag|behind/i],
+  // "Not pulled yet" in a sentence is no number.
+  [/(?<![从尚])未拉取/, /backlog/i],
+  [/处理中/, /in flight/i],
+];
+
+test("numbers have one word each in Chinese", () => {
+  const wrong = [...zh].filter(([key, text]) =>
+    TERMS.some(([word, english]) => word.test(text) && !english.test(en.get(key) ?? en.get(`${plain(key)}_one`) ?? "")),
+  );
+  expect(wrong).toEqual([]);
+  expect([...zh].filter(([, text]) => /积压|滞后|时间延迟|延迟消息|遗忘|位点/.test(text))).toEqual([]);
+});
+
+test("built-in alert rules have their names in both languages", () => {
+  const names = Object.fromEntries(Object.entries(BUILTIN).map(([name, key]) => [`alerts:rule_name.${key}`, name]));
+  expect(Object.fromEntries([...en].filter(([key]) => key.startsWith("alerts:rule_name.")))).toEqual(names);
 });

@@ -5,7 +5,7 @@ import { useEffect, useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import type { Change } from "@/api/client";
 import { ProblemAlert } from "@/ui/ProblemAlert";
-import { Dialog } from "@/ui/Dialog";
+import { Dialog, DialogFooter } from "@/ui/Dialog";
 
 export interface Attempt {
   /** True: say what would happen, change nothing. */
@@ -138,7 +138,7 @@ function Steps<Plan>({
           </>
         )}
         {change.isError && <ProblemAlert error={change.error} />}
-        <Group justify="flex-end" className="dialog-footer">
+        <DialogFooter>
           <Button variant="default" onClick={onClose}>
             {t("action.cancel")}
           </Button>
@@ -161,7 +161,7 @@ function Steps<Plan>({
               {actionLabel}
             </Button>
           )}
-        </Group>
+        </DialogFooter>
       </Stack>
     </form>
   );

@@ -1,5 +1,5 @@
-import { Modal, type ModalProps } from "@mantine/core";
-import { useEffect, useState } from "react";
+import { Group, Modal, type ModalProps } from "@mantine/core";
+import { useEffect, useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 
 /** The library's dialog with a close button that has a name, and which gives the focus back also when it is only there while open. */
@@ -7,6 +7,15 @@ export function Dialog(props: ModalProps) {
   const { t } = useTranslation();
   useFocusBack(props.opened);
   return <Modal closeButtonProps={{ "aria-label": t("action.close") }} {...props} />;
+}
+
+/** The buttons of a dialog, its last row: they stay in sight while what is above them scrolls. */
+export function DialogFooter({ children }: { children: ReactNode }) {
+  return (
+    <Group justify="flex-end" className="dialog-footer">
+      {children}
+    </Group>
+  );
 }
 
 /** Whoever had the focus when this was first drawn has it again when this is gone; the library does so only for what closes first. */

@@ -2,7 +2,7 @@ import { Alert, Button, Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { Snippet } from "@/ui/Teach";
-import { Dialog } from "@/ui/Dialog";
+import { Dialog, DialogFooter } from "@/ui/Dialog";
 
 /** A secret that was made and is shown this once. It closes by the button only: a stray click would lose it. */
 export function ShownOnce({
@@ -40,9 +40,11 @@ export function ShownOnce({
           <Snippet code={secret ?? ""} />
         </div>
         {children}
-        <Button onClick={onClose} data-action="kept">
-          {t("once.kept")}
-        </Button>
+        <DialogFooter>
+          <Button onClick={onClose} data-action="kept">
+            {t("once.kept")}
+          </Button>
+        </DialogFooter>
       </Stack>
     </Dialog>
   );

@@ -13,7 +13,8 @@ export function ZoneSwitch() {
   return (
     <Tooltip label={t("settings.zone", { zone: zoneName(zone) })}>
       <ActionIcon
-        variant="default"
+        variant="subtle"
+        color="gray"
         size="lg"
         visibleFrom="sm"
         aria-label={t("settings.zone_switch", { zone: zoneName(other) })}
@@ -38,7 +39,8 @@ export function LanguageSwitch() {
   return (
     <Tooltip label={LANGUAGES[other]}>
       <ActionIcon
-        variant="default"
+        variant="subtle"
+        color="gray"
         size="lg"
         aria-label={LANGUAGES[other]}
         lang={other === "zh" ? "zh-CN" : "en"}
@@ -60,7 +62,8 @@ export function SchemeSwitch() {
   return (
     <Tooltip label={label}>
       <ActionIcon
-        variant="default"
+        variant="subtle"
+        color="gray"
         size="lg"
         data-scheme={scheme}
         aria-label={label}

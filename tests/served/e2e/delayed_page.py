@@ -58,7 +58,7 @@ class DelayedPage(Inside):
 
     def give_due_time(self, at: datetime) -> None:
         """Fill in the new due time, in the visitor's zone, and ask what would happen."""
-        self.dialog.locator("[data-field=due_at]").fill(f"{at:%Y-%m-%dT%H:%M:%S}")
+        self.dialog.locator("[data-field=due_at]").fill(f"{at:%Y-%m-%d %H:%M:%S}")
         self.dialog.get_by_role("button", name=self.text("change.preview"), exact=True).click()
 
     def go_on(self, operation: str) -> None:

@@ -28,6 +28,15 @@ def text(language: str, key: str) -> str:
     return value
 
 
+def is_in_sight(part: Locator) -> bool:
+    """Whether all of it is in the window."""
+    sight: bool = part.evaluate("""element => {
+        const box = element.getBoundingClientRect();
+        return box.left >= 0 && box.top >= 0 && box.right <= innerWidth && box.bottom <= innerHeight;
+    }""")
+    return sight
+
+
 class ConsolePage:
     """What all pages have. `language` is the one that the visitor sees."""
 

@@ -1,13 +1,15 @@
-"""Every dialog that a page opens by a button: it is well-formed, accessible, and Escape leads back to the button."""
+"""Every dialog that a page opens by a button: it is well-formed and accessible, its own buttons are in sight, Escape leads back."""
 
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.served.e2e.furniture import Furniture
-from tests.served.e2e.pages import Inside
-from tests.support.browser import Visit
+from tests.served.e2e.furniture import GROUP, SUBJECT, Furniture
+from tests.served.e2e.group_pages import GroupPage
+from tests.served.e2e.pages import Inside, is_in_sight
+from tests.served.e2e.plan_dialog import PlanDialog
+from tests.support.browser import DESKTOP, PHONE, Visit
 from tests.support.whole import in_whole_story_runs
 
 DIALOGS = {
@@ -67,9 +69,28 @@ def test_it_is_well_formed_and_escape_leads_back(
             expect(dialog).to_be_visible()
             expect(dialog.locator(".mantine-Loader-root")).to_have_count(0)
             inside.visit.axe_clean()
+            for look in (PHONE, DESKTOP):
+                inside.page.set_viewport_size({"width": look.width, "height": look.height})
+                for action in dialog.locator(".dialog-footer button").all():
+                    assert is_in_sight(action), f"{action.inner_text()} at {look.width} px"
             inside.page.keyboard.press("Escape")
             expect(dialog).to_have_count(0)
             expect(button).to_be_focused()
         except AssertionError as error:
             wrong.append(f"{pattern} {key}: {error}")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.usefixtures("furniture")
+def test_escape_closes_a_calendar_and_not_the_dialog_around_it(new_visit: Callable[..., Visit]) -> None:
+    group = GroupPage(new_visit(user="ada")).open(SUBJECT, GROUP)
+    group.page.locator("[data-do=reset]").click()
+    dialog = PlanDialog(group.visit).dialog.filter(has=group.page.locator("form"))
+    dialog.get_by_role("radio", name=group.text("groups:reset.time"), exact=True).check()
+    dialog.get_by_role("button", name=group.text("dates.choose", name="")).click()
+    today = group.page.locator("[data-preset=today]")
+    expect(today).to_be_visible()
+    group.visit.axe_clean()
+    group.page.keyboard.press("Escape")
+    expect(today).to_have_count(0)
+    expect(dialog).to_be_visible()

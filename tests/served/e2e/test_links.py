@@ -120,3 +120,11 @@ def test_downloads_hold_exactly_the_filtered_list(new_visit: Callable[..., Visit
     found = json.loads(page.download("table.download_json"))
     assert [row["name"] for row in found["results"]] == NAMES[10:20][::-1]
     assert found["is_complete"]
+
+
+def test_an_address_without_a_page_keeps_the_menu(new_visit: Callable[..., Visit]) -> None:
+    inside = Inside(new_visit(user="vera"))
+    inside.visit.open("/nosuch/page")
+    expect(inside.heading).to_have_text(inside.text("state.no_page"))
+    inside.page.get_by_role("navigation").get_by_role("link", name=inside.text("nav.subjects"), exact=True).click()
+    expect(inside.heading).to_have_text(inside.text("nav.subjects"))

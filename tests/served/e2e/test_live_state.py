@@ -73,8 +73,10 @@ def test_a_page_whose_server_is_gone_comes_back(new_visit: Callable[..., Visit],
         try:
             page.becomes("reconnecting")
             assert page.numbers.all_inner_texts() == before
+            expect(page.numbers.first).to_have_css("font-style", "italic")
         finally:
             console.console.start()
         page.becomes("live")
+    expect(page.numbers.first).to_have_css("font-style", "normal")
     page.counts_are(before)
     page.was_never_left()

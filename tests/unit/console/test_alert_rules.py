@@ -1,5 +1,7 @@
 """When alerts begin and end."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +20,8 @@ from console.alerts.rules import (
     pause_seconds,
     step,
 )
+from console.alerts.services.rules import BUILTIN
+from tests.support.processes import PROJECT
 
 HUNDRED = Conditions(100, 80, for_seconds=30, clear_for_seconds=20)
 Look = tuple[float, float | None]
@@ -208,3 +212,8 @@ def test_arrivals_stay_few_and_none_is_lost(steps: list[tuple[int, int]]):
     late = sum(came for at, came in all_of_them if at > now - 600 + BUCKET_SECONDS)
     assert late <= within(arrivals, 600, now) <= older
     assert recent >= late
+
+
+def test_the_pages_know_the_names_of_built_in_rules():
+    texts = json.loads((PROJECT / "frontend/src/i18n/en/alerts.json").read_text())
+    assert texts["rule_name"] == {key: values["name"] for key, values in BUILTIN.items()}

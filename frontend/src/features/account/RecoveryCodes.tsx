@@ -2,7 +2,7 @@ import { Alert, Button, Code, CopyButton, Group, SimpleGrid, Stack } from "@mant
 import { useEffect, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { useMe } from "@/api/me";
-import { Dialog } from "@/ui/Dialog";
+import { Dialog, DialogFooter } from "@/ui/Dialog";
 
 /** Recovery codes, shown this once: to be copied or kept as a file. Closing takes a click on "kept", not a stray one beside. */
 export function RecoveryCodes({ codes, onClose }: { codes: readonly string[] | null; onClose: () => void }) {
@@ -48,9 +48,11 @@ export function RecoveryCodes({ codes, onClose }: { codes: readonly string[] | n
             {common("table.download")}
           </Button>
         </Group>
-        <Button onClick={onClose} data-action="codes-kept">
-          {t("codes.kept")}
-        </Button>
+        <DialogFooter>
+          <Button onClick={onClose} data-action="codes-kept">
+            {t("codes.kept")}
+          </Button>
+        </DialogFooter>
       </Stack>
     </Dialog>
   );

@@ -1,11 +1,11 @@
-import { Alert, Button, Group, Stack, TextInput } from "@mantine/core";
+import { Alert, Button, Stack, TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMe } from "@/api/me";
 import { ProblemAlert } from "@/ui/ProblemAlert";
-import { Dialog } from "@/ui/Dialog";
+import { Dialog, DialogFooter } from "@/ui/Dialog";
 
 /** Turning the second factor off leaves the password alone: the own name is to be typed. */
 export function RemoveDialog({
@@ -56,14 +56,14 @@ export function RemoveDialog({
             onChange={(event) => setTyped(event.currentTarget.value)}
           />
           {off.isError && <ProblemAlert error={off.error} />}
-          <Group justify="flex-end">
+          <DialogFooter>
             <Button variant="default" onClick={close}>
               {common("action.cancel")}
             </Button>
             <Button type="submit" color="red" disabled={typed !== me.username} loading={off.isPending}>
               {t("factor.remove")}
             </Button>
-          </Group>
+          </DialogFooter>
         </Stack>
       </form>
     </Dialog>

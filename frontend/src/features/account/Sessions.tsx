@@ -48,6 +48,7 @@ export function Sessions() {
       { id: "expires_at", header: t("sessions.expires_at"), cell: (row) => <Instant at={row.expires_at} relative /> },
       {
         id: "end",
+        card: "action",
         header: t("sessions.action"),
         isFixed: true,
         cell: (row) =>

@@ -13,6 +13,7 @@ import { Value } from "@/features/alerts/Value";
 import { Instant } from "@/ui/Instant";
 import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/ProblemAlert";
+import { useRuleName } from "@/ui/ruleNames";
 
 const COLOURS: Record<Step["kind"], string> = {
   began: "yellow",
@@ -71,9 +72,13 @@ function Whole({ alert, onAcknowledge, onSilence }: Omit<Props, "alert" | "onClo
 
 function Facts({ alert }: { alert: AlertDetail }) {
   const { t } = useTranslation("alerts");
+  const ruleName = useRuleName();
   const language = useLanguage();
   const facts: [string, ReactNode][] = [
-    [t("column.rule"), alert.rule_id === null ? t("rule_deleted", { rule: alert.rule }) : alert.rule],
+    [
+      t("column.rule"),
+      alert.rule_id === null ? t("rule_deleted", { rule: ruleName(alert.rule) }) : ruleName(alert.rule),
+    ],
     [t("column.target"), <Target key="target" kind={alert.kind} target={alert.target} />],
     [t("column.kind"), t(`kind.${alert.kind}`)],
     [t("fires_when"), conditionText(alert.kind, alert.threshold, language, t)],

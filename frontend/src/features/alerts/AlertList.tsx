@@ -13,6 +13,7 @@ import { literal } from "@/features/alerts/place";
 import { Target } from "@/features/alerts/Target";
 import { Value } from "@/features/alerts/Value";
 import { Instant } from "@/ui/Instant";
+import { useRuleName } from "@/ui/ruleNames";
 import { DataTable } from "@/ui/table/DataTable";
 import type { Column, Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
@@ -21,6 +22,7 @@ import { useUrlState } from "@/ui/urlState";
 /** Open alerts first, then those that ended, the newest of each first. */
 export function AlertList() {
   const { t } = useTranslation("alerts");
+  const ruleName = useRuleName();
   const may = useMay();
   const canAct = may("change_alerts");
   const [search, change] = useUrlState();
@@ -29,8 +31,19 @@ export function AlertList() {
   const open = useCallback((alert: string) => change({ alert }, true), [change]);
   const columns = useMemo<Column<Alert>[]>(
     () => [
-      { id: "severity", header: t("column.severity"), cell: (row) => <SeverityBadge severity={row.severity} /> },
-      { id: "state", header: t("column.state"), sort: "state", cell: (row) => <StateBadges alert={row} /> },
+      {
+        id: "severity",
+        card: "fact",
+        header: t("column.severity"),
+        cell: (row) => <SeverityBadge severity={row.severity} />,
+      },
+      {
+        id: "state",
+        card: "state",
+        header: t("column.state"),
+        sort: "state",
+        cell: (row) => <StateBadges alert={row} />,
+      },
       {
         id: "rule",
         header: t("column.rule"),
@@ -38,18 +51,32 @@ export function AlertList() {
         isFixed: true,
         cell: (row) => (
           <Anchor component="button" type="button" size="sm" ta="left" miw={150} onClick={() => open(row.id)}>
-            {row.rule}
+            {ruleName(row.rule)}
           </Anchor>
         ),
       },
       {
         id: "target",
+        card: "line",
         header: t("column.target"),
         sort: "target",
         cell: (row) => <Target kind={row.kind} target={row.target} />,
       },
-      { id: "value", header: t("column.value"), sort: "value", align: "right", cell: (row) => <Value alert={row} /> },
-      { id: "since", header: t("column.since"), sort: "since", cell: (row) => <Instant at={row.since} relative /> },
+      {
+        id: "value",
+        card: "fact",
+        header: t("column.value"),
+        sort: "value",
+        align: "right",
+        cell: (row) => <Value alert={row} />,
+      },
+      {
+        id: "since",
+        card: "fact",
+        header: t("column.since"),
+        sort: "since",
+        cell: (row) => <Instant at={row.since} relative />,
+      },
       {
         id: "resolved_at",
         header: t("column.ended"),
@@ -73,6 +100,7 @@ export function AlertList() {
         ? [
             {
               id: "action",
+              card: "action" as const,
               header: t("column.action"),
               cell: (row: Alert) => (
                 <Actions alert={row} onAcknowledge={() => setAcknowledging(row)} onSilence={() => setSilencing(row)} />
@@ -81,7 +109,7 @@ export function AlertList() {
           ]
         : []),
     ],
-    [t, open, canAct],
+    [t, ruleName, open, canAct],
   );
   const filters = useMemo<Filter[]>(
     () => [

@@ -80,6 +80,7 @@ export function ChannelList() {
         ? [
             {
               id: "action",
+              card: "action" as const,
               header: t("column.action"),
               cell: (row: Channel) => (
                 <Group gap={4} wrap="nowrap">

@@ -14,6 +14,7 @@ import { duration } from "@/format/times";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { LinkTo } from "@/ui/LinkTo";
 import { useLanguage } from "@/ui/preferences";
+import { useRuleName } from "@/ui/ruleNames";
 import { DataTable } from "@/ui/table/DataTable";
 import type { Column, Filter } from "@/ui/table/types";
 
@@ -22,6 +23,7 @@ type Doing = { what: "edit" | "switch" | "delete"; rule: Rule } | { what: "creat
 /** What is watched for: those that come with the product, and one's own. */
 export function RuleList() {
   const { t } = useTranslation("alerts");
+  const ruleName = useRuleName();
   const language = useLanguage();
   const may = useMay();
   const canChange = may("change_alerts");
@@ -36,7 +38,7 @@ export function RuleList() {
         isFixed: true,
         cell: (row) => (
           <Group gap={6}>
-            <b>{row.name}</b>
+            <b>{ruleName(row.name)}</b>
             {row.is_builtin && (
               <Badge variant="default" title={t("rule.builtin_hint")}>
                 {t("rule.builtin")}
@@ -47,6 +49,7 @@ export function RuleList() {
       },
       {
         id: "is_enabled",
+        card: "state",
         header: t("column.state"),
         sort: "is_enabled",
         cell: (row) => (
@@ -55,9 +58,19 @@ export function RuleList() {
           </Badge>
         ),
       },
-      { id: "severity", header: t("column.severity"), cell: (row) => <SeverityBadge severity={row.severity} /> },
-      { id: "kind", header: t("column.kind"), sort: "kind", cell: (row) => t(`kind.${row.kind}`) },
-      { id: "target", header: t("column.target"), cell: (row) => <code className="break">{row.target}</code> },
+      {
+        id: "severity",
+        card: "fact",
+        header: t("column.severity"),
+        cell: (row) => <SeverityBadge severity={row.severity} />,
+      },
+      { id: "kind", card: "fact", header: t("column.kind"), sort: "kind", cell: (row) => t(`kind.${row.kind}`) },
+      {
+        id: "target",
+        card: "line",
+        header: t("column.target"),
+        cell: (row) => <code className="break">{row.target}</code>,
+      },
       {
         id: "fires",
         header: t("fires_when"),
@@ -80,7 +93,7 @@ export function RuleList() {
               to="/alerts"
               search={{ tab: "alerts", search: row.name, is_open: "true" }}
               size="sm"
-              aria-label={t("firing_of", { count: row.firing, name: row.name })}
+              aria-label={t("firing_of", { count: row.firing, name: ruleName(row.name) })}
             >
               {row.firing}
             </LinkTo>
@@ -92,10 +105,11 @@ export function RuleList() {
         ? [
             {
               id: "action",
+              card: "action" as const,
               header: t("column.action"),
               cell: (row: Rule) => (
                 <RowMenu
-                  name={row.name}
+                  name={ruleName(row.name)}
                   items={[
                     { label: t("common:action.edit"), run: () => setDoing({ what: "edit", rule: row }) },
                     {
@@ -118,7 +132,7 @@ export function RuleList() {
           ]
         : []),
     ];
-  }, [t, language, canChange]);
+  }, [t, ruleName, language, canChange]);
   const filters = useMemo<Filter[]>(
     () => [
       { kind: "search", name: "search", label: t("filter.rules") },
@@ -177,16 +191,17 @@ export function RuleList() {
 
 function Switch({ rule, onClose }: { rule: Rule; onClose: () => void }) {
   const { t } = useTranslation("alerts");
+  const ruleName = useRuleName();
   const client = useQueryClient();
   const isOn = !rule.is_enabled;
   return (
     <ChangeDialog
       opened
       onClose={onClose}
-      title={t(isOn ? "rule.enable" : "rule.disable", { name: rule.name })}
-      confirmName={isOn ? undefined : rule.name}
+      title={t(isOn ? "rule.enable" : "rule.disable", { name: ruleName(rule.name) })}
+      confirmName={isOn ? undefined : ruleName(rule.name)}
       actionLabel={t(isOn ? "enable" : "disable")}
-      doneMessage={t(isOn ? "rule.enabled" : "rule.disabled", { name: rule.name })}
+      doneMessage={t(isOn ? "rule.enabled" : "rule.disabled", { name: ruleName(rule.name) })}
       run={(attempt) => changeRule(rule, { is_enabled: isOn }, attempt)}
       onDone={() => void client.invalidateQueries({ queryKey: alertsKey })}
     />
@@ -195,15 +210,16 @@ function Switch({ rule, onClose }: { rule: Rule; onClose: () => void }) {
 
 function Delete({ rule, onClose }: { rule: Rule; onClose: () => void }) {
   const { t } = useTranslation("alerts");
+  const ruleName = useRuleName();
   const client = useQueryClient();
   return (
     <ChangeDialog
       opened
       onClose={onClose}
-      title={t("rule.delete", { name: rule.name })}
-      confirmName={rule.name}
+      title={t("rule.delete", { name: ruleName(rule.name) })}
+      confirmName={ruleName(rule.name)}
       actionLabel={t("common:action.delete")}
-      doneMessage={t("rule.deleted", { name: rule.name })}
+      doneMessage={t("rule.deleted", { name: ruleName(rule.name) })}
       reasonField={false}
       run={(attempt) => deleteRule(rule, attempt)}
       onDone={() => void client.invalidateQueries({ queryKey: alertsKey })}

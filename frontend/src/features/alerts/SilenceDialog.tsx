@@ -4,8 +4,9 @@ import { useId, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { alertsKey, createSilence } from "@/features/alerts/queries";
 import { endsAt, PRESETS, SILENCE_DAYS_MAX, UNTIL } from "@/features/alerts/silenceTimes";
-import { fromField, zoneName } from "@/format/times";
+import { zoneName } from "@/format/times";
 import { ChangeDialog } from "@/ui/ChangeDialog";
+import { InstantInput } from "@/ui/dates/InstantInput";
 import { useZone } from "@/ui/preferences";
 
 interface Props {
@@ -21,14 +22,13 @@ export function SilenceDialog({ rule = "*", target = "*", onClose }: Props) {
   const zone = useZone();
   const client = useQueryClient();
   const lengthLabel = useId();
-  const [draft, setDraft] = useState({ rule, target, choice: "1h", field: "", reason: "" });
+  const [draft, setDraft] = useState({ rule, target, choice: "1h", until: null as string | null, reason: "" });
   const set = (changes: Partial<typeof draft>) => setDraft({ ...draft, ...changes });
-  const until = fromField(draft.field, zone);
   const isReady =
     draft.rule !== "" &&
     draft.target !== "" &&
     draft.reason.trim() !== "" &&
-    (draft.choice !== UNTIL || until !== null);
+    (draft.choice !== UNTIL || draft.until !== null);
   return (
     <ChangeDialog
       opened
@@ -44,7 +44,7 @@ export function SilenceDialog({ rule = "*", target = "*", onClose }: Props) {
           {
             rule: draft.rule,
             target: draft.target,
-            endsAt: endsAt(draft.choice, until, Date.now()) ?? "",
+            endsAt: endsAt(draft.choice, draft.until, Date.now()) ?? "",
             reason: draft.reason.trim(),
           },
           dryRun,
@@ -89,13 +89,13 @@ export function SilenceDialog({ rule = "*", target = "*", onClose }: Props) {
           />
         </div>
         {draft.choice === UNTIL && (
-          <TextInput
-            type="datetime-local"
+          <InstantInput
+            direction="future"
             label={t("silence.until", { zone: zoneName(zone) })}
             description={t("silence.until_hint", { days: SILENCE_DAYS_MAX })}
             required
-            value={draft.field}
-            onChange={(event) => set({ field: event.currentTarget.value })}
+            value={draft.until}
+            onChange={(until) => set({ until })}
           />
         )}
         <TextInput

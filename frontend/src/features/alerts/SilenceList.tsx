@@ -50,6 +50,7 @@ export function SilenceList() {
         ? [
             {
               id: "action",
+              card: "action" as const,
               header: t("column.action"),
               cell: (row: Silence) => <End silence={row} onEnd={() => setEnding(row)} />,
             },

@@ -1,9 +1,9 @@
-import { Alert, Button, Group, Stack, Text } from "@mantine/core";
+import { Alert, Button, Stack, Text } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { alertsKey, tryChannel, type Channel } from "@/features/alerts/queries";
 import { ProblemAlert } from "@/ui/ProblemAlert";
-import { Dialog } from "@/ui/Dialog";
+import { Dialog, DialogFooter } from "@/ui/Dialog";
 
 /** Send a test notification, and say what came of it. */
 export function TestDialog({ channel, onClose }: { channel: Channel; onClose: () => void }) {
@@ -37,14 +37,14 @@ export function TestDialog({ channel, onClose }: { channel: Channel; onClose: ()
             </Alert>
           )}
         </div>
-        <Group justify="flex-end">
+        <DialogFooter>
           <Button variant="default" onClick={onClose}>
             {t("common:action.close")}
           </Button>
           <Button loading={test.isPending} onClick={() => test.mutate()} data-action="test">
             {t(test.data ? "channel.test_again" : "channel.test")}
           </Button>
-        </Group>
+        </DialogFooter>
       </Stack>
     </Dialog>
   );

@@ -1,12 +1,11 @@
-import { Group, NativeSelect, Select, TextInput } from "@mantine/core";
+import { Group, NativeSelect, Select } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { namesOptions } from "@/features/analytics/queries";
 import { CUSTOM, PRESETS, type Range } from "@/features/analytics/range";
-import { fromField, toField } from "@/format/times";
-import { useZone } from "@/ui/preferences";
+import { InstantInput } from "@/ui/dates/InstantInput";
 import { useUrlState } from "@/ui/urlState";
 
 const TYPING_MS = 250;
@@ -14,7 +13,6 @@ const TYPING_MS = 250;
 /** Which time, which subject, which consumer group. */
 export function Pickers({ range, withSubject, withGroup }: { range: Range; withSubject: boolean; withGroup: boolean }) {
   const { t } = useTranslation("analytics");
-  const zone = useZone();
   const [search, change] = useUrlState();
   const custom = { range: CUSTOM, from: range.from, to: range.to };
   return (
@@ -30,16 +28,14 @@ export function Pickers({ range, withSubject, withGroup }: { range: Range; withS
       />
       {range.preset === CUSTOM &&
         (["from", "to"] as const).map((end) => (
-          <TextInput
+          <InstantInput
             key={end}
-            type="datetime-local"
-            step={1}
+            direction="past"
             label={t(`range.${end}`)}
             data-filter={end}
-            value={toField(range[end], zone)}
-            onChange={({ currentTarget: { value } }) => {
-              const instant = fromField(value, zone);
-              if (instant) change({ ...custom, [end]: instant });
+            value={range[end]}
+            onChange={(at) => {
+              if (at) change({ ...custom, [end]: at });
             }}
           />
         ))}

@@ -45,8 +45,8 @@ export default function AuditPage() {
       { kind: "text", name: "actor", label: t("filter.actor") },
       { kind: "text", name: "action", label: t("filter.action"), placeholder: "subject." },
       { kind: "text", name: "target", label: t("filter.target") },
-      { kind: "instant", name: "since", label: t("filter.since") },
-      { kind: "instant", name: "until", label: t("filter.until") },
+      { kind: "instant", name: "since", label: t("filter.since"), direction: "past" },
+      { kind: "instant", name: "until", label: t("filter.until"), direction: "past" },
     ],
     [t],
   );

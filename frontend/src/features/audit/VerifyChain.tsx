@@ -1,4 +1,4 @@
-import { Alert, Button, Group, Stack, Text } from "@mantine/core";
+import { Alert, Button, Stack, Text } from "@mantine/core";
 import { IconShieldCheck } from "@tabler/icons-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -7,7 +7,7 @@ import { verifyStretch } from "@/features/audit/queries";
 import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { useSteps } from "@/ui/useSteps";
-import { Dialog } from "@/ui/Dialog";
+import { Dialog, DialogFooter } from "@/ui/Dialog";
 
 /** Follows the chain of digests from the first entry to the newest, stretch by stretch, and says where it breaks. */
 export function VerifyChain() {
@@ -48,7 +48,7 @@ export function VerifyChain() {
               {broken.problem}
             </Alert>
           )}
-          <Group justify="flex-end">
+          <DialogFooter>
             {state === "running" && (
               <Button variant="default" onClick={cancel}>
                 {t("verify.cancel")}
@@ -58,7 +58,7 @@ export function VerifyChain() {
             <Button variant="default" onClick={close}>
               {t("close")}
             </Button>
-          </Group>
+          </DialogFooter>
         </Stack>
       </Dialog>
     </>

@@ -1,11 +1,11 @@
-import { Button, Checkbox, Group, Radio, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Checkbox, Radio, Stack, Text, TextInput } from "@mantine/core";
 import type { TFunction } from "i18next";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useWork, type Work } from "@/features/dead_letters/useWork";
 import type { Action, Chosen, Order } from "@/features/dead_letters/work";
 import { Outcome, Running } from "@/features/dead_letters/WorkView";
-import { Dialog } from "@/ui/Dialog";
+import { Dialog, DialogFooter } from "@/ui/Dialog";
 
 interface Props {
   subject: string;
@@ -73,14 +73,14 @@ function Steps({ subject, group, wanted, plan, work, close }: StepsProps) {
         ) : (
           <>
             <Outcome work={work} action={action} isPlan={false} />
-            <Group justify="flex-end">
+            <DialogFooter>
               {work.state !== "finished" && (
                 <Button variant="default" onClick={work.resume}>
                   {common("action.go_on")}
                 </Button>
               )}
               <Button onClick={close}>{common("action.close")}</Button>
-            </Group>
+            </DialogFooter>
           </>
         )}
       </Stack>
@@ -154,7 +154,7 @@ function Steps({ subject, group, wanted, plan, work, close }: StepsProps) {
           </>
         )}
         {isPlanned && !isUseful && plan.state === "finished" && <Text size="sm">{t("nothing_to_do")}</Text>}
-        <Group justify="flex-end">
+        <DialogFooter>
           <Button variant="default" onClick={close} disabled={plan.state === "running"}>
             {common("action.cancel")}
           </Button>
@@ -178,7 +178,7 @@ function Steps({ subject, group, wanted, plan, work, close }: StepsProps) {
               {t(`do.${action}`, { count: plan.sums.done })}
             </Button>
           )}
-        </Group>
+        </DialogFooter>
       </Stack>
     </form>
   );

@@ -40,10 +40,15 @@ export function useLetterColumns(open: (key: string) => void): readonly Column<L
           </Anchor>
         ),
       },
-      { id: "broker_group", header: t("column.broker_group"), cell: (row) => row.broker_group },
-      { id: "state", header: t("column.state"), cell: (row) => <Decided letter={row} /> },
-      { id: "stored_at", header: t("column.given_up"), cell: (row) => <Instant at={row.stored_at} relative /> },
-      { id: "why", header: t("column.why"), cell: (row) => <Why letter={row} /> },
+      { id: "broker_group", card: "fact", header: t("column.broker_group"), cell: (row) => row.broker_group },
+      { id: "state", card: "state", header: t("column.state"), cell: (row) => <Decided letter={row} /> },
+      {
+        id: "stored_at",
+        card: "fact",
+        header: t("column.given_up"),
+        cell: (row) => <Instant at={row.stored_at} relative />,
+      },
+      { id: "why", card: "fact", header: t("column.why"), cell: (row) => <Why letter={row} /> },
       {
         id: "message_id",
         header: t("column.message_id"),
@@ -51,6 +56,7 @@ export function useLetterColumns(open: (key: string) => void): readonly Column<L
       },
       {
         id: "says",
+        card: "line",
         header: t("column.says"),
         cell: (row) =>
           row.masked ? (

@@ -1,4 +1,4 @@
-import { Group, List, Stack, Text, Textarea, TextInput } from "@mantine/core";
+import { Group, List, Stack, Text, Textarea } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -7,8 +7,9 @@ import { readProperties } from "@/features/delayed/properties";
 import { askCalendar, bulkCancel, delayedKey, type BulkCancelled } from "@/features/delayed/queries";
 import { slices, type Slice } from "@/features/delayed/slices";
 import { count } from "@/format/numbers";
-import { fromField, toField, utc, zoneName } from "@/format/times";
+import { utc, zoneName } from "@/format/times";
 import { PlanDialog } from "@/ui/ChangeDialog";
+import { InstantInput } from "@/ui/dates/InstantInput";
 import { useLanguage, useZone } from "@/ui/preferences";
 import { Unreachable } from "@/ui/Unreachable";
 import { useSteps } from "@/ui/useSteps";
@@ -92,10 +93,8 @@ function Ask({
   const language = useLanguage();
   const zone = useZone();
   const [text, setText] = useState(initial.property);
-  const [from, setFrom] = useState(initial.from ? toField(initial.from, zone) : "");
-  const [to, setTo] = useState(initial.to ? toField(initial.to, zone) : "");
+  const [range, setRange] = useState<Slice>({ from: initial.from, to: initial.to });
   const { properties, wrong } = readProperties(text);
-  const range: Slice = { from: fromField(from, zone), to: fromField(to, zone) };
   const planned = useRef<Plan | null>(null);
   const plan = async (): Promise<Plan> => {
     const found = await bulkCancel({ subject, properties, ...range }, { dryRun: true, reason: "" });
@@ -112,7 +111,7 @@ function Ask({
       actionLabel={t("bulk.do")}
       doneMessage={t("bulk.started")}
       isReady={wrong === null}
-      inputs={JSON.stringify([text, from, to])}
+      inputs={JSON.stringify([text, range])}
       isWorthIt={({ found }) => found.matched > 0}
       // Confirmed, it goes on piece by piece where its progress is shown.
       run={async ({ dryRun, reason }) => {
@@ -150,20 +149,15 @@ function Ask({
         data-field="properties"
       />
       <Group grow align="flex-start">
-        <TextInput
-          type="datetime-local"
-          step={1}
-          label={t("bulk.due_from", { zone: zoneName(zone) })}
-          value={from}
-          onChange={(event) => setFrom(event.currentTarget.value)}
-        />
-        <TextInput
-          type="datetime-local"
-          step={1}
-          label={t("bulk.due_to", { zone: zoneName(zone) })}
-          value={to}
-          onChange={(event) => setTo(event.currentTarget.value)}
-        />
+        {(["from", "to"] as const).map((end) => (
+          <InstantInput
+            key={end}
+            direction="future"
+            label={t(`bulk.due_${end}`, { zone: zoneName(zone) })}
+            value={range[end]}
+            onChange={(at) => setRange({ ...range, [end]: at })}
+          />
+        ))}
       </Group>
     </PlanDialog>
   );

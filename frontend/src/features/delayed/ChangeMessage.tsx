@@ -1,4 +1,4 @@
-import { Group, Stack, Text, TextInput } from "@mantine/core";
+import { Group, Stack, Text } from "@mantine/core";
 import { IconArrowRight } from "@tabler/icons-react";
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
@@ -12,8 +12,9 @@ import {
   type Operation,
 } from "@/features/delayed/queries";
 import { StateBadge } from "@/features/delayed/words";
-import { fromField, toField, utc, zoneName } from "@/format/times";
+import { utc, zoneName } from "@/format/times";
 import { PlanDialog } from "@/ui/ChangeDialog";
+import { InstantInput } from "@/ui/dates/InstantInput";
 import { Instant } from "@/ui/Instant";
 import { useZone } from "@/ui/preferences";
 
@@ -30,8 +31,7 @@ export function ChangeMessage({
   const { t } = useTranslation("delayed");
   const zone = useZone();
   const client = useQueryClient();
-  const [field, setField] = useState(() => (message.due_at ? toField(message.due_at, zone) : ""));
-  const to = fromField(field, zone);
+  const [to, setTo] = useState(message.due_at);
   const isMove = operation === "reschedule";
   // Also after a refusal: it was too late because something had changed.
   const refresh = () => void client.invalidateQueries({ queryKey: delayedKey });
@@ -51,7 +51,7 @@ export function ChangeMessage({
         }
       }}
       onDone={refresh}
-      inputs={isMove ? field : ""}
+      inputs={(isMove && to) || ""}
       isReady={!isMove || to !== null}
       show={(plan) => (
         <Stack gap="xs">
@@ -77,14 +77,13 @@ export function ChangeMessage({
       )}
     >
       {isMove && (
-        <TextInput
-          type="datetime-local"
-          step={1}
+        <InstantInput
+          direction="future"
           required
           label={t("change.reschedule.field", { zone: zoneName(zone) })}
           description={to === null ? t("change.reschedule.field_needed") : utc(to)}
-          value={field}
-          onChange={(event) => setField(event.currentTarget.value)}
+          value={to}
+          onChange={setTo}
           data-field="due_at"
         />
       )}

@@ -34,8 +34,8 @@ export function MessageList({ subject }: { subject: string }) {
         options: STATES.map((state) => ({ value: state, label: t(`state.${state}`) })),
       },
       { kind: "text", name: "property", label: t("filter.property"), placeholder: t("filter.property_hint") },
-      { kind: "instant", name: "due_from", label: t("filter.due_from") },
-      { kind: "instant", name: "due_to", label: t("filter.due_to") },
+      { kind: "instant", name: "due_from", label: t("filter.due_from"), direction: "future" },
+      { kind: "instant", name: "due_to", label: t("filter.due_to"), direction: "future" },
     ],
     [t],
   );
@@ -130,12 +130,13 @@ function useColumns(open: (row: Delayed) => void): Column<Delayed>[] {
           </Anchor>
         ),
       },
-      { id: "due_at", header: t("column.due_at"), cell: (row) => <Instant at={row.due_at} /> },
-      { id: "in", header: t("column.in"), cell: (row) => <Instant at={row.due_at} relative /> },
-      { id: "state", header: t("column.state"), cell: (row) => <StateBadge state={row.state} /> },
+      { id: "due_at", card: "fact", header: t("column.due_at"), cell: (row) => <Instant at={row.due_at} /> },
+      { id: "in", card: "fact", header: t("column.in"), cell: (row) => <Instant at={row.due_at} relative /> },
+      { id: "state", card: "state", header: t("column.state"), cell: (row) => <StateBadge state={row.state} /> },
       { id: "overdue", header: t("column.overdue"), align: "right", cell: (row) => <Overdue row={row} /> },
       {
         id: "subject",
+        card: "line",
         header: t("column.subject"),
         cell: (row) => (
           <LinkTo to="/subjects/$subject" params={{ subject: row.subject }} size="sm" className="nowrap">

@@ -1,11 +1,11 @@
-import { Button, Group, Progress as Bar, Stack, Text } from "@mantine/core";
+import { Button, Progress as Bar, Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { count } from "@/format/numbers";
 import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import type { Steps } from "@/ui/useSteps";
-import { Dialog } from "@/ui/Dialog";
+import { Dialog, DialogFooter } from "@/ui/Dialog";
 
 /** Long work under way: how far it is, a way to stop it and to go on, and what it came to. */
 export function Progress<Found>({
@@ -41,7 +41,7 @@ export function Progress<Found>({
         </Text>
         {children}
         {state === "failed" && <ProblemAlert error={error} onRetry={resume} />}
-        <Group justify="flex-end">
+        <DialogFooter>
           {state === "running" && (
             <Button variant="default" onClick={cancel}>
               {common("action.stop")}
@@ -55,7 +55,7 @@ export function Progress<Found>({
           <Button variant="default" onClick={onClose}>
             {common("action.close")}
           </Button>
-        </Group>
+        </DialogFooter>
       </Stack>
     </Dialog>
   );

@@ -6,10 +6,12 @@ import { alertsOptions, type GroupName } from "@/features/groups/queries";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { ProblemAlert } from "@/ui/ProblemAlert";
+import { useRuleName } from "@/ui/ruleNames";
 
 /** Open alerts about the group; nothing when there are none. */
 export function Alerts({ name }: { name: GroupName }) {
   const { t } = useTranslation("groups");
+  const ruleName = useRuleName();
   const { data, error, refetch } = useQuery(alertsOptions(name));
   if (error) return <ProblemAlert error={error} onRetry={() => void refetch()} />;
   if (!data || data.length === 0) return null;
@@ -20,7 +22,7 @@ export function Alerts({ name }: { name: GroupName }) {
         {data.map((alert) => (
           <Group key={alert.id} gap="xs" data-alert={alert.state}>
             <LinkTo to="/alerts" search={{ target: alert.target }} size="sm">
-              {alert.rule}
+              {ruleName(alert.rule)}
             </LinkTo>
             <Text size="sm">
               {t(`alerts.${alert.severity}`)} · {t(`alerts.${alert.state}`)} <Instant at={alert.since} relative />

@@ -41,6 +41,7 @@ export function GroupsTable({ subject }: { subject?: string }) {
       },
       {
         id: "subject",
+        card: "line",
         header: t("column.subject"),
         sort: "subject",
         cell: ({ subject }) => (
@@ -49,16 +50,18 @@ export function GroupsTable({ subject }: { subject?: string }) {
           </LinkTo>
         ),
       },
-      { id: "state", header: t("column.state"), cell: (row) => <LiveState row={row} /> },
+      { id: "state", card: "state", header: t("column.state"), cell: (row) => <LiveState row={row} /> },
       ...NUMBERS.map(({ field, as }): Column<GroupLag> => ({
         id: field,
         header: t(`column.${field}`),
         sort: field,
         align: "right",
+        card: field === "lag" || field === "time_lag_seconds" ? "fact" : undefined,
         cell: (row) => <LiveNumber row={row} field={field} as={as} />,
       })),
       {
         id: "drain_seconds",
+        card: "fact",
         header: t("column.drain_seconds"),
         sort: "drain_seconds",
         align: "right",

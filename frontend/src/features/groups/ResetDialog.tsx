@@ -7,9 +7,10 @@ import { ResetPlan } from "@/features/groups/ResetPlan";
 import { sequence } from "@/format/numbers";
 import { zoneName } from "@/format/times";
 import { PlanDialog } from "@/ui/ChangeDialog";
+import { InstantInput } from "@/ui/dates/InstantInput";
 import { useZone } from "@/ui/preferences";
 
-const NOTHING: ResetFields = { to: "earliest", time: "", sequence: "", brokerGroup: "" };
+const NOTHING: ResetFields = { to: "earliest", time: null, sequence: "", brokerGroup: "" };
 
 /** Set the group's progress somewhere else; what that skips and repeats is shown first. */
 export function ResetDialog({
@@ -28,7 +29,7 @@ export function ResetDialog({
   const refresh = useRefresh();
   const [fields, setFields] = useState(NOTHING);
   const change = (some: Partial<ResetFields>) => setFields((before) => ({ ...before, ...some }));
-  const request = resetRequest(fields, zone);
+  const request = resetRequest(fields);
   const place = detail.progress.find(({ broker_group: of }) => of === fields.brokerGroup);
   const problem = sequenceProblem(fields.sequence, place);
   const stored =
@@ -58,12 +59,11 @@ export function ResetDialog({
         </Stack>
       </Radio.Group>
       {fields.to === "time" && (
-        <TextInput
-          type="datetime-local"
-          step={1}
+        <InstantInput
+          direction="past"
           label={t("reset.time_field", { zone: zoneName(zone) })}
           value={fields.time}
-          onChange={(event) => change({ time: event.currentTarget.value })}
+          onChange={(time) => change({ time })}
         />
       )}
       <NativeSelect

@@ -33,7 +33,7 @@ export function ResetPlan({ plan }: { plan: ResetDone }) {
       ) : (
         <Text size="sm">{t("plan.nothing")}</Text>
       )}
-      <Table.ScrollContainer minWidth={420}>
+      <Table.ScrollContainer minWidth={240}>
         <Table withTableBorder>
           <Table.Thead>
             <Table.Tr>

@@ -1,5 +1,4 @@
 import type { Place, ResetDone, ResetRequest } from "@/features/groups/queries";
-import { fromField, type Zone } from "@/format/times";
 
 export const PLACES = ["earliest", "latest", "time", "sequence"] as const;
 export type To = (typeof PLACES)[number];
@@ -7,7 +6,7 @@ export type To = (typeof PLACES)[number];
 /** What the dialog's fields hold, as typed. */
 export interface ResetFields {
   to: To;
-  time: string;
+  time: string | null;
   sequence: string;
   /** "": all of them. */
   brokerGroup: string;
@@ -16,11 +15,10 @@ export interface ResetFields {
 const SEQUENCE = /^[0-9]{1,18}$/;
 
 /** The request that the fields mean; null while something is missing or wrong. */
-export function resetRequest({ to, time, sequence, brokerGroup }: ResetFields, zone: Zone): ResetRequest | null {
+export function resetRequest({ to, time, sequence, brokerGroup }: ResetFields): ResetRequest | null {
   const of = brokerGroup ? { broker_group: brokerGroup } : {};
   if (to === "time") {
-    const at = fromField(time, zone);
-    return at === null ? null : { to, time: at, ...of };
+    return time === null ? null : { to, time, ...of };
   }
   if (to === "sequence") {
     return SEQUENCE.test(sequence) && brokerGroup ? { to, sequence, ...of } : null;

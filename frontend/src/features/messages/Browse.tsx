@@ -37,7 +37,7 @@ export function Browse({ subject }: { subject: string }) {
     };
     if (start === "id") return [{ kind: "search", name: "message_id", label: t("filter.message_id") }, group];
     if (start === "sequence") return [group, { kind: "text", name: "sequence", label: t("filter.sequence") }];
-    return [{ kind: "instant", name: "from_time", label: t("filter.from") }, group];
+    return [{ kind: "instant", name: "from_time", label: t("filter.from"), direction: "past" }, group];
   }, [t, start, groups]);
   const load = useCallback((query: ListQuery, signal: AbortSignal) => loadMessages(subject, query, signal), [subject]);
   const open = useCallback((key: string) => change({ message: key }, true), [change]);

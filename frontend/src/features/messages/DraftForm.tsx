@@ -13,8 +13,9 @@ import {
 } from "@mantine/core";
 import { IconPlus, IconTrash } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
-import { fromField, toField, zoneName } from "@/format/times";
+import { zoneName } from "@/format/times";
 import { TAGS_MAX, UNIT_SECONDS, type Draft, type Fault } from "@/features/messages/draft";
+import { InstantInput } from "@/ui/dates/InstantInput";
 import { isJson } from "@/ui/message/decode";
 import { useZone } from "@/ui/preferences";
 
@@ -150,12 +151,11 @@ function When({ draft, onChange }: Omit<Props, "faults">) {
         </Group>
       )}
       {draft.when === "due" && (
-        <TextInput
-          type="datetime-local"
-          step={1}
+        <InstantInput
+          direction="future"
           label={t("send.due_at", { zone: zoneName(zone) })}
-          value={draft.due === null ? "" : toField(draft.due, zone)}
-          onChange={(event) => onChange({ ...draft, due: fromField(event.currentTarget.value, zone) })}
+          value={draft.due}
+          onChange={(due) => onChange({ ...draft, due })}
         />
       )}
     </Group>

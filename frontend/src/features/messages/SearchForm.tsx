@@ -2,9 +2,8 @@ import { Button, Group, NativeSelect, TagsInput, TextInput } from "@mantine/core
 import { IconSearch } from "@tabler/icons-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { fromField, toField } from "@/format/times";
 import { isPair, type Criteria } from "@/features/messages/criteria";
-import { useZone } from "@/ui/preferences";
+import { InstantInput } from "@/ui/dates/InstantInput";
 
 const NOTHING: Criteria = { properties: [], tag: "", from: "", to: "", brokerGroup: "" };
 /** As many as the API takes. */
@@ -19,7 +18,6 @@ interface Props {
 /** What to look for: properties, a tag, a window of time, a broker group. */
 export function SearchForm({ asked, brokerGroups, onSearch }: Props) {
   const { t } = useTranslation("messages");
-  const zone = useZone();
   const [draft, setDraft] = useState(asked ?? NOTHING);
   // The address may change by itself: the back button, a link.
   const key = JSON.stringify(asked);
@@ -62,24 +60,17 @@ export function SearchForm({ asked, brokerGroups, onSearch }: Props) {
           value={draft.tag}
           onChange={(event) => setDraft({ ...draft, tag: event.currentTarget.value })}
         />
-        <TextInput
-          size="sm"
-          type="datetime-local"
-          step={1}
-          label={t("search.from")}
-          description={t("search.from_hint")}
-          value={draft.from ? toField(draft.from, zone) : ""}
-          onChange={(event) => setDraft({ ...draft, from: fromField(event.currentTarget.value, zone) ?? "" })}
-        />
-        <TextInput
-          size="sm"
-          type="datetime-local"
-          step={1}
-          label={t("search.to")}
-          description={t("search.to_hint")}
-          value={draft.to ? toField(draft.to, zone) : ""}
-          onChange={(event) => setDraft({ ...draft, to: fromField(event.currentTarget.value, zone) ?? "" })}
-        />
+        {(["from", "to"] as const).map((end) => (
+          <InstantInput
+            key={end}
+            size="sm"
+            direction="past"
+            label={t(`search.${end}`)}
+            description={t(`search.${end}_hint`)}
+            value={draft[end] || null}
+            onChange={(at) => setDraft({ ...draft, [end]: at ?? "" })}
+          />
+        ))}
         {brokerGroups.length > 1 && (
           <NativeSelect
             size="sm"

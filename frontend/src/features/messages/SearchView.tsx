@@ -1,4 +1,4 @@
-import { Alert, Button, Group, Progress, Stack, Table, Text } from "@mantine/core";
+import { Alert, Button, Group, Progress, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useCallback, useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -11,6 +11,7 @@ import { SearchForm } from "@/features/messages/SearchForm";
 import { count, percent } from "@/format/numbers";
 import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/ProblemAlert";
+import { TableView } from "@/ui/table/TableView";
 import { Unreachable } from "@/ui/Unreachable";
 import { useUrlState } from "@/ui/urlState";
 import { useSteps } from "@/ui/useSteps";
@@ -104,32 +105,5 @@ function Rows({ messages }: { messages: readonly Message[] }) {
   const [, change] = useUrlState();
   const open = useCallback((key: string) => change({ message: key }, true), [change]);
   const columns = useMessageColumns(open);
-  return (
-    // A scrolled region has to be reachable by keyboard.
-    // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
-    <div className="table-scroll" tabIndex={0} role="region" aria-label={t("search.results")}>
-      <Table stickyHeader highlightOnHover>
-        <Table.Thead>
-          <Table.Tr>
-            {columns.map((column) => (
-              <Table.Th key={column.id} ta={column.align}>
-                {column.header}
-              </Table.Th>
-            ))}
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {messages.map((message) => (
-            <Table.Tr key={keyOf(message)} data-row={keyOf(message)}>
-              {columns.map((column) => (
-                <Table.Td key={column.id} ta={column.align}>
-                  {column.cell(message)}
-                </Table.Td>
-              ))}
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </div>
-  );
+  return <TableView label={t("search.results")} rows={messages} columns={columns} rowKey={keyOf} />;
 }

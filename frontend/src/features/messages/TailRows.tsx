@@ -9,6 +9,7 @@ import { Tags } from "@/ui/message/MessageView";
 import { useLanguage } from "@/ui/preferences";
 import { shellWord } from "@/ui/clientLines";
 import { Commands } from "@/ui/Teach";
+import { Frame } from "@/ui/table/Frame";
 
 interface Props {
   rows: readonly TailRow[];
@@ -22,9 +23,7 @@ interface Props {
 export function TailRows({ rows, onOpen, isFiltered, isLive, subject }: Props) {
   const { t } = useTranslation("messages");
   return (
-    // A scrolled region has to be reachable by keyboard.
-    // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
-    <div className="table-scroll" tabIndex={0} role="region" aria-label={t("tab.tail")}>
+    <Frame label={t("tab.tail")}>
       <Table stickyHeader highlightOnHover>
         <Table.Thead>
           <Table.Tr>
@@ -63,7 +62,7 @@ export function TailRows({ rows, onOpen, isFiltered, isLive, subject }: Props) {
           )}
         </Center>
       )}
-    </div>
+    </Frame>
   );
 }
 

@@ -34,15 +34,20 @@ export function useMessageColumns(open: (key: string) => void): readonly Column<
           </Anchor>
         ),
       },
-      { id: "broker_group", header: t("column.broker_group"), cell: (row) => row.broker_group },
-      { id: "stored_at", header: t("column.stored_at"), cell: (row) => <Instant at={row.stored_at} withMillis /> },
+      { id: "broker_group", card: "fact", header: t("column.broker_group"), cell: (row) => row.broker_group },
+      {
+        id: "stored_at",
+        card: "fact",
+        header: t("column.stored_at"),
+        cell: (row) => <Instant at={row.stored_at} withMillis />,
+      },
       {
         id: "message_id",
         header: t("column.message_id"),
         cell: (row) => <span className="nowrap">{row.message_id ?? "—"}</span>,
       },
-      { id: "tags", header: t("column.tags"), cell: (row) => <Tags tags={row.tags} isLine /> },
-      { id: "says", header: t("column.says"), cell: (row) => <Says message={row} /> },
+      { id: "tags", card: "fact", header: t("column.tags"), cell: (row) => <Tags tags={row.tags} isLine /> },
+      { id: "says", card: "line", header: t("column.says"), cell: (row) => <Says message={row} /> },
       {
         id: "size",
         header: t("column.size"),

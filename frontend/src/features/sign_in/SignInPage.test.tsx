@@ -35,6 +35,11 @@ async function give(login = "ada", password = "seven-green-bottles") {
   await userEvent.click(screen.getByRole("button", { name: "Sign in" }));
 }
 
+test("says what this is", async () => {
+  await page({});
+  expect(await screen.findByText(/^A message queue with delayed delivery/)).toBeInTheDocument();
+});
+
 test("with the password, then on to where one wanted to go", async () => {
   const { asked, address } = await page({ [`POST ${AT}/auth/login`]: done }, "/sign-in?next=%2Fgroups%3Fsearch%3Da");
   await give();

@@ -1,4 +1,4 @@
-import { Alert, Center, Container, Group, Loader, Paper, Stack, Text, Title } from "@mantine/core";
+import { Alert, Center, Loader, Stack, Text, Title } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRouter, type RouterHistory } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
@@ -9,6 +9,7 @@ import { safeNext } from "@/features/sign_in/next";
 import { PasswordStep } from "@/features/sign_in/PasswordStep";
 import { configOptions, giveCode, signIn, whereAmI, type Outcome } from "@/features/sign_in/queries";
 import { SingleSignOn } from "@/features/sign_in/SingleSignOn";
+import { Logo } from "@/ui/Logo";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { useUrlState } from "@/ui/urlState";
 import { LanguageSwitch, SchemeSwitch } from "@/ui/ViewSwitches";
@@ -50,17 +51,20 @@ export default function SignInPage() {
   const last = step === "code" ? prove : give;
   const isLost = (step === "password" && prove.data?.kind === "start_over") || look.data?.kind === "start_over";
   return (
-    <Container size={440} py="xl" component="main">
-      <Group justify="space-between" mb="xl">
-        <Text fw={700} size="lg">
+    <main className="welcome">
+      <div className="welcome-switches">
+        <LanguageSwitch />
+        <SchemeSwitch />
+      </div>
+      <section className="welcome-about">
+        <div className="brand">
+          <Logo size={44} />
           PyQMQ
-        </Text>
-        <Group gap={6}>
-          <LanguageSwitch />
-          <SchemeSwitch />
-        </Group>
-      </Group>
-      <Paper withBorder p="xl" radius="md">
+        </div>
+        <p>{t("about")}</p>
+        <p>{t("about_console")}</p>
+      </section>
+      <section className="welcome-form">
         <Stack>
           <Title order={1} size="h2">
             {step === "code" ? t("code.title") : t("title")}
@@ -104,12 +108,12 @@ export default function SignInPage() {
             </>
           )}
         </Stack>
-      </Paper>
-      {step === "password" && (
-        <Text size="sm" c="dimmed" mt="md">
-          {t("forgotten")}
-        </Text>
-      )}
-    </Container>
+        {step === "password" && (
+          <Text size="xs" c="dimmed" mt="lg">
+            {t("forgotten")}
+          </Text>
+        )}
+      </section>
+    </main>
   );
 }

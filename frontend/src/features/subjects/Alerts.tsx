@@ -5,10 +5,12 @@ import { alertsOptions } from "@/features/subjects/queries";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { ProblemAlert } from "@/ui/ProblemAlert";
+import { useRuleName } from "@/ui/ruleNames";
 
 /** Open alerts about a subject's consumer groups. */
 export function Alerts({ subject }: { subject: string }) {
   const { t } = useTranslation("subjects");
+  const ruleName = useRuleName();
   const { data, error, refetch } = useQuery(alertsOptions(subject));
   if (error) return <ProblemAlert error={error} onRetry={() => void refetch()} />;
   if (!data) return null;
@@ -21,7 +23,7 @@ export function Alerts({ subject }: { subject: string }) {
             {t(`alerts.${alert.severity}`)}
           </Badge>
           <LinkTo to="/alerts" search={{ target: alert.target }} size="sm">
-            {alert.rule}
+            {ruleName(alert.rule)}
           </LinkTo>
           <Text size="sm">{alert.target}</Text>
           <Text size="sm" c="dimmed">

@@ -6,7 +6,7 @@ import { useOwners } from "@/features/subjects/SubjectFields";
 import { TAGS_MAX } from "@/features/subjects/values";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { useSteps, type Steps } from "@/ui/useSteps";
-import { Dialog } from "@/ui/Dialog";
+import { Dialog, DialogFooter } from "@/ui/Dialog";
 
 /** The same change for several subjects: the plan of each, then one after the other, with progress and a way to stop. */
 export function BulkDialog({
@@ -93,7 +93,7 @@ export function BulkDialog({
               )}
             </>
           )}
-          <Group justify="flex-end">
+          <DialogFooter>
             <Button variant="default" onClick={close}>
               {t(isBegun ? "common:action.close" : "common:action.cancel")}
             </Button>
@@ -112,7 +112,7 @@ export function BulkDialog({
                 {t("bulk.apply", { count: todo.length })}
               </Button>
             )}
-          </Group>
+          </DialogFooter>
         </Stack>
       </form>
     </Dialog>

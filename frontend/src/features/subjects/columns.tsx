@@ -49,6 +49,7 @@ export function useColumns(): readonly Column<Subject>[] {
       },
       {
         id: "send_rate",
+        card: "fact",
         header: t("column.send_rate"),
         align: "right",
         cell: (row) => <LiveNumber subject={row.name} field="send_rate" as="rate" />,
@@ -62,18 +63,26 @@ export function useColumns(): readonly Column<Subject>[] {
       },
       {
         id: "worst_lag",
+        card: "fact",
         header: t("column.worst_lag"),
         align: "right",
         cell: (row) => <LiveWorstLag subject={row.name} />,
       },
       {
         id: "consumer_groups",
+        card: "fact",
         sort: "consumer_groups",
         header: t("column.consumer_groups"),
         align: "right",
         cell: (row) => <Measured value={row.consumer_groups} />,
       },
-      { id: "state", sort: "archived_at", header: t("column.state"), cell: (row) => <SubjectState subject={row} /> },
+      {
+        id: "state",
+        card: "state",
+        sort: "archived_at",
+        header: t("column.state"),
+        cell: (row) => <SubjectState subject={row} />,
+      },
       { id: "owner", sort: "owner", header: t("column.owner"), cell: (row) => row.owner ?? "—" },
       {
         id: "tags",

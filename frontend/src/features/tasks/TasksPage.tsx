@@ -1,6 +1,6 @@
-import { Badge, Button, Center, Group, Loader, Stack, Table, Text } from "@mantine/core";
+import { Badge, Button, Center, Group, Loader, Stack, Text } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import { switchTask, tasksOptions, type Task } from "@/features/tasks/queries";
@@ -13,6 +13,8 @@ import { PageHeader } from "@/ui/PageHeader";
 import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { RunNow, tasksKey } from "@/ui/RunNow";
+import { TableView } from "@/ui/table/TableView";
+import type { Column } from "@/ui/table/types";
 
 /** The background jobs: what each does, how its last run went, when it runs next. */
 export default function TasksPage() {
@@ -38,83 +40,98 @@ function Loops({ tasks, onSwitch }: { tasks: readonly Task[]; onSwitch: (task: T
   const { t } = useTranslation("tasks");
   const language = useLanguage();
   const may = useMay();
+  const canAct = may("change_cluster");
+  const columns = useMemo<Column<Task>[]>(
+    () => [
+      {
+        id: "name",
+        header: t("column.name"),
+        isFixed: true,
+        cell: (task) => (
+          <Stack gap={0} miw={200}>
+            <b>{task.name}</b>
+            <Text size="xs" c="dimmed" fw={400}>
+              {t(`job.${task.name}`, { defaultValue: task.text })}
+            </Text>
+          </Stack>
+        ),
+      },
+      { id: "state", card: "state", header: t("column.state"), cell: (task) => <Verdict task={task} /> },
+      {
+        id: "last",
+        card: "fact",
+        header: t("column.last"),
+        cell: (task) => <Instant at={task.finished_at} relative />,
+      },
+      {
+        id: "result",
+        card: "line",
+        header: t("column.result"),
+        cell: (task) => (
+          <Text size="sm" c={task.error ? "red" : undefined} className="break" miw={200}>
+            {task.error || task.result || "—"}
+          </Text>
+        ),
+      },
+      {
+        id: "next",
+        card: "fact",
+        header: t("column.next"),
+        cell: (task) => (task.is_enabled ? <Instant at={task.next_run_at} relative /> : "—"),
+      },
+      {
+        id: "every",
+        card: "fact",
+        header: t("column.every"),
+        align: "right",
+        cell: (task) => duration(task.every_seconds, language),
+      },
+      { id: "runs", header: t("column.runs"), align: "right", cell: (task) => sequence(task.runs) },
+      { id: "failures", header: t("column.failures"), align: "right", cell: (task) => sequence(task.failures) },
+      {
+        id: "holder",
+        header: t("column.holder"),
+        cell: (task) => (
+          <Stack gap={0} className="nowrap">
+            {task.holder || "—"}
+            <Text size="xs" c="dimmed">
+              {t("queue", { name: task.queue })}
+            </Text>
+          </Stack>
+        ),
+      },
+      ...(canAct
+        ? [
+            {
+              id: "action",
+              card: "action" as const,
+              header: t("column.action"),
+              cell: (task: Task) => (
+                <Group gap="xs" wrap="nowrap">
+                  {task.is_enabled && <RunNow name={task.name} size="compact-sm" disabled={task.is_running} />}
+                  <Button size="compact-sm" variant="default" onClick={() => onSwitch(task)}>
+                    {task.is_enabled ? t("disable") : t("enable")}
+                  </Button>
+                </Group>
+              ),
+            },
+          ]
+        : []),
+    ],
+    [t, language, canAct, onSwitch],
+  );
+  return <TableView label={t("title")} rows={tasks} columns={columns} rowKey={nameOf} />;
+}
+
+const nameOf = ({ name }: Task) => name;
+
+function Verdict({ task }: { task: Task }) {
+  const { t } = useTranslation("tasks");
+  const verdict = verdictOf(task);
   return (
-    // A scrolled region has to be reachable by keyboard.
-    // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
-    <div className="table-scroll" tabIndex={0} role="region" aria-label={t("title")}>
-      <Table stickyHeader verticalSpacing="sm">
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>{t("column.name")}</Table.Th>
-            <Table.Th>{t("column.state")}</Table.Th>
-            <Table.Th>{t("column.last")}</Table.Th>
-            <Table.Th>{t("column.result")}</Table.Th>
-            <Table.Th>{t("column.next")}</Table.Th>
-            <Table.Th ta="right">{t("column.every")}</Table.Th>
-            <Table.Th ta="right">{t("column.runs")}</Table.Th>
-            <Table.Th ta="right">{t("column.failures")}</Table.Th>
-            <Table.Th>{t("column.holder")}</Table.Th>
-            {may("change_cluster") && (
-              <Table.Th>
-                <span className="sr-only">{t("column.action")}</span>
-              </Table.Th>
-            )}
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {tasks.map((task) => {
-            const verdict = verdictOf(task);
-            return (
-              <Table.Tr key={task.name} data-row={task.name}>
-                <Table.Th scope="row" miw={220}>
-                  <Stack gap={0}>
-                    {task.name}
-                    <Text size="xs" c="dimmed" fw={400}>
-                      {t(`job.${task.name}`, { defaultValue: task.text })}
-                    </Text>
-                  </Stack>
-                </Table.Th>
-                <Table.Td>
-                  <Badge color={COLOURS[verdict]} variant="light" data-verdict={verdict}>
-                    {t(`verdict.${verdict}`)}
-                  </Badge>
-                </Table.Td>
-                <Table.Td>
-                  <Instant at={task.finished_at} relative />
-                </Table.Td>
-                <Table.Td className="break" miw={200}>
-                  {task.error ? <Text c="red">{task.error}</Text> : task.result || "—"}
-                </Table.Td>
-                <Table.Td>{task.is_enabled ? <Instant at={task.next_run_at} relative /> : "—"}</Table.Td>
-                <Table.Td ta="right" className="nowrap">
-                  {duration(task.every_seconds, language)}
-                </Table.Td>
-                <Table.Td ta="right">{sequence(task.runs)}</Table.Td>
-                <Table.Td ta="right">{sequence(task.failures)}</Table.Td>
-                <Table.Td className="nowrap">
-                  <Stack gap={0}>
-                    {task.holder || "—"}
-                    <Text size="xs" c="dimmed">
-                      {t("queue", { name: task.queue })}
-                    </Text>
-                  </Stack>
-                </Table.Td>
-                {may("change_cluster") && (
-                  <Table.Td>
-                    <Group gap="xs" wrap="nowrap" justify="flex-end">
-                      {task.is_enabled && <RunNow name={task.name} size="compact-sm" disabled={task.is_running} />}
-                      <Button size="compact-sm" variant="default" onClick={() => onSwitch(task)}>
-                        {task.is_enabled ? t("disable") : t("enable")}
-                      </Button>
-                    </Group>
-                  </Table.Td>
-                )}
-              </Table.Tr>
-            );
-          })}
-        </Table.Tbody>
-      </Table>
-    </div>
+    <Badge color={COLOURS[verdict]} variant="light" data-verdict={verdict}>
+      {t(`verdict.${verdict}`)}
+    </Badge>
   );
 }
 

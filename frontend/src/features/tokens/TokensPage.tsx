@@ -78,6 +78,7 @@ export default function TokensPage() {
       { id: "created_at", header: t("column.created_at"), cell: (row) => <Instant at={row.created_at} /> },
       {
         id: "revoke",
+        card: "action",
         header: t("column.action"),
         isFixed: true,
         cell: (row) =>

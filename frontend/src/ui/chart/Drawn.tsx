@@ -47,7 +47,18 @@ export default function Drawn({ label, at, series, bands = [], height }: TimeCha
   const hasRoom = width > 0;
   useEffect(() => {
     if (!host.current || !hasRoom) return undefined;
-    const words = { time: t("chart.time"), unknown: t("unknown.label") };
+    const words = {
+      time: t("chart.time"),
+      unknown: t("unknown.label"),
+      units: {
+        count: t("chart.unit.count"),
+        rate: t("chart.unit.rate"),
+        bytes: t("chart.unit.bytes"),
+        duration: t("chart.unit.duration"),
+        percent: t("chart.unit.percent"),
+      },
+      sides: { left: t("chart.left"), right: t("chart.right") },
+    };
     const drawn = new uPlot(
       {
         ...optionsOf(JSON.parse(shape) as Shape, { theme, scheme, language, zone, words }),
@@ -64,7 +75,6 @@ export default function Drawn({ label, at, series, bands = [], height }: TimeCha
             },
           },
         },
-        legend: { live: true },
         hooks: {
           setSelect: [
             (self) => {

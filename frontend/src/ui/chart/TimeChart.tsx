@@ -1,6 +1,6 @@
 import { ActionIcon, Center, Skeleton, Text, Tooltip } from "@mantine/core";
 import { IconChartLine, IconTable } from "@tabler/icons-react";
-import { lazy, Suspense, useState } from "react";
+import { lazy, Suspense, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { NumbersTable } from "@/ui/chart/NumbersTable";
 import type { Format } from "@/ui/Measured";
@@ -40,12 +40,29 @@ export interface TimeChartProps {
 const Drawn = lazy(() => import("@/ui/chart/Drawn"));
 const HEIGHT_PX = 220;
 
+/** What a chart shows: it begins where something was measured first, as on a system that is younger than the time asked for. Pure. */
+export function begun<Chart extends Pick<TimeChartProps, "at" | "series" | "bands">>(chart: Chart): Chart {
+  const { at, series, bands = [] } = chart;
+  const lines = [...series.map(({ values }) => values), ...bands.map(({ low }) => low)];
+  const first = at.findIndex((_, index) => lines.some((values) => typeof values[index] === "number"));
+  if (first <= 0) return chart;
+  return {
+    ...chart,
+    at: at.slice(first),
+    series: series.map((one) => ({ ...one, values: one.values.slice(first) })),
+    bands: bands.map((band) => ({ ...band, low: band.low.slice(first), high: band.high.slice(first) })),
+  };
+}
+
 /**
  * A chart over time: drag to zoom, double-click to see all again, both by keyboard too; times in the viewer's zone, UTC at the pointer. Its
  * numbers can be read as a table.
  */
-export function TimeChart(props: TimeChartProps) {
+export function TimeChart(given: TimeChartProps) {
   const { t } = useTranslation();
+  const { at, series, bands } = given;
+  const shown = useMemo(() => begun({ at, series, bands }), [at, series, bands]);
+  const props = { ...given, ...shown };
   const [isTable, setTable] = useState(false);
   const height = props.height ?? HEIGHT_PX;
   if (props.at.length === 0) {

@@ -19,7 +19,32 @@ export interface Look {
   scheme: "light" | "dark";
   language: string;
   zone: Zone;
-  words: { time: string; unknown: string };
+  words: {
+    time: string;
+    unknown: string;
+    /** Of an axis with many lines: what is counted, by format. */
+    units: Readonly<Record<string, string>>;
+    /** What is behind a line's name where there are two axes. */
+    sides: Readonly<Record<"left" | "right", string>>;
+  };
+}
+
+/** The longest title of an axis that is made of the names of its lines. */
+const NAMES_MAX = 36;
+
+/** What an axis shows: its lines' names, or what they count where these are long. Durations and bytes have their units at the ticks. */
+export function axisTitle(lines: readonly Pick<Series, "label" | "as">[], units: Look["words"]["units"]): string {
+  const names = lines.map(({ label }) => label).join(", ");
+  return names.length <= NAMES_MAX ? names : (units[lines[0]?.as ?? "count"] ?? names);
+}
+
+/** A line as the legend shows it, as a CSS background: its colour and dashes, or an area below it. */
+export function swatch(stroke: string, dashes: readonly number[], isFilled: boolean): string {
+  if (isFilled) return `linear-gradient(${stroke} 0 2px, ${stroke}33 2px)`;
+  if (dashes.length === 0) return `linear-gradient(${stroke} 0 100%) center / 100% 2px no-repeat`;
+  let end = 0;
+  const stops = dashes.map((length, at) => `${at % 2 === 0 ? stroke : "transparent"} ${end}px ${(end += length)}px`);
+  return `repeating-linear-gradient(90deg, ${stops.join(", ")}) left center / 100% 2px no-repeat`;
 }
 
 /** What uPlot is told, without size and events. */
@@ -30,8 +55,14 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
   const paint = (colour: ChartColour) => theme.colors[colour][colour === "gray" ? 6 : shade];
   const ink = scheme === "dark" ? theme.colors.dark[1] : theme.colors.gray[7];
   const line = scheme === "dark" ? theme.colors.dark[5] : theme.colors.gray[2];
-  const left = series.find(({ axis }) => axis !== "right");
-  const right = series.find(({ axis }) => axis === "right");
+  const onLeft = series.filter(({ axis }) => axis !== "right");
+  const onRight = series.filter(({ axis }) => axis === "right");
+  const [[left], [right]] = [onLeft, onRight];
+  const lines = series.map(({ colour, style }, index) => ({
+    stroke: paint(colour ?? ORDER[index % ORDER.length] ?? "blue"),
+    isFilled: style === "area" || style === "bars",
+    dash: DASHES[index % DASHES.length] ?? [],
+  }));
   const axis = {
     stroke: ink,
     grid: { stroke: line, width: 1 },
@@ -40,8 +71,11 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
   };
   // From zero up, with some room; what is zero throughout gets an axis all the same.
   const range: uPlot.Range.Config = { min: { soft: 0, mode: 1, pad: 0 }, max: { soft: 1, mode: 2, pad: 0.1 } };
-  const values = (of: Omit<Series, "values"> | undefined) => ({
-    size: 64,
+  const values = (of: Omit<Series, "values"> | undefined, lines: Shape["series"]) => ({
+    size: 56,
+    label: axisTitle(lines, words.units),
+    labelSize: 18,
+    labelFont: `11px ${theme.fontFamily}`,
     incrs: steps(of?.as) as number[] | undefined,
     values: (_: uPlot, ticks: number[]) => ticks.map((tick) => onAxis(tick, of?.as, language)),
   });
@@ -55,6 +89,16 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
     tzDate: (seconds) =>
       zone === "utc" ? uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC") : new Date(seconds * 1000),
     scales: { left: { range }, right: { range } },
+    legend: {
+      live: true,
+      markers: {
+        width: 0,
+        fill: (_, index) => {
+          const line = lines[index - 1];
+          return line ? swatch(line.stroke, line.dash, line.isFilled) : swatch(paint("gray"), [4, 4], false);
+        },
+      },
+    },
     series: [
       {
         label: words.time,
@@ -63,15 +107,14 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
           return typeof seconds === "number" ? instantShort(seconds, zone) : "—";
         },
       },
-      ...series.map(({ label, as, axis: side, style, colour }, index): uPlot.Series => {
-        const stroke = paint(colour ?? ORDER[index % ORDER.length] ?? "blue");
-        const isFilled = style === "area" || style === "bars";
+      ...series.map(({ label, as, axis: side = "left", style }, index): uPlot.Series => {
+        const { stroke = "", isFilled = false, dash } = lines[index] ?? {};
         return {
-          label,
+          label: left && right ? `${label} ${words.sides[side]}` : label,
           scale: side === "right" ? "right" : "left",
           stroke,
           width: 2,
-          dash: isFilled ? undefined : DASHES[index % DASHES.length],
+          dash: isFilled ? undefined : dash && [...dash],
           spanGaps: false,
           fill: isFilled ? `${stroke}33` : undefined,
           paths: style === "bars" ? uPlot.paths.bars?.({ size: [0.8, 60] }) : undefined,
@@ -97,12 +140,12 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
     }),
     axes: [
       { ...axis, values: (_, ticks, _axis, _space, step) => timesOnAxis(ticks, step, zone) },
-      { ...axis, ...values(left), scale: "left" },
+      { ...axis, ...values(left, onLeft), scale: "left" },
       ...(right
         ? [
             {
               ...axis,
-              ...values(right),
+              ...values(right, onRight),
               scale: "right",
               // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- a const enum has no value to import
               side: 1 as uPlot.Axis.Side,

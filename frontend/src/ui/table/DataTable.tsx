@@ -95,17 +95,16 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
   return (
     <div data-table={label} data-fetching={isFetching || undefined}>
       <Group justify="space-between" mb="xs" gap="xs">
-        {filters.length > 0 ? (
-          <FilterBar
-            label={label}
-            filters={filters}
-            values={list.filters}
-            onChange={list.setFilter}
-            onClear={list.clearFilters}
-          />
-        ) : (
-          <div />
-        )}
+        <FilterBar
+          label={label}
+          filters={filters}
+          values={list.filters}
+          onChange={list.setFilter}
+          onClear={list.clearFilters}
+          columns={columns}
+          ordering={list.ordering}
+          onOrder={list.setOrdering}
+        />
         <Group gap={4}>
           {props.actions}
           <Refresh isBusy={isFetching && !found.isPending} onClick={() => void found.refetch()} />

@@ -1,11 +1,10 @@
 import { Button, CloseButton, Group, NativeSelect, TextInput } from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
-import { IconSearch } from "@tabler/icons-react";
-import { useState } from "react";
+import { useDebouncedCallback, useDisclosure } from "@mantine/hooks";
+import { IconAdjustmentsHorizontal, IconSearch } from "@tabler/icons-react";
+import { useId, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { fromField, toField } from "@/format/times";
-import { useZone } from "@/ui/preferences";
-import type { Filter } from "@/ui/table/types";
+import { InstantInput } from "@/ui/dates/InstantInput";
+import type { Column, Filter } from "@/ui/table/types";
 import type { Search } from "@/ui/urlState";
 
 const TYPING_MS = 250;
@@ -55,72 +54,127 @@ function TextFilter({
   );
 }
 
-/** The filters of the list `label`; what they hold is in the address. */
-export function FilterBar({
+/** Pixels of a short text in small print. */
+function widthOf(label: string): number {
+  return Array.from(label).reduce((sum, letter) => sum + (letter > "\u2e80" ? 13 : 7), 16);
+}
+
+/** A filter of a list; its value is the address's. */
+function OneFilter({
+  filter,
+  value,
+  onChange,
+}: {
+  filter: Filter;
+  value: string;
+  onChange: (value: string | undefined) => void;
+}) {
+  const { t } = useTranslation();
+  if (filter.kind === "select") {
+    return (
+      <NativeSelect
+        size="sm"
+        aria-label={filter.label}
+        data-filter={filter.name}
+        value={value}
+        onChange={(event) => onChange(event.currentTarget.value || undefined)}
+        data={[{ value: "", label: t("table.any", { name: filter.label }) }, ...filter.options]}
+      />
+    );
+  }
+  if (filter.kind === "instant") {
+    return (
+      <InstantInput
+        size="sm"
+        direction={filter.direction}
+        aria-label={filter.label}
+        placeholder={filter.label}
+        title={filter.label}
+        data-filter={filter.name}
+        leftSection={value ? <span className="filter-label">{filter.label}</span> : undefined}
+        leftSectionWidth={widthOf(filter.label)}
+        className="filter-text"
+        value={value || null}
+        onChange={(at) => onChange(at ?? undefined)}
+      />
+    );
+  }
+  return <TextFilter filter={filter} value={value} onChange={(next) => onChange(next || undefined)} />;
+}
+
+/**
+ * The filters of the list `label`; what they hold is in the address. On a phone all but the search are behind a button that says how
+ * many are set, and so is the order, which is a click on a column's name elsewhere.
+ */
+export function FilterBar<Row>({
   label,
   filters,
   values,
   onChange,
   onClear,
+  columns,
+  ordering,
+  onOrder,
 }: {
   label: string;
   filters: readonly Filter[];
   values: Search;
   onChange: (name: string, value: string | undefined) => void;
   onClear: () => void;
+  columns: readonly Column<Row>[];
+  ordering: string;
+  onOrder: (ordering: string) => void;
 }) {
   const { t } = useTranslation();
-  const zone = useZone();
+  const [isOpen, { toggle }] = useDisclosure();
+  const restId = useId();
+  const isSearch = ({ kind }: Filter) => kind === "search";
+  const rest = filters.filter((filter) => !isSearch(filter));
+  const set = rest.filter(({ name }) => values[name]).length;
+  const orders = columns.flatMap(({ sort, header }) =>
+    sort ? [sort, `-${sort}`].map((value, at) => ({ value, label: `${header} ${"↑↓"[at]}` })) : [],
+  );
+  const one = (filter: Filter) => (
+    <OneFilter
+      key={filter.name}
+      filter={filter}
+      value={values[filter.name] ?? ""}
+      onChange={(next) => onChange(filter.name, next)}
+    />
+  );
   return (
     <Group gap="xs" role="search" aria-label={t("table.filters_of", { name: label })}>
-      {filters.map((filter) => {
-        const value = values[filter.name] ?? "";
-        switch (filter.kind) {
-          case "search":
-          case "text":
-            return (
-              <TextFilter
-                key={filter.name}
-                filter={filter}
-                value={value}
-                onChange={(next) => onChange(filter.name, next || undefined)}
-              />
-            );
-          case "select":
-            return (
-              <NativeSelect
-                key={filter.name}
-                size="sm"
-                aria-label={filter.label}
-                data-filter={filter.name}
-                value={value}
-                onChange={(event) => onChange(filter.name, event.currentTarget.value || undefined)}
-                data={[{ value: "", label: t("table.any", { name: filter.label }) }, ...filter.options]}
-              />
-            );
-          case "instant":
-            return (
-              <TextInput
-                key={filter.name}
-                size="sm"
-                type="datetime-local"
-                step={1}
-                aria-label={filter.label}
-                title={filter.label}
-                data-filter={filter.name}
-                leftSection={<span className="filter-label">{filter.label}</span>}
-                leftSectionWidth={64}
-                value={value ? toField(value, zone) : ""}
-                onChange={(event) => onChange(filter.name, fromField(event.currentTarget.value, zone) ?? undefined)}
-              />
-            );
-        }
-      })}
-      {Object.keys(values).length > 0 && (
-        <Button size="sm" variant="subtle" onClick={onClear}>
-          {t("table.clear")}
+      {filters.filter(isSearch).map(one)}
+      {rest.length + orders.length > 0 && (
+        <Button
+          className="filters-button"
+          variant="default"
+          leftSection={<IconAdjustmentsHorizontal size={16} aria-hidden />}
+          aria-expanded={isOpen}
+          aria-controls={restId}
+          onClick={toggle}
+        >
+          {set > 0 ? t("table.filters_set", { count: set }) : t("table.filters")}
         </Button>
       )}
+      <div id={restId} className="filters-rest" data-open={isOpen || undefined}>
+        {rest.map(one)}
+        {orders.length > 0 && (
+          <NativeSelect
+            className="filters-order"
+            size="sm"
+            aria-label={t("table.order")}
+            value={ordering}
+            onChange={(event) => onOrder(event.currentTarget.value)}
+            data={[{ value: "", label: t("table.order") }, ...orders]}
+          />
+        )}
+        {Object.keys(values).length > 0 && (
+          <Button size="sm" variant="subtle" onClick={onClear}>
+            {t("table.clear")}
+          </Button>
+        )}
+      </div>
     </Group>
   );
 }

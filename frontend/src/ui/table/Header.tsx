@@ -8,18 +8,19 @@ import { nextOrdering } from "@/ui/table/useListState";
 /** A column's name; a button where the list can be ordered by it. */
 export function Header<Row>({
   column,
-  ordering,
-  fallback,
+  ordering = "",
+  fallback = "",
   onOrder,
 }: {
   column: Column<Row>;
-  ordering: string;
+  ordering?: string | undefined;
   /** The order without one chosen. */
-  fallback: string;
-  onOrder: (ordering: string) => void;
+  fallback?: string | undefined;
+  /** Without it the list has one order. */
+  onOrder?: ((ordering: string) => void) | undefined;
 }) {
   const { sort } = column;
-  if (!sort) return <Table.Th ta={column.align}>{column.header}</Table.Th>;
+  if (!sort || !onOrder) return <Table.Th ta={column.align}>{column.header}</Table.Th>;
   const direction = ordering === sort ? "ascending" : ordering === `-${sort}` ? "descending" : "none";
   const Icon = direction === "ascending" ? IconArrowUp : direction === "descending" ? IconArrowDown : IconSelector;
   return (
@@ -51,7 +52,7 @@ export function SelectAll<Row>({
   const choosable = useMemo(() => rows.filter((row) => !isDisabled?.(row)).map(rowKey), [rows, rowKey, isDisabled]);
   const chosen = selected.size === 0 ? 0 : choosable.filter((key) => selected.has(key)).length;
   return (
-    <Table.Th w={40}>
+    <Table.Th w={40} className="select-all">
       <Checkbox
         aria-label={t("table.select_all")}
         checked={choosable.length > 0 && chosen === choosable.length}

@@ -1,13 +1,14 @@
-import { FlexRender, type Row as TableRow } from "@tanstack/react-table";
 import { memo, type Ref } from "react";
 import { useTranslation } from "react-i18next";
-import type { features } from "@/ui/table/features";
 import type { Column } from "@/ui/table/types";
 
 interface Props<Row extends object> {
-  row: TableRow<typeof features, Row>;
+  row: Row;
+  rowKey: string;
   /** Those that are shown, in their order. */
   columns: readonly Column<Row>[];
+  /** Of each column, its part of a card. */
+  parts: readonly string[];
   /** Which of all rows it is. */
   index: number;
   /** Tells the scrolled list how high the row is. */
@@ -20,26 +21,26 @@ interface Props<Row extends object> {
 }
 
 function DrawnLine<Row extends object>(props: Props<Row>) {
-  const { row, columns, index, measure, isSelected, isDisabled, onToggle } = props;
+  const { row, rowKey, columns, parts, index, measure, isSelected, isDisabled, onToggle } = props;
   const { t } = useTranslation();
   // Plain elements: the component library's cost more than what is in them, and there are hundreds.
   return (
-    <tr ref={measure} data-index={index} data-row={row.id} aria-rowindex={index + 2}>
+    <tr ref={measure} data-index={index} data-row={rowKey} aria-rowindex={index + 2}>
       {onToggle && (
-        <td>
+        <td className="select">
           <input
             type="checkbox"
             className="row-check"
-            aria-label={t("table.select_row", { name: row.id })}
+            aria-label={t("table.select_row", { name: rowKey })}
             disabled={isDisabled}
             checked={isSelected}
-            onChange={(event) => onToggle(row.id, event.currentTarget.checked)}
+            onChange={(event) => onToggle(rowKey, event.currentTarget.checked)}
           />
         </td>
       )}
-      {row.getVisibleCells().map((cell, at) => (
-        <td key={cell.id} className={columns[at]?.align === "right" ? "right" : undefined} data-cell={cell.column.id}>
-          <FlexRender cell={cell} />
+      {columns.map(({ id, header, align, cell }, at) => (
+        <td key={id} className={`${parts[at]} ${align ?? ""}`} data-cell={id} data-label={header}>
+          {cell(row)}
         </td>
       ))}
     </tr>

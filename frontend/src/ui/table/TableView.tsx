@@ -1,9 +1,9 @@
 import { Center, Table, Text } from "@mantine/core";
-import { createColumnHelper, useTable } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useMemo, useRef, type KeyboardEvent } from "react";
+import { useCallback, useEffect, useMemo, useRef } from "react";
 import { useTranslation } from "react-i18next";
-import { features } from "@/ui/table/features";
+import { cardParts } from "@/ui/table/cards";
+import { Frame } from "@/ui/table/Frame";
 import { Header, SelectAll } from "@/ui/table/Header";
 import { Line } from "@/ui/table/Line";
 import type { Column, Selection } from "@/ui/table/types";
@@ -18,27 +18,30 @@ export interface TableViewProps<Row> {
   label: string;
   rows: readonly Row[];
   columns: readonly Column<Row>[];
-  hidden: ReadonlySet<string>;
+  hidden?: ReadonlySet<string>;
   rowKey: (row: Row) => string;
-  ordering: string;
+  ordering?: string;
   /** The order without one chosen. */
-  fallback: string;
-  onOrder: (ordering: string) => void;
+  fallback?: string;
+  onOrder?: (ordering: string) => void;
   selection?: Selection<Row>;
   /** Whether there are more rows than these. */
-  hasMore: boolean;
+  hasMore?: boolean;
   /** The end of these rows comes near. */
-  onNearEnd: () => void;
+  onNearEnd?: () => void;
   /** When it changes, what is shown is another list: it begins at its top. */
-  listKey: unknown;
+  listKey?: unknown;
 }
 
 /** The rows of a list; of many only those where one looks are drawn. Scrolling draws new rows, and nothing else anew. */
 export function TableView<Row extends object>(props: TableViewProps<Row>) {
-  const { label, rows, columns, hidden, rowKey, selection, hasMore, onNearEnd } = props;
+  const { label, rows, columns, hidden, rowKey, selection, hasMore = false, onNearEnd } = props;
   const { t } = useTranslation();
-  const { table, shown } = useModel(rows, columns, hidden, rowKey);
-  const models = table.getRowModel().rows;
+  const shown = useMemo(
+    () => columns.filter(({ id, isFixed }) => isFixed === true || !hidden?.has(id)),
+    [columns, hidden],
+  );
+  const parts = useMemo(() => cardParts(shown), [shown]);
   const scroller = useRef<HTMLDivElement>(null);
   const isVirtual = rows.length >= VIRTUAL_FROM;
   // eslint-disable-next-line react-hooks/incompatible-library -- the virtualizer is used in this render only
@@ -48,34 +51,27 @@ export function TableView<Row extends object>(props: TableViewProps<Row>) {
     estimateSize: () => ROW_PX,
     overscan: 12,
     enabled: isVirtual,
-    getItemKey: (index) => models[index]?.id ?? index,
+    getItemKey: (index) => {
+      const row = rows[index];
+      return row ? rowKey(row) : index;
+    },
   });
   const items = isVirtual ? virtual.getVirtualItems() : [];
   const isNearEnd = hasMore && (items.at(-1)?.index ?? 0) >= rows.length - ROWS_AHEAD;
   useEffect(() => {
-    if (isNearEnd) onNearEnd();
+    if (isNearEnd) onNearEnd?.();
   }, [isNearEnd, onNearEnd, rows.length]);
   useEffect(() => {
     scroller.current?.scrollTo({ top: 0 });
   }, [props.listKey]);
   const toggle = useToggle(selection);
 
-  const drawn = isVirtual ? items.map(({ index }) => index) : [...models.keys()];
+  const drawn = isVirtual ? items.map(({ index }) => index) : [...rows.keys()];
   const above = items[0]?.start ?? 0;
   const below = isVirtual ? virtual.getTotalSize() - (items.at(-1)?.end ?? 0) : 0;
   const width = shown.length + (selection ? 1 : 0);
   return (
-    // A scrolled region has to be reachable by keyboard.
-    // eslint-disable-next-line jsx-a11y/no-noninteractive-element-interactions
-    <div
-      ref={scroller}
-      className="table-scroll"
-      // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
-      tabIndex={0}
-      role="region"
-      aria-label={label}
-      onKeyDown={onEdgeKey}
-    >
+    <Frame label={label} scroller={scroller} hasCards>
       <Table stickyHeader highlightOnHover aria-rowcount={hasMore ? -1 : rows.length + 1}>
         <Table.Thead>
           <Table.Tr>
@@ -94,20 +90,22 @@ export function TableView<Row extends object>(props: TableViewProps<Row>) {
         <Table.Tbody>
           {above > 0 && <Spacer px={above} columns={width} />}
           {drawn.map((index) => {
-            const row = models[index];
+            const row = rows[index];
+            if (!row) return null;
+            const key = rowKey(row);
             return (
-              row && (
-                <Line
-                  key={row.id}
-                  row={row}
-                  columns={shown}
-                  index={index}
-                  measure={isVirtual ? virtual.measureElement : undefined}
-                  isSelected={selection?.selected.has(row.id) ?? false}
-                  isDisabled={selection?.isDisabled?.(row.original) ?? false}
-                  onToggle={selection && toggle}
-                />
-              )
+              <Line
+                key={key}
+                row={row}
+                rowKey={key}
+                columns={shown}
+                parts={parts}
+                index={index}
+                measure={isVirtual ? virtual.measureElement : undefined}
+                isSelected={selection?.selected.has(key) ?? false}
+                isDisabled={selection?.isDisabled?.(row) ?? false}
+                onToggle={selection && toggle}
+              />
             );
           })}
           {below > 0 && <Spacer px={below} columns={width} />}
@@ -118,47 +116,8 @@ export function TableView<Row extends object>(props: TableViewProps<Row>) {
           <Text c="dimmed">{t("table.nothing_found")}</Text>
         </Center>
       )}
-    </div>
+    </Frame>
   );
-}
-
-/** Home and End at once: the browser's smooth way there ends where rows on it turn out higher than was thought. */
-function onEdgeKey(event: KeyboardEvent<HTMLElement>) {
-  const region = event.currentTarget;
-  if (event.target !== region || (event.key !== "Home" && event.key !== "End")) return;
-  event.preventDefault();
-  region.scrollTo({ top: event.key === "Home" ? 0 : region.scrollHeight, behavior: "instant" });
-}
-
-function useModel<Row extends object>(
-  rows: readonly Row[],
-  columns: readonly Column<Row>[],
-  hidden: ReadonlySet<string>,
-  rowKey: (row: Row) => string,
-) {
-  const shown = useMemo(
-    () => columns.filter(({ id, isFixed }) => isFixed === true || !hidden.has(id)),
-    [columns, hidden],
-  );
-  const definitions = useMemo(() => {
-    const helper = createColumnHelper<typeof features, Row>();
-    return helper.columns(
-      columns.map(({ id, header, cell }) => helper.display({ id, header, cell: ({ row }) => cell(row.original) })),
-    );
-  }, [columns]);
-  const columnVisibility = useMemo(
-    () => Object.fromEntries(columns.map((column) => [column.id, shown.includes(column)])),
-    [columns, shown],
-  );
-  const table = useTable({
-    features,
-    columns: definitions,
-    data: rows,
-    getRowId: rowKey,
-    state: { columnVisibility },
-    onColumnVisibilityChange: () => undefined,
-  });
-  return { table, shown };
 }
 
 /** Chooses a row or not; stays the same function, so that choosing one row draws no other anew. */

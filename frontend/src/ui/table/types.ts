@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import type { Direction } from "@/ui/dates/presets";
 
 export interface Column<Row> {
   id: string;
@@ -11,6 +12,11 @@ export interface Column<Row> {
   isHiddenAtFirst?: boolean;
   /** Can't be hidden: the row's name. */
   isFixed?: boolean;
+  /**
+   * On a phone a row is a card: its name, its state beside it, a line below them, facts with their names, and buttons. Where no column says
+   * what it is, the first four are facts.
+   */
+  card?: "state" | "line" | "fact" | "action";
 }
 
 /** Which rows are chosen, by their keys. */
@@ -26,7 +32,7 @@ export type Filter =
   | { kind: "search"; name: string; label: string }
   | { kind: "select"; name: string; label: string; options: readonly { value: string; label: string }[] }
   | { kind: "text"; name: string; label: string; placeholder?: string }
-  | { kind: "instant"; name: string; label: string };
+  | { kind: "instant"; name: string; label: string; direction: Direction };
 
 /** A page as lists of the API answer it. */
 export interface ListPage<Row> {

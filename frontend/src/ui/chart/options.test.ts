@@ -1,0 +1,42 @@
+import { DEFAULT_THEME } from "@mantine/core";
+import { expect, test } from "vitest";
+import { axisTitle, optionsOf, swatch, type Look, type Shape } from "@/ui/chart/options";
+
+const units = { count: "Count", rate: "Per second" };
+const look: Look = {
+  theme: DEFAULT_THEME,
+  scheme: "light",
+  language: "en-GB",
+  zone: "utc",
+  words: { time: "Time", unknown: "unknown", units, sides: { left: "(left)", right: "(right)" } },
+};
+const shape: Shape = {
+  series: [
+    { label: "Lag", as: "count", style: "area" },
+    { label: "Time lag", as: "duration", axis: "right" },
+  ],
+  bands: [],
+};
+
+test("an axis has the names of its lines, or what they count where there are many", () => {
+  expect(axisTitle([{ label: "Sent/s" }, { label: "Acked/s" }], units)).toBe("Sent/s, Acked/s");
+  const many = ["order.created", "order.paid", "click.tracked"].map((label) => ({ label, as: "rate" as const }));
+  expect(axisTitle(many, units)).toBe("Per second");
+});
+
+test("with two axes each line says which is its own", () => {
+  const { axes, series } = optionsOf(shape, look);
+  expect(axes?.map(({ label }) => label)).toEqual([undefined, "Lag", "Time lag"]);
+  expect(series.map(({ label }) => label)).toEqual(["Time", "Lag (left)", "Time lag (right)"]);
+});
+
+test("with one axis names are enough", () => {
+  const { series } = optionsOf({ ...shape, series: shape.series.slice(0, 1) }, look);
+  expect(series.map(({ label }) => label)).toEqual(["Time", "Lag"]);
+});
+
+test("the legend shows lines as they are drawn", () => {
+  expect(swatch("#111", [], false)).toBe("linear-gradient(#111 0 100%) center / 100% 2px no-repeat");
+  expect(swatch("#111", [8, 4], false)).toContain("#111 0px 8px, transparent 8px 12px");
+  expect(swatch("#111", [], true)).toBe("linear-gradient(#111 0 2px, #11133 2px)");
+});

@@ -1,0 +1,27 @@
+import { useCallback } from "react";
+import { useTranslation } from "react-i18next";
+
+/** The alert rules that every system begins with, as the server names them. One that was renamed keeps its name in each language. */
+export const BUILTIN: Readonly<Record<string, string>> = {
+  "Broker group offline": "group_offline",
+  "Disk usage above 85%": "disk",
+  "Corrupted messages": "damage",
+  "Consumer group 15 minutes behind": "time_lag",
+  "New dead letters": "dead_letters",
+  "Duplicate consumer IDs": "duplicate_ids",
+  "Delayed messages more than 5 seconds late": "lateness",
+  "Background job overdue": "loop_late",
+  "No measurements for a minute": "unknown",
+};
+
+/** A rule's name in the viewer's language, where it is a built-in one. */
+export function useRuleName(): (name: string) => string {
+  const { t } = useTranslation("alerts");
+  return useCallback(
+    (name) => {
+      const key = BUILTIN[name];
+      return key === undefined ? name : t(`rule_name.${key}`);
+    },
+    [t],
+  );
+}
