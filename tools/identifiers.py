@@ -49,7 +49,7 @@ _EXEMPT = (
     "console/cluster/delayed.py", "console/cluster/producing.py", "frontend/src/api/requests.ts", "frontend/src/app",
     "frontend/src/features/alerts", "frontend/src/features/brokers", "frontend/src/features/dead_letters",
     "frontend/src/features/delayed", "frontend/src/features/groups", "frontend/src/features/messages",
-    "frontend/src/features/subjects", "frontend/src/features/trace", "frontend/src/test", "frontend/src/ui/table",
+    "frontend/src/features/subjects", "frontend/src/features/trace", "frontend/src/test",
 )  # fmt: skip
 """Not checked yet: these parts are being restructured."""
 _NO_CODE = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`", re.S)

@@ -35,11 +35,11 @@ export function Proof() {
   };
   const prove = useMutation({
     mutationFn: async () => {
-      const said = me.has_second_factor
+      const answer = me.has_second_factor
         ? await allauth("POST", "auth/2fa/reauthenticate", { code: given })
         : await allauth("POST", "auth/reauthenticate", { password: given });
-      const [error] = said.errors;
-      if (error) throw new Problem(said.status, error.code, error.message, "");
+      const [error] = answer.errors;
+      if (error) throw new Problem(answer.status, error.code, error.message, "");
     },
     onSuccess: () => finish(true),
   });

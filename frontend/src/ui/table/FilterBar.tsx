@@ -20,20 +20,20 @@ function TextFilter({
 }) {
   const { t } = useTranslation();
   const [typed, setTyped] = useState(value);
-  const [told, setTold] = useState(value);
+  const [sent, setSent] = useState(value);
   const [seen, setSeen] = useState(value);
-  const tell = useDebouncedCallback((next: string) => {
-    setTold(next);
+  const send = useDebouncedCallback((next: string) => {
+    setSent(next);
     onChange(next);
   }, TYPING_MS);
   // The address may change by itself: the back button, a link, "clear". What comes back of our own typing is no such change.
   if (value !== seen) {
     setSeen(value);
-    if (value !== told) setTyped(value);
+    if (value !== sent) setTyped(value);
   }
   const set = (next: string) => {
     setTyped(next);
-    tell(next);
+    send(next);
   };
   return (
     <TextInput
