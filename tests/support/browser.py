@@ -83,6 +83,8 @@ class Visit:
         self.server_errors: list[str] = []
         """Answers of 500 and more that no test expects."""
         self._is_server_away = False
+        self.is_signed_in = False
+        """Whether `sign_in` was called."""
         context.set_default_timeout(WAIT_SECONDS * 1000)
         context.on("console", self._on_console)
         context.on("weberror", self._on_exception)
@@ -127,6 +129,7 @@ class Visit:
             headers={"X-CSRFToken": token},
         )
         assert answer.status == 200, (answer.status, answer.text())
+        self.is_signed_in = True
 
     def axe_clean(self) -> None:
         """Fail unless the page, as it is now, keeps the WCAG AA rules that axe can judge."""

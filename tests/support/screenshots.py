@@ -1,6 +1,8 @@
 """`make screenshots`: every page of the console as a picture, with the demo's data, from a system of its own.
 
-python -m tests.support.screenshots [--to FOLDER] [NAME ...]
+python -m tests.support.screenshots [--to FOLDER] [--all] [NAME ...]
+
+By default each page is shown in the looks that differ most on it; with `--all` in every one.
 
 Ends with 1 when a page shows an error, is not there, or something went wrong in it (as `tests.support.browser.Visit` has it).
 """
@@ -16,10 +18,10 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from playwright.sync_api import Browser, Error, expect
+from playwright.sync_api import Error, expect
 
 from console.management.passwords import FILE as PASSWORDS
-from tests.support.browser import DESKTOP, PHONE, Look, Visit, chromium, visit
+from tests.support.browser import DESKTOP, PHONE, Visit, chromium, visit
 from tests.support.processes import PROJECT
 from tests.support.system import WHOLE, System
 from tests.support.waiting import eventually
@@ -32,10 +34,13 @@ LOOKS = {
     "en": DESKTOP,
     "zh": replace(DESKTOP, locale="zh-CN"),
     "dark": replace(DESKTOP, colour_scheme="dark"),
+    "zh-dark": replace(DESKTOP, locale="zh-CN", colour_scheme="dark"),
     "phone": PHONE,
+    "phone-dark": replace(PHONE, colour_scheme="dark"),
+    "phone-zh": replace(PHONE, locale="zh-CN"),
     "phone-zh-dark": replace(PHONE, locale="zh-CN", colour_scheme="dark"),
 }
-ALL = tuple(LOOKS)
+ALL = ("en", "zh", "dark", "phone", "phone-zh-dark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +97,16 @@ def main() -> int:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"some pages: {', '.join(shot.name for shot in SHOTS)}"
     )
+    parser.add_argument(
+        "--all", action="store_true", help="every page in both languages, light and dark, on both screens"
+    )
     arguments = parser.parse_args()
     unknown = set(arguments.names) - {shot.name for shot in SHOTS}
     if unknown:
         parser.error(f"there is no page {', '.join(sorted(unknown))}")
     shots = [shot for shot in SHOTS if not arguments.names or shot.name in arguments.names]
+    if arguments.all:
+        shots = [replace(shot, looks=tuple(LOOKS)) for shot in shots]
     arguments.to.mkdir(parents=True, exist_ok=True)
     wrong = list(_take(shots, arguments.to))
     print("\n".join((f"{arguments.to}: {sum(len(shot.looks) for shot in shots)} pictures", *wrong)))
@@ -111,25 +121,29 @@ def _take(shots: list[Shot], to: Path) -> Iterator[str]:
         chromium() as browser,
         demo(system) as password,
     ):
-        for shot in shots:
-            for name in shot.looks:
-                picture = to / f"{shot.name}.{name}.png"
-                for line in _shoot(browser, system, shot, LOOKS[name], picture, password):
-                    yield f"{picture.name}: {line}"
+        for name, look in LOOKS.items():
+            shown = [shot for shot in shots if name in shot.looks]
+            # The pages of one look share a visit: signing in is limited to so many times a minute.
+            with closing(visit(browser, system.url, look)) as one:
+                for shot in sorted(shown, key=lambda shot: not shot.is_public):
+                    if not shot.is_public and not one.is_signed_in:
+                        one.sign_in("demo", password)
+                    picture = to / f"{shot.name}.{name}.png"
+                    for line in _shoot(one, shot, picture):
+                        yield f"{picture.name}: {line}"
+                for line in one.problems():
+                    yield f"{name}: {line}"
 
 
-def _shoot(browser: Browser, system: System, shot: Shot, look: Look, to: Path, password: str) -> list[str]:
-    with closing(visit(browser, system.url, look)) as one:
-        if not shot.is_public:
-            one.sign_in("demo", password)
-        problems = []
-        try:
-            _show(one, shot.path)
-        except (AssertionError, Error) as error:
-            problems.append(str(error).splitlines()[0])
-        one.page.screenshot(path=to, full_page=True, animations="disabled")
-        said = one.page.locator("[data-problem], [data-page=not-found]").all_inner_texts()
-        return [*problems, *(" ".join(text.split()) for text in said), *one.problems()]
+def _shoot(one: Visit, shot: Shot, to: Path) -> list[str]:
+    problems = []
+    try:
+        _show(one, shot.path)
+    except (AssertionError, Error) as error:
+        problems.append(str(error).splitlines()[0])
+    one.page.screenshot(path=to, full_page=True, animations="disabled")
+    said = one.page.locator("[data-problem], [data-page=not-found]").all_inner_texts()
+    return [*problems, *(" ".join(text.split()) for text in said)]
 
 
 def _show(one: Visit, path: str) -> None:
