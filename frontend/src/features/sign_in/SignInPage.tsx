@@ -1,3 +1,4 @@
+import "@/features/sign_in/sign_in.css";
 import { Alert, Center, Loader, Stack, Text, Title } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRouter, type RouterHistory } from "@tanstack/react-router";

@@ -1,3 +1,4 @@
+import "@/features/subjects/placement.css";
 import { useId } from "react";
 import { useTranslation } from "react-i18next";
 import { FLOWS, type Place } from "@/features/subjects/placement";

@@ -1,3 +1,4 @@
+import "@/ui/chart/chart.css";
 import { ActionIcon, Center, Skeleton, Text, Tooltip } from "@mantine/core";
 import { IconChartLine, IconTable } from "@tabler/icons-react";
 import { lazy, Suspense, useMemo, useState } from "react";

@@ -27,8 +27,6 @@ export default function Calendar({ day, onPick }: { day: string | null; onPick: 
         nextYear: t("dates.next_year"),
         previousDecade: t("dates.previous_years"),
         nextDecade: t("dates.next_years"),
-        monthLevelControl: t("dates.choose_month"),
-        yearLevelControl: t("dates.choose_year"),
       }}
     />
   );

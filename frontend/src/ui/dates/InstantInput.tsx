@@ -1,3 +1,4 @@
+import "@/ui/dates/dates.css";
 import { ActionIcon, Button, Popover, Skeleton, TextInput, type TextInputProps } from "@mantine/core";
 import { IconCalendar } from "@tabler/icons-react";
 import { lazy, Suspense, useRef, useState } from "react";

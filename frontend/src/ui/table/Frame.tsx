@@ -1,3 +1,4 @@
+import "@/ui/table/table.css";
 import { useRef, type KeyboardEvent, type ReactNode, type RefObject } from "react";
 import { useEdges } from "@/ui/table/useEdges";
 
