@@ -8,56 +8,41 @@ import { Section } from "@/features/account/Section";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column } from "@/ui/table/types";
+import { defineColumns } from "@/ui/table/define";
 
 /** Where one is signed in: one browser can be signed out, or all others. */
 export function Sessions() {
   const { t } = useTranslation("account");
   const client = useQueryClient();
   const [ending, setEnding] = useState<Session | "others" | null>(null);
-  const columns = useMemo<Column<Session>[]>(
-    () => [
-      {
-        id: "browser",
-        header: t("sessions.browser"),
-        isFixed: true,
-        cell: (row) => (
-          <Group gap="xs" wrap="nowrap">
-            <span title={row.user_agent}>{browserOf(row.user_agent)}</span>
-            {row.is_this && (
-              <Badge variant="light" tt="none">
-                {t("sessions.this")}
-              </Badge>
-            )}
-          </Group>
-        ),
-      },
-      { id: "address", header: t("sessions.address"), sort: "address", cell: (row) => row.address || "—" },
-      {
-        id: "seen_at",
-        header: t("sessions.seen_at"),
-        sort: "seen_at",
-        cell: (row) => <Instant at={row.seen_at} relative />,
-      },
-      {
-        id: "started_at",
-        header: t("sessions.started_at"),
-        sort: "started_at",
-        cell: (row) => <Instant at={row.started_at} />,
-      },
-      { id: "expires_at", header: t("sessions.expires_at"), cell: (row) => <Instant at={row.expires_at} relative /> },
-      {
-        id: "end",
-        header: t("sessions.action"),
-        isFixed: true,
-        cell: (row) =>
-          row.is_this ? null : (
-            <Button size="compact-sm" variant="default" onClick={() => setEnding(row)}>
-              {t("sessions.end")}
-            </Button>
+  const columns = useMemo(
+    () =>
+      defineColumns<Session>(
+        (id) => t(`sessions.${id}`),
+        (column) => [
+          column("browser", { isFixed: true }, (row) => (
+            <Group gap="xs" wrap="nowrap">
+              <span title={row.user_agent}>{browserOf(row.user_agent)}</span>
+              {row.is_this && (
+                <Badge variant="light" tt="none">
+                  {t("sessions.this")}
+                </Badge>
+              )}
+            </Group>
+          )),
+          column("address", { sort: true }, (row) => row.address || "—"),
+          column("seen_at", { sort: true }, (row) => <Instant at={row.seen_at} relative />),
+          column("started_at", { sort: true }, (row) => <Instant at={row.started_at} />),
+          column("expires_at", (row) => <Instant at={row.expires_at} relative />),
+          column("end", { header: t("sessions.action"), isFixed: true }, (row) =>
+            row.is_this ? null : (
+              <Button size="compact-sm" variant="default" onClick={() => setEnding(row)}>
+                {t("sessions.end")}
+              </Button>
+            ),
           ),
-      },
-    ],
+        ],
+      ),
     [t],
   );
   return (

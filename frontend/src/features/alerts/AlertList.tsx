@@ -14,7 +14,8 @@ import { Target } from "@/features/alerts/Target";
 import { Value } from "@/features/alerts/Value";
 import { Instant } from "@/ui/Instant";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
+import { choice, defineColumns, headers } from "@/ui/table/define";
+import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 import { useUrlState } from "@/ui/urlState";
 
@@ -27,95 +28,38 @@ export function AlertList() {
   const [acknowledging, setAcknowledging] = useState<Alert | null>(null);
   const [silencing, setSilencing] = useState<Alert | null>(null);
   const open = useCallback((alert: string) => change({ alert }, true), [change]);
-  const columns = useMemo<Column<Alert>[]>(
-    () => [
-      { id: "severity", header: t("column.severity"), cell: (row) => <SeverityBadge severity={row.severity} /> },
-      { id: "state", header: t("column.state"), sort: "state", cell: (row) => <StateBadges alert={row} /> },
-      {
-        id: "rule",
-        header: t("column.rule"),
-        sort: "rule",
-        isFixed: true,
-        cell: (row) => (
+  const columns = useMemo(
+    () =>
+      defineColumns<Alert>(headers(t), (column) => [
+        column("severity", (row) => <SeverityBadge severity={row.severity} />),
+        column("state", { sort: true }, (row) => <StateBadges alert={row} />),
+        column("rule", { sort: true, isFixed: true }, (row) => (
           <Anchor component="button" type="button" size="sm" ta="left" miw={150} onClick={() => open(row.id)}>
             {row.rule}
           </Anchor>
+        )),
+        column("target", { sort: true }, (row) => <Target kind={row.kind} target={row.target} />),
+        column("value", { sort: true, align: "right" }, (row) => <Value alert={row} />),
+        column("since", { sort: true }, (row) => <Instant at={row.since} relative />),
+        column("resolved_at", { header: t("column.ended"), sort: true, isHiddenAtFirst: true }, (row) =>
+          row.resolved_at ? <Instant at={row.resolved_at} relative /> : "—",
         ),
-      },
-      {
-        id: "target",
-        header: t("column.target"),
-        sort: "target",
-        cell: (row) => <Target kind={row.kind} target={row.target} />,
-      },
-      { id: "value", header: t("column.value"), sort: "value", align: "right", cell: (row) => <Value alert={row} /> },
-      { id: "since", header: t("column.since"), sort: "since", cell: (row) => <Instant at={row.since} relative /> },
-      {
-        id: "resolved_at",
-        header: t("column.ended"),
-        sort: "resolved_at",
-        isHiddenAtFirst: true,
-        cell: (row) => (row.resolved_at ? <Instant at={row.resolved_at} relative /> : "—"),
-      },
-      {
-        id: "acknowledged_by",
-        header: t("column.acknowledged_by"),
-        cell: (row) => <span className="break">{row.acknowledged_by ?? "—"}</span>,
-      },
-      {
-        id: "owner",
-        header: t("column.owner"),
-        sort: "owner",
-        isHiddenAtFirst: true,
-        cell: (row) => row.owner ?? "—",
-      },
-      ...(canAct
-        ? [
-            {
-              id: "action",
-              header: t("column.action"),
-              cell: (row: Alert) => (
-                <Actions alert={row} onAcknowledge={() => setAcknowledging(row)} onSilence={() => setSilencing(row)} />
-              ),
-            },
-          ]
-        : []),
-    ],
+        column("acknowledged_by", (row) => <span className="break">{row.acknowledged_by ?? "—"}</span>),
+        column("owner", { sort: true, isHiddenAtFirst: true }, (row) => row.owner ?? "—"),
+        canAct &&
+          column("action", (row) => (
+            <Actions alert={row} onAcknowledge={() => setAcknowledging(row)} onSilence={() => setSilencing(row)} />
+          )),
+      ]),
     [t, open, canAct],
   );
   const filters = useMemo<Filter[]>(
     () => [
       { kind: "search", name: "search", label: t("filter.alerts") },
-      {
-        kind: "select",
-        name: "is_open",
-        label: t("column.state"),
-        options: [
-          { value: "true", label: t("filter.open") },
-          { value: "false", label: t("filter.ended") },
-        ],
-      },
-      {
-        kind: "select",
-        name: "severity",
-        label: t("column.severity"),
-        options: SEVERITIES.map((value) => ({ value, label: t(`severity.${value}`) })),
-      },
-      {
-        kind: "select",
-        name: "kind",
-        label: t("column.kind"),
-        options: KINDS.map((value) => ({ value, label: t(`kind.${value}`) })),
-      },
-      {
-        kind: "select",
-        name: "is_acknowledged",
-        label: t("acknowledged"),
-        options: [
-          { value: "false", label: t("filter.by_nobody") },
-          { value: "true", label: t("filter.by_somebody") },
-        ],
-      },
+      choice("is_open", t("column.state"), { true: t("filter.open"), false: t("filter.ended") }),
+      choice("severity", t("column.severity"), SEVERITIES, (value) => t(`severity.${value}`)),
+      choice("kind", t("column.kind"), KINDS, (value) => t(`kind.${value}`)),
+      choice("is_acknowledged", t("acknowledged"), { false: t("filter.by_nobody"), true: t("filter.by_somebody") }),
     ],
     [t],
   );

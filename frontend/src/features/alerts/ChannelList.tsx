@@ -18,7 +18,8 @@ import { TestDialog } from "@/features/alerts/TestDialog";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
+import { defineColumns, headers } from "@/ui/table/define";
+import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 
 type Doing = { what: "edit" | "switch" | "delete" | "test"; channel: Channel } | { what: "create" } | null;
@@ -29,43 +30,26 @@ export function ChannelList() {
   const may = useMay();
   const canChange = may("change_cluster");
   const [doing, setDoing] = useState<Doing>(null);
-  const columns = useMemo<Column<Channel>[]>(
-    () => [
-      { id: "name", header: t("column.name"), sort: "name", isFixed: true, cell: (row) => <b>{row.name}</b> },
-      { id: "kind", header: t("column.type"), sort: "kind", cell: (row) => t(`channel.kind.${row.kind}`) },
-      {
-        id: "is_enabled",
-        header: t("column.state"),
-        sort: "is_enabled",
-        cell: (row) => (
+  const columns = useMemo(
+    () =>
+      defineColumns<Channel>(headers(t), (column) => [
+        column("name", { sort: true, isFixed: true }, (row) => <b>{row.name}</b>),
+        column("kind", { header: t("column.type"), sort: true }, (row) => t(`channel.kind.${row.kind}`)),
+        column("is_enabled", { header: t("column.state"), sort: true }, (row) => (
           <Badge color={row.is_enabled ? "teal" : "gray"} variant="light">
             {t(row.is_enabled ? "on" : "off")}
           </Badge>
-        ),
-      },
-      {
-        id: "where",
-        header: t("channel.where"),
-        cell: (row) => (
+        )),
+        column("where", { header: t("channel.where") }, (row) => (
           <span className="break">{row.origin ?? row.addresses?.join(", ") ?? t("channel.for_administrators")}</span>
+        )),
+        column("has_secret", { header: t("channel.signed") }, (row) =>
+          row.kind === "email" ? "—" : t(row.has_secret ? "common:state.yes" : "common:state.no"),
         ),
-      },
-      {
-        id: "has_secret",
-        header: t("channel.signed"),
-        cell: (row) => (row.kind === "email" ? "—" : t(row.has_secret ? "common:state.yes" : "common:state.no")),
-      },
-      {
-        id: "last_success_at",
-        header: t("channel.last_success"),
-        sort: "last_success_at",
-        cell: (row) => <Instant at={row.last_success_at} relative />,
-      },
-      {
-        id: "last_failure_at",
-        header: t("channel.last_failure"),
-        sort: "last_failure_at",
-        cell: (row) => (
+        column("last_success_at", { header: t("channel.last_success"), sort: true }, (row) => (
+          <Instant at={row.last_success_at} relative />
+        )),
+        column("last_failure_at", { header: t("channel.last_failure"), sort: true }, (row) => (
           <Stack gap={0}>
             <Instant at={row.last_failure_at} relative />
             {row.last_error && (
@@ -74,44 +58,36 @@ export function ChannelList() {
               </Text>
             )}
           </Stack>
-        ),
-      },
-      ...(canChange
-        ? [
-            {
-              id: "action",
-              header: t("column.action"),
-              cell: (row: Channel) => (
-                <Group gap={4} wrap="nowrap">
-                  <Button
-                    size="compact-sm"
-                    variant="default"
-                    aria-label={t("channel.test_of", { name: row.name })}
-                    onClick={() => setDoing({ what: "test", channel: row })}
-                  >
-                    {t("channel.test")}
-                  </Button>
-                  <RowMenu
-                    name={row.name}
-                    items={[
-                      { label: t("common:action.edit"), run: () => setDoing({ what: "edit", channel: row }) },
-                      {
-                        label: t(row.is_enabled ? "disable" : "enable"),
-                        run: () => setDoing({ what: "switch", channel: row }),
-                      },
-                      {
-                        label: t("common:action.delete"),
-                        isDangerous: true,
-                        run: () => setDoing({ what: "delete", channel: row }),
-                      },
-                    ]}
-                  />
-                </Group>
-              ),
-            },
-          ]
-        : []),
-    ],
+        )),
+        canChange &&
+          column("action", (row) => (
+            <Group gap={4} wrap="nowrap">
+              <Button
+                size="compact-sm"
+                variant="default"
+                aria-label={t("channel.test_of", { name: row.name })}
+                onClick={() => setDoing({ what: "test", channel: row })}
+              >
+                {t("channel.test")}
+              </Button>
+              <RowMenu
+                name={row.name}
+                items={[
+                  { label: t("common:action.edit"), run: () => setDoing({ what: "edit", channel: row }) },
+                  {
+                    label: t(row.is_enabled ? "disable" : "enable"),
+                    run: () => setDoing({ what: "switch", channel: row }),
+                  },
+                  {
+                    label: t("common:action.delete"),
+                    isDangerous: true,
+                    run: () => setDoing({ what: "delete", channel: row }),
+                  },
+                ]}
+              />
+            </Group>
+          )),
+      ]),
     [t, canChange],
   );
   const filters = useMemo<Filter[]>(() => [{ kind: "search", name: "search", label: t("filter.channels") }], [t]);

@@ -15,7 +15,8 @@ import { ChangeDialog } from "@/ui/ChangeDialog";
 import { LinkTo } from "@/ui/LinkTo";
 import { useLanguage } from "@/ui/preferences";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
+import { choice, defineColumns, headers } from "@/ui/table/define";
+import type { Filter } from "@/ui/table/types";
 
 type Doing = { what: "edit" | "switch" | "delete"; rule: Rule } | { what: "create" } | null;
 
@@ -26,123 +27,83 @@ export function RuleList() {
   const may = useMay();
   const canChange = may("change_alerts");
   const [doing, setDoing] = useState<Doing>(null);
-  const columns = useMemo<Column<Rule>[]>(() => {
+  const columns = useMemo(() => {
     const lasting = (seconds: number) => (seconds ? t("lasting", { time: duration(seconds, language) }) : "");
-    return [
-      {
-        id: "name",
-        header: t("column.rule"),
-        sort: "name",
-        isFixed: true,
-        cell: (row) => (
-          <Group gap={6}>
-            <b>{row.name}</b>
-            {row.is_builtin && (
-              <Badge variant="default" title={t("rule.builtin_hint")}>
-                {t("rule.builtin")}
-              </Badge>
-            )}
-          </Group>
+    return defineColumns<Rule>(headers(t), (column) => [
+      column("name", { header: t("column.rule"), sort: true, isFixed: true }, (row) => (
+        <Group gap={6}>
+          <b>{row.name}</b>
+          {row.is_builtin && (
+            <Badge variant="default" title={t("rule.builtin_hint")}>
+              {t("rule.builtin")}
+            </Badge>
+          )}
+        </Group>
+      )),
+      column("is_enabled", { header: t("column.state"), sort: true }, (row) => (
+        <Badge color={row.is_enabled ? "teal" : "gray"} variant="light">
+          {t(row.is_enabled ? "on" : "off")}
+        </Badge>
+      )),
+      column("severity", (row) => <SeverityBadge severity={row.severity} />),
+      column("kind", { sort: true }, (row) => t(`kind.${row.kind}`)),
+      column("target", (row) => <code className="break">{row.target}</code>),
+      column(
+        "fires",
+        { header: t("fires_when") },
+        (row) => `${conditionText(row.kind, row.threshold, language, t)} ${lasting(row.for_seconds)}`,
+      ),
+      column(
+        "ends",
+        { header: t("ends_when") },
+        (row) => `${clearText(row.kind, row.clear_threshold, language, t)} ${lasting(row.clear_for_seconds)}`,
+      ),
+      column("channels", { header: t("column.told") }, (row) => row.channels.join(", ") || t("filter.nobody")),
+      column("owner", { sort: true, isHiddenAtFirst: true }, (row) => row.owner ?? "—"),
+      column("firing", { align: "right" }, (row) =>
+        row.firing > 0 ? (
+          <LinkTo
+            to="/alerts"
+            search={{ tab: "alerts", search: row.name, is_open: "true" }}
+            size="sm"
+            aria-label={t("firing_of", { count: row.firing, name: row.name })}
+          >
+            {row.firing}
+          </LinkTo>
+        ) : (
+          0
         ),
-      },
-      {
-        id: "is_enabled",
-        header: t("column.state"),
-        sort: "is_enabled",
-        cell: (row) => (
-          <Badge color={row.is_enabled ? "teal" : "gray"} variant="light">
-            {t(row.is_enabled ? "on" : "off")}
-          </Badge>
-        ),
-      },
-      { id: "severity", header: t("column.severity"), cell: (row) => <SeverityBadge severity={row.severity} /> },
-      { id: "kind", header: t("column.kind"), sort: "kind", cell: (row) => t(`kind.${row.kind}`) },
-      { id: "target", header: t("column.target"), cell: (row) => <code className="break">{row.target}</code> },
-      {
-        id: "fires",
-        header: t("fires_when"),
-        cell: (row) => `${conditionText(row.kind, row.threshold, language, t)} ${lasting(row.for_seconds)}`,
-      },
-      {
-        id: "ends",
-        header: t("ends_when"),
-        cell: (row) => `${clearText(row.kind, row.clear_threshold, language, t)} ${lasting(row.clear_for_seconds)}`,
-      },
-      { id: "channels", header: t("column.told"), cell: (row) => row.channels.join(", ") || t("filter.nobody") },
-      { id: "owner", header: t("column.owner"), sort: "owner", isHiddenAtFirst: true, cell: (row) => row.owner ?? "—" },
-      {
-        id: "firing",
-        header: t("column.firing"),
-        align: "right",
-        cell: (row) =>
-          row.firing > 0 ? (
-            <LinkTo
-              to="/alerts"
-              search={{ tab: "alerts", search: row.name, is_open: "true" }}
-              size="sm"
-              aria-label={t("firing_of", { count: row.firing, name: row.name })}
-            >
-              {row.firing}
-            </LinkTo>
-          ) : (
-            0
-          ),
-      },
-      ...(canChange
-        ? [
-            {
-              id: "action",
-              header: t("column.action"),
-              cell: (row: Rule) => (
-                <RowMenu
-                  name={row.name}
-                  items={[
-                    { label: t("common:action.edit"), run: () => setDoing({ what: "edit", rule: row }) },
+      ),
+      canChange &&
+        column("action", (row) => (
+          <RowMenu
+            name={row.name}
+            items={[
+              { label: t("common:action.edit"), run: () => setDoing({ what: "edit", rule: row }) },
+              {
+                label: t(row.is_enabled ? "disable" : "enable"),
+                run: () => setDoing({ what: "switch", rule: row }),
+              },
+              ...(row.is_builtin
+                ? []
+                : [
                     {
-                      label: t(row.is_enabled ? "disable" : "enable"),
-                      run: () => setDoing({ what: "switch", rule: row }),
+                      label: t("common:action.delete"),
+                      isDangerous: true,
+                      run: () => setDoing({ what: "delete", rule: row }),
                     },
-                    ...(row.is_builtin
-                      ? []
-                      : [
-                          {
-                            label: t("common:action.delete"),
-                            isDangerous: true,
-                            run: () => setDoing({ what: "delete", rule: row }),
-                          },
-                        ]),
-                  ]}
-                />
-              ),
-            },
-          ]
-        : []),
-    ];
+                  ]),
+            ]}
+          />
+        )),
+    ]);
   }, [t, language, canChange]);
   const filters = useMemo<Filter[]>(
     () => [
       { kind: "search", name: "search", label: t("filter.rules") },
-      {
-        kind: "select",
-        name: "kind",
-        label: t("column.kind"),
-        options: KINDS.map((value) => ({ value, label: t(`kind.${value}`) })),
-      },
-      {
-        kind: "select",
-        name: "severity",
-        label: t("column.severity"),
-        options: SEVERITIES.map((value) => ({ value, label: t(`severity.${value}`) })),
-      },
-      {
-        kind: "select",
-        name: "is_enabled",
-        label: t("column.state"),
-        options: [
-          { value: "true", label: t("on") },
-          { value: "false", label: t("off") },
-        ],
-      },
+      choice("kind", t("column.kind"), KINDS, (value) => t(`kind.${value}`)),
+      choice("severity", t("column.severity"), SEVERITIES, (value) => t(`severity.${value}`)),
+      choice("is_enabled", t("column.state"), { true: t("on"), false: t("off") }),
     ],
     [t],
   );

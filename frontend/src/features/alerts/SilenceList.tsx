@@ -9,7 +9,8 @@ import { SilenceDialog } from "@/features/alerts/SilenceDialog";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
+import { choice, defineColumns, headers } from "@/ui/table/define";
+import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 import { useNow } from "@/ui/useNow";
 
@@ -20,57 +21,30 @@ export function SilenceList() {
   const canChange = may("change_alerts");
   const [isCreating, setCreating] = useState(false);
   const [ending, setEnding] = useState<Silence | null>(null);
-  const columns = useMemo<Column<Silence>[]>(
-    () => [
-      { id: "state", header: t("column.state"), cell: (row) => <State silence={row} /> },
-      {
-        id: "rule",
-        header: t("silence.rules"),
-        sort: "rule",
-        isFixed: true,
-        cell: (row) => <code className="break">{row.rule}</code>,
-      },
-      {
-        id: "target",
-        header: t("silence.targets"),
-        sort: "target",
-        cell: (row) => <code className="break">{row.target}</code>,
-      },
-      { id: "reason", header: t("silence.reason"), cell: (row) => <span className="break">{row.reason}</span> },
-      { id: "starts_at", header: t("column.since"), sort: "starts_at", cell: (row) => <Instant at={row.starts_at} /> },
-      {
-        id: "ends_at",
-        header: t("column.until"),
-        sort: "ends_at",
-        cell: (row) => <Instant at={row.ends_at} relative />,
-      },
-      { id: "created_by", header: t("column.created_by"), sort: "created_by", cell: (row) => row.created_by },
-      { id: "ended_by", header: t("column.ended_by"), isHiddenAtFirst: true, cell: (row) => row.ended_by ?? "—" },
-      ...(canChange
-        ? [
-            {
-              id: "action",
-              header: t("column.action"),
-              cell: (row: Silence) => <End silence={row} onEnd={() => setEnding(row)} />,
-            },
-          ]
-        : []),
-    ],
+  const columns = useMemo(
+    () =>
+      defineColumns<Silence>(headers(t), (column) => [
+        column("state", (row) => <State silence={row} />),
+        column("rule", { header: t("silence.rules"), sort: true, isFixed: true }, (row) => (
+          <code className="break">{row.rule}</code>
+        )),
+        column("target", { header: t("silence.targets"), sort: true }, (row) => (
+          <code className="break">{row.target}</code>
+        )),
+        column("reason", { header: t("silence.reason") }, (row) => <span className="break">{row.reason}</span>),
+        column("starts_at", { header: t("column.since"), sort: true }, (row) => <Instant at={row.starts_at} />),
+        column("ends_at", { header: t("column.until"), sort: true }, (row) => <Instant at={row.ends_at} relative />),
+        column("created_by", { sort: true }, (row) => row.created_by),
+        column("ended_by", { isHiddenAtFirst: true }, (row) => row.ended_by ?? "—"),
+        canChange && column("action", (row) => <End silence={row} onEnd={() => setEnding(row)} />),
+      ]),
     [t, canChange],
   );
   const filters = useMemo<Filter[]>(
     () => [
       { kind: "text", name: "rule", label: t("silence.rules") },
       { kind: "text", name: "target", label: t("silence.targets") },
-      {
-        kind: "select",
-        name: "is_active",
-        label: t("column.state"),
-        options: [
-          { value: "true", label: t("silence.active") },
-          { value: "false", label: t("silence.inactive") },
-        ],
-      },
+      choice("is_active", t("column.state"), { true: t("silence.active"), false: t("silence.inactive") }),
     ],
     [t],
   );

@@ -7,36 +7,30 @@ import { VerifyChain } from "@/features/audit/VerifyChain";
 import { Instant } from "@/ui/Instant";
 import { PageHeader } from "@/ui/PageHeader";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
+import { defineColumns, headers } from "@/ui/table/define";
+import type { Filter } from "@/ui/table/types";
 
 export default function AuditPage() {
   const { t } = useTranslation("audit");
   const [open, setOpen] = useState<AuditEntry | null>(null);
-  const columns = useMemo<Column<AuditEntry>[]>(
-    () => [
-      {
-        id: "at",
-        header: t("column.at"),
-        isFixed: true,
-        cell: (row) => (
+  const columns = useMemo(
+    () =>
+      defineColumns<AuditEntry>(headers(t), (column) => [
+        column("at", { isFixed: true }, (row) => (
           <Anchor component="button" type="button" size="sm" onClick={() => setOpen(row)}>
             <Instant at={row.at} />
             <span className="sr-only">{t("open", { id: row.id })}</span>
           </Anchor>
-        ),
-      },
-      { id: "actor", header: t("column.actor"), cell: (row) => row.actor },
-      { id: "action", header: t("column.action"), cell: (row) => <Code>{row.action}</Code> },
-      { id: "target", header: t("column.target"), cell: (row) => <span className="break">{row.target}</span> },
-      { id: "reason", header: t("column.reason"), cell: (row) => <span className="break">{row.reason}</span> },
-      { id: "address", header: t("column.address"), isHiddenAtFirst: true, cell: (row) => row.address },
-      {
-        id: "request_id",
-        header: t("column.request"),
-        isHiddenAtFirst: true,
-        cell: (row) => <Code>{row.request_id}</Code>,
-      },
-    ],
+        )),
+        column("actor", (row) => row.actor),
+        column("action", (row) => <Code>{row.action}</Code>),
+        column("target", (row) => <span className="break">{row.target}</span>),
+        column("reason", (row) => <span className="break">{row.reason}</span>),
+        column("address", { isHiddenAtFirst: true }, (row) => row.address),
+        column("request_id", { header: t("column.request"), isHiddenAtFirst: true }, (row) => (
+          <Code>{row.request_id}</Code>
+        )),
+      ]),
     [t],
   );
   const filters = useMemo<Filter[]>(

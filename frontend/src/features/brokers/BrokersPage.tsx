@@ -16,6 +16,7 @@ import { LiveBadge } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { DataTable } from "@/ui/table/DataTable";
+import { choice } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 
@@ -32,30 +33,13 @@ export default function BrokersPage() {
   const filters = useMemo<Filter[]>(
     () => [
       { kind: "search", name: "search", label: t("filter.search") },
-      {
-        kind: "select",
-        name: "kind",
-        label: t("column.kind"),
-        options: ["broker", "delay"].map((value) => ({ value, label: t(`kind.${value}`) })),
-      },
-      {
-        kind: "select",
-        name: "reported_state",
-        label: t("column.state"),
-        options: ["read_write", "read_only", "write_only", "offline"].map((value) => ({
-          value,
-          label: t(`verdict.${value}`),
-        })),
-      },
-      {
-        kind: "select",
-        name: "operator_state",
-        label: t("filter.decided"),
-        options: ["unapproved", "normal", "read_only", "draining"].map((value) => ({
-          value,
-          label: t(`decided.${value}`),
-        })),
-      },
+      choice("kind", t("column.kind"), ["broker", "delay"], (value) => t(`kind.${value}`)),
+      choice("reported_state", t("column.state"), ["read_write", "read_only", "write_only", "offline"], (value) =>
+        t(`verdict.${value}`),
+      ),
+      choice("operator_state", t("filter.decided"), ["unapproved", "normal", "read_only", "draining"], (value) =>
+        t(`decided.${value}`),
+      ),
     ],
     [t],
   );

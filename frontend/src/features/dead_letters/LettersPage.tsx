@@ -12,6 +12,7 @@ import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
 import { PageHeader } from "@/ui/PageHeader";
 import { DataTable } from "@/ui/table/DataTable";
+import { choice } from "@/ui/table/define";
 import type { Filter, ListQuery } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 import { useUrlState } from "@/ui/urlState";
@@ -44,14 +45,7 @@ export default function LettersPage() {
     [subject, group],
   );
   const filters = useMemo<Filter[]>(
-    () => [
-      {
-        kind: "select",
-        name: "state",
-        label: t("filter.state"),
-        options: STATES.map((value) => ({ value, label: t(`state.${value}`) })),
-      },
-    ],
+    () => [choice("state", t("filter.state"), STATES, (value) => t(`state.${value}`))],
     [t],
   );
   const mayReplay = mayOn("send");

@@ -7,7 +7,8 @@ import { consumerProgram, shellWord } from "@/ui/clientLines";
 import { useClientAddress } from "@/ui/useClientAddress";
 import { LinkTo } from "@/ui/LinkTo";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
+import { choice, defineColumns, headers } from "@/ui/table/define";
+import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 
 const NUMBERS = [
@@ -26,60 +27,32 @@ const OF_ALL_SUBJECTS: ReadonlySet<string> = new Set(["subject", "owner"]);
 export function GroupsTable({ subject }: { subject?: string }) {
   const { t } = useTranslation("groups");
   const address = useClientAddress();
-  const columns = useMemo<Column<GroupLag>[]>(
-    () => [
-      {
-        id: "group",
-        header: t("column.group"),
-        sort: "group",
-        isFixed: true,
-        cell: ({ subject, group }) => (
+  const columns = useMemo(
+    () =>
+      defineColumns<GroupLag>(headers(t), (column) => [
+        column("group", { sort: true, isFixed: true }, ({ subject, group }) => (
           <LinkTo to="/groups/$subject/$group" params={{ subject, group }} inherit className="nowrap">
             {group}
           </LinkTo>
-        ),
-      },
-      {
-        id: "subject",
-        header: t("column.subject"),
-        sort: "subject",
-        cell: ({ subject }) => (
+        )),
+        column("subject", { sort: true }, ({ subject }) => (
           <LinkTo to="/subjects/$subject" params={{ subject }} inherit className="nowrap">
             {subject}
           </LinkTo>
+        )),
+        column("state", (row) => <LiveState row={row} />),
+        ...NUMBERS.map(({ field, as }) =>
+          column(field, { sort: true, align: "right" }, (row) => <LiveNumber row={row} field={field} as={as} />),
         ),
-      },
-      { id: "state", header: t("column.state"), cell: (row) => <LiveState row={row} /> },
-      ...NUMBERS.map(({ field, as }): Column<GroupLag> => ({
-        id: field,
-        header: t(`column.${field}`),
-        sort: field,
-        align: "right",
-        cell: (row) => <LiveNumber row={row} field={field} as={as} />,
-      })),
-      {
-        id: "drain_seconds",
-        header: t("column.drain_seconds"),
-        sort: "drain_seconds",
-        align: "right",
-        cell: (row) => <LiveDrainTime row={row} />,
-      },
-      {
-        id: "consumers_online",
-        header: t("column.consumers_online"),
-        sort: "consumers_online",
-        align: "right",
-        cell: (row) => <LiveNumber row={row} field="consumers_online" as="count" />,
-      },
-      {
-        id: "retry_lag",
-        header: t("column.retry_lag"),
-        align: "right",
-        isHiddenAtFirst: true,
-        cell: (row) => <LiveNumber row={row} field="retry_lag" as="count" />,
-      },
-      { id: "owner", header: t("column.owner"), cell: (row) => row.owner ?? "—" },
-    ],
+        column("drain_seconds", { sort: true, align: "right" }, (row) => <LiveDrainTime row={row} />),
+        column("consumers_online", { sort: true, align: "right" }, (row) => (
+          <LiveNumber row={row} field="consumers_online" as="count" />
+        )),
+        column("retry_lag", { align: "right", isHiddenAtFirst: true }, (row) => (
+          <LiveNumber row={row} field="retry_lag" as="count" />
+        )),
+        column("owner", (row) => row.owner ?? "—"),
+      ]),
     [t],
   );
   const shown = useMemo(
@@ -90,12 +63,7 @@ export function GroupsTable({ subject }: { subject?: string }) {
   const filters = useMemo<Filter[]>(
     () => [
       { kind: "search", name: "search", label: t("filter.search") },
-      {
-        kind: "select",
-        name: "state",
-        label: t("column.state"),
-        options: ORDER.map((state) => ({ value: state, label: t(`state.${state}`) })),
-      },
+      choice("state", t("column.state"), ORDER, (state) => t(`state.${state}`)),
       ...(subject ? [] : [{ kind: "text" as const, name: "owner", label: t("column.owner") }]),
     ],
     [t, subject],

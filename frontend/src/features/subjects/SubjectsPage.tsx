@@ -15,6 +15,7 @@ import { lagPath, useLive } from "@/live/useLive";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
 import { DataTable } from "@/ui/table/DataTable";
+import { choice } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
 
 const nameOf = (row: Subject) => row.name;
@@ -75,30 +76,9 @@ function useFilters(): readonly Filter[] {
   return useMemo<Filter[]>(
     () => [
       { kind: "search", name: "search", label: t("filter.search") },
-      {
-        kind: "select",
-        name: "owner",
-        label: t("filter.owner"),
-        options: (teams ?? []).map((team) => ({ value: team, label: team })),
-      },
-      {
-        kind: "select",
-        name: "is_owned",
-        label: t("filter.is_owned"),
-        options: [
-          { value: "true", label: t("filter.owned") },
-          { value: "false", label: t("filter.not_owned") },
-        ],
-      },
-      {
-        kind: "select",
-        name: "is_archived",
-        label: t("filter.is_archived"),
-        options: [
-          { value: "false", label: t("filter.not_archived") },
-          { value: "true", label: t("filter.archived") },
-        ],
-      },
+      choice("owner", t("filter.owner"), teams ?? [], (team) => team),
+      choice("is_owned", t("filter.is_owned"), { true: t("filter.owned"), false: t("filter.not_owned") }),
+      choice("is_archived", t("filter.is_archived"), { false: t("filter.not_archived"), true: t("filter.archived") }),
     ],
     [t, teams],
   );

@@ -22,7 +22,7 @@ import { LinkTo } from "@/ui/LinkTo";
 import { PageHeader, type Crumb } from "@/ui/PageHeader";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column } from "@/ui/table/types";
+import { defineColumns, headers } from "@/ui/table/define";
 import { usePathParams } from "@/ui/usePathParams";
 
 /** One team: its members and what it owns. */
@@ -33,33 +33,27 @@ export default function TeamPage() {
   const found = useQuery(teamOptions(name));
   const crumbs: readonly Crumb[] = [{ label: common("nav.teams"), to: "/teams" }];
   const load = useMemo(() => ({ members: loadMembers(name), subjects: loadSubjectsOf(name) }), [name]);
-  const members = useMemo<Column<Member>[]>(
-    () => [
-      { id: "username", header: t("column.username"), isFixed: true, cell: (row) => row.username },
-      { id: "role", header: t("column.role"), cell: (row) => common(`role.${row.role}`) },
-      {
-        id: "is_active",
-        header: t("column.state"),
-        cell: (row) => (row.is_active ? t("active") : <Badge color="gray">{t("disabled")}</Badge>),
-      },
-    ],
+  const members = useMemo(
+    () =>
+      defineColumns<Member>(headers(t), (column) => [
+        column("username", { isFixed: true }, (row) => row.username),
+        column("role", (row) => common(`role.${row.role}`)),
+        column("is_active", { header: t("column.state") }, (row) =>
+          row.is_active ? t("active") : <Badge color="gray">{t("disabled")}</Badge>,
+        ),
+      ]),
     [t, common],
   );
-  const subjects = useMemo<Column<OwnedSubject>[]>(
-    () => [
-      {
-        id: "name",
-        header: t("column.subject"),
-        sort: "name",
-        isFixed: true,
-        cell: (row) => (
+  const subjects = useMemo(
+    () =>
+      defineColumns<OwnedSubject>(headers(t), (column) => [
+        column("name", { header: t("column.subject"), sort: true, isFixed: true }, (row) => (
           <LinkTo to="/subjects/$subject" params={{ subject: row.name }}>
             {row.name}
           </LinkTo>
-        ),
-      },
-      { id: "updated_at", header: t("column.updated_at"), cell: (row) => <Instant at={row.updated_at} relative /> },
-    ],
+        )),
+        column("updated_at", (row) => <Instant at={row.updated_at} relative />),
+      ]),
     [t],
   );
   if (found.isError) {

@@ -10,7 +10,8 @@ import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
 import { PageHeader } from "@/ui/PageHeader";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
+import { defineColumns, headers } from "@/ui/table/define";
+import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 
 const FIRST_TEAM = `teams:
@@ -23,34 +24,19 @@ export default function TeamsPage() {
   const { t: common } = useTranslation();
   const may = useMay();
   const [isCreating, setCreating] = useState(false);
-  const columns = useMemo<Column<Team>[]>(
-    () => [
-      {
-        id: "name",
-        header: t("column.name"),
-        sort: "name",
-        isFixed: true,
-        cell: (row) => (
+  const columns = useMemo(
+    () =>
+      defineColumns<Team>(headers(t), (column) => [
+        column("name", { sort: true, isFixed: true }, (row) => (
           <LinkTo to="/teams/$team" params={{ team: row.name }}>
             {row.name}
           </LinkTo>
-        ),
-      },
-      { id: "description", header: t("column.description"), cell: (row) => row.description || "—" },
-      { id: "members", header: t("column.members"), align: "right", cell: (row) => <Measured value={row.members} /> },
-      {
-        id: "subjects",
-        header: t("column.subjects"),
-        align: "right",
-        cell: (row) => <Measured value={row.subjects} />,
-      },
-      {
-        id: "created_at",
-        header: t("column.created_at"),
-        sort: "created_at",
-        cell: (row) => <Instant at={row.created_at} relative />,
-      },
-    ],
+        )),
+        column("description", (row) => row.description || "—"),
+        column("members", { align: "right" }, (row) => <Measured value={row.members} />),
+        column("subjects", { align: "right" }, (row) => <Measured value={row.subjects} />),
+        column("created_at", { sort: true }, (row) => <Instant at={row.created_at} relative />),
+      ]),
     [t],
   );
   const filters = useMemo<Filter[]>(() => [{ kind: "search", name: "search", label: t("filter.search") }], [t]);

@@ -10,7 +10,8 @@ import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
 import { PageHeader } from "@/ui/PageHeader";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
+import { choice, defineColumns, headers } from "@/ui/table/define";
+import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 import { useUrlState } from "@/ui/urlState";
 
@@ -25,15 +26,13 @@ export default function TokensPage() {
   const [isCreating, setCreating] = useState(false);
   const [revoking, setRevoking] = useState<Token | null>(null);
   const isOthers = Boolean(search.owner) && search.owner !== me.username;
-  const columns = useMemo<Column<Token>[]>(
-    () => [
-      { id: "name", header: t("column.name"), isFixed: true, cell: (row) => row.name },
-      { id: "owner", header: t("column.owner"), isHiddenAtFirst: true, cell: (row) => row.owner },
-      { id: "prefix", header: t("column.prefix"), cell: (row) => <Code>{row.prefix}…</Code> },
-      {
-        id: "scopes",
-        header: t("column.scopes"),
-        cell: (row) => (
+  const columns = useMemo(
+    () =>
+      defineColumns<Token>(headers(t), (column) => [
+        column("name", { isFixed: true }, (row) => row.name),
+        column("owner", { isHiddenAtFirst: true }, (row) => row.owner),
+        column("prefix", (row) => <Code>{row.prefix}…</Code>),
+        column("scopes", (row) => (
           <Group gap={4}>
             {row.scopes.map((scope) => (
               <Badge key={scope} variant="light" tt="none">
@@ -41,12 +40,8 @@ export default function TokensPage() {
               </Badge>
             ))}
           </Group>
-        ),
-      },
-      {
-        id: "state",
-        header: t("column.state"),
-        cell: (row) =>
+        )),
+        column("state", (row) =>
           row.revoked_at ? (
             <Text span size="sm" c="dimmed">
               {t("state.revoked")} <Instant at={row.revoked_at} relative />
@@ -58,12 +53,9 @@ export default function TokensPage() {
           ) : (
             <Badge color="gray">{t("state.expired")}</Badge>
           ),
-      },
-      { id: "expires_at", header: t("column.expires_at"), cell: (row) => <Instant at={row.expires_at} relative /> },
-      {
-        id: "last_used_at",
-        header: t("column.last_used_at"),
-        cell: (row) => (
+        ),
+        column("expires_at", (row) => <Instant at={row.expires_at} relative />),
+        column("last_used_at", (row) => (
           <>
             <Instant at={row.last_used_at} relative />
             {row.last_used_from && (
@@ -73,35 +65,25 @@ export default function TokensPage() {
               </Text>
             )}
           </>
+        )),
+        column("created_at", (row) => <Instant at={row.created_at} />),
+        column(
+          "revoke",
+          { header: t("column.action"), isFixed: true },
+          (row) =>
+            row.is_live && (
+              <Button size="compact-sm" variant="default" onClick={() => setRevoking(row)} data-action="revoke">
+                {t("revoke.action")}
+              </Button>
+            ),
         ),
-      },
-      { id: "created_at", header: t("column.created_at"), cell: (row) => <Instant at={row.created_at} /> },
-      {
-        id: "revoke",
-        header: t("column.action"),
-        isFixed: true,
-        cell: (row) =>
-          row.is_live && (
-            <Button size="compact-sm" variant="default" onClick={() => setRevoking(row)} data-action="revoke">
-              {t("revoke.action")}
-            </Button>
-          ),
-      },
-    ],
+      ]),
     [t],
   );
   const mayOthers = may("change_accounts");
   const filters = useMemo<Filter[]>(
     () => [
-      {
-        kind: "select",
-        name: "is_live",
-        label: t("column.state"),
-        options: [
-          { value: "true", label: t("state.live") },
-          { value: "false", label: t("state.ended") },
-        ],
-      },
+      choice("is_live", t("column.state"), { true: t("state.live"), false: t("state.ended") }),
       ...(mayOthers ? [{ kind: "text", name: "owner", label: t("filter.owner") } as const] : []),
     ],
     [t, mayOthers],
