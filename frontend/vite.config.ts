@@ -1,5 +1,6 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
+import { limits } from "./limits.ts";
 
 /** Functions that use what browsers have. */
 const IN_A_BROWSER = [
@@ -14,7 +15,7 @@ const BACKEND = process.env.QMQ_CONSOLE ?? "http://127.0.0.1:8000";
 export default defineConfig(({ command }) => ({
   // Django serves what is built from here; in development Vite serves the root and asks a running console for the rest.
   base: command === "build" ? "/static/" : "/",
-  plugins: [react()],
+  plugins: [react(), limits()],
   resolve: { alias: { "@": new URL("./src", import.meta.url).pathname } },
   build: {
     manifest: true,

@@ -14,7 +14,6 @@ const NAME_CHARS_MAX = 150;
 /** Name and language; the address, role and teams are an administrator's to change. */
 export function Profile() {
   const { t } = useTranslation("account");
-  const { t: common } = useTranslation();
   const me = useMe();
   const client = useQueryClient();
   const form = useForm({
@@ -66,11 +65,11 @@ export function Profile() {
             readOnly
             variant="filled"
           />
-          <TextInput label={common("nav.teams")} value={me.teams.join(", ") || "—"} readOnly variant="filled" />
+          <TextInput label={t("common:nav.teams")} value={me.teams.join(", ") || "—"} readOnly variant="filled" />
           {save.isError && <ProblemAlert error={save.error} />}
           <Group justify="flex-end">
             <Button type="submit" disabled={!form.isDirty()} loading={save.isPending}>
-              {common("action.save")}
+              {t("common:action.save")}
             </Button>
           </Group>
         </Stack>

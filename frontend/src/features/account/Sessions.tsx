@@ -1,5 +1,4 @@
 import { Badge, Button, Group, Text } from "@mantine/core";
-import { useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { browserOf } from "@/features/account/browserOf";
@@ -13,7 +12,6 @@ import { defineColumns } from "@/ui/table/define";
 /** Where one is signed in: one browser can be signed out, or all others. */
 export function Sessions() {
   const { t } = useTranslation("account");
-  const client = useQueryClient();
   const [ending, setEnding] = useState<Session | "others" | null>(null);
   const columns = useMemo(
     () =>
@@ -72,7 +70,7 @@ export function Sessions() {
         }
         actionLabel={t("sessions.end")}
         doneMessage={t("sessions.ended")}
-        onDone={() => void client.invalidateQueries({ queryKey: sessionsKey })}
+        refreshes={[sessionsKey]}
       />
     </Section>
   );

@@ -1,18 +1,15 @@
-import { Anchor } from "@mantine/core";
 import { useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
-import { AcknowledgeDialog } from "@/features/alerts/AcknowledgeDialog";
-import { Actions } from "@/features/alerts/Actions";
+import { list } from "@/api/requests";
 import { AlertDrawer } from "@/features/alerts/AlertDrawer";
-import { SeverityBadge, StateBadges } from "@/features/alerts/Badges";
-import { KINDS, SEVERITIES } from "@/features/alerts/kinds";
-import { alertsKey, loadAlerts, REFRESH_MS, type Alert } from "@/features/alerts/queries";
+import { Actions, SeverityBadge, StateBadges, Target, Value } from "@/features/alerts/Cells";
+import { AcknowledgeDialog } from "@/features/alerts/Dialogs";
+import { alertsKey, KINDS, REFRESH_MS, SEVERITIES, type Alert } from "@/features/alerts/queries";
 import { SilenceDialog } from "@/features/alerts/SilenceDialog";
 import { literal } from "@/features/alerts/place";
-import { Target } from "@/features/alerts/Target";
-import { Value } from "@/features/alerts/Value";
 import { Instant } from "@/ui/Instant";
+import { TextButton } from "@/ui/buttons";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
@@ -34,9 +31,9 @@ export function AlertList() {
         column("severity", (row) => <SeverityBadge severity={row.severity} />),
         column("state", { sort: true }, (row) => <StateBadges alert={row} />),
         column("rule", { sort: true, isFixed: true }, (row) => (
-          <Anchor component="button" type="button" size="sm" ta="left" miw={150} onClick={() => open(row.id)}>
+          <TextButton miw={150} onClick={() => open(row.id)}>
             {row.rule}
-          </Anchor>
+          </TextButton>
         )),
         column("target", { sort: true }, (row) => <Target kind={row.kind} target={row.target} />),
         column("value", { sort: true, align: "right" }, (row) => <Value alert={row} />),
@@ -68,7 +65,7 @@ export function AlertList() {
       <DataTable
         label={t("tab.alerts")}
         queryKey={[...alertsKey, "alerts"]}
-        load={loadAlerts}
+        load={list("/api/v1/alerts/")}
         columns={columns}
         filters={filters}
         rowKey={(row) => row.id}

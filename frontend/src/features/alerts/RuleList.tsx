@@ -1,24 +1,22 @@
-import { Badge, Button, Group } from "@mantine/core";
-import { IconPlus } from "@tabler/icons-react";
-import { useQueryClient } from "@tanstack/react-query";
+import { Badge, Group } from "@mantine/core";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
-import { SeverityBadge } from "@/features/alerts/Badges";
-import { KINDS, SEVERITIES } from "@/features/alerts/kinds";
-import { alertsKey, changeRule, deleteRule, loadRules, REFRESH_MS, type Rule } from "@/features/alerts/queries";
+import { list } from "@/api/requests";
+import { EnabledBadge, RowMenu, SeverityBadge } from "@/features/alerts/Cells";
+import { DeleteDialog, SwitchDialog } from "@/features/alerts/Dialogs";
+import { alertsKey, KINDS, REFRESH_MS, SEVERITIES, type Rule } from "@/features/alerts/queries";
 import { RuleDialog } from "@/features/alerts/RuleDialog";
-import { RowMenu } from "@/features/alerts/RowMenu";
 import { clearText, conditionText } from "@/features/alerts/words";
 import { duration } from "@/format/times";
-import { ChangeDialog } from "@/ui/ChangeDialog";
 import { LinkTo } from "@/ui/LinkTo";
+import { CreateButton } from "@/ui/buttons";
 import { useLanguage } from "@/ui/preferences";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
 
-type Doing = { what: "edit" | "switch" | "delete"; rule: Rule } | { what: "create" } | null;
+type Doing = { what: "edit" | "switch" | "delete"; row: Rule } | { what: "create" } | null;
 
 /** What is watched for: those that come with the product, and one's own. */
 export function RuleList() {
@@ -40,11 +38,7 @@ export function RuleList() {
           )}
         </Group>
       )),
-      column("is_enabled", { header: t("column.state"), sort: true }, (row) => (
-        <Badge color={row.is_enabled ? "teal" : "gray"} variant="light">
-          {t(row.is_enabled ? "on" : "off")}
-        </Badge>
-      )),
+      column("is_enabled", { header: t("column.state"), sort: true }, (row) => <EnabledBadge isOn={row.is_enabled} />),
       column("severity", (row) => <SeverityBadge severity={row.severity} />),
       column("kind", { sort: true }, (row) => t(`kind.${row.kind}`)),
       column("target", (row) => <code className="break">{row.target}</code>),
@@ -74,28 +68,7 @@ export function RuleList() {
           0
         ),
       ),
-      canChange &&
-        column("action", (row) => (
-          <RowMenu
-            name={row.name}
-            items={[
-              { label: t("common:action.edit"), run: () => setDoing({ what: "edit", rule: row }) },
-              {
-                label: t(row.is_enabled ? "disable" : "enable"),
-                run: () => setDoing({ what: "switch", rule: row }),
-              },
-              ...(row.is_builtin
-                ? []
-                : [
-                    {
-                      label: t("common:action.delete"),
-                      isDangerous: true,
-                      run: () => setDoing({ what: "delete", rule: row }),
-                    },
-                  ]),
-            ]}
-          />
-        )),
+      canChange && column("action", (row) => <RowMenu row={row} onDo={(what) => setDoing({ what, row })} />),
     ]);
   }, [t, language, canChange]);
   const filters = useMemo<Filter[]>(
@@ -113,7 +86,7 @@ export function RuleList() {
       <DataTable
         label={t("tab.rules")}
         queryKey={[...alertsKey, "rules"]}
-        load={loadRules}
+        load={list("/api/v1/alert-rules/")}
         columns={columns}
         filters={filters}
         rowKey={(row) => row.id}
@@ -121,53 +94,13 @@ export function RuleList() {
         download="/api/v1/alert-rules/"
         refetchMs={REFRESH_MS}
         actions={
-          canChange && (
-            <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setDoing({ what: "create" })}>
-              {t("rule.create")}
-            </Button>
-          )
+          canChange && <CreateButton onClick={() => setDoing({ what: "create" })}>{t("rule.create")}</CreateButton>
         }
       />
       {doing?.what === "create" && <RuleDialog rule={null} onClose={close} />}
-      {doing?.what === "edit" && <RuleDialog rule={doing.rule} onClose={close} />}
-      {doing?.what === "switch" && <Switch rule={doing.rule} onClose={close} />}
-      {doing?.what === "delete" && <Delete rule={doing.rule} onClose={close} />}
+      {doing?.what === "edit" && <RuleDialog rule={doing.row} onClose={close} />}
+      {doing?.what === "switch" && <SwitchDialog kind="rule" row={doing.row} onClose={close} />}
+      {doing?.what === "delete" && <DeleteDialog kind="rule" row={doing.row} onClose={close} />}
     </>
-  );
-}
-
-function Switch({ rule, onClose }: { rule: Rule; onClose: () => void }) {
-  const { t } = useTranslation("alerts");
-  const client = useQueryClient();
-  const isOn = !rule.is_enabled;
-  return (
-    <ChangeDialog
-      opened
-      onClose={onClose}
-      title={t(isOn ? "rule.enable" : "rule.disable", { name: rule.name })}
-      confirmName={isOn ? undefined : rule.name}
-      actionLabel={t(isOn ? "enable" : "disable")}
-      doneMessage={t(isOn ? "rule.enabled" : "rule.disabled", { name: rule.name })}
-      run={(attempt) => changeRule(rule, { is_enabled: isOn }, attempt)}
-      onDone={() => void client.invalidateQueries({ queryKey: alertsKey })}
-    />
-  );
-}
-
-function Delete({ rule, onClose }: { rule: Rule; onClose: () => void }) {
-  const { t } = useTranslation("alerts");
-  const client = useQueryClient();
-  return (
-    <ChangeDialog
-      opened
-      onClose={onClose}
-      title={t("rule.delete", { name: rule.name })}
-      confirmName={rule.name}
-      actionLabel={t("common:action.delete")}
-      doneMessage={t("rule.deleted", { name: rule.name })}
-      reasonField={false}
-      run={(attempt) => deleteRule(rule, attempt)}
-      onDone={() => void client.invalidateQueries({ queryKey: alertsKey })}
-    />
   );
 }

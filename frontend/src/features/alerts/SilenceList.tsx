@@ -1,13 +1,13 @@
 import { Badge, Button } from "@mantine/core";
-import { IconPlus } from "@tabler/icons-react";
-import { useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
-import { alertsKey, endSilence, loadSilences, REFRESH_MS, type Silence } from "@/features/alerts/queries";
+import { list } from "@/api/requests";
+import { EndSilenceDialog } from "@/features/alerts/Dialogs";
+import { alertsKey, REFRESH_MS, type Silence } from "@/features/alerts/queries";
 import { SilenceDialog } from "@/features/alerts/SilenceDialog";
-import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
+import { CreateButton } from "@/ui/buttons";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
@@ -48,27 +48,22 @@ export function SilenceList() {
     ],
     [t],
   );
-  const create = canChange && (
-    <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setCreating(true)}>
-      {t("silence.create")}
-    </Button>
-  );
   return (
     <>
       <DataTable
         label={t("tab.silences")}
         queryKey={[...alertsKey, "silences"]}
-        load={loadSilences}
+        load={list("/api/v1/silences/")}
         columns={columns}
         filters={filters}
         rowKey={(row) => row.id}
         download="/api/v1/silences/"
         refetchMs={REFRESH_MS}
-        actions={create}
+        actions={canChange && <CreateButton onClick={() => setCreating(true)}>{t("silence.create")}</CreateButton>}
         empty={<Teach title={t("empty.silences")}>{t("empty.silences_text")}</Teach>}
       />
       {isCreating && <SilenceDialog onClose={() => setCreating(false)} />}
-      {ending && <EndDialog silence={ending} onClose={() => setEnding(null)} />}
+      {ending && <EndSilenceDialog silence={ending} onClose={() => setEnding(null)} />}
     </>
   );
 }
@@ -99,22 +94,5 @@ function End({ silence, onEnd }: { silence: Silence; onEnd: () => void }) {
     >
       {t("silence.end")}
     </Button>
-  );
-}
-
-function EndDialog({ silence, onClose }: { silence: Silence; onClose: () => void }) {
-  const { t } = useTranslation("alerts");
-  const client = useQueryClient();
-  return (
-    <ChangeDialog
-      opened
-      onClose={onClose}
-      title={t("silence.end_of", { rule: silence.rule, target: silence.target })}
-      actionLabel={t("silence.end")}
-      doneMessage={t("silence.ended")}
-      reasonField={false}
-      run={(attempt) => endSilence(silence, attempt)}
-      onDone={() => void client.invalidateQueries({ queryKey: alertsKey })}
-    />
   );
 }

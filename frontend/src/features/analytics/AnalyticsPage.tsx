@@ -15,7 +15,6 @@ const RUNS = "runs";
 /** What jobs found out, over time; with the runs that made it. The tab, the range and what is chosen are in the address. */
 export default function AnalyticsPage() {
   const { t } = useTranslation("analytics");
-  const { t: common } = useTranslation();
   const [search, change] = useUrlState();
   // "The last day" ends when the page was opened or asked anew: numbers do not move under the reader, and pages stay pages of one list.
   const [now, setNow] = useState(() => Date.now());
@@ -35,13 +34,13 @@ export default function AnalyticsPage() {
   return (
     <>
       <PageHeader
-        title={common("nav.analytics")}
+        title={t("common:nav.analytics")}
         actions={
-          <Tooltip label={common("table.refresh")}>
+          <Tooltip label={t("common:table.refresh")}>
             <ActionIcon
               variant="default"
               size="lg"
-              aria-label={common("table.refresh")}
+              aria-label={t("common:table.refresh")}
               onClick={() => setNow(Date.now())}
             >
               <IconRefresh size={18} aria-hidden />

@@ -2,22 +2,21 @@ import { Code, Loader, Stack, Table } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
-import { runOptions, type Run } from "@/features/analytics/queries";
+import { type Run, runOptions } from "@/features/analytics/queries";
 import { RunState, secondsOfRun } from "@/features/analytics/RunState";
 import { Instant } from "@/ui/Instant";
 import { Measured } from "@/ui/Measured";
-import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Dialog } from "@/ui/Dialog";
+import { QueryProblem } from "@/ui/loaded";
 
 /** One run, with what went in. */
 export function RunDetails({ id, onClose }: { id: string | undefined; onClose: () => void }) {
   const { t } = useTranslation("analytics");
-  const { t: common } = useTranslation();
   const found = useQuery({ ...runOptions(id ?? ""), enabled: id !== undefined });
   return (
     <Dialog opened={id !== undefined} onClose={onClose} size="lg" title={t("run.title", { id })}>
-      {found.isError && <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />}
-      {found.isLoading && <Loader aria-label={common("state.loading")} />}
+      <QueryProblem of={found} />
+      {found.isLoading && <Loader aria-label={t("common:state.loading")} />}
       {found.data && <Facts run={found.data} />}
     </Dialog>
   );

@@ -1,4 +1,4 @@
-import { Anchor, Code } from "@mantine/core";
+import { Code } from "@mantine/core";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { EntryDrawer } from "@/features/audit/EntryDrawer";
@@ -6,6 +6,7 @@ import { auditKey, loadAudit, type AuditEntry } from "@/features/audit/queries";
 import { VerifyChain } from "@/features/audit/VerifyChain";
 import { Instant } from "@/ui/Instant";
 import { PageHeader } from "@/ui/PageHeader";
+import { TextButton } from "@/ui/buttons";
 import { DataTable } from "@/ui/table/DataTable";
 import { defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
@@ -17,10 +18,10 @@ export default function AuditPage() {
     () =>
       defineColumns<AuditEntry>(headers(t), (column) => [
         column("at", { isFixed: true }, (row) => (
-          <Anchor component="button" type="button" size="sm" onClick={() => setOpen(row)}>
+          <TextButton onClick={() => setOpen(row)}>
             <Instant at={row.at} />
             <span className="sr-only">{t("open", { id: row.id })}</span>
-          </Anchor>
+          </TextButton>
         )),
         column("actor", (row) => row.actor),
         column("action", (row) => <Code>{row.action}</Code>),

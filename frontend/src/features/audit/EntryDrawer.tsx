@@ -1,30 +1,24 @@
-import { Code, Drawer, Stack, Table, Text } from "@mantine/core";
+import { Code, Stack, Table, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { diff } from "@/features/audit/diff";
 import type { AuditEntry } from "@/features/audit/queries";
+import { FactTable, type Fact } from "@/ui/FactTable";
 import { Instant } from "@/ui/Instant";
+import { SideDrawer } from "@/ui/SideDrawer";
 
 /** One entry whole: who, when, from where, and each field that changed. */
 export function EntryDrawer({ entry, onClose }: { entry: AuditEntry | null; onClose: () => void }) {
-  const { t } = useTranslation("audit");
   return (
-    <Drawer
-      opened={entry !== null}
-      onClose={onClose}
-      position="right"
-      size="lg"
-      title={entry?.action}
-      closeButtonProps={{ "aria-label": t("close") }}
-    >
+    <SideDrawer opened={entry !== null} onClose={onClose} title={entry?.action}>
       {entry && <Entry entry={entry} />}
-    </Drawer>
+    </SideDrawer>
   );
 }
 
 function Entry({ entry }: { entry: AuditEntry }) {
   const { t } = useTranslation("audit");
   const changes = diff(entry.before, entry.after);
-  const facts: [string, React.ReactNode][] = [
+  const facts: Fact[] = [
     [t("column.at"), <Instant key="at" at={entry.at} withMillis />],
     [t("column.actor"), entry.actor],
     [t("column.target"), entry.target],
@@ -36,16 +30,7 @@ function Entry({ entry }: { entry: AuditEntry }) {
   ];
   return (
     <Stack>
-      <Table variant="vertical" layout="fixed">
-        <Table.Tbody>
-          {facts.map(([name, value]) => (
-            <Table.Tr key={name}>
-              <Table.Th w={140}>{name}</Table.Th>
-              <Table.Td className="break">{value}</Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
+      <FactTable facts={facts} />
       <Text fw={600} component="h3">
         {t("changes")}
       </Text>

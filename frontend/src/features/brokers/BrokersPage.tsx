@@ -1,5 +1,4 @@
-import { Button, Skeleton, Stack } from "@mantine/core";
-import { IconPlus } from "@tabler/icons-react";
+import { Skeleton, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -7,8 +6,9 @@ import { useMay } from "@/api/me";
 import { AddGroup } from "@/features/brokers/AddGroup";
 import { groupViews } from "@/features/brokers/cluster";
 import { columnsOf } from "@/features/brokers/columns";
-import { brokersKey, loadGroups, topologyOptions } from "@/features/brokers/queries";
+import { loadGroups, topologyOptions, brokersKey } from "@/features/brokers/queries";
 import { firstNode } from "@/features/brokers/startCommand";
+import { CreateButton } from "@/ui/buttons";
 import { useClientAddress } from "@/ui/useClientAddress";
 import { Topology } from "@/features/brokers/Topology";
 import { useLive } from "@/live/useLive";
@@ -48,13 +48,7 @@ export default function BrokersPage() {
       <PageHeader
         title={t("title")}
         badges={<LiveBadge view={live} />}
-        actions={
-          may("change_cluster") && (
-            <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setAdding(true)}>
-              {t("add.open")}
-            </Button>
-          )
-        }
+        actions={may("change_cluster") && <CreateButton onClick={() => setAdding(true)}>{t("add.open")}</CreateButton>}
       />
       <Stack gap="lg">
         {error && <ProblemAlert error={error} onRetry={() => void refetch()} />}

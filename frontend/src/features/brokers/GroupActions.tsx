@@ -5,15 +5,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import type { GroupVerdict } from "@/features/brokers/cluster";
-import {
-  brokersKey,
-  decide,
-  describe,
-  refresh,
-  remove,
-  type BrokerGroupDetail,
-  type Decision,
-} from "@/features/brokers/queries";
+import { decide, describe, refresh, remove, type BrokerGroupDetail, type Decision, brokersKey } from "@/features/brokers/queries";
 import { ChangePlan, PlanDialog } from "@/ui/ChangeDialog";
 
 type Action = Decision | "describe" | "remove";
@@ -84,7 +76,6 @@ function Dialog({ group, doing, onClose }: { group: BrokerGroupDetail; doing: Do
   const isDangerous = action === "drain" || action === "remove" || action === "read-only";
   return (
     <PlanDialog
-      opened
       onClose={onClose}
       title={t(`action.${action}.title`, { name })}
       confirmName={isDangerous ? name : undefined}

@@ -14,7 +14,6 @@ export function LogLoss({ nodeId, logEnd, onClose }: { nodeId: string; logEnd: s
   const [end] = useState(logEnd);
   return (
     <ChangeDialog
-      opened
       onClose={onClose}
       title={t("loss.dialog", { node: nodeId })}
       confirmName={nodeId}

@@ -1,4 +1,4 @@
-import { Alert, Button, Drawer, Loader, Stack, Table, Text, Title } from "@mantine/core";
+import { Alert, Button, Loader, Stack, Table, Text, Title } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
@@ -10,6 +10,7 @@ import { missingBytes, readStats, type Damage } from "@/features/brokers/stats";
 import { bytes, sequence } from "@/format/numbers";
 import { Instant } from "@/ui/Instant";
 import { Measured } from "@/ui/Measured";
+import { SideDrawer } from "@/ui/SideDrawer";
 import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { useUrlState } from "@/ui/urlState";
@@ -19,16 +20,9 @@ export function NodeDrawer() {
   const { t } = useTranslation("brokers");
   const [{ node }, change] = useUrlState();
   return (
-    <Drawer
-      opened={Boolean(node)}
-      onClose={() => change({ node: undefined })}
-      title={t("node_title", { node })}
-      position="right"
-      size="lg"
-      closeButtonProps={{ "aria-label": t("close") }}
-    >
+    <SideDrawer opened={Boolean(node)} onClose={() => change({ node: undefined })} title={t("node_title", { node })}>
       {node && <Detail nodeId={node} />}
-    </Drawer>
+    </SideDrawer>
   );
 }
 

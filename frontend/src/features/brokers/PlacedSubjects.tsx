@@ -1,8 +1,9 @@
-import { Badge, Group, Text, Title } from "@mantine/core";
+import { Badge, Group, Text } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { brokersKey, loadPlaced, type Placed } from "@/features/brokers/queries";
-import { LinkTo } from "@/ui/LinkTo";
+import { loadPlaced, type Placed, brokersKey } from "@/features/brokers/queries";
+import { Part } from "@/ui/Part";
+import { SubjectLink, BrokerLink } from "@/ui/links";
 import { DataTable } from "@/ui/table/DataTable";
 import { defineColumns } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
@@ -19,9 +20,7 @@ export function PlacedSubjects({ name, isMoving }: { name: string; isMoving: boo
         (id) => t(`placed.${id}`),
         (column) => [
           column("name", { header: t("placed.subject"), sort: true, isFixed: true }, (row) => (
-            <LinkTo to="/subjects/$subject" params={{ subject: row.name }}>
-              {row.name}
-            </LinkTo>
+            <SubjectLink subject={row.name} />
           )),
           column("phase", (row) => {
             const phase = row.phases[name];
@@ -37,9 +36,7 @@ export function PlacedSubjects({ name, isMoving }: { name: string; isMoving: boo
               {row.broker_groups
                 .filter((other) => other !== name)
                 .map((other) => (
-                  <LinkTo key={other} to="/brokers/$name" params={{ name: other }} size="sm">
-                    {other}
-                  </LinkTo>
+                  <BrokerLink key={other} name={other} size="sm" />
                 ))}
             </Group>
           )),
@@ -51,10 +48,7 @@ export function PlacedSubjects({ name, isMoving }: { name: string; isMoving: boo
   );
   const filters = useMemo<Filter[]>(() => [{ kind: "search", name: "search", label: t("placed.search") }], [t]);
   return (
-    <section>
-      <Title order={2} size="h4" mb="xs">
-        {t("column.subjects")}
-      </Title>
+    <Part title={t("column.subjects")}>
       <DataTable
         label={t("column.subjects")}
         queryKey={[...brokersKey, "one", name, "subjects"]}
@@ -67,6 +61,6 @@ export function PlacedSubjects({ name, isMoving }: { name: string; isMoving: boo
         refetchMs={isMoving ? MOVING_REFRESH_MS : undefined}
         empty={<Text c="dimmed">{t("placed.none")}</Text>}
       />
-    </section>
+    </Part>
   );
 }

@@ -7,19 +7,15 @@ import { Verdict } from "@/features/brokers/Verdict";
 import type { LiveState } from "@/live/applyDelta";
 import { measured } from "@/live/useLive";
 import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
+import { BrokerLink } from "@/ui/links";
 import { defineColumns, headers } from "@/ui/table/define";
 import type { Column } from "@/ui/table/types";
 
 /** The list's columns: what operators decided comes of the API, states and numbers live. */
 export function columnsOf(t: TFunction<"brokers">, live: LiveState): Column<BrokerGroup>[] {
   return defineColumns<BrokerGroup>(headers(t), (column) => [
-    column("name", { sort: true, isFixed: true }, (row) => (
-      <LinkTo to="/brokers/$name" params={{ name: row.name }}>
-        {row.name}
-      </LinkTo>
-    )),
+    column("name", { sort: true, isFixed: true }, (row) => <BrokerLink name={row.name} />),
     column("state", { sort: "reported_state" }, (row) => <Verdict verdict={withLive(row, live).verdict} of="group" />),
     column("kind", { sort: true }, (row) => t(`kind.${row.kind}`)),
     column("nodes", { align: "right" }, (row) => {

@@ -1,10 +1,11 @@
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { lettersKey, loadCounts, type LetterCount } from "@/features/dead_letters/queries";
+import { loadCounts, type LetterCount, lettersKey } from "@/features/dead_letters/queries";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
 import { PageHeader } from "@/ui/PageHeader";
+import { SubjectLink } from "@/ui/links";
 import { DataTable } from "@/ui/table/DataTable";
 import { defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
@@ -17,7 +18,6 @@ async def charge(delivery):
 /** How many letters each consumer group of a subject gave up. */
 export default function CountsPage() {
   const { t } = useTranslation("dead_letters");
-  const { t: common } = useTranslation();
   const columns = useMemo(
     () =>
       defineColumns<LetterCount>(headers(t), (column) => [
@@ -26,11 +26,7 @@ export default function CountsPage() {
             {group}
           </LinkTo>
         )),
-        column("subject", ({ subject }) => (
-          <LinkTo to="/subjects/$subject" params={{ subject }}>
-            {subject}
-          </LinkTo>
-        )),
+        column("subject", ({ subject }) => <SubjectLink subject={subject} />),
         column("open", { align: "right" }, (row) => <Open value={row.open} />),
         column("replayed", { align: "right" }, ({ replayed }) => <Measured value={replayed} />),
         column("deleted", { align: "right" }, ({ deleted }) => <Measured value={deleted} />),
@@ -54,9 +50,9 @@ export default function CountsPage() {
   );
   return (
     <>
-      <PageHeader title={common("nav.dead_letters")} description={t("description")} />
+      <PageHeader title={t("common:nav.dead_letters")} description={t("description")} />
       <DataTable
-        label={common("nav.dead_letters")}
+        label={t("common:nav.dead_letters")}
         queryKey={[...lettersKey, "counts"]}
         load={loadCounts}
         columns={columns}

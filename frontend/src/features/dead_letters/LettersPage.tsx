@@ -8,9 +8,9 @@ import { LetterDrawer } from "@/features/dead_letters/LetterDrawer";
 import { countOptions, lettersKey, loadLetters, STATES, type LetterCount } from "@/features/dead_letters/queries";
 import type { Action, Chosen } from "@/features/dead_letters/work";
 import { WorkDialog } from "@/features/dead_letters/WorkDialog";
-import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
 import { PageHeader } from "@/ui/PageHeader";
+import { SubjectLink, GroupLink } from "@/ui/links";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice } from "@/ui/table/define";
 import type { Filter, ListQuery } from "@/ui/table/types";
@@ -30,7 +30,6 @@ interface Wanted {
 /** The dead letters of a consumer group: why each was given up, what was decided, and deciding about one, some or all. */
 export default function LettersPage() {
   const { t } = useTranslation("dead_letters");
-  const { t: common } = useTranslation();
   const { subject, group } = usePathParams("subject", "group");
   const [, change] = useUrlState();
   const client = useQueryClient();
@@ -56,18 +55,12 @@ export default function LettersPage() {
     <>
       <PageHeader
         title={t("of", { group })}
-        crumbs={[{ label: common("nav.dead_letters"), to: "/dead-letters" }]}
+        crumbs={[{ label: t("common:nav.dead_letters"), to: "/dead-letters" }]}
         badges={counted?.count && <Counts count={counted.count} />}
         description={
           <>
-            {t("given_up_by")}{" "}
-            <LinkTo inherit to="/groups/$subject/$group" params={{ subject, group }}>
-              {group}
-            </LinkTo>{" "}
-            {t("of_subject")}{" "}
-            <LinkTo inherit to="/subjects/$subject" params={{ subject }}>
-              {subject}
-            </LinkTo>
+            {t("given_up_by")} <GroupLink inherit subject={subject} group={group} /> {t("of_subject")}{" "}
+            <SubjectLink inherit subject={subject} />
           </>
         }
         actions={
@@ -117,7 +110,7 @@ export default function LettersPage() {
                   color="red"
                   onClick={() => setWanted({ action: "delete", chosen: some })}
                 >
-                  {common("action.delete")}
+                  {t("common:action.delete")}
                 </Button>
               )}
             </Group>

@@ -105,7 +105,6 @@ function Ask({
   };
   return (
     <PlanDialog<Plan>
-      opened
       onClose={onClose}
       title={t("bulk.title", { subject })}
       confirmName={subject}

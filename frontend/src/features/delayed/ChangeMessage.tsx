@@ -37,7 +37,6 @@ export function ChangeMessage({
   const refresh = () => void client.invalidateQueries({ queryKey: delayedKey });
   return (
     <PlanDialog<Changed>
-      opened
       onClose={onClose}
       title={t(`change.${operation}.title`, { id: message.message_id })}
       actionLabel={t(`change.${operation}.do`)}

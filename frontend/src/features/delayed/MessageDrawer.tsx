@@ -1,15 +1,17 @@
-import { Button, Center, Code, Drawer, Group, Loader, Stack, Table, Text, Title } from "@mantine/core";
+import { Button, Center, Code, Group, Loader, Stack, Table, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useState, type ReactNode } from "react";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { ChangeMessage } from "@/features/delayed/ChangeMessage";
 import { isOpen, messageOptions, type Delayed, type Operation } from "@/features/delayed/queries";
 import { Overdue, StateBadge } from "@/features/delayed/words";
+import { FactTable, type Fact } from "@/ui/FactTable";
 import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
 import { ProblemAlert } from "@/ui/ProblemAlert";
+import { SideDrawer } from "@/ui/SideDrawer";
 import { Unreachable } from "@/ui/Unreachable";
+import { SubjectLink } from "@/ui/links";
 
 interface Props {
   /** Null: nothing is open. */
@@ -21,16 +23,8 @@ interface Props {
 /** One message with all its copies, and what can be done with the one that still waits. */
 export function MessageDrawer({ messageId, subject, onClose }: Props) {
   const { t } = useTranslation("delayed");
-  const { t: common } = useTranslation();
   return (
-    <Drawer
-      opened={messageId !== null}
-      onClose={onClose}
-      position="right"
-      size="lg"
-      title={<span className="break">{messageId}</span>}
-      closeButtonProps={{ "aria-label": common("action.close") }}
-    >
+    <SideDrawer opened={messageId !== null} onClose={onClose} title={<span className="break">{messageId}</span>}>
       {messageId !== null && (
         <>
           <Text size="sm" c="dimmed" mb="md">
@@ -39,7 +33,7 @@ export function MessageDrawer({ messageId, subject, onClose }: Props) {
           <Copies messageId={messageId} subject={subject} />
         </>
       )}
-    </Drawer>
+    </SideDrawer>
   );
 }
 
@@ -74,7 +68,7 @@ function Copies({ messageId, subject }: { messageId: string; subject: string }) 
 
 function Copy({ row, onChange }: { row: Delayed; onChange: (operation: Operation) => void }) {
   const { t } = useTranslation("delayed");
-  const facts: [name: string, value: ReactNode][] = [
+  const facts: Fact[] = [
     [t("column.state"), <StateBadge key="state" state={row.state} />],
     [
       t("column.due_at"),
@@ -83,12 +77,7 @@ function Copy({ row, onChange }: { row: Delayed; onChange: (operation: Operation
       </span>,
     ],
     [t("column.overdue"), <Overdue key="overdue" row={row} />],
-    [
-      t("column.subject"),
-      <LinkTo key="subject" to="/subjects/$subject" params={{ subject: row.subject }} size="sm">
-        {row.subject}
-      </LinkTo>,
-    ],
+    [t("column.subject"), <SubjectLink key="subject" subject={row.subject} size="sm" />],
     [t("column.created_at"), <Instant key="created" at={row.created_at} withMillis />],
     [t("column.delay_group"), row.delay_group],
     [t("column.tags"), row.tags.join(", ") || "—"],
@@ -97,16 +86,7 @@ function Copy({ row, onChange }: { row: Delayed; onChange: (operation: Operation
   const properties = Object.entries(row.properties ?? {});
   return (
     <Stack gap="xs">
-      <Table variant="vertical" layout="fixed">
-        <Table.Tbody>
-          {facts.map(([name, value]) => (
-            <Table.Tr key={name}>
-              <Table.Th w={140}>{name}</Table.Th>
-              <Table.Td className="break">{value}</Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
+      <FactTable facts={facts} />
       <Title order={3} size="h6">
         {t("column.properties")}
       </Title>

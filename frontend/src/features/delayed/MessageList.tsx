@@ -1,13 +1,14 @@
-import { Alert, Anchor, Button, Code, Group, Text, Title } from "@mantine/core";
+import { Alert, Button, Code, Group, Text, Title } from "@mantine/core";
 import { useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { delayedKey, isOpen, isProperty, loadDelayed, STATES, type Delayed } from "@/features/delayed/queries";
+import { isOpen, isProperty, loadDelayed, STATES, type Delayed, delayedKey } from "@/features/delayed/queries";
 import { SELECTED_MAX, SelectedChange } from "@/features/delayed/SelectedChange";
 import { keyOf, targetOf } from "@/features/delayed/target";
 import { Overdue, StateBadge } from "@/features/delayed/words";
 import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
+import { TextButton } from "@/ui/buttons";
+import { SubjectLink } from "@/ui/links";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Column, Filter, Load } from "@/ui/table/types";
@@ -118,19 +119,15 @@ function useColumns(open: (row: Delayed) => void): Column<Delayed>[] {
     () =>
       defineColumns<Delayed>(headers(t), (column) => [
         column("message_id", { isFixed: true }, (row) => (
-          <Anchor component="button" type="button" size="sm" ta="left" className="break" onClick={() => open(row)}>
+          <TextButton className="break" onClick={() => open(row)}>
             {row.message_id}
-          </Anchor>
+          </TextButton>
         )),
         column("due_at", (row) => <Instant at={row.due_at} />),
         column("in", (row) => <Instant at={row.due_at} relative />),
         column("state", (row) => <StateBadge state={row.state} />),
         column("overdue", { align: "right" }, (row) => <Overdue row={row} />),
-        column("subject", (row) => (
-          <LinkTo to="/subjects/$subject" params={{ subject: row.subject }} size="sm" className="nowrap">
-            {row.subject}
-          </LinkTo>
-        )),
+        column("subject", (row) => <SubjectLink subject={row.subject} size="sm" className="nowrap" />),
         column("properties", (row) => <Properties row={row} />),
         column("tags", { isHiddenAtFirst: true }, (row) => row.tags.join(", ") || "—"),
         column("size", { align: "right" }, (row) => (

@@ -3,7 +3,7 @@ import type { TFunction } from "i18next";
 import { api, must, type Schema } from "@/api/client";
 import { Problem } from "@/api/problem";
 import type { Slice } from "@/features/delayed/slices";
-import type { Attempt } from "@/ui/ChangeDialog";
+import type { Attempt } from "@/api/requests";
 import type { ListPage, ListQuery } from "@/ui/table/types";
 
 export type Delayed = Schema<"DelayedRow">;

@@ -27,7 +27,6 @@ export function EditDialog({
   const values = { description, tags };
   return (
     <ChangeDialog
-      opened
       onClose={onClose}
       title={t("edit.title", { group: name.group })}
       run={(attempt) => changeGroup(name, values, etag, attempt)}

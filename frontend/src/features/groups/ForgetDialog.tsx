@@ -13,7 +13,6 @@ export function ForgetDialog({ name, etag, onClose }: { name: GroupName; etag: s
   const [isForced, setForced] = useState(false);
   return (
     <PlanDialog
-      opened
       onClose={onClose}
       title={t("forget.title", { group: name.group })}
       run={(attempt) => forgetGroup(name, isForced, etag, attempt)}

@@ -14,8 +14,8 @@ import { detailOptions, type Detail, type GroupName } from "@/features/groups/qu
 import { StateBadge, useWhy } from "@/features/groups/StateBadge";
 import { groupKey, lagPath, useLive } from "@/live/useLive";
 import { consumerProgram, shellWord } from "@/ui/clientLines";
+import { SubjectLink } from "@/ui/links";
 import { useClientAddress } from "@/ui/useClientAddress";
-import { LinkTo } from "@/ui/LinkTo";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
 import { ProblemAlert } from "@/ui/ProblemAlert";
@@ -115,10 +115,7 @@ function Description({ name, isThere }: { name: GroupName; isThere: boolean }) {
   const entry = view.state.groups?.[groupKey(name.subject, name.group)];
   return (
     <>
-      {t("of_subject")}{" "}
-      <LinkTo to="/subjects/$subject" params={{ subject: name.subject }}>
-        {name.subject}
-      </LinkTo>
+      {t("of_subject")} <SubjectLink subject={name.subject} />
       {isThere && entry && <> · {why(entry)}</>}
     </>
   );

@@ -4,8 +4,8 @@ import { LiveDrainTime, LiveNumber, LiveState } from "@/features/groups/LiveCell
 import { groupsKey, loadGroups, loadGroupsOf, type GroupLag } from "@/features/groups/queries";
 import { ORDER } from "@/features/groups/summary";
 import { consumerProgram, shellWord } from "@/ui/clientLines";
+import { SubjectLink, GroupLink } from "@/ui/links";
 import { useClientAddress } from "@/ui/useClientAddress";
-import { LinkTo } from "@/ui/LinkTo";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
@@ -31,14 +31,10 @@ export function GroupsTable({ subject }: { subject?: string }) {
     () =>
       defineColumns<GroupLag>(headers(t), (column) => [
         column("group", { sort: true, isFixed: true }, ({ subject, group }) => (
-          <LinkTo to="/groups/$subject/$group" params={{ subject, group }} inherit className="nowrap">
-            {group}
-          </LinkTo>
+          <GroupLink subject={subject} group={group} inherit className="nowrap" />
         )),
         column("subject", { sort: true }, ({ subject }) => (
-          <LinkTo to="/subjects/$subject" params={{ subject }} inherit className="nowrap">
-            {subject}
-          </LinkTo>
+          <SubjectLink subject={subject} inherit className="nowrap" />
         )),
         column("state", (row) => <LiveState row={row} />),
         ...NUMBERS.map(({ field, as }) =>

@@ -3,8 +3,8 @@ import { useTranslation } from "react-i18next";
 import { heldOn, shareDone } from "@/features/groups/places";
 import type { Detail, Place } from "@/features/groups/queries";
 import * as numbers from "@/format/numbers";
-import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
+import { BrokerLink } from "@/ui/links";
 
 /** Where the group stands on each broker group: sequences are each broker group's own. */
 export function Places({ detail }: { detail: Detail }) {
@@ -48,9 +48,7 @@ function Row({ place, detail }: { place: Place; detail: Detail }) {
   return (
     <Table.Tr data-place={name}>
       <Table.Th scope="row" fw={400}>
-        <LinkTo to="/brokers/$name" params={{ name }} inherit>
-          {name}
-        </LinkTo>
+        <BrokerLink name={name} inherit />
       </Table.Th>
       <Table.Td ta="right">
         <Sequence of={place.begin_sequence} reason={reason} />

@@ -37,7 +37,6 @@ export function ResetDialog({
       : undefined;
   return (
     <PlanDialog
-      opened
       onClose={onClose}
       title={t("reset.title", { group: name.group })}
       run={(attempt) => resetProgress(name, request ?? { to: fields.to }, etag, attempt)}

@@ -45,7 +45,6 @@ const NOTHING: Sums = { progress: 0, unreadable: 0, unreachable: {} };
 
 function Results({ subject, criteria }: { subject: string; criteria: Criteria }) {
   const { t } = useTranslation("messages");
-  const { t: common } = useTranslation();
   const language = useLanguage();
   const [sums, setSums] = useState(NOTHING);
   const steps = useSteps<Message>(async (cursor, signal) => {
@@ -74,12 +73,12 @@ function Results({ subject, criteria }: { subject: string; criteria: Criteria })
         </Text>
         {state === "running" && (
           <Button size="xs" variant="default" onClick={steps.cancel}>
-            {common("action.stop")}
+            {t("common:action.stop")}
           </Button>
         )}
         {canResume && (
           <Button size="xs" variant="default" onClick={steps.resume}>
-            {common("action.go_on")}
+            {t("common:action.go_on")}
           </Button>
         )}
       </Group>

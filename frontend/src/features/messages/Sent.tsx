@@ -8,14 +8,13 @@ import { LinkTo } from "@/ui/LinkTo";
 /** The receipt of a message that was sent, with the way to it. */
 export function Sent({ receipt, onClose }: { receipt: Receipt; onClose: () => void }) {
   const { t } = useTranslation("messages");
-  const { t: common } = useTranslation();
   const id = receipt.message_id ?? "";
   return (
     <Alert
       color="teal"
       title={t("sent.title")}
       withCloseButton
-      closeButtonLabel={common("action.close")}
+      closeButtonLabel={t("common:action.close")}
       onClose={onClose}
       role="status"
       data-receipt={id}

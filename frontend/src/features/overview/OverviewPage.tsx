@@ -9,12 +9,13 @@ import { overviewOptions, systemHistoryOptions, type History, type Overview } fr
 import type { Reading } from "@/live/reading";
 import { useLive } from "@/live/useLive";
 import { TimeChart, type Series } from "@/ui/chart/TimeChart";
-import { LinkTo, RouterLink } from "@/ui/LinkTo";
+import { RouterLink } from "@/ui/LinkTo";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { Measured, type Format } from "@/ui/Measured";
 import { PageHeader } from "@/ui/PageHeader";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Teach } from "@/ui/Teach";
+import { GroupLink } from "@/ui/links";
 
 const FIRST_STEPS = ["qmq produce order.paid -p id=1", "qmq consume order.paid billing --count 1"];
 
@@ -156,9 +157,9 @@ function Worst({ overview }: { overview: Overview }) {
               {overview.worst.map((row) => (
                 <Table.Tr key={`${row.subject} ${row.group}`}>
                   <Table.Td className="break">
-                    <LinkTo to="/groups/$subject/$group" params={{ subject: row.subject, group: row.group }} size="sm">
+                    <GroupLink subject={row.subject} group={row.group} size="sm">
                       {row.subject} · {row.group}
-                    </LinkTo>
+                    </GroupLink>
                   </Table.Td>
                   <Table.Td ta="right">
                     <Measured value={row.lag} reason={row.reason} />

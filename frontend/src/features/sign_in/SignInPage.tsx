@@ -10,6 +10,7 @@ import { PasswordStep } from "@/features/sign_in/PasswordStep";
 import { configOptions, giveCode, signIn, whereAmI, type Outcome } from "@/features/sign_in/queries";
 import { SingleSignOn } from "@/features/sign_in/SingleSignOn";
 import { ProblemAlert } from "@/ui/ProblemAlert";
+import { QueryProblem } from "@/ui/loaded";
 import { useUrlState } from "@/ui/urlState";
 import { LanguageSwitch, SchemeSwitch } from "@/ui/ViewSwitches";
 
@@ -78,7 +79,7 @@ export default function SignInPage() {
           )}
           {last.isError && <ProblemAlert error={last.error} />}
           {look.isError && <ProblemAlert error={look.error} onRetry={() => look.mutate()} />}
-          {config.isError && <ProblemAlert error={config.error} onRetry={() => void config.refetch()} />}
+          <QueryProblem of={config} />
           {look.isPending ? (
             <Center p="md">
               <Loader aria-label={t("sso.coming_back")} />

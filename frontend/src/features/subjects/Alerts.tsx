@@ -4,14 +4,13 @@ import { useTranslation } from "react-i18next";
 import { alertsOptions } from "@/features/subjects/queries";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { loaded } from "@/ui/loaded";
 
 /** Open alerts about a subject's consumer groups. */
 export function Alerts({ subject }: { subject: string }) {
   const { t } = useTranslation("subjects");
-  const { data, error, refetch } = useQuery(alertsOptions(subject));
-  if (error) return <ProblemAlert error={error} onRetry={() => void refetch()} />;
-  if (!data) return null;
+  const [data, instead] = loaded(useQuery(alertsOptions(subject)), null);
+  if (!data) return instead;
   if (data.length === 0) return <Text c="dimmed">{t("alerts.none")}</Text>;
   return (
     <Stack gap="xs">

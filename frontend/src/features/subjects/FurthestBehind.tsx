@@ -6,6 +6,7 @@ import type { Section } from "@/live/applyDelta";
 import { lagPath, useLive } from "@/live/useLive";
 import { LinkTo } from "@/ui/LinkTo";
 import { Teach } from "@/ui/Teach";
+import { GroupLink } from "@/ui/links";
 
 const SHOWN = 8;
 const NUMBERS = [
@@ -57,9 +58,7 @@ export function FurthestBehind({ subject }: { subject: string }) {
             {groups.slice(0, SHOWN).map(({ group }) => (
               <Table.Tr key={group} data-row={group}>
                 <Table.Td>
-                  <LinkTo to="/groups/$subject/$group" params={{ subject, group }} inherit>
-                    {group}
-                  </LinkTo>
+                  <GroupLink subject={subject} group={group} inherit />
                 </Table.Td>
                 {NUMBERS.map(({ field, as }) => (
                   <Table.Td key={field} ta="right" data-cell={field}>

@@ -1,4 +1,4 @@
-import { SimpleGrid, Stack, Title } from "@mantine/core";
+import { SimpleGrid, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
@@ -7,8 +7,9 @@ import { Retention } from "@/features/subjects/columns";
 import { FirstMessage } from "@/features/subjects/FirstMessage";
 import { FurthestBehind } from "@/features/subjects/FurthestBehind";
 import { subjectOptions } from "@/features/subjects/queries";
+import { Part } from "@/ui/Part";
 import { Tile } from "@/ui/Tile";
-import { lagPath, measured, useLiveEntry } from "@/live/useLive";
+import { lagPath, useLiveEntry, measured } from "@/live/useLive";
 import { useTimeline } from "@/live/useTimeline";
 import { TimeChart, type Series } from "@/ui/chart/TimeChart";
 import { Measured } from "@/ui/Measured";
@@ -47,24 +48,15 @@ export default function OverviewTab({ subject }: { subject: string }) {
           <Retention hours={row?.retention_hours} />
         </Tile>
       </SimpleGrid>
-      <section>
-        <Title order={2} size="h4" mb="xs">
-          {t("chart.title")}
-        </Title>
+      <Part title={t("chart.title")}>
         <SendRates subject={subject} />
-      </section>
-      <section>
-        <Title order={2} size="h4" mb="xs">
-          {t("behind.title")}
-        </Title>
+      </Part>
+      <Part title={t("behind.title")}>
         <FurthestBehind subject={subject} />
-      </section>
-      <section>
-        <Title order={2} size="h4" mb="xs">
-          {t("alerts.title")}
-        </Title>
+      </Part>
+      <Part title={t("alerts.title")}>
         <Alerts subject={subject} />
-      </section>
+      </Part>
     </Stack>
   );
 }

@@ -9,9 +9,9 @@ import { placesOf, type Place } from "@/features/subjects/placement";
 import { PlacementPicture } from "@/features/subjects/PlacementPicture";
 import { brokerGroupsOptions, placementOptions } from "@/features/subjects/queries";
 import { shellWord } from "@/ui/clientLines";
-import { LinkTo } from "@/ui/LinkTo";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Teach } from "@/ui/Teach";
+import { BrokerLink } from "@/ui/links";
 
 const STATE_COLOURS = { read_write: "teal", read_only: "orange", write_only: "orange", offline: "red" } as const;
 
@@ -83,9 +83,7 @@ function Places({ places }: { places: readonly Place[] }) {
             return (
               <Table.Tr key={brokerGroup} data-row={brokerGroup}>
                 <Table.Td>
-                  <LinkTo to="/brokers/$name" params={{ name: brokerGroup }} inherit>
-                    {brokerGroup}
-                  </LinkTo>
+                  <BrokerLink name={brokerGroup} inherit />
                 </Table.Td>
                 <Table.Td>
                   {state ? (

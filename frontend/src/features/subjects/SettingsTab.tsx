@@ -1,4 +1,4 @@
-import { Alert, Button, Group, Stack, Text, Title } from "@mantine/core";
+import { Alert, Button, Group, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -10,6 +10,7 @@ import { SubjectFields } from "@/features/subjects/SubjectFields";
 import { changesOf, formOf, problemsOf } from "@/features/subjects/values";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
+import { Part } from "@/ui/Part";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 
 /** Everything that is set of a subject, archiving and deletion. */
@@ -42,10 +43,7 @@ function Settings({ subject, etag }: { subject: Subject; etag: string | null }) 
   };
   if (isOutdated && !isChanged) reload();
   return (
-    <section>
-      <Title order={2} size="h4" mb="xs">
-        {t("settings.title")}
-      </Title>
+    <Part title={t("settings.title")}>
       {!subject.may_change && (
         <Alert color="gray" mb="md">
           {t("settings.may_not", { owner: subject.owner ?? t("owner.nobody") })}
@@ -88,6 +86,6 @@ function Settings({ subject, etag }: { subject: Subject; etag: string | null }) 
           refresh();
         }}
       />
-    </section>
+    </Part>
   );
 }

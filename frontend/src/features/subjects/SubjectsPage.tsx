@@ -1,6 +1,4 @@
-import { Button } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { IconPlus } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -14,6 +12,7 @@ import { loadSubjects, subjectsKey, type Subject } from "@/features/subjects/que
 import { lagPath, useLive } from "@/live/useLive";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
+import { CreateButton } from "@/ui/buttons";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
@@ -35,13 +34,7 @@ export default function SubjectsPage() {
       <PageHeader
         title={t("title")}
         badges={<Live />}
-        actions={
-          mayChange && (
-            <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={open} data-action="create">
-              {t("create.title")}
-            </Button>
-          )
-        }
+        actions={mayChange && <CreateButton onClick={open}>{t("create.title")}</CreateButton>}
       />
       {mayChange && selected.size > 0 && <BulkActions selected={selected} onDone={() => setSelected(new Set())} />}
       <DataTable

@@ -1,7 +1,7 @@
 import { api, mustWithTag, type Change } from "@/api/client";
 import { asProblem, type Problem } from "@/api/problem";
 import { changeSubject, setArchived, type Subject } from "@/features/subjects/queries";
-import type { Attempt } from "@/ui/ChangeDialog";
+import type { Attempt } from "@/api/requests";
 import type { Step } from "@/ui/useSteps";
 
 /** The same change for several subjects. */

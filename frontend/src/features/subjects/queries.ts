@@ -1,7 +1,7 @@
 import { queryOptions, useQueryClient } from "@tanstack/react-query";
 import { api, must, mustWithTag, type Change, type Schema } from "@/api/client";
 import type { SubjectChange } from "@/features/subjects/values";
-import type { Attempt } from "@/ui/ChangeDialog";
+import type { Attempt } from "@/api/requests";
 import type { Load } from "@/ui/table/types";
 
 export type Subject = Schema<"SubjectRow">;

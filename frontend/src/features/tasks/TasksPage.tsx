@@ -143,19 +143,17 @@ function RunNow({ task }: { task: Task }) {
 
 function Switch({ task, onClose }: { task: Task; onClose: () => void }) {
   const { t } = useTranslation("tasks");
-  const client = useQueryClient();
   // The page goes on refreshing: what was asked for stays what it was.
   const [isOn] = useState(!task.is_enabled);
   return (
     <ChangeDialog
-      opened
       onClose={onClose}
       title={t(isOn ? "enable_title" : "disable_title", { name: task.name })}
       confirmName={isOn ? undefined : task.name}
       actionLabel={t(isOn ? "enable" : "disable")}
       doneMessage={t(isOn ? "enabled" : "disabled", { name: task.name })}
       run={(attempt) => switchTask(task.name, isOn, attempt)}
-      onDone={() => void client.invalidateQueries({ queryKey: tasksKey })}
+      refreshes={[tasksKey]}
     />
   );
 }

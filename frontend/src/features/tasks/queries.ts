@@ -1,6 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, must, type Change, type Schema } from "@/api/client";
-import type { Attempt } from "@/ui/ChangeDialog";
+import type { Attempt } from "@/api/requests";
 
 export type Task = Schema<"TaskRow">;
 

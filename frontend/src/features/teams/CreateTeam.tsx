@@ -8,7 +8,6 @@ import { PlanDialog } from "@/ui/ChangeDialog";
 /** A new team, without members yet. */
 export function CreateTeam({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const { t } = useTranslation("teams");
-  const { t: common } = useTranslation();
   const client = useQueryClient();
   const [name, setName] = useState("");
   const [description, setDescription] = useState("");
@@ -20,7 +19,7 @@ export function CreateTeam({ opened, onClose }: { opened: boolean; onClose: () =
       run={(attempt) => createTeam(name, description, attempt)}
       inputs={JSON.stringify([name, description])}
       isReady={name !== ""}
-      actionLabel={common("action.create")}
+      actionLabel={t("common:action.create")}
       doneMessage={t("create.done", { name })}
       onDone={() => {
         setName("");

@@ -19,7 +19,6 @@ export function DescribeTeam({
   onDone: () => void;
 }) {
   const { t } = useTranslation("teams");
-  const { t: common } = useTranslation();
   const [typed, setTyped] = useState<string | null>(null);
   const description = typed ?? team.description;
   return (
@@ -33,7 +32,7 @@ export function DescribeTeam({
       run={(attempt) => describeTeam(team.name, description, etag, attempt)}
       inputs={description}
       isReady={typed !== null}
-      actionLabel={common("action.save")}
+      actionLabel={t("common:action.save")}
       doneMessage={t("describe.done", { name: team.name })}
       onDone={onDone}
     >

@@ -3,9 +3,9 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { MEMBERS_MAX, memberNamesOptions, setMembers, usersLikeOptions } from "@/features/teams/queries";
+import { MEMBERS_MAX, setMembers, memberNamesOptions, usersLikeOptions } from "@/features/teams/queries";
 import { ChangeDialog } from "@/ui/ChangeDialog";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { QueryProblem } from "@/ui/loaded";
 
 const TYPING_MS = 250;
 
@@ -24,7 +24,6 @@ export function EditMembers({
   onDone: () => void;
 }) {
   const { t } = useTranslation("teams");
-  const { t: common } = useTranslation();
   const [chosen, setChosen] = useState<string[] | null>(null);
   const [search, setSearch] = useState("");
   const [wanted] = useDebouncedValue(search, TYPING_MS);
@@ -42,12 +41,12 @@ export function EditMembers({
       run={(attempt) => setMembers(team, members, etag, attempt)}
       inputs={JSON.stringify(members)}
       isReady={chosen !== null}
-      actionLabel={common("action.save")}
+      actionLabel={t("common:action.save")}
       doneMessage={t("members.done", { name: team })}
       onDone={onDone}
     >
-      {now.isError && <ProblemAlert error={now.error} onRetry={() => void now.refetch()} />}
-      {found.isError && <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />}
+      <QueryProblem of={now} />
+      <QueryProblem of={found} />
       <MultiSelect
         label={t("members.title")}
         description={t("members.hint")}

@@ -1,4 +1,4 @@
-import { Badge, Button, Center, Loader, Stack, Title } from "@mantine/core";
+import { Badge, Button, Center, Loader, Stack } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
@@ -18,39 +18,37 @@ import {
 } from "@/features/teams/queries";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
 import { PageHeader, type Crumb } from "@/ui/PageHeader";
+import { Part } from "@/ui/Part";
 import { ProblemAlert } from "@/ui/ProblemAlert";
+import { SubjectLink } from "@/ui/links";
 import { DataTable } from "@/ui/table/DataTable";
 import { defineColumns, headers } from "@/ui/table/define";
 import { usePathParams } from "@/ui/usePathParams";
 
 /** One team: its members and what it owns. */
 export default function TeamPage() {
-  const { t: common } = useTranslation();
   const { t } = useTranslation("teams");
   const { team: name } = usePathParams("team");
   const found = useQuery(teamOptions(name));
-  const crumbs: readonly Crumb[] = [{ label: common("nav.teams"), to: "/teams" }];
+  const crumbs: readonly Crumb[] = [{ label: t("common:nav.teams"), to: "/teams" }];
   const load = useMemo(() => ({ members: loadMembers(name), subjects: loadSubjectsOf(name) }), [name]);
   const members = useMemo(
     () =>
       defineColumns<Member>(headers(t), (column) => [
         column("username", { isFixed: true }, (row) => row.username),
-        column("role", (row) => common(`role.${row.role}`)),
+        column("role", (row) => t(`common:role.${row.role}`)),
         column("is_active", { header: t("column.state") }, (row) =>
           row.is_active ? t("active") : <Badge color="gray">{t("disabled")}</Badge>,
         ),
       ]),
-    [t, common],
+    [t],
   );
   const subjects = useMemo(
     () =>
       defineColumns<OwnedSubject>(headers(t), (column) => [
         column("name", { header: t("column.subject"), sort: true, isFixed: true }, (row) => (
-          <LinkTo to="/subjects/$subject" params={{ subject: row.name }}>
-            {row.name}
-          </LinkTo>
+          <SubjectLink subject={row.name} />
         )),
         column("updated_at", (row) => <Instant at={row.updated_at} relative />),
       ]),
@@ -67,7 +65,7 @@ export default function TeamPage() {
   if (!found.data) {
     return (
       <Center p="xl">
-        <Loader aria-label={common("state.loading")} />
+        <Loader aria-label={t("common:state.loading")} />
       </Center>
     );
   }
@@ -81,10 +79,7 @@ export default function TeamPage() {
         actions={<Actions team={team} etag={etag} />}
       />
       <Stack gap="lg">
-        <section>
-          <Title order={2} size="h4" mb="xs">
-            {t("members.title")}
-          </Title>
+        <Part title={t("members.title")}>
           <DataTable
             label={t("members.title")}
             queryKey={[...teamsKey, name, "members"]}
@@ -94,11 +89,8 @@ export default function TeamPage() {
             prefix="m_"
             download={`/api/v1/teams/${encodeURIComponent(name)}/members/`}
           />
-        </section>
-        <section>
-          <Title order={2} size="h4" mb="xs">
-            {t("subjects.title")}
-          </Title>
+        </Part>
+        <Part title={t("subjects.title")}>
           <DataTable
             label={t("subjects.title")}
             queryKey={["subjects", "of", name]}
@@ -108,7 +100,7 @@ export default function TeamPage() {
             ordering="name"
             prefix="s_"
           />
-        </section>
+        </Part>
       </Stack>
     </>
   );

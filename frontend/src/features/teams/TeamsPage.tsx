@@ -1,14 +1,13 @@
-import { Button } from "@mantine/core";
-import { IconPlus } from "@tabler/icons-react";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import { CreateTeam } from "@/features/teams/CreateTeam";
 import { loadTeams, teamsKey, type Team } from "@/features/teams/queries";
 import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
 import { PageHeader } from "@/ui/PageHeader";
+import { CreateButton } from "@/ui/buttons";
+import { TeamLink } from "@/ui/links";
 import { DataTable } from "@/ui/table/DataTable";
 import { defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
@@ -21,17 +20,12 @@ const FIRST_TEAM = `teams:
 /** Who owns what: an operator acts on subjects of their teams. */
 export default function TeamsPage() {
   const { t } = useTranslation("teams");
-  const { t: common } = useTranslation();
   const may = useMay();
   const [isCreating, setCreating] = useState(false);
   const columns = useMemo(
     () =>
       defineColumns<Team>(headers(t), (column) => [
-        column("name", { sort: true, isFixed: true }, (row) => (
-          <LinkTo to="/teams/$team" params={{ team: row.name }}>
-            {row.name}
-          </LinkTo>
-        )),
+        column("name", { sort: true, isFixed: true }, (row) => <TeamLink team={row.name} />),
         column("description", (row) => row.description || "—"),
         column("members", { align: "right" }, (row) => <Measured value={row.members} />),
         column("subjects", { align: "right" }, (row) => <Measured value={row.subjects} />),
@@ -41,15 +35,13 @@ export default function TeamsPage() {
   );
   const filters = useMemo<Filter[]>(() => [{ kind: "search", name: "search", label: t("filter.search") }], [t]);
   const create = may("change_accounts") && (
-    <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setCreating(true)} data-action="create">
-      {t("create.title")}
-    </Button>
+    <CreateButton onClick={() => setCreating(true)}>{t("create.title")}</CreateButton>
   );
   return (
     <>
-      <PageHeader title={common("nav.teams")} actions={create} />
+      <PageHeader title={t("common:nav.teams")} actions={create} />
       <DataTable
-        label={common("nav.teams")}
+        label={t("common:nav.teams")}
         queryKey={teamsKey}
         load={loadTeams}
         columns={columns}

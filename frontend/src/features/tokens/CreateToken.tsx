@@ -27,7 +27,6 @@ QMQ_TOKEN=${token} qmq apply --console ${origin} --dry-run -f subjects.yaml`;
 /** A new token in one's own name, within what one's role may; shown once, with two ways to use it. */
 export function CreateToken({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const { t } = useTranslation("tokens");
-  const { t: common } = useTranslation();
   const client = useQueryClient();
   const rights = useQuery(scopesOptions());
   const [token, setToken] = useState(EMPTY);
@@ -43,7 +42,7 @@ export function CreateToken({ opened, onClose }: { opened: boolean; onClose: () 
         run={(attempt) => createToken(token, attempt)}
         inputs={JSON.stringify(token)}
         isReady={token.name.trim() !== "" && token.scopes.length > 0}
-        actionLabel={common("action.create")}
+        actionLabel={t("common:action.create")}
         doneMessage={t("create.done")}
         onDone={(done) => {
           setMade(done.token);

@@ -1,6 +1,4 @@
 import { Badge, Button, Code, Group, Text } from "@mantine/core";
-import { IconPlus } from "@tabler/icons-react";
-import { useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay, useMe } from "@/api/me";
@@ -9,6 +7,7 @@ import { loadTokens, revokeToken, tokensKey, type Token } from "@/features/token
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
 import { PageHeader } from "@/ui/PageHeader";
+import { CreateButton } from "@/ui/buttons";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
@@ -18,10 +17,8 @@ import { useUrlState } from "@/ui/urlState";
 /** Tokens of one's own; an administrator sees another user's by `?owner=`. */
 export default function TokensPage() {
   const { t } = useTranslation("tokens");
-  const { t: common } = useTranslation();
   const may = useMay();
   const me = useMe();
-  const client = useQueryClient();
   const [search] = useUrlState();
   const [isCreating, setCreating] = useState(false);
   const [revoking, setRevoking] = useState<Token | null>(null);
@@ -91,20 +88,12 @@ export default function TokensPage() {
   return (
     <>
       <PageHeader
-        title={isOthers ? t("of", { name: search.owner }) : common("nav.tokens")}
+        title={isOthers ? t("of", { name: search.owner }) : t("common:nav.tokens")}
         description={t("what")}
-        actions={
-          <Button
-            leftSection={<IconPlus size={16} aria-hidden />}
-            onClick={() => setCreating(true)}
-            data-action="create"
-          >
-            {t("create.title")}
-          </Button>
-        }
+        actions={<CreateButton onClick={() => setCreating(true)}>{t("create.title")}</CreateButton>}
       />
       <DataTable
-        label={common("nav.tokens")}
+        label={t("common:nav.tokens")}
         queryKey={tokensKey}
         load={loadTokens}
         columns={columns}
@@ -129,7 +118,7 @@ export default function TokensPage() {
         confirmName={revoking?.name}
         actionLabel={t("revoke.action")}
         doneMessage={t("revoke.done")}
-        onDone={() => void client.invalidateQueries({ queryKey: tokensKey })}
+        refreshes={[tokensKey]}
       />
     </>
   );

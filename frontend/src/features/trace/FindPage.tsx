@@ -1,4 +1,4 @@
-import { List, Loader, Stack, Table, Text, Title } from "@mantine/core";
+import { List, Stack, Table, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { FindForm } from "@/features/trace/FindForm";
@@ -7,9 +7,10 @@ import { recentOf, withRecent, type Place } from "@/features/trace/recent";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { PageHeader } from "@/ui/PageHeader";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { Part } from "@/ui/Part";
 import { Teach } from "@/ui/Teach";
 import { Unreachable } from "@/ui/Unreachable";
+import { loaded } from "@/ui/loaded";
 import { useUrlState } from "@/ui/urlState";
 
 const RECEIPT = `receipt = await producer.send("order.paid", b"{}")
@@ -18,7 +19,6 @@ print(receipt.message_id)`;
 /** Find a message by its id, or go to it by its place; those looked at before are below. */
 export default function FindPage() {
   const { t } = useTranslation("trace");
-  const { t: common } = useTranslation();
   const [search, change] = useUrlState();
   const subject = search.subject ?? "";
   const messageId = search.message_id ?? "";
@@ -26,7 +26,7 @@ export default function FindPage() {
   const isAsked = subject !== "" && messageId !== "";
   return (
     <>
-      <PageHeader title={common("nav.trace")} description={t("find.description")} />
+      <PageHeader title={t("common:nav.trace")} description={t("find.description")} />
       <Stack gap="lg">
         <FindForm
           key={`${subject} ${messageId}`}
@@ -37,10 +37,7 @@ export default function FindPage() {
         />
         {isAsked && <Results subject={subject} messageId={messageId} />}
         {recent.length > 0 && (
-          <section>
-            <Title order={2} size="h4" mb="xs">
-              {t("recent")}
-            </Title>
+          <Part title={t("recent")}>
             <List>
               {recent.map((place) => (
                 <List.Item key={`${place.subject}/${place.brokerGroup}/${place.sequence}`}>
@@ -50,7 +47,7 @@ export default function FindPage() {
                 </List.Item>
               ))}
             </List>
-          </section>
+          </Part>
         )}
         {!isAsked && recent.length === 0 && (
           <Teach title={t("teach.title")} code={RECEIPT}>
@@ -78,16 +75,11 @@ function To({ place, recent, children }: { place: Place; recent: string | undefi
 
 function Results({ subject, messageId }: { subject: string; messageId: string }) {
   const { t } = useTranslation("trace");
-  const { t: common } = useTranslation();
   const [search] = useUrlState();
-  const { data, error, refetch } = useQuery(findOptions(subject, messageId));
-  if (error) return <ProblemAlert error={error} onRetry={() => void refetch()} />;
-  if (!data) return <Loader aria-label={common("state.loading")} />;
+  const [data, instead] = loaded(useQuery(findOptions(subject, messageId)));
+  if (!data) return instead;
   return (
-    <section>
-      <Title order={2} size="h4" mb="xs">
-        {t("find.found")}
-      </Title>
+    <Part title={t("find.found")}>
       <Unreachable of={data.unreachable} />
       {data.results.length === 0 ? (
         <Text role="status">{t("find.nothing", { id: messageId, subject })}</Text>
@@ -121,6 +113,6 @@ function Results({ subject, messageId }: { subject: string; messageId: string })
           </Table>
         </Table.ScrollContainer>
       )}
-    </section>
+    </Part>
   );
 }

@@ -13,7 +13,6 @@ const EMPTY: UserValues = { role: "viewer" };
 /** A new user; the password is made by the console and shown once, to be handed over. */
 export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const { t } = useTranslation("users");
-  const { t: common } = useTranslation();
   const client = useQueryClient();
   const [name, setName] = useState("");
   const [values, setValues] = useState(EMPTY);
@@ -28,7 +27,7 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
         run={(attempt) => createUser(name, values, attempt)}
         inputs={JSON.stringify([name, values])}
         isReady={NAME.test(name)}
-        actionLabel={common("action.create")}
+        actionLabel={t("common:action.create")}
         doneMessage={t("create.done", { name })}
         onDone={(done) => {
           setMade(done);

@@ -23,7 +23,6 @@ export function EditUser({
   onDone: () => void;
 }) {
   const { t } = useTranslation("users");
-  const { t: common } = useTranslation();
   // Until something is typed it shows what the user is now, also after a change.
   const [typed, setTyped] = useState<UserValues | null>(null);
   const values = typed ?? valuesOf(user);
@@ -39,7 +38,7 @@ export function EditUser({
       run={(attempt) => updateUser(user.id, values, etag, attempt)}
       inputs={JSON.stringify(values)}
       isReady={typed !== null}
-      actionLabel={common("action.save")}
+      actionLabel={t("common:action.save")}
       doneMessage={t("edit.done", { name: user.username })}
       onDone={onDone}
     >

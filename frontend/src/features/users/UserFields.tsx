@@ -9,7 +9,6 @@ const NAME_CHARS_MAX = 150;
 /** What an administrator sets of a user. */
 export function UserFields({ values, onChange }: { values: UserValues; onChange: (values: UserValues) => void }) {
   const { t } = useTranslation("users");
-  const { t: common } = useTranslation();
   const teams = useQuery(teamNamesOptions());
   const set = (change: UserValues) => onChange({ ...values, ...change });
   return (
@@ -40,7 +39,7 @@ export function UserFields({ values, onChange }: { values: UserValues; onChange:
         description={t(`role_hint.${values.role ?? "viewer"}`)}
         value={values.role ?? "viewer"}
         onChange={(event) => set({ role: event.currentTarget.value as Role })}
-        data={ROLES.map((role) => ({ value: role, label: common(`role.${role}`) }))}
+        data={ROLES.map((role) => ({ value: role, label: t(`common:role.${role}`) }))}
       />
       <MultiSelect
         label={t("field.teams")}

@@ -11,15 +11,15 @@ import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
 import { PageHeader, type Crumb } from "@/ui/PageHeader";
 import { ProblemAlert } from "@/ui/ProblemAlert";
+import { TeamLink } from "@/ui/links";
 import { usePathParams } from "@/ui/usePathParams";
 
 /** One user: what they are, and what can be done about them. */
 export default function UserPage() {
   const { t } = useTranslation("users");
-  const { t: common } = useTranslation();
   const { id } = usePathParams("id");
   const found = useQuery(userOptions(id));
-  const crumbs: readonly Crumb[] = [{ label: common("nav.users"), to: "/users" }];
+  const crumbs: readonly Crumb[] = [{ label: t("common:nav.users"), to: "/users" }];
   if (found.isError) {
     return (
       <>
@@ -31,7 +31,7 @@ export default function UserPage() {
   if (!found.data) {
     return (
       <Center p="xl">
-        <Loader aria-label={common("state.loading")} />
+        <Loader aria-label={t("common:state.loading")} />
       </Center>
     );
   }
@@ -44,7 +44,7 @@ export default function UserPage() {
         badges={
           <>
             <Badge variant="light" tt="none" color={user.role === "admin" ? "orange" : "blue"}>
-              {common(`role.${user.role ?? "viewer"}`)}
+              {t(`common:role.${user.role ?? "viewer"}`)}
             </Badge>
             {user.is_active === false && <Badge color="gray">{t("disabled")}</Badge>}
           </>
@@ -129,9 +129,7 @@ function Facts({ user }: { user: User }) {
       user.teams?.length ? (
         <Group gap="xs">
           {user.teams.map((team) => (
-            <LinkTo key={team} to="/teams/$team" params={{ team }}>
-              {team}
-            </LinkTo>
+            <TeamLink key={team} team={team} />
           ))}
         </Group>
       ) : (

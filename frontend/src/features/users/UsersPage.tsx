@@ -1,5 +1,4 @@
-import { Badge, Button, Group } from "@mantine/core";
-import { IconPlus } from "@tabler/icons-react";
+import { Badge, Group } from "@mantine/core";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { CreateUser } from "@/features/users/CreateUser";
@@ -8,6 +7,8 @@ import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
 import { PageHeader } from "@/ui/PageHeader";
+import { CreateButton } from "@/ui/buttons";
+import { TeamLink } from "@/ui/links";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
@@ -15,7 +16,6 @@ import type { Filter } from "@/ui/table/types";
 /** Who may use the console. */
 export default function UsersPage() {
   const { t } = useTranslation("users");
-  const { t: common } = useTranslation();
   const [isCreating, setCreating] = useState(false);
   const columns = useMemo(
     () =>
@@ -32,15 +32,13 @@ export default function UsersPage() {
         column("email", (row) => row.email ?? "—"),
         column("role", (row) => (
           <Badge variant="light" tt="none" color={row.role === "admin" ? "orange" : "blue"}>
-            {common(`role.${row.role ?? "viewer"}`)}
+            {t(`common:role.${row.role ?? "viewer"}`)}
           </Badge>
         )),
         column("teams", (row) => (
           <Group gap={4}>
             {row.teams?.map((team) => (
-              <LinkTo key={team} to="/teams/$team" params={{ team }} size="sm">
-                {team}
-              </LinkTo>
+              <TeamLink key={team} team={team} size="sm" />
             ))}
           </Group>
         )),
@@ -49,33 +47,25 @@ export default function UsersPage() {
         column("last_login", (row) => <Instant at={row.last_login} relative />),
         column("created_at", { sort: "date_joined", isHiddenAtFirst: true }, (row) => <Instant at={row.created_at} />),
       ]),
-    [t, common],
+    [t],
   );
   const filters = useMemo<Filter[]>(
     () => [
       { kind: "search", name: "search", label: t("filter.search") },
-      choice("role", t("column.role"), ROLES, (role) => common(`role.${role}`)),
+      choice("role", t("column.role"), ROLES, (role) => t(`common:role.${role}`)),
       choice("is_active", t("filter.state"), { true: t("active"), false: t("disabled") }),
       { kind: "text", name: "team", label: t("filter.team") },
     ],
-    [t, common],
+    [t],
   );
   return (
     <>
       <PageHeader
-        title={common("nav.users")}
-        actions={
-          <Button
-            leftSection={<IconPlus size={16} aria-hidden />}
-            onClick={() => setCreating(true)}
-            data-action="create"
-          >
-            {t("create.title")}
-          </Button>
-        }
+        title={t("common:nav.users")}
+        actions={<CreateButton onClick={() => setCreating(true)}>{t("create.title")}</CreateButton>}
       />
       <DataTable
-        label={common("nav.users")}
+        label={t("common:nav.users")}
         queryKey={usersKey}
         load={loadUsers}
         columns={columns}

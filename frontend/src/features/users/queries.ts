@@ -1,6 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, must, mustWithTag, queryOf, type Change, type Schema } from "@/api/client";
-import type { Attempt } from "@/ui/ChangeDialog";
+import type { Attempt } from "@/api/requests";
 import type { Load } from "@/ui/table/types";
 
 export type User = Schema<"UserRow">;
