@@ -18,23 +18,27 @@ export function ResourcePage<Row>({
   header,
   waiting = <Loading />,
   unknown,
+  notice,
   children,
 }: {
   query: { data: { data: Row; etag: string | null } | undefined; error: unknown; refetch: () => unknown };
-  title: string;
+  title: string | ((row: Row | undefined) => string);
   crumb: Crumb;
-  header: (row: Row | undefined, etag: string | null) => Header;
+  header: (row: Row | undefined, etag: string | null) => Header | undefined;
   waiting?: ReactNode;
   unknown?: ReactNode;
+  /** Above the rest, as soon as the page is there. */
+  notice?: ReactNode;
   children: (row: Row, etag: string | null) => ReactNode;
 }) {
   const { data: { data: row, etag } = { data: undefined, etag: null }, error } = query;
   const isUnknown = unknown !== undefined && Boolean(error) && asProblem(error).status === NOT_FOUND;
   return (
     <>
-      <PageHeader title={title} crumbs={[crumb]} {...header(row, etag)} />
+      <PageHeader title={typeof title === "string" ? title : title(row)} crumbs={[crumb]} {...header(row, etag)} />
       {isUnknown ? unknown : <QueryProblem of={query} />}
-      {row !== undefined && children(row, etag)}
+      {notice}
+      {row !== undefined && !isUnknown && children(row, etag)}
       {row === undefined && !error && waiting}
     </>
   );

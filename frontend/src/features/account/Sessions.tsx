@@ -1,8 +1,9 @@
 import { Badge, Button, Group, Text } from "@mantine/core";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
+import { change, list } from "@/api/requests";
 import { browserOf } from "@/features/account/browserOf";
-import { endOtherSessions, endSession, loadSessions, sessionsKey, type Session } from "@/features/account/queries";
+import { sessionsKey, type Session } from "@/features/account/queries";
 import { Section } from "@/features/account/Section";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
@@ -51,7 +52,7 @@ export function Sessions() {
       <DataTable
         label={t("sessions.title")}
         queryKey={sessionsKey}
-        load={loadSessions}
+        load={list("/api/v1/me/sessions/")}
         columns={columns}
         rowKey={(row) => row.id}
         prefix="s_"
@@ -65,8 +66,13 @@ export function Sessions() {
         opened={ending !== null}
         onClose={() => setEnding(null)}
         title={ending === "others" ? t("sessions.end_others") : t("sessions.end_one")}
-        run={({ dryRun }) =>
-          ending === null || ending === "others" ? endOtherSessions(dryRun) : endSession(ending, dryRun)
+        run={(attempt) =>
+          // "others": everywhere but here.
+          ending === null || ending === "others"
+            ? change("delete", "/api/v1/me/sessions/", attempt, { query: { keep_this: true } })
+            : change("delete", "/api/v1/me/sessions/{session_id}/", attempt, {
+                path: { session_id: Number(ending.id) },
+              })
         }
         actionLabel={t("sessions.end")}
         doneMessage={t("sessions.ended")}

@@ -1,7 +1,8 @@
 import { Badge, Code } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { analyticsKey, DEMO_JOB, loadRuns, type Run } from "@/features/analytics/queries";
+import { list } from "@/api/requests";
+import { analyticsKey, DEMO_JOB, type Run } from "@/features/analytics/queries";
 import { RunDetails } from "@/features/analytics/RunDetails";
 import { RunState, secondsOfRun } from "@/features/analytics/RunState";
 import { Instant } from "@/ui/Instant";
@@ -69,7 +70,7 @@ export function Runs() {
       <DataTable
         label={t("tab.runs")}
         queryKey={[...analyticsKey, "runs"]}
-        load={loadRuns}
+        load={list("/api/v1/analytics/runs/")}
         columns={columns}
         filters={filters}
         rowKey={(row) => row.id}

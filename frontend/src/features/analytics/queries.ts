@@ -1,5 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
-import { api, must, queryOf, type Schema } from "@/api/client";
+import type { Schema } from "@/api/client";
+import { read } from "@/api/requests";
 import type { paths } from "@/api/schema.gen";
 import type { Load } from "@/ui/table/types";
 
@@ -21,7 +22,7 @@ const PAGE_ROWS = 500;
 const ROWS_MAX = 5_000;
 
 function page(table: TableName, query: Asked, signal: AbortSignal): Promise<Rows> {
-  return must(api.GET("/api/v1/analytics/tables/{table}/", { params: { path: { table }, query }, signal }));
+  return read("/api/v1/analytics/tables/{table}/", { path: { table }, query })({ signal });
 }
 
 /** All rows of a question, in the order of time; `isCut` when there are more than a chart holds. */
@@ -64,34 +65,26 @@ export function loadRows(table: TableName, asked: Asked): Load<Row> {
   return (query, signal) => page(table, { ...asked, ...(query as Asked) }, signal);
 }
 
-export const loadRuns: Load<Run> = (query, signal) =>
-  must(api.GET("/api/v1/analytics/runs/", { params: { query: queryOf<"/api/v1/analytics/runs/">(query) }, signal }));
-
 export function runOptions(id: string) {
   return queryOptions({
     queryKey: [...analyticsKey, "run", id],
-    queryFn: ({ signal }) =>
-      must(api.GET("/api/v1/analytics/runs/{run_id}/", { params: { path: { run_id: Number(id) } }, signal })),
+    queryFn: read("/api/v1/analytics/runs/{run_id}/", { path: { run_id: Number(id) } }),
   });
 }
 
 const OFFERED_MAX = 20;
 
-async function subjectsLike(search: string, signal: AbortSignal): Promise<string[]> {
-  const query = { search: search || undefined, limit: OFFERED_MAX, ordering: "name" };
-  return (await must(api.GET("/api/v1/subjects/", { params: { query }, signal }))).results.map(({ name }) => name);
-}
-
-async function groupsLike(subject: string, search: string, signal: AbortSignal): Promise<string[]> {
-  const query = { subject: subject || undefined, search: search || undefined, limit: OFFERED_MAX };
-  const { results } = await must(api.GET("/api/v1/consumer-groups/", { params: { query }, signal }));
-  return [...new Set(results.map(({ name }) => name))];
-}
-
 /** A few names to choose from: subjects, or consumer groups (of a subject, unless it is ""), that have the text in them. */
 export function namesOptions(kind: "subject" | "group", subject: string, search: string) {
   return queryOptions({
     queryKey: [...analyticsKey, "names", kind, subject, search],
-    queryFn: ({ signal }) => (kind === "subject" ? subjectsLike(search, signal) : groupsLike(subject, search, signal)),
+    queryFn: async (context) => {
+      const query = { search: search || undefined, limit: OFFERED_MAX };
+      const { results } =
+        kind === "subject"
+          ? await read("/api/v1/subjects/", { query: { ...query, ordering: "name" } })(context)
+          : await read("/api/v1/consumer-groups/", { query: { ...query, subject: subject || undefined } })(context);
+      return [...new Set(results.map(({ name }) => name))];
+    },
   });
 }

@@ -1,8 +1,9 @@
 import { Code } from "@mantine/core";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
+import { list } from "@/api/requests";
 import { EntryDrawer } from "@/features/audit/EntryDrawer";
-import { auditKey, loadAudit, type AuditEntry } from "@/features/audit/queries";
+import { auditKey, type AuditEntry } from "@/features/audit/queries";
 import { VerifyChain } from "@/features/audit/VerifyChain";
 import { Instant } from "@/ui/Instant";
 import { PageHeader } from "@/ui/PageHeader";
@@ -51,7 +52,7 @@ export default function AuditPage() {
       <DataTable
         label={t("title")}
         queryKey={auditKey}
-        load={loadAudit}
+        load={list("/api/v1/audit/")}
         columns={columns}
         filters={filters}
         rowKey={(row) => row.id}

@@ -1,9 +1,10 @@
 import { NativeSelect, Stack, Text, TextInput } from "@mantine/core";
-import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { announce, refresh, type Kind } from "@/features/brokers/queries";
+import { change } from "@/api/requests";
+import { OUTDATED, type Kind } from "@/features/brokers/queries";
 import { firstNode } from "@/features/brokers/startCommand";
+import { fieldsOf } from "@/ui/fields";
 import { useClientAddress } from "@/ui/useClientAddress";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Snippet } from "@/ui/Teach";
@@ -14,8 +15,9 @@ const NEW = { name: "", kind: "broker" as Kind, description: "" };
 /** Announce a broker or delay group, then show the command that starts its first node. */
 export function AddGroup({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const { t } = useTranslation("brokers");
-  const client = useQueryClient();
   const [asked, setAsked] = useState(NEW);
+  const fields = fieldsOf(asked, (some) => setAsked({ ...asked, ...some }), "NewBrokerGroupRequest");
+  const group = { ...asked, name: asked.name.trim() };
   const [added, setAdded] = useState<typeof NEW | null>(null);
   return (
     <>
@@ -23,15 +25,15 @@ export function AddGroup({ opened, onClose }: { opened: boolean; onClose: () => 
         opened={opened}
         onClose={onClose}
         title={t("add.title")}
-        run={(attempt) => announce(asked, attempt)}
+        run={(attempt) => change("post", "/api/v1/broker-groups/", attempt, { body: group })}
         inputs={JSON.stringify(asked)}
-        isReady={asked.name.trim() !== ""}
+        isReady={group.name !== ""}
         actionLabel={t("add.do")}
-        doneMessage={t("add.done", { name: asked.name })}
+        doneMessage={t("add.done", { name: group.name })}
+        refreshes={OUTDATED}
         onDone={() => {
-          setAdded(asked);
+          setAdded(group);
           setAsked(NEW);
-          void refresh(client);
         }}
       >
         <Text size="sm" c="dimmed">
@@ -41,24 +43,16 @@ export function AddGroup({ opened, onClose }: { opened: boolean; onClose: () => 
           label={t("column.name")}
           description={t("add.name_hint")}
           required
-          maxLength={100}
           autoComplete="off"
           spellCheck={false}
-          value={asked.name}
-          onChange={(event) => setAsked({ ...asked, name: event.currentTarget.value.trim() })}
+          {...fields.text("name")}
         />
         <NativeSelect
           label={t("column.kind")}
-          value={asked.kind}
-          onChange={(event) => setAsked({ ...asked, kind: event.currentTarget.value as Kind })}
           data={(["broker", "delay"] as const).map((value) => ({ value, label: t(`kind_long.${value}`) }))}
+          {...fields.text("kind")}
         />
-        <TextInput
-          label={t("column.description")}
-          maxLength={500}
-          value={asked.description}
-          onChange={(event) => setAsked({ ...asked, description: event.currentTarget.value })}
-        />
+        <TextInput label={t("column.description")} {...fields.text("description")} />
       </ChangeDialog>
       <Dialog
         opened={added !== null}

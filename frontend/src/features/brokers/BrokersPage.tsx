@@ -3,10 +3,11 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
+import { list } from "@/api/requests";
 import { AddGroup } from "@/features/brokers/AddGroup";
 import { groupViews } from "@/features/brokers/cluster";
 import { columnsOf } from "@/features/brokers/columns";
-import { loadGroups, topologyOptions, brokersKey } from "@/features/brokers/queries";
+import { topologyOptions, brokersKey } from "@/features/brokers/queries";
 import { firstNode } from "@/features/brokers/startCommand";
 import { CreateButton } from "@/ui/buttons";
 import { useClientAddress } from "@/ui/useClientAddress";
@@ -57,7 +58,7 @@ export default function BrokersPage() {
         <DataTable
           label={t("title")}
           queryKey={[...brokersKey, "list"]}
-          load={loadGroups}
+          load={list("/api/v1/broker-groups/")}
           columns={columns}
           filters={filters}
           rowKey={(row) => row.name}

@@ -1,7 +1,9 @@
 import { Badge, Group, Text } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { loadPlaced, type Placed, brokersKey } from "@/features/brokers/queries";
+import type { Schema } from "@/api/client";
+import { list } from "@/api/requests";
+import { brokersKey } from "@/features/brokers/queries";
 import { Part } from "@/ui/Part";
 import { SubjectLink, BrokerLink } from "@/ui/links";
 import { DataTable } from "@/ui/table/DataTable";
@@ -13,10 +15,9 @@ const MOVING_REFRESH_MS = 2_000;
 /** The subjects that a broker group serves, and which of them come or go. */
 export function PlacedSubjects({ name, isMoving }: { name: string; isMoving: boolean }) {
   const { t } = useTranslation("brokers");
-  const load = useMemo(() => loadPlaced(name), [name]);
   const columns = useMemo(
     () =>
-      defineColumns<Placed>(
+      defineColumns<Schema<"SubjectRow">>(
         (id) => t(`placed.${id}`),
         (column) => [
           column("name", { header: t("placed.subject"), sort: true, isFixed: true }, (row) => (
@@ -52,7 +53,7 @@ export function PlacedSubjects({ name, isMoving }: { name: string; isMoving: boo
       <DataTable
         label={t("column.subjects")}
         queryKey={[...brokersKey, "one", name, "subjects"]}
-        load={load}
+        load={list("/api/v1/subjects/", { query: { broker_group: name } })}
         columns={columns}
         filters={filters}
         rowKey={(row) => row.name}

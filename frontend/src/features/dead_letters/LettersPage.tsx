@@ -36,7 +36,7 @@ export default function LettersPage() {
   const mayOn = useMayOn(subject);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [wanted, setWanted] = useState<Wanted | null>(null);
-  const { data: counted } = useQuery(countOptions(subject, group));
+  const { data: count } = useQuery(countOptions(subject, group));
   const open = useCallback((key: string) => change({ letter: key }, true), [change]);
   const columns = useLetterColumns(open);
   const load = useCallback(
@@ -50,13 +50,13 @@ export default function LettersPage() {
   const mayReplay = mayOn("send");
   const mayDelete = mayOn("change_groups");
   const some: Chosen = { kind: "some", keys: [...selected] };
-  const isAny = (counted?.count?.stored ?? 0) > 0;
+  const isAny = (count?.stored ?? 0) > 0;
   return (
     <>
       <PageHeader
         title={t("of", { group })}
         crumbs={[{ label: t("common:nav.dead_letters"), to: "/dead-letters" }]}
-        badges={counted?.count && <Counts count={counted.count} />}
+        badges={count && <Counts count={count} />}
         description={
           <>
             {t("given_up_by")} <GroupLink inherit subject={subject} group={group} /> {t("of_subject")}{" "}

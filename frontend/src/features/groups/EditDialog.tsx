@@ -1,12 +1,11 @@
 import { TagsInput, Textarea } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { changeGroup, useRefresh, type Detail, type GroupName } from "@/features/groups/queries";
+import { limit } from "@/api/limits";
+import { change } from "@/api/requests";
+import { groupsKey, type Detail, type GroupName } from "@/features/groups/queries";
 import { ChangeDialog } from "@/ui/ChangeDialog";
-
-/** As the API has them. */
-const DESCRIPTION_CHARS_MAX = 500;
-const TAGS_MAX = 20;
+import { fieldsOf } from "@/ui/fields";
 
 /** Description and tags. */
 export function EditDialog({
@@ -21,35 +20,26 @@ export function EditDialog({
   onClose: () => void;
 }) {
   const { t } = useTranslation("groups");
-  const refresh = useRefresh();
-  const [description, setDescription] = useState(detail.description ?? "");
-  const [tags, setTags] = useState<string[]>(detail.tags ?? []);
-  const values = { description, tags };
+  const [values, setValues] = useState({ description: detail.description ?? "", tags: detail.tags ?? [] });
+  const fields = fieldsOf(values, (some) => setValues({ ...values, ...some }), "NewGroupRequest");
   return (
     <ChangeDialog
       onClose={onClose}
       title={t("edit.title", { group: name.group })}
-      run={(attempt) => changeGroup(name, values, etag, attempt)}
+      run={(attempt) =>
+        change("patch", "/api/v1/consumer-groups/{subject}/{group}/", attempt, { path: name, etag, body: values })
+      }
       inputs={JSON.stringify(values)}
       actionLabel={t("edit.action")}
       doneMessage={t("edit.done")}
-      onDone={refresh}
+      refreshes={[groupsKey]}
     >
-      <Textarea
-        label={t("about.description")}
-        autosize
-        minRows={2}
-        maxLength={DESCRIPTION_CHARS_MAX}
-        value={description}
-        onChange={(event) => setDescription(event.currentTarget.value)}
-        data-autofocus
-      />
+      <Textarea label={t("about.description")} autosize minRows={2} {...fields.text("description")} data-autofocus />
       <TagsInput
         label={t("about.tags")}
         description={t("edit.tags_hint")}
-        maxTags={TAGS_MAX}
-        value={tags}
-        onChange={setTags}
+        maxTags={limit("NewGroupRequest", "tags", "maxItems")}
+        {...fields.chosen("tags")}
       />
     </ChangeDialog>
   );

@@ -1,11 +1,9 @@
-import { Badge, Group, Stack, Text, Title } from "@mantine/core";
+import { Badge, Group, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { asProblem } from "@/api/problem";
 import { About } from "@/features/groups/About";
 import { Actions } from "@/features/groups/Actions";
-import { Alerts } from "@/features/groups/Alerts";
 import { Charts } from "@/features/groups/Charts";
 import { Members } from "@/features/groups/Members";
 import { Numbers } from "@/features/groups/Numbers";
@@ -13,6 +11,8 @@ import { Places } from "@/features/groups/Places";
 import { detailOptions, type Detail, type GroupName } from "@/features/groups/queries";
 import { StateBadge, useWhy } from "@/features/groups/StateBadge";
 import { groupKey, lagPath, useLive } from "@/live/useLive";
+import { AlertsOf } from "@/ui/AlertsOf";
+import { Part } from "@/ui/Part";
 import { consumerProgram, shellWord } from "@/ui/clientLines";
 import { SubjectLink } from "@/ui/links";
 import { useClientAddress } from "@/ui/useClientAddress";
@@ -48,7 +48,7 @@ export default function GroupPage() {
         {detail && (
           <>
             <WithheldNotice path={lagPath({ ...name })} subject={subject} />
-            <Alerts name={name} />
+            <AlertsOf {...name} framed />
             {hasPosition && (
               <>
                 <Numbers name={name} />
@@ -73,22 +73,6 @@ export default function GroupPage() {
 
 function membersNote({ members, members_total: total }: Detail, cut: string): string | undefined {
   return members.length < total ? cut : undefined;
-}
-
-function Part({ title, note, children }: { title: string; note?: string; children: ReactNode }) {
-  return (
-    <section>
-      <Title order={2} size="h4" mb={4}>
-        {title}
-      </Title>
-      {note && (
-        <Text size="sm" c="dimmed" mb="xs">
-          {note}
-        </Text>
-      )}
-      {children}
-    </section>
-  );
 }
 
 function Badges({ name, detail }: { name: GroupName; detail: Detail | undefined }) {

@@ -1,7 +1,8 @@
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
+import { list } from "@/api/requests";
 import { LiveDrainTime, LiveNumber, LiveState } from "@/features/groups/LiveCells";
-import { groupsKey, loadGroups, loadGroupsOf, type GroupLag } from "@/features/groups/queries";
+import { groupsKey, type GroupLag } from "@/features/groups/queries";
 import { ORDER } from "@/features/groups/summary";
 import { consumerProgram, shellWord } from "@/ui/clientLines";
 import { SubjectLink, GroupLink } from "@/ui/links";
@@ -55,7 +56,6 @@ export function GroupsTable({ subject }: { subject?: string }) {
     () => (subject ? columns.filter(({ id }) => !OF_ALL_SUBJECTS.has(id)) : columns),
     [columns, subject],
   );
-  const load = useMemo(() => (subject ? loadGroupsOf(subject) : loadGroups), [subject]);
   const filters = useMemo<Filter[]>(
     () => [
       { kind: "search", name: "search", label: t("filter.search") },
@@ -68,7 +68,7 @@ export function GroupsTable({ subject }: { subject?: string }) {
     <DataTable
       label={t("title")}
       queryKey={subject ? [...groupsKey, "of", subject] : groupsKey}
-      load={load}
+      load={list("/api/v1/lag/", { query: subject ? { subject } : {} })}
       columns={shown}
       filters={filters}
       rowKey={(row) => `${row.subject}/${row.group}`}

@@ -62,14 +62,15 @@ export function Members({ name, detail, etag }: { name: GroupName; detail: Detai
           {t("members.show_all", { all: count(consumers.length, language) })}
         </Button>
       )}
-      <PauseDialog
-        name={name}
-        consumerId={chosen?.id}
-        to={chosen?.to ?? true}
-        etag={chosen?.etag ?? null}
-        opened={chosen !== null}
-        onClose={() => setChosen(null)}
-      />
+      {chosen && (
+        <PauseDialog
+          name={name}
+          consumerId={chosen.id}
+          to={chosen.to}
+          etag={chosen.etag}
+          onClose={() => setChosen(null)}
+        />
+      )}
     </>
   );
 }

@@ -38,15 +38,11 @@ export function Numbers({ name }: { name: GroupName }) {
       <Tile label={t("column.drain_seconds")} hint={t("meaning.drain_seconds")}>
         <DrainTime numbers={entry} />
       </Tile>
-      <Tile label={t("column.consumers_online")} hint={t("meaning.consumers_online")}>
-        <Measured {...measured(entry, "consumers_online")} />
-      </Tile>
-      <Tile label={t("column.retry_lag")} hint={t("meaning.retry_lag")}>
-        <Measured {...measured(entry, "retry_lag")} />
-      </Tile>
-      <Tile label={t("column.retried")} hint={t("meaning.retried")}>
-        <Measured {...measured(entry, "retried")} />
-      </Tile>
+      {["consumers_online", "retry_lag", "retried"].map((field) => (
+        <Tile key={field} label={t(`column.${field}`)} hint={t(`meaning.${field}`)}>
+          <Measured {...measured(entry, field)} />
+        </Tile>
+      ))}
       <Tile label={t("column.dead_letters")} hint={t("meaning.dead_letters")}>
         <LinkTo to="/dead-letters/$subject/$group" params={{ subject: name.subject, group: name.group }} inherit>
           <Measured value={lettersReason ? null : letters.data?.open} reason={lettersReason} />

@@ -1,7 +1,8 @@
 import { NativeSelect, Radio, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { resetProgress, useRefresh, type Detail, type GroupName } from "@/features/groups/queries";
+import { change } from "@/api/requests";
+import { groupsKey, type Detail, type GroupName } from "@/features/groups/queries";
 import { PLACES, resetRequest, sequenceProblem, type ResetFields } from "@/features/groups/reset";
 import { ResetPlan } from "@/features/groups/ResetPlan";
 import { sequence } from "@/format/numbers";
@@ -25,9 +26,8 @@ export function ResetDialog({
 }) {
   const { t } = useTranslation("groups");
   const zone = useZone();
-  const refresh = useRefresh();
   const [fields, setFields] = useState(NOTHING);
-  const change = (some: Partial<ResetFields>) => setFields((before) => ({ ...before, ...some }));
+  const edit = (some: Partial<ResetFields>) => setFields((before) => ({ ...before, ...some }));
   const request = resetRequest(fields, zone);
   const place = detail.progress.find(({ broker_group: of }) => of === fields.brokerGroup);
   const problem = sequenceProblem(fields.sequence, place);
@@ -39,7 +39,13 @@ export function ResetDialog({
     <PlanDialog
       onClose={onClose}
       title={t("reset.title", { group: name.group })}
-      run={(attempt) => resetProgress(name, request ?? { to: fields.to }, etag, attempt)}
+      run={(attempt) =>
+        change("post", "/api/v1/consumer-groups/{subject}/{group}/reset/", attempt, {
+          path: name,
+          etag,
+          body: request ?? { to: fields.to },
+        })
+      }
       show={(plan) => <ResetPlan plan={plan} />}
       isWorthIt={(plan) => plan.is_change}
       inputs={JSON.stringify(fields)}
@@ -47,9 +53,9 @@ export function ResetDialog({
       confirmName={name.group}
       actionLabel={t("action.reset")}
       doneMessage={t("reset.done", { group: name.group })}
-      onDone={refresh}
+      refreshes={[groupsKey]}
     >
-      <Radio.Group label={t("reset.to")} value={fields.to} onChange={(to) => change({ to: to })}>
+      <Radio.Group label={t("reset.to")} value={fields.to} onChange={(to) => edit({ to: to })}>
         <Stack gap={6} mt={6}>
           {PLACES.map((to) => (
             <Radio key={to} value={to} label={t(`reset.${to}`)} description={t(`reset.${to}_hint`)} />
@@ -62,13 +68,13 @@ export function ResetDialog({
           step={1}
           label={t("reset.time_field", { zone: zoneName(zone) })}
           value={fields.time}
-          onChange={(event) => change({ time: event.currentTarget.value })}
+          onChange={(event) => edit({ time: event.currentTarget.value })}
         />
       )}
       <NativeSelect
         label={t("reset.where")}
         value={fields.brokerGroup}
-        onChange={(event) => change({ brokerGroup: event.currentTarget.value })}
+        onChange={(event) => edit({ brokerGroup: event.currentTarget.value })}
         data={[
           { value: "", label: t(fields.to === "sequence" ? "reset.choose" : "reset.everywhere") },
           ...detail.progress.map(({ broker_group: value }) => ({ value, label: value })),
@@ -81,7 +87,7 @@ export function ResetDialog({
           description={stored}
           error={problem === "digits" ? t("reset.digits") : undefined}
           value={fields.sequence}
-          onChange={(event) => change({ sequence: event.currentTarget.value.trim() })}
+          onChange={(event) => edit({ sequence: event.currentTarget.value.trim() })}
         />
       )}
       {fields.to === "sequence" && problem === "outside" && <span data-warning="outside">{t("reset.outside")}</span>}

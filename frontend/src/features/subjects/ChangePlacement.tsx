@@ -3,40 +3,33 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { Change } from "@/api/client";
+import { change } from "@/api/requests";
 import { PlacementPicture } from "@/features/subjects/PlacementPicture";
 import { placesOf, routeIn, stepsOf, targetsOf } from "@/features/subjects/placement";
-import { brokerGroupsOptions, placeSubject, useRefresh, type Route } from "@/features/subjects/queries";
+import { brokerGroupsOptions, subjectsKey, type Route } from "@/features/subjects/queries";
 import { PlanDialog } from "@/ui/ChangeDialog";
 
 /** Move a subject to other broker groups; the plan shows what each of them will do. */
 export function ChangePlacement({
-  opened,
   onClose,
   subject,
   route,
   etag,
 }: {
-  opened: boolean;
   onClose: () => void;
   subject: string;
   route: Route;
   etag: string | null;
 }) {
   const { t } = useTranslation("subjects");
-  const refresh = useRefresh();
-  const { data: brokerGroups = [] } = useQuery(brokerGroupsOptions());
+  const { data: brokerGroups } = useQuery(brokerGroupsOptions());
   const [chosen, setChosen] = useState<string[] | null>(null);
   const now = targetsOf(route);
   const wanted = chosen ?? [...now];
   const isGoing = now.some((name) => !wanted.includes(name));
-  const close = () => {
-    setChosen(null);
-    onClose();
-  };
   return (
     <PlanDialog<Change>
-      opened={opened}
-      onClose={close}
+      onClose={onClose}
       title={t("placement.dialog", { name: subject })}
       actionLabel={t("placement.change")}
       doneMessage={t("placement.done", { name: subject })}
@@ -44,15 +37,21 @@ export function ChangePlacement({
       confirmName={isGoing ? subject : undefined}
       isReady={wanted.length > 0}
       inputs={JSON.stringify([wanted, etag])}
-      run={(attempt) => placeSubject(subject, wanted, etag, attempt)}
+      run={(attempt) =>
+        change("put", "/api/v1/subjects/{subject}/placement/", attempt, {
+          path: { subject },
+          etag,
+          body: { broker_groups: wanted },
+        })
+      }
       show={(plan) => <Plan plan={plan} />}
       isWorthIt={(plan) => plan.is_change}
-      onDone={refresh}
+      refreshes={[subjectsKey]}
     >
       <MultiSelect
         label={t("placement.targets")}
         description={t("placement.targets_hint")}
-        data={brokerGroups.map(({ name, state, operator_state: operator }) => ({
+        data={(brokerGroups?.results ?? []).map(({ name, state, operator_state: operator }) => ({
           value: name,
           label:
             state === "read_write" && operator === "normal"

@@ -1,7 +1,8 @@
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { createSubject, useRefresh } from "@/features/subjects/queries";
+import { change } from "@/api/requests";
+import { subjectsKey } from "@/features/subjects/queries";
 import { SubjectFields } from "@/features/subjects/SubjectFields";
 import { changesOf, EMPTY, problemsOf } from "@/features/subjects/values";
 import { PlanDialog } from "@/ui/ChangeDialog";
@@ -10,7 +11,6 @@ import { PlanDialog } from "@/ui/ChangeDialog";
 export function CreateSubject({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const { t } = useTranslation("subjects");
   const navigate = useNavigate();
-  const refresh = useRefresh();
   const [form, setForm] = useState(EMPTY);
   const close = () => {
     setForm(EMPTY);
@@ -25,11 +25,11 @@ export function CreateSubject({ opened, onClose }: { opened: boolean; onClose: (
       doneMessage={t("create.done", { name: form.name })}
       isReady={Object.keys(problemsOf(form)).length === 0}
       inputs={JSON.stringify(form)}
-      run={(attempt) => createSubject(form.name, changesOf(EMPTY, form), attempt)}
-      onDone={({ target }) => {
-        refresh();
-        void navigate({ to: "/subjects/$subject", params: { subject: target } });
-      }}
+      run={(attempt) =>
+        change("post", "/api/v1/subjects/", attempt, { body: { name: form.name, ...changesOf(EMPTY, form) } })
+      }
+      refreshes={[subjectsKey]}
+      onDone={({ target }) => void navigate({ to: "/subjects/$subject", params: { subject: target } })}
     >
       <SubjectFields form={form} onChange={setForm} isNew />
     </PlanDialog>

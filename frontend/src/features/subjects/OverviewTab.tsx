@@ -2,11 +2,11 @@ import { SimpleGrid, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { Alerts } from "@/features/subjects/Alerts";
 import { Retention } from "@/features/subjects/columns";
 import { FirstMessage } from "@/features/subjects/FirstMessage";
 import { FurthestBehind } from "@/features/subjects/FurthestBehind";
 import { subjectOptions } from "@/features/subjects/queries";
+import { AlertsOf } from "@/ui/AlertsOf";
 import { Part } from "@/ui/Part";
 import { Tile } from "@/ui/Tile";
 import { lagPath, useLiveEntry, measured } from "@/live/useLive";
@@ -14,6 +14,12 @@ import { useTimeline } from "@/live/useTimeline";
 import { TimeChart, type Series } from "@/ui/chart/TimeChart";
 import { Measured } from "@/ui/Measured";
 
+const TILES = [
+  ["send_rate", "rate"],
+  ["send_bytes_rate", "bytes"],
+  ["stored_messages", "compact"],
+  ["sent_messages", "compact"],
+] as const;
 const FIELDS = ["send_rate", "send_bytes_rate"] as const;
 
 /** A subject at a glance: what is sent and stored, who is furthest behind, what is wrong. */
@@ -32,18 +38,11 @@ export default function OverviewTab({ subject }: { subject: string }) {
   return (
     <Stack gap="lg">
       <SimpleGrid cols={{ base: 2, sm: 3, lg: 5 }} spacing="sm">
-        <Tile label={t("tile.send_rate")} hint={t("tile.send_rate_hint")}>
-          <Measured {...measured(entry, "send_rate")} as="rate" />
-        </Tile>
-        <Tile label={t("tile.send_bytes_rate")} hint={t("tile.send_bytes_rate_hint")}>
-          <Measured {...measured(entry, "send_bytes_rate")} as="bytes" />
-        </Tile>
-        <Tile label={t("tile.stored_messages")} hint={t("tile.stored_messages_hint")}>
-          <Measured {...measured(entry, "stored_messages")} as="compact" />
-        </Tile>
-        <Tile label={t("tile.sent_messages")} hint={t("tile.sent_messages_hint")}>
-          <Measured {...measured(entry, "sent_messages")} as="compact" />
-        </Tile>
+        {TILES.map(([field, as]) => (
+          <Tile key={field} label={t(`tile.${field}`)} hint={t(`tile.${field}_hint`)}>
+            <Measured {...measured(entry, field)} as={as} />
+          </Tile>
+        ))}
         <Tile label={t("tile.retention")} hint={t("tile.retention_hint")}>
           <Retention hours={row?.retention_hours} />
         </Tile>
@@ -54,8 +53,8 @@ export default function OverviewTab({ subject }: { subject: string }) {
       <Part title={t("behind.title")}>
         <FurthestBehind subject={subject} />
       </Part>
-      <Part title={t("alerts.title")}>
-        <Alerts subject={subject} />
+      <Part title={t("alerts:of.title")}>
+        <AlertsOf subject={subject} />
       </Part>
     </Stack>
   );

@@ -58,7 +58,7 @@ export default function PlacementTab({ subject }: { subject: string }) {
         </Alert>
       )}
       <Places places={places} />
-      <ChangePlacement opened={isChanging} onClose={close} subject={subject} route={route} etag={etag} />
+      {isChanging && <ChangePlacement onClose={close} subject={subject} route={route} etag={etag} />}
     </Stack>
   );
 }
@@ -79,7 +79,7 @@ function Places({ places }: { places: readonly Place[] }) {
         </Table.Thead>
         <Table.Tbody>
           {places.map(({ brokerGroup, standing }) => {
-            const state = brokerGroups?.find(({ name }) => name === brokerGroup)?.state;
+            const state = brokerGroups?.results.find(({ name }) => name === brokerGroup)?.state;
             return (
               <Table.Tr key={brokerGroup} data-row={brokerGroup}>
                 <Table.Td>

@@ -3,9 +3,8 @@ import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { ArchiveSubject } from "@/features/subjects/ArchiveSubject";
-import { DeleteSubject } from "@/features/subjects/DeleteSubject";
-import { changeSubject, subjectOptions, useRefresh, type Subject } from "@/features/subjects/queries";
+import { ArchiveSubject, DeleteSubject } from "@/features/subjects/EndOfLife";
+import { changeSubject, subjectOptions, subjectsKey, type Subject } from "@/features/subjects/queries";
 import { SubjectFields } from "@/features/subjects/SubjectFields";
 import { changesOf, formOf, problemsOf } from "@/features/subjects/values";
 import { ChangeDialog } from "@/ui/ChangeDialog";
@@ -28,7 +27,6 @@ export default function SettingsTab({ subject }: { subject: string }) {
 
 function Settings({ subject, etag }: { subject: Subject; etag: string | null }) {
   const { t } = useTranslation("subjects");
-  const refresh = useRefresh();
   const [isAsking, { open, close }] = useDisclosure();
   // What the form began with stays until it is saved or taken back: what others change meanwhile is told, not mixed in.
   const [begun, setBegun] = useState({ form: formOf(subject), etag });
@@ -81,10 +79,8 @@ function Settings({ subject, etag }: { subject: Subject; etag: string | null }) 
         actionLabel={t("common:action.save")}
         doneMessage={t("settings.done", { name: subject.name })}
         run={(attempt) => changeSubject(subject.name, changes, begun.etag, attempt)}
-        onDone={() => {
-          setBegun({ ...begun, form });
-          refresh();
-        }}
+        refreshes={[subjectsKey]}
+        onDone={() => setBegun({ ...begun, form })}
       />
     </Part>
   );

@@ -3,12 +3,13 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
+import { list } from "@/api/requests";
 import { teamNamesOptions } from "@/api/teams";
 import { BulkActions } from "@/features/subjects/BulkActions";
 import { useColumns } from "@/features/subjects/columns";
 import { CreateSubject } from "@/features/subjects/CreateSubject";
 import { FirstMessage } from "@/features/subjects/FirstMessage";
-import { loadSubjects, subjectsKey, type Subject } from "@/features/subjects/queries";
+import { subjectsKey, type Subject } from "@/features/subjects/queries";
 import { lagPath, useLive } from "@/live/useLive";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
@@ -40,7 +41,7 @@ export default function SubjectsPage() {
       <DataTable
         label={t("title")}
         queryKey={subjectsKey}
-        load={loadSubjects}
+        load={list("/api/v1/subjects/")}
         columns={columns}
         filters={filters}
         rowKey={nameOf}

@@ -4,7 +4,8 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
-import { runTask, switchTask, tasksKey, tasksOptions, type Task } from "@/features/tasks/queries";
+import { change, NOW } from "@/api/requests";
+import { switchTask, tasksKey, tasksOptions, type Task } from "@/features/tasks/queries";
 import { COLOURS, verdictOf } from "@/features/tasks/verdict";
 import { sequence } from "@/format/numbers";
 import { duration } from "@/format/times";
@@ -122,7 +123,7 @@ function RunNow({ task }: { task: Task }) {
   const { t } = useTranslation("tasks");
   const client = useQueryClient();
   const run = useMutation({
-    mutationFn: () => runTask(task.name),
+    mutationFn: () => change("post", "/api/v1/tasks/{name}/run/", NOW, { path: { name: task.name } }),
     onSuccess: () => notifications.show({ message: t("started", { name: task.name }), color: "teal" }),
     onError: (error) => notifications.show({ message: error.message, color: "red" }),
     onSettled: () => client.invalidateQueries({ queryKey: tasksKey }),

@@ -1,47 +1,35 @@
 import { TextInput } from "@mantine/core";
-import { useState } from "react";
+import { useState, type ComponentProps } from "react";
 import { useTranslation } from "react-i18next";
-import { describeTeam, type Team } from "@/features/teams/queries";
+import { limitsOf } from "@/api/limits";
+import { change } from "@/api/requests";
+import type { Team } from "@/features/teams/queries";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 
+type Shared = Pick<ComponentProps<typeof ChangeDialog>, "onClose" | "refreshes">;
+
 /** Say anew what a team does. */
-export function DescribeTeam({
-  team,
-  etag,
-  opened,
-  onClose,
-  onDone,
-}: {
-  team: Team;
-  etag: string | null;
-  opened: boolean;
-  onClose: () => void;
-  onDone: () => void;
-}) {
+export function DescribeTeam({ team, etag, ...shared }: Shared & { team: Team; etag: string | null }) {
   const { t } = useTranslation("teams");
-  const [typed, setTyped] = useState<string | null>(null);
-  const description = typed ?? team.description;
+  const [description, setDescription] = useState(team.description);
   return (
     <ChangeDialog
-      opened={opened}
-      onClose={() => {
-        setTyped(null);
-        onClose();
-      }}
+      {...shared}
       title={t("describe.title")}
-      run={(attempt) => describeTeam(team.name, description, etag, attempt)}
+      run={(attempt) =>
+        change("patch", "/api/v1/teams/{team}/", attempt, { path: { team: team.name }, etag, body: { description } })
+      }
       inputs={description}
-      isReady={typed !== null}
+      isReady={description !== team.description}
       actionLabel={t("common:action.save")}
       doneMessage={t("describe.done", { name: team.name })}
-      onDone={onDone}
     >
       <TextInput
         label={t("column.description")}
         value={description}
-        maxLength={500}
+        maxLength={limitsOf("PatchedTeamChangeRequest", "description").maxLength}
         data-autofocus
-        onChange={(event) => setTyped(event.currentTarget.value)}
+        onChange={(event) => setDescription(event.currentTarget.value)}
       />
     </ChangeDialog>
   );

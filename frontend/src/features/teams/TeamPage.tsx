@@ -1,26 +1,18 @@
-import { Badge, Button, Center, Loader, Stack } from "@mantine/core";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Badge, Button, Stack } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
+import { type Schema } from "@/api/client";
 import { useMay } from "@/api/me";
+import { change, list } from "@/api/requests";
 import { DescribeTeam } from "@/features/teams/DescribeTeam";
 import { EditMembers } from "@/features/teams/EditMembers";
-import {
-  deleteTeam,
-  loadMembers,
-  loadSubjectsOf,
-  teamOptions,
-  teamsKey,
-  type Member,
-  type OwnedSubject,
-  type Team,
-} from "@/features/teams/queries";
+import { teamOptions, teamsKey, type Member, type Team } from "@/features/teams/queries";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
-import { PageHeader, type Crumb } from "@/ui/PageHeader";
 import { Part } from "@/ui/Part";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { ResourcePage } from "@/ui/ResourcePage";
 import { SubjectLink } from "@/ui/links";
 import { DataTable } from "@/ui/table/DataTable";
 import { defineColumns, headers } from "@/ui/table/define";
@@ -30,9 +22,6 @@ import { usePathParams } from "@/ui/usePathParams";
 export default function TeamPage() {
   const { t } = useTranslation("teams");
   const { team: name } = usePathParams("team");
-  const found = useQuery(teamOptions(name));
-  const crumbs: readonly Crumb[] = [{ label: t("common:nav.teams"), to: "/teams" }];
-  const load = useMemo(() => ({ members: loadMembers(name), subjects: loadSubjectsOf(name) }), [name]);
   const members = useMemo(
     () =>
       defineColumns<Member>(headers(t), (column) => [
@@ -46,7 +35,7 @@ export default function TeamPage() {
   );
   const subjects = useMemo(
     () =>
-      defineColumns<OwnedSubject>(headers(t), (column) => [
+      defineColumns<Schema<"SubjectRow">>(headers(t), (column) => [
         column("name", { header: t("column.subject"), sort: true, isFixed: true }, (row) => (
           <SubjectLink subject={row.name} />
         )),
@@ -54,71 +43,50 @@ export default function TeamPage() {
       ]),
     [t],
   );
-  if (found.isError) {
-    return (
-      <>
-        <PageHeader title={name} crumbs={crumbs} />
-        <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />
-      </>
-    );
-  }
-  if (!found.data) {
-    return (
-      <Center p="xl">
-        <Loader aria-label={t("common:state.loading")} />
-      </Center>
-    );
-  }
-  const { data: team, etag } = found.data;
   return (
-    <>
-      <PageHeader
-        title={team.name}
-        crumbs={crumbs}
-        description={team.description}
-        actions={<Actions team={team} etag={etag} />}
-      />
-      <Stack gap="lg">
-        <Part title={t("members.title")}>
-          <DataTable
-            label={t("members.title")}
-            queryKey={[...teamsKey, name, "members"]}
-            load={load.members}
-            columns={members}
-            rowKey={(row) => row.username}
-            prefix="m_"
-            download={`/api/v1/teams/${encodeURIComponent(name)}/members/`}
-          />
-        </Part>
-        <Part title={t("subjects.title")}>
-          <DataTable
-            label={t("subjects.title")}
-            queryKey={["subjects", "of", name]}
-            load={load.subjects}
-            columns={subjects}
-            rowKey={(row) => row.name}
-            ordering="name"
-            prefix="s_"
-          />
-        </Part>
-      </Stack>
-    </>
+    <ResourcePage
+      query={useQuery(teamOptions(name))}
+      title={name}
+      crumb={{ label: t("common:nav.teams"), to: "/teams" }}
+      header={(team, etag) => team && { description: team.description, actions: <Actions team={team} etag={etag} /> }}
+    >
+      {() => (
+        <Stack gap="lg">
+          <Part title={t("members.title")}>
+            <DataTable
+              label={t("members.title")}
+              queryKey={[...teamsKey, name, "members"]}
+              load={list("/api/v1/teams/{team}/members/", { path: { team: name } })}
+              columns={members}
+              rowKey={(row) => row.username}
+              prefix="m_"
+              download={`/api/v1/teams/${encodeURIComponent(name)}/members/`}
+            />
+          </Part>
+          <Part title={t("subjects.title")}>
+            <DataTable
+              label={t("subjects.title")}
+              queryKey={["subjects", "of", name]}
+              load={list("/api/v1/subjects/", { query: { owner: name } })}
+              columns={subjects}
+              rowKey={(row) => row.name}
+              ordering="name"
+              prefix="s_"
+            />
+          </Part>
+        </Stack>
+      )}
+    </ResourcePage>
   );
 }
 
 function Actions({ team, etag }: { team: Team; etag: string | null }) {
   const { t } = useTranslation("teams");
   const may = useMay();
-  const client = useQueryClient();
   const navigate = useNavigate();
   const [open, setOpen] = useState<"members" | "describe" | "delete" | null>(null);
   if (!may("change_accounts")) return null;
-  const close = () => setOpen(null);
-  const refresh = () => {
-    void client.invalidateQueries({ queryKey: teamsKey });
-    void client.invalidateQueries({ queryKey: ["users"] });
-    void client.invalidateQueries({ queryKey: ["me"] });
-  };
+  const shared = { onClose: () => setOpen(null), refreshes: [teamsKey, ["users"], ["me"]] };
   const isOwner = team.subjects > 0;
   return (
     <>
@@ -138,17 +106,17 @@ function Actions({ team, etag }: { team: Team; etag: string | null }) {
       >
         {t("delete.title")}
       </Button>
-      <EditMembers team={team.name} etag={etag} opened={open === "members"} onClose={close} onDone={refresh} />
-      <DescribeTeam team={team} etag={etag} opened={open === "describe"} onClose={close} onDone={refresh} />
+      {open === "members" && <EditMembers team={team.name} etag={etag} {...shared} />}
+      {open === "describe" && <DescribeTeam team={team} etag={etag} {...shared} />}
       <ChangeDialog
+        {...shared}
         opened={open === "delete"}
-        onClose={close}
         title={t("delete.title")}
-        run={(attempt) => deleteTeam(team.name, etag, attempt)}
+        run={(attempt) => change("delete", "/api/v1/teams/{team}/", attempt, { path: { team: team.name }, etag })}
         confirmName={team.name}
         actionLabel={t("delete.action")}
         doneMessage={t("delete.done", { name: team.name })}
-        onDone={() => void navigate({ to: "/teams" }).then(refresh)}
+        onDone={() => void navigate({ to: "/teams" })}
       />
     </>
   );

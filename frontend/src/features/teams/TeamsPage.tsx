@@ -1,8 +1,9 @@
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
+import { list } from "@/api/requests";
 import { CreateTeam } from "@/features/teams/CreateTeam";
-import { loadTeams, teamsKey, type Team } from "@/features/teams/queries";
+import { teamsKey, type Team } from "@/features/teams/queries";
 import { Instant } from "@/ui/Instant";
 import { Measured } from "@/ui/Measured";
 import { PageHeader } from "@/ui/PageHeader";
@@ -43,7 +44,7 @@ export default function TeamsPage() {
       <DataTable
         label={t("common:nav.teams")}
         queryKey={teamsKey}
-        load={loadTeams}
+        load={list("/api/v1/teams/")}
         columns={columns}
         filters={filters}
         rowKey={(row) => row.name}

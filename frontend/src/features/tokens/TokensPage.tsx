@@ -2,8 +2,9 @@ import { Badge, Button, Code, Group, Text } from "@mantine/core";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay, useMe } from "@/api/me";
+import { change, list } from "@/api/requests";
 import { CreateToken } from "@/features/tokens/CreateToken";
-import { loadTokens, revokeToken, tokensKey, type Token } from "@/features/tokens/queries";
+import { tokensKey, type Token } from "@/features/tokens/queries";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
 import { PageHeader } from "@/ui/PageHeader";
@@ -95,7 +96,7 @@ export default function TokensPage() {
       <DataTable
         label={t("common:nav.tokens")}
         queryKey={tokensKey}
-        load={loadTokens}
+        load={list("/api/v1/tokens/")}
         columns={columns}
         filters={filters}
         rowKey={(row) => row.id}
@@ -114,7 +115,9 @@ export default function TokensPage() {
         opened={revoking !== null}
         onClose={() => setRevoking(null)}
         title={t("revoke.title")}
-        run={(attempt) => revokeToken(revoking?.id ?? "", attempt)}
+        run={(attempt) =>
+          change("delete", "/api/v1/tokens/{token_id}/", attempt, { path: { token_id: Number(revoking?.id) } })
+        }
         confirmName={revoking?.name}
         actionLabel={t("revoke.action")}
         doneMessage={t("revoke.done")}

@@ -1,8 +1,8 @@
 import { TextInput } from "@mantine/core";
-import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { createUser, usersKey, type MadeUser, type UserValues } from "@/features/users/queries";
+import { change } from "@/api/requests";
+import { usersKey, type MadeUser, type UserValues } from "@/features/users/queries";
 import { UserFields } from "@/features/users/UserFields";
 import { PlanDialog } from "@/ui/ChangeDialog";
 import { ShownOnce } from "@/ui/ShownOnce";
@@ -13,7 +13,6 @@ const EMPTY: UserValues = { role: "viewer" };
 /** A new user; the password is made by the console and shown once, to be handed over. */
 export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const { t } = useTranslation("users");
-  const client = useQueryClient();
   const [name, setName] = useState("");
   const [values, setValues] = useState(EMPTY);
   const [made, setMade] = useState<MadeUser | null>(null);
@@ -24,16 +23,16 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
         opened={opened}
         onClose={onClose}
         title={t("create.title")}
-        run={(attempt) => createUser(name, values, attempt)}
+        run={(attempt) => change("post", "/api/v1/users/", attempt, { body: { username: name, ...values } })}
         inputs={JSON.stringify([name, values])}
         isReady={NAME.test(name)}
         actionLabel={t("common:action.create")}
         doneMessage={t("create.done", { name })}
+        refreshes={[usersKey]}
         onDone={(done) => {
           setMade(done);
           setName("");
           setValues(EMPTY);
-          void client.invalidateQueries({ queryKey: usersKey });
         }}
       >
         <TextInput
@@ -43,7 +42,6 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
           autoComplete="off"
           autoCapitalize="none"
           spellCheck={false}
-          maxLength={60}
           data-autofocus
           error={isWrong ? t("create.name_illegal") : undefined}
           onChange={(event) => setName(event.currentTarget.value)}

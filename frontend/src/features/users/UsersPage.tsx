@@ -1,8 +1,10 @@
 import { Badge, Group } from "@mantine/core";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
+import { list } from "@/api/requests";
 import { CreateUser } from "@/features/users/CreateUser";
-import { loadUsers, ROLES, usersKey, type User } from "@/features/users/queries";
+import { RoleBadge } from "@/features/users/UserFields";
+import { ROLES, usersKey, type User } from "@/features/users/queries";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
@@ -30,11 +32,7 @@ export default function UsersPage() {
         )),
         column("name", (row) => [row.first_name, row.last_name].filter(Boolean).join(" ") || "—"),
         column("email", (row) => row.email ?? "—"),
-        column("role", (row) => (
-          <Badge variant="light" tt="none" color={row.role === "admin" ? "orange" : "blue"}>
-            {t(`common:role.${row.role ?? "viewer"}`)}
-          </Badge>
-        )),
+        column("role", (row) => <RoleBadge role={row.role} />),
         column("teams", (row) => (
           <Group gap={4}>
             {row.teams?.map((team) => (
@@ -67,7 +65,7 @@ export default function UsersPage() {
       <DataTable
         label={t("common:nav.users")}
         queryKey={usersKey}
-        load={loadUsers}
+        load={list("/api/v1/users/")}
         columns={columns}
         filters={filters}
         rowKey={(row) => row.id}
