@@ -22,6 +22,24 @@ export default defineConfig(({ command }) => ({
     // Nothing inline: the Content-Security-Policy refuses data: scripts and styles.
     assetsInlineLimit: 0,
     sourcemap: false,
+    rolldownOptions: {
+      output: {
+        // Few files: each is a request, and six go at a time without HTTP/2. What only some pages draw stays with them.
+        codeSplitting: {
+          includeDependenciesRecursively: false,
+          groups: [
+            {
+              name: "lists",
+              test: /src\/ui\/table\/|@tanstack\/(react-table|table-core|react-virtual|virtual-core)\//,
+            },
+            { name: "react", test: /node_modules\/(react|react-dom|scheduler|@tanstack|i18next|react-i18next)\// },
+            { name: "icons", test: /node_modules\/@tabler\// },
+            { name: "mantine", test: /node_modules\/(@mantine|@floating-ui)\//, minShareCount: 6 },
+            { name: "shared", test: /src\/(api|format|live|ui\/(?!chart|message|subjectTabs|table))/ },
+          ],
+        },
+      },
+    },
   },
   server: {
     proxy: {

@@ -1,4 +1,4 @@
-import { ActionIcon, Stack, Tabs, Tooltip } from "@mantine/core";
+import { Stack, Tabs } from "@mantine/core";
 import { IconRefresh } from "@tabler/icons-react";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -8,6 +8,7 @@ import { rangeOf } from "@/features/analytics/range";
 import { Runs } from "@/features/analytics/Runs";
 import { VIEWS } from "@/features/analytics/views";
 import { PageHeader } from "@/ui/PageHeader";
+import { IconButton } from "@/ui/buttons";
 import { useUrlState } from "@/ui/urlState";
 
 const RUNS = "runs";
@@ -35,18 +36,7 @@ export default function AnalyticsPage() {
     <>
       <PageHeader
         title={t("common:nav.analytics")}
-        actions={
-          <Tooltip label={t("common:table.refresh")}>
-            <ActionIcon
-              variant="default"
-              size="lg"
-              aria-label={t("common:table.refresh")}
-              onClick={() => setNow(Date.now())}
-            >
-              <IconRefresh size={18} aria-hidden />
-            </ActionIcon>
-          </Tooltip>
-        }
+        actions={<IconButton icon={IconRefresh} label={t("common:table.refresh")} onClick={() => setNow(Date.now())} />}
       />
       <Tabs value={tab} onChange={open} keepMounted={false}>
         <Tabs.List mb="md">

@@ -10,7 +10,6 @@ export type Asked = NonNullable<TableOf["parameters"]["query"]>;
 export type Rows = Schema<"SummaryPage">;
 export type Row = Rows["results"][number];
 export type Run = Schema<"RunRow">;
-export type MadeBy = Schema<"RunOfRows">;
 
 /** Keys begin with `analytics`. */
 export const analyticsKey = ["analytics"] as const;

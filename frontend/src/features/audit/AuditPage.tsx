@@ -1,14 +1,17 @@
-import { Code } from "@mantine/core";
+import { Code, Stack, Text } from "@mantine/core";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { list } from "@/api/requests";
-import { EntryDrawer } from "@/features/audit/EntryDrawer";
+import { diff, type Difference } from "@/features/audit/diff";
 import { auditKey, type AuditEntry } from "@/features/audit/queries";
 import { VerifyChain } from "@/features/audit/VerifyChain";
+import { TextButton } from "@/ui/buttons";
+import { FactTable, type Fact } from "@/ui/FactTable";
 import { Instant } from "@/ui/Instant";
 import { PageHeader } from "@/ui/PageHeader";
-import { TextButton } from "@/ui/buttons";
+import { SideDrawer } from "@/ui/SideDrawer";
 import { DataTable } from "@/ui/table/DataTable";
+import { PlainTable } from "@/ui/table/PlainTable";
 import { defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
 
@@ -60,5 +63,54 @@ export default function AuditPage() {
       />
       <EntryDrawer entry={open} onClose={() => setOpen(null)} />
     </>
+  );
+}
+
+/** One entry whole: who, when, from where, and each field that changed. */
+function EntryDrawer({ entry, onClose }: { entry: AuditEntry | null; onClose: () => void }) {
+  return (
+    <SideDrawer opened={entry !== null} onClose={onClose} title={entry?.action}>
+      {entry && <Entry entry={entry} />}
+    </SideDrawer>
+  );
+}
+
+function Entry({ entry }: { entry: AuditEntry }) {
+  const { t } = useTranslation("audit");
+  const changes = diff(entry.before, entry.after);
+  const facts: Fact[] = [
+    [t("column.at"), <Instant key="at" at={entry.at} withMillis />],
+    [t("column.actor"), entry.actor],
+    [t("column.target"), entry.target],
+    [t("column.reason"), entry.reason || "—"],
+    [t("column.address"), entry.address || "—"],
+    [t("column.request"), entry.request_id || "—"],
+    [t("column.client_request"), entry.client_request_id ?? "—"],
+    [t("column.digest"), entry.digest],
+  ];
+  return (
+    <Stack>
+      <FactTable facts={facts} />
+      <Text fw={600} component="h3">
+        {t("changes")}
+      </Text>
+      {changes.length === 0 ? (
+        <Text c="dimmed">{t("no_changes")}</Text>
+      ) : (
+        <PlainTable
+          withTableBorder
+          columns={defineColumns<Difference>(
+            (id) => t(id),
+            (column) => [
+              column("field", { isFixed: true }, ({ name }) => name),
+              column("before", ({ before }) => (before === null ? "—" : <Code className="break">{before}</Code>)),
+              column("after", ({ after }) => (after === null ? "—" : <Code className="break">{after}</Code>)),
+            ],
+          )}
+          rows={changes}
+          rowKey={({ name }) => name}
+        />
+      )}
+    </Stack>
   );
 }

@@ -1,14 +1,13 @@
 import { Group, Text } from "@mantine/core";
 import type { TFunction } from "i18next";
 import { nodeVerdict, withLive } from "@/features/brokers/cluster";
-import { DiskBar } from "@/features/brokers/DiskBar";
+import { DiskBar, Verdict } from "@/features/brokers/Cells";
 import type { BrokerGroup } from "@/features/brokers/queries";
-import { Verdict } from "@/features/brokers/Verdict";
 import type { LiveState } from "@/live/applyDelta";
 import { measured } from "@/live/useLive";
 import { Instant } from "@/ui/Instant";
-import { Measured } from "@/ui/Measured";
 import { BrokerLink } from "@/ui/links";
+import { Measured } from "@/ui/Measured";
 import { defineColumns, headers } from "@/ui/table/define";
 import type { Column } from "@/ui/table/types";
 

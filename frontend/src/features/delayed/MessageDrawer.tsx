@@ -1,17 +1,29 @@
-import { Button, Center, Code, Group, Loader, Stack, Table, Text, Title } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { Button, Center, Code, Group, Loader, Stack, Table, Text, TextInput, Title } from "@mantine/core";
+import { IconArrowRight } from "@tabler/icons-react";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { ChangeMessage } from "@/features/delayed/ChangeMessage";
-import { isOpen, messageOptions, type Delayed, type Operation } from "@/features/delayed/queries";
+import {
+  changeMessage,
+  delayedKey,
+  isOpen,
+  messageOptions,
+  orTooLate,
+  type Changed,
+  type Delayed,
+  type Operation,
+} from "@/features/delayed/queries";
 import { Overdue, StateBadge } from "@/features/delayed/words";
+import { fromField, toField, utc, zoneName } from "@/format/times";
+import { PlanDialog } from "@/ui/ChangeDialog";
 import { FactTable, type Fact } from "@/ui/FactTable";
 import { Instant } from "@/ui/Instant";
+import { SubjectLink } from "@/ui/links";
 import { Measured } from "@/ui/Measured";
+import { useZone } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { SideDrawer } from "@/ui/SideDrawer";
 import { Unreachable } from "@/ui/Unreachable";
-import { SubjectLink } from "@/ui/links";
 
 interface Props {
   /** Null: nothing is open. */
@@ -127,5 +139,79 @@ function Copy({ row, onChange }: { row: Delayed; onChange: (operation: Operation
           </Text>
         ))}
     </Stack>
+  );
+}
+
+/** Cancel a message, deliver it now, or give it another due time. */
+function ChangeMessage({
+  operation,
+  message,
+  onClose,
+}: {
+  operation: Operation;
+  message: Delayed;
+  onClose: () => void;
+}) {
+  const { t } = useTranslation("delayed");
+  const zone = useZone();
+  const client = useQueryClient();
+  const [field, setField] = useState(() => (message.due_at ? toField(message.due_at, zone) : ""));
+  const to = fromField(field, zone);
+  const isMove = operation === "reschedule";
+  // Also after a refusal: it was too late because something had changed.
+  const refresh = () => void client.invalidateQueries({ queryKey: delayedKey });
+  return (
+    <PlanDialog<Changed>
+      onClose={onClose}
+      title={t(`change.${operation}.title`, { id: message.message_id })}
+      actionLabel={t(`change.${operation}.do`)}
+      doneMessage={t(`change.${operation}.done`, { id: message.message_id })}
+      run={async (attempt) => {
+        try {
+          return await orTooLate(changeMessage(operation, message, attempt, to ?? undefined), t);
+        } catch (error) {
+          refresh();
+          throw error;
+        }
+      }}
+      onDone={refresh}
+      inputs={isMove ? field : ""}
+      isReady={!isMove || to !== null}
+      show={(plan) => (
+        <Stack gap="xs">
+          <Text size="sm">{t(`change.${operation}.what`)}</Text>
+          {plan.state_before !== plan.state && (
+            <Group gap="xs">
+              <StateBadge state={plan.state_before} />
+              <IconArrowRight size={16} aria-label={t("change.to")} />
+              <StateBadge state={plan.state} />
+            </Group>
+          )}
+          {isMove && (
+            <Text size="sm">
+              {t("column.due_at")}: <Instant at={message.due_at} />{" "}
+              <IconArrowRight size={14} aria-label={t("change.to")} />{" "}
+              <b>
+                <Instant at={plan.due_at} />
+              </b>{" "}
+              (<Instant at={plan.due_at} relative />)
+            </Text>
+          )}
+        </Stack>
+      )}
+    >
+      {isMove && (
+        <TextInput
+          type="datetime-local"
+          step={1}
+          required
+          label={t("change.reschedule.field", { zone: zoneName(zone) })}
+          description={to === null ? t("change.reschedule.field_needed") : utc(to)}
+          value={field}
+          onChange={(event) => setField(event.currentTarget.value)}
+          data-field="due_at"
+        />
+      )}
+    </PlanDialog>
   );
 }

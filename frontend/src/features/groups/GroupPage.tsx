@@ -2,26 +2,26 @@ import { Badge, Group, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { asProblem } from "@/api/problem";
-import { About } from "@/features/groups/About";
 import { Actions } from "@/features/groups/Actions";
 import { Charts } from "@/features/groups/Charts";
+import { About } from "@/features/groups/About";
+import { StateBadge, useWhy } from "@/features/groups/Cells";
 import { Members } from "@/features/groups/Members";
 import { Numbers } from "@/features/groups/Numbers";
 import { Places } from "@/features/groups/Places";
 import { detailOptions, type Detail, type GroupName } from "@/features/groups/queries";
-import { StateBadge, useWhy } from "@/features/groups/StateBadge";
 import { groupKey, lagPath, useLive } from "@/live/useLive";
 import { AlertsOf } from "@/ui/AlertsOf";
-import { Part } from "@/ui/Part";
 import { consumerProgram, shellWord } from "@/ui/clientLines";
 import { SubjectLink } from "@/ui/links";
-import { useClientAddress } from "@/ui/useClientAddress";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
+import { Part } from "@/ui/Part";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Teach } from "@/ui/Teach";
-import { WithheldNotice } from "@/ui/WithheldNotice";
+import { useClientAddress } from "@/ui/useClientAddress";
 import { usePathParams } from "@/ui/usePathParams";
+import { WithheldNotice } from "@/ui/WithheldNotice";
 
 /** One consumer group: how it does, who reads, where it stands, and what can be done about it. */
 export default function GroupPage() {

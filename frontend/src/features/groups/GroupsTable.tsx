@@ -1,7 +1,7 @@
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { list } from "@/api/requests";
-import { LiveDrainTime, LiveNumber, LiveState } from "@/features/groups/LiveCells";
+import { LiveDrainTime, LiveNumber, LiveState } from "@/features/groups/Cells";
 import { groupsKey, type GroupLag } from "@/features/groups/queries";
 import { ORDER } from "@/features/groups/summary";
 import { consumerProgram, shellWord } from "@/ui/clientLines";
@@ -12,7 +12,8 @@ import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 
-const NUMBERS = [
+/** The numbers of a group, in the order of their columns. */
+export const NUMBERS = [
   { field: "lag", as: "count" },
   { field: "time_lag_seconds", as: "duration" },
   { field: "backlog", as: "count" },

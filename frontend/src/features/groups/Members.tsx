@@ -2,13 +2,12 @@ import { Anchor, Badge, Button, Code, Group, Table, Text, Tooltip } from "@manti
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { consumersOf, type Consumer } from "@/features/groups/members";
+import { consumersOf, countsOf, ratesOf, SAMPLES_MAX, type Consumer, type Counts } from "@/features/groups/members";
 import { PauseDialog } from "@/features/groups/PauseDialog";
 import { detailOptions, type Detail, type GroupName } from "@/features/groups/queries";
-import { useRates } from "@/features/groups/useRates";
 import { count } from "@/format/numbers";
-import { useLanguage } from "@/ui/preferences";
 import { Measured } from "@/ui/Measured";
+import { useLanguage } from "@/ui/preferences";
 
 /** Rows that are drawn at first; a group may have hundreds of consumers. */
 const ROWS_AT_FIRST = 50;
@@ -173,4 +172,15 @@ function InFlight({ one: { inFlight, isKnown, parts } }: { one: Consumer }) {
       <span>{number}</span>
     </Tooltip>
   );
+}
+
+type Rates = ReturnType<typeof ratesOf>;
+
+/** Each consumer's messages a second, from what it was given and acked the last few times that the nodes were asked. */
+function useRates(detail: Detail, askedAtMs: number): (consumer: Consumer) => Rates {
+  const [samples, setSamples] = useState<readonly Counts[]>([]);
+  if (samples.at(-1)?.atMs !== askedAtMs) {
+    setSamples([...samples, countsOf(detail.members, askedAtMs)].slice(-SAMPLES_MAX));
+  }
+  return ({ parts }) => ratesOf(parts, samples[0], samples.at(-1));
 }

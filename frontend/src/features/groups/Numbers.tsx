@@ -1,21 +1,13 @@
 import { SimpleGrid } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
-import { DrainTime } from "@/features/groups/DrainTime";
+import { NUMBERS } from "@/features/groups/GroupsTable";
+import { DrainTime } from "@/features/groups/Cells";
 import { deadLettersOptions, type GroupName } from "@/features/groups/queries";
 import { groupKey, lagPath, measured, useLiveEntry } from "@/live/useLive";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
 import { Tile } from "@/ui/Tile";
-
-const TILES = [
-  { field: "lag", as: "count" },
-  { field: "time_lag_seconds", as: "duration" },
-  { field: "backlog", as: "count" },
-  { field: "in_flight", as: "count" },
-  { field: "pull_rate", as: "rate" },
-  { field: "ack_rate", as: "rate" },
-] as const;
 
 /** The group's live numbers; what each means, on hover and focus. */
 export function Numbers({ name }: { name: GroupName }) {
@@ -27,7 +19,7 @@ export function Numbers({ name }: { name: GroupName }) {
   const lettersReason = letters.error ? letters.error.message : letters.data?.reason;
   return (
     <SimpleGrid cols={{ base: 2, xs: 3, md: 4, xl: 6 }} spacing="sm">
-      {TILES.map(({ field, as }) => (
+      {NUMBERS.map(({ field, as }) => (
         <Tile key={field} label={t(`column.${field}`)} hint={t(`meaning.${field}`)}>
           <Measured {...measured(entry, field)} as={as} />
         </Tile>

@@ -1,14 +1,17 @@
-import { NativeSelect, Radio, Stack, TextInput } from "@mantine/core";
+import { List, NativeSelect, Radio, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { change } from "@/api/requests";
-import { groupsKey, type Detail, type GroupName } from "@/features/groups/queries";
-import { PLACES, resetRequest, sequenceProblem, type ResetFields } from "@/features/groups/reset";
-import { ResetPlan } from "@/features/groups/ResetPlan";
+import { groupsKey, type Detail, type GroupName, type ResetDone } from "@/features/groups/queries";
+import { PLACES, resetRequest, sequenceProblem, totals, type ResetFields } from "@/features/groups/reset";
+import * as numbers from "@/format/numbers";
 import { sequence } from "@/format/numbers";
 import { zoneName } from "@/format/times";
 import { PlanDialog } from "@/ui/ChangeDialog";
-import { useZone } from "@/ui/preferences";
+import { Measured } from "@/ui/Measured";
+import { useLanguage, useZone } from "@/ui/preferences";
+import { PlainTable } from "@/ui/table/PlainTable";
+import { defineColumns } from "@/ui/table/define";
 
 const NOTHING: ResetFields = { to: "earliest", time: "", sequence: "", brokerGroup: "" };
 
@@ -92,5 +95,52 @@ export function ResetDialog({
       )}
       {fields.to === "sequence" && problem === "outside" && <span data-warning="outside">{t("reset.outside")}</span>}
     </PlanDialog>
+  );
+}
+
+/** What a reset skips and repeats: in words, then on each broker group. */
+function ResetPlan({ plan }: { plan: ResetDone }) {
+  const { t } = useTranslation("groups");
+  const language = useLanguage();
+  const of = totals(plan);
+  const sentence = (what: "skipped" | "repeated" | "in_flight") => {
+    const value = of[what];
+    if (value === null) return t(`plan.${what}_unknown`);
+    return t(`plan.${what}`, { count: value, number: numbers.count(value, language) });
+  };
+  const at = (position: string | null) => (position === null ? "—" : numbers.sequence(position));
+  const said = (["skipped", "repeated", "in_flight"] as const).filter((what) => of[what] !== 0);
+  return (
+    <Stack gap="xs">
+      {plan.is_change ? (
+        <>
+          {of.skipped === 0 && of.repeated === 0 && <Text size="sm">{t("plan.neither")}</Text>}
+          <List size="sm">
+            {said.map((what) => (
+              <List.Item key={what} data-says={what}>
+                {sentence(what)}
+              </List.Item>
+            ))}
+          </List>
+        </>
+      ) : (
+        <Text size="sm">{t("plan.nothing")}</Text>
+      )}
+      <PlainTable
+        withTableBorder
+        columns={defineColumns<ResetDone["broker_groups"][number]>(
+          (id) => t(`plan.${id}`),
+          (column) => [
+            column("broker_group", { header: t("places.broker_group"), isFixed: true }, (one) => one.broker_group),
+            column("from", { align: "right" }, (one) => at(one.position)),
+            column("to", { align: "right" }, (one) => at(one.new_position)),
+            column("skips", { align: "right" }, (one) => <Measured value={one.skipped} />),
+            column("repeats", { align: "right" }, (one) => <Measured value={one.repeated} />),
+          ],
+        )}
+        rows={plan.broker_groups}
+        rowKey={(one) => one.broker_group}
+      />
+    </Stack>
   );
 }

@@ -1,17 +1,19 @@
-import { Alert, Button, Group, Progress, Stack, Table, Text } from "@mantine/core";
+import { Alert, Button, Group, NativeSelect, Progress, Stack, TagsInput, Text, TextInput } from "@mantine/core";
+import { IconSearch } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useCallback, useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { placeOptions } from "@/api/owner";
 import { useMessageColumns } from "@/features/messages/columns";
-import { criteriaOf, searchOf, type Criteria } from "@/features/messages/criteria";
+import { criteriaOf, isPair, searchOf, type Criteria } from "@/features/messages/criteria";
 import { keyOf } from "@/features/messages/MessageDrawer";
 import { searchStep, type Found, type Message } from "@/features/messages/queries";
-import { SearchForm } from "@/features/messages/SearchForm";
 import { count, percent } from "@/format/numbers";
-import { useLanguage } from "@/ui/preferences";
+import { fromField, toField } from "@/format/times";
+import { useLanguage, useZone } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Unreachable } from "@/ui/Unreachable";
+import { PlainTable } from "@/ui/table/PlainTable";
 import { useUrlState } from "@/ui/urlState";
 import { useSteps } from "@/ui/useSteps";
 
@@ -104,31 +106,105 @@ function Rows({ messages }: { messages: readonly Message[] }) {
   const open = useCallback((key: string) => change({ message: key }, true), [change]);
   const columns = useMessageColumns(open);
   return (
-    // A scrolled region has to be reachable by keyboard.
-    // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
-    <div className="table-scroll" tabIndex={0} role="region" aria-label={t("search.results")}>
-      <Table stickyHeader highlightOnHover>
-        <Table.Thead>
-          <Table.Tr>
-            {columns.map((column) => (
-              <Table.Th key={column.id} ta={column.align}>
-                {column.header}
-              </Table.Th>
-            ))}
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {messages.map((message) => (
-            <Table.Tr key={keyOf(message)} data-row={keyOf(message)}>
-              {columns.map((column) => (
-                <Table.Td key={column.id} ta={column.align}>
-                  {column.cell(message)}
-                </Table.Td>
-              ))}
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </div>
+    <PlainTable
+      label={t("search.results")}
+      columns={columns}
+      rows={messages}
+      rowKey={keyOf}
+      stickyHeader
+      highlightOnHover
+    />
+  );
+}
+
+const NO_CRITERIA: Criteria = { properties: [], tag: "", from: "", to: "", brokerGroup: "" };
+/** As many as the API takes. */
+const PROPERTIES_MAX = 20;
+
+interface Props {
+  asked: Criteria | null;
+  brokerGroups: readonly string[];
+  onSearch: (criteria: Criteria) => void;
+}
+
+/** What to look for: properties, a tag, a window of time, a broker group. */
+function SearchForm({ asked, brokerGroups, onSearch }: Props) {
+  const { t } = useTranslation("messages");
+  const zone = useZone();
+  const [draft, setDraft] = useState(asked ?? NO_CRITERIA);
+  // The address may change by itself: the back button, a link.
+  const key = JSON.stringify(asked);
+  const [seen, setSeen] = useState(key);
+  if (key !== seen) {
+    setSeen(key);
+    setDraft(asked ?? NO_CRITERIA);
+  }
+  const wrong = draft.properties.filter((pair) => !isPair(pair));
+  const isReady = wrong.length === 0 && (draft.properties.length > 0 || draft.tag !== "");
+  return (
+    <form
+      role="search"
+      aria-label={t("search.label")}
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (isReady) onSearch(draft);
+      }}
+    >
+      <Group gap="xs" align="start">
+        <TagsInput
+          size="sm"
+          className="search-properties"
+          label={t("search.properties")}
+          placeholder={draft.properties.length === 0 ? "region=eu" : undefined}
+          description={t("search.properties_hint")}
+          error={wrong[0] === undefined ? undefined : t("search.no_pair", { text: wrong[0] })}
+          maxTags={PROPERTIES_MAX}
+          splitChars={[]}
+          acceptValueOnBlur
+          value={[...draft.properties]}
+          onChange={(properties) => setDraft({ ...draft, properties })}
+          data-criterion="property"
+        />
+        <TextInput
+          size="sm"
+          w={140}
+          label={t("search.tag")}
+          description={t("search.tag_hint")}
+          value={draft.tag}
+          onChange={(event) => setDraft({ ...draft, tag: event.currentTarget.value })}
+        />
+        <TextInput
+          size="sm"
+          type="datetime-local"
+          step={1}
+          label={t("search.from")}
+          description={t("search.from_hint")}
+          value={draft.from ? toField(draft.from, zone) : ""}
+          onChange={(event) => setDraft({ ...draft, from: fromField(event.currentTarget.value, zone) ?? "" })}
+        />
+        <TextInput
+          size="sm"
+          type="datetime-local"
+          step={1}
+          label={t("search.to")}
+          description={t("search.to_hint")}
+          value={draft.to ? toField(draft.to, zone) : ""}
+          onChange={(event) => setDraft({ ...draft, to: fromField(event.currentTarget.value, zone) ?? "" })}
+        />
+        {brokerGroups.length > 1 && (
+          <NativeSelect
+            size="sm"
+            label={t("filter.broker_group")}
+            description={t("search.broker_group_hint")}
+            value={draft.brokerGroup}
+            onChange={(event) => setDraft({ ...draft, brokerGroup: event.currentTarget.value })}
+            data={[{ value: "", label: t("search.all_groups") }, ...brokerGroups]}
+          />
+        )}
+      </Group>
+      <Button type="submit" size="sm" mt="xs" disabled={!isReady} leftSection={<IconSearch size={16} aria-hidden />}>
+        {t("search.action")}
+      </Button>
+    </form>
   );
 }

@@ -1,18 +1,25 @@
-import { SimpleGrid, Stack } from "@mantine/core";
+import { SimpleGrid, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { Retention } from "@/features/subjects/columns";
 import { FirstMessage } from "@/features/subjects/FirstMessage";
-import { FurthestBehind } from "@/features/subjects/FurthestBehind";
+import { LiveDrainTime, LiveGroupNumber } from "@/features/subjects/LiveCells";
 import { subjectOptions } from "@/features/subjects/queries";
-import { AlertsOf } from "@/ui/AlertsOf";
-import { Part } from "@/ui/Part";
-import { Tile } from "@/ui/Tile";
-import { lagPath, useLiveEntry, measured } from "@/live/useLive";
+import type { Section } from "@/live/applyDelta";
+import { lagPath, measured, useLive, useLiveEntry } from "@/live/useLive";
 import { useTimeline } from "@/live/useTimeline";
+import { AlertsOf } from "@/ui/AlertsOf";
 import { TimeChart, type Series } from "@/ui/chart/TimeChart";
+import { shellWord } from "@/ui/clientLines";
+import { GroupLink } from "@/ui/links";
+import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
+import { Part } from "@/ui/Part";
+import { Teach } from "@/ui/Teach";
+import { Tile } from "@/ui/Tile";
+import { PlainTable } from "@/ui/table/PlainTable";
+import { defineColumns } from "@/ui/table/define";
 
 const TILES = [
   ["send_rate", "rate"],
@@ -72,4 +79,66 @@ function SendRates({ subject }: { subject: string }) {
     [t, values],
   );
   return <TimeChart label={t("chart.title")} at={at} series={series} />;
+}
+
+const SHOWN = 8;
+const NUMBERS = [
+  { field: "lag", as: "compact" },
+  { field: "time_lag_seconds", as: "duration" },
+  { field: "ack_rate", as: "rate" },
+  { field: "consumers_online", as: "count" },
+] as const;
+
+/** Groups by lag, the furthest behind first; those that could not be measured before all: nobody knows how far behind they are. */
+function byLag(groups: Section): readonly { group: string; lag: number }[] {
+  return Object.values(groups)
+    .map((entry) => ({
+      group: typeof entry.group === "string" ? entry.group : "",
+      lag: typeof entry.lag === "number" ? entry.lag : Infinity,
+    }))
+    .sort((one, other) => other.lag - one.lag || one.group.localeCompare(other.group));
+}
+
+/** The consumer groups of a subject that are furthest behind, live. */
+function FurthestBehind({ subject }: { subject: string }) {
+  const { t } = useTranslation("subjects");
+  const { state, at } = useLive(lagPath({ subject }));
+  if (at === null) return <Text c="dimmed">{t("common:live.nothing_yet")}</Text>;
+  const groups = byLag(state.groups ?? {});
+  if (groups.length === 0) {
+    return (
+      <Teach title={t("groups.empty_title")} commands={[`qmq consume ${shellWord(subject)} my-group`]}>
+        {t("groups.empty_text")}
+      </Teach>
+    );
+  }
+  return (
+    <>
+      <PlainTable
+        minWidth={560}
+        highlightOnHover
+        columns={defineColumns<{ group: string }>(
+          (id) => t(`groups.${id}`),
+          (column) => [
+            column("name", ({ group }) => <GroupLink subject={subject} group={group} inherit />),
+            ...NUMBERS.map(({ field, as }) =>
+              column(field, { align: "right" }, ({ group }) => (
+                <LiveGroupNumber subject={subject} group={group} field={field} as={as} />
+              )),
+            ),
+            column("drain_seconds", { align: "right" }, ({ group }) => (
+              <LiveDrainTime subject={subject} group={group} />
+            )),
+          ],
+        )}
+        rows={groups.slice(0, SHOWN)}
+        rowKey={({ group }) => group}
+      />
+      {groups.length > SHOWN && (
+        <LinkTo to="/subjects/$subject" params={{ subject }} search={{ tab: "groups" }} size="sm">
+          {t("behind.all", { count: groups.length })}
+        </LinkTo>
+      )}
+    </>
+  );
 }

@@ -1,19 +1,22 @@
 import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
-import { list } from "@/api/requests";
+import { change, list } from "@/api/requests";
 import { teamNamesOptions } from "@/api/teams";
 import { BulkActions } from "@/features/subjects/BulkActions";
 import { useColumns } from "@/features/subjects/columns";
-import { CreateSubject } from "@/features/subjects/CreateSubject";
 import { FirstMessage } from "@/features/subjects/FirstMessage";
 import { subjectsKey, type Subject } from "@/features/subjects/queries";
+import { SubjectFields } from "@/features/subjects/SubjectFields";
+import { changesOf, EMPTY, problemsOf } from "@/features/subjects/values";
 import { lagPath, useLive } from "@/live/useLive";
+import { CreateButton } from "@/ui/buttons";
+import { PlanDialog } from "@/ui/ChangeDialog";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
-import { CreateButton } from "@/ui/buttons";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
@@ -75,5 +78,34 @@ function useFilters(): readonly Filter[] {
       choice("is_archived", t("filter.is_archived"), { false: t("filter.not_archived"), true: t("filter.archived") }),
     ],
     [t, teams],
+  );
+}
+
+/** Make a subject before its first message: with an owner, limits and retention from the start. */
+function CreateSubject({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const { t } = useTranslation("subjects");
+  const navigate = useNavigate();
+  const [form, setForm] = useState(EMPTY);
+  const close = () => {
+    setForm(EMPTY);
+    onClose();
+  };
+  return (
+    <PlanDialog
+      opened={opened}
+      onClose={close}
+      title={t("create.title")}
+      actionLabel={t("create.action")}
+      doneMessage={t("create.done", { name: form.name })}
+      isReady={Object.keys(problemsOf(form)).length === 0}
+      inputs={JSON.stringify(form)}
+      run={(attempt) =>
+        change("post", "/api/v1/subjects/", attempt, { body: { name: form.name, ...changesOf(EMPTY, form) } })
+      }
+      refreshes={[subjectsKey]}
+      onDone={({ target }) => void navigate({ to: "/subjects/$subject", params: { subject: target } })}
+    >
+      <SubjectFields form={form} onChange={setForm} isNew />
+    </PlanDialog>
   );
 }

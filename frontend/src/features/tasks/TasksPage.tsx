@@ -1,4 +1,4 @@
-import { Badge, Button, Center, Group, Loader, Stack, Table, Text } from "@mantine/core";
+import { Badge, Button, Center, Group, Loader, Stack, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
@@ -14,6 +14,8 @@ import { Instant } from "@/ui/Instant";
 import { PageHeader } from "@/ui/PageHeader";
 import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/ProblemAlert";
+import { PlainTable } from "@/ui/table/PlainTable";
+import { defineColumns, headers } from "@/ui/table/define";
 
 /** The background jobs: what each does, how its last run went, when it runs next. */
 export default function TasksPage() {
@@ -40,82 +42,59 @@ function Loops({ tasks, onSwitch }: { tasks: readonly Task[]; onSwitch: (task: T
   const language = useLanguage();
   const may = useMay();
   return (
-    // A scrolled region has to be reachable by keyboard.
-    // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
-    <div className="table-scroll" tabIndex={0} role="region" aria-label={t("title")}>
-      <Table stickyHeader verticalSpacing="sm">
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>{t("column.name")}</Table.Th>
-            <Table.Th>{t("column.state")}</Table.Th>
-            <Table.Th>{t("column.last")}</Table.Th>
-            <Table.Th>{t("column.result")}</Table.Th>
-            <Table.Th>{t("column.next")}</Table.Th>
-            <Table.Th ta="right">{t("column.every")}</Table.Th>
-            <Table.Th ta="right">{t("column.runs")}</Table.Th>
-            <Table.Th ta="right">{t("column.failures")}</Table.Th>
-            <Table.Th>{t("column.holder")}</Table.Th>
-            {may("change_cluster") && (
-              <Table.Th>
-                <span className="sr-only">{t("column.action")}</span>
-              </Table.Th>
-            )}
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {tasks.map((task) => {
-            const verdict = verdictOf(task);
-            return (
-              <Table.Tr key={task.name} data-row={task.name}>
-                <Table.Th scope="row" miw={220}>
-                  <Stack gap={0}>
-                    {task.name}
-                    <Text size="xs" c="dimmed" fw={400}>
-                      {t(`job.${task.name}`, { defaultValue: task.text })}
-                    </Text>
-                  </Stack>
-                </Table.Th>
-                <Table.Td>
-                  <Badge color={COLOURS[verdict]} variant="light" data-verdict={verdict}>
-                    {t(`verdict.${verdict}`)}
-                  </Badge>
-                </Table.Td>
-                <Table.Td>
-                  <Instant at={task.finished_at} relative />
-                </Table.Td>
-                <Table.Td className="break" miw={200}>
-                  {task.error ? <Text c="red">{task.error}</Text> : task.result || "—"}
-                </Table.Td>
-                <Table.Td>{task.is_enabled ? <Instant at={task.next_run_at} relative /> : "—"}</Table.Td>
-                <Table.Td ta="right" className="nowrap">
-                  {duration(task.every_seconds, language)}
-                </Table.Td>
-                <Table.Td ta="right">{sequence(task.runs)}</Table.Td>
-                <Table.Td ta="right">{sequence(task.failures)}</Table.Td>
-                <Table.Td className="nowrap">
-                  <Stack gap={0}>
-                    {task.holder || "—"}
-                    <Text size="xs" c="dimmed">
-                      {t("queue", { name: task.queue })}
-                    </Text>
-                  </Stack>
-                </Table.Td>
-                {may("change_cluster") && (
-                  <Table.Td>
-                    <Group gap="xs" wrap="nowrap" justify="flex-end">
-                      {task.is_enabled && <RunNow task={task} />}
-                      <Button size="compact-sm" variant="default" onClick={() => onSwitch(task)}>
-                        {task.is_enabled ? t("disable") : t("enable")}
-                      </Button>
-                    </Group>
-                  </Table.Td>
-                )}
-              </Table.Tr>
-            );
-          })}
-        </Table.Tbody>
-      </Table>
-    </div>
+    <PlainTable
+      label={t("title")}
+      verticalSpacing="sm"
+      columns={defineColumns<Task>(headers(t), (column) => [
+        column("name", { isFixed: true }, ({ name, text }) => (
+          <Stack gap={0} miw={220} fw={700}>
+            {name}
+            <Text size="xs" c="dimmed" fw={400}>
+              {t(`job.${name}`, { defaultValue: text })}
+            </Text>
+          </Stack>
+        )),
+        column("state", (task) => {
+          const verdict = verdictOf(task);
+          return (
+            <Badge color={COLOURS[verdict]} variant="light" data-verdict={verdict}>
+              {t(`verdict.${verdict}`)}
+            </Badge>
+          );
+        }),
+        column("last", (task) => <Instant at={task.finished_at} relative />),
+        column("result", ({ error, result }) => (
+          <Text size="sm" className="break" miw={200} c={error ? "red" : undefined}>
+            {error || result || "—"}
+          </Text>
+        )),
+        column("next", (task) => (task.is_enabled ? <Instant at={task.next_run_at} relative /> : "—")),
+        column("every", { align: "right" }, (task) => (
+          <span className="nowrap">{duration(task.every_seconds, language)}</span>
+        )),
+        column("runs", { align: "right" }, (task) => sequence(task.runs)),
+        column("failures", { align: "right" }, (task) => sequence(task.failures)),
+        column("holder", ({ holder, queue }) => (
+          <Stack gap={0} className="nowrap">
+            {holder || "—"}
+            <Text size="xs" c="dimmed">
+              {t("queue", { name: queue })}
+            </Text>
+          </Stack>
+        )),
+        may("change_cluster") &&
+          column("action", (task) => (
+            <Group gap="xs" wrap="nowrap" justify="flex-end">
+              {task.is_enabled && <RunNow task={task} />}
+              <Button size="compact-sm" variant="default" onClick={() => onSwitch(task)}>
+                {t(task.is_enabled ? "disable" : "enable")}
+              </Button>
+            </Group>
+          )),
+      ])}
+      rows={tasks}
+      rowKey={({ name }) => name}
+    />
   );
 }
 

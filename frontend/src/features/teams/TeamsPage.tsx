@@ -1,14 +1,16 @@
+import { TextInput } from "@mantine/core";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
-import { list } from "@/api/requests";
-import { CreateTeam } from "@/features/teams/CreateTeam";
+import { change, list } from "@/api/requests";
 import { teamsKey, type Team } from "@/features/teams/queries";
+import { CreateButton } from "@/ui/buttons";
+import { PlanDialog } from "@/ui/ChangeDialog";
+import { fieldsOf } from "@/ui/fields";
 import { Instant } from "@/ui/Instant";
+import { TeamLink } from "@/ui/links";
 import { Measured } from "@/ui/Measured";
 import { PageHeader } from "@/ui/PageHeader";
-import { CreateButton } from "@/ui/buttons";
-import { TeamLink } from "@/ui/links";
 import { DataTable } from "@/ui/table/DataTable";
 import { defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
@@ -58,5 +60,37 @@ export default function TeamsPage() {
       />
       <CreateTeam opened={isCreating} onClose={() => setCreating(false)} />
     </>
+  );
+}
+
+const EMPTY = { name: "", description: "" };
+
+/** A new team, without members yet. */
+function CreateTeam({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const { t } = useTranslation("teams");
+  const [team, setTeam] = useState(EMPTY);
+  const fields = fieldsOf(team, (some) => setTeam({ ...team, ...some }), "NewTeamRequest");
+  return (
+    <PlanDialog
+      opened={opened}
+      onClose={onClose}
+      title={t("create.title")}
+      run={(attempt) => change("post", "/api/v1/teams/", attempt, { body: { ...team, name: team.name.trim() } })}
+      inputs={JSON.stringify(team)}
+      isReady={team.name.trim() !== ""}
+      actionLabel={t("common:action.create")}
+      doneMessage={t("create.done", { name: team.name.trim() })}
+      refreshes={[teamsKey]}
+      onDone={() => setTeam(EMPTY)}
+    >
+      <TextInput
+        label={t("column.name")}
+        autoComplete="off"
+        spellCheck={false}
+        data-autofocus
+        {...fields.text("name")}
+      />
+      <TextInput label={t("column.description")} {...fields.text("description")} />
+    </PlanDialog>
   );
 }

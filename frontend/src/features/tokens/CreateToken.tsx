@@ -1,13 +1,13 @@
 import { Checkbox, NativeSelect, Text, TextInput } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { change } from "@/api/requests";
-import { LIFE_DAYS, SCOPES, scopesOptions, tokensKey, type NewToken, type Scope } from "@/features/tokens/queries";
+import type { Schema } from "@/api/client";
+import { change, read } from "@/api/requests";
 import { PlanDialog } from "@/ui/ChangeDialog";
+import { fieldsOf } from "@/ui/fields";
 import { ShownOnce } from "@/ui/ShownOnce";
 import { Snippet } from "@/ui/Teach";
-import { fieldsOf } from "@/ui/fields";
 
 const EMPTY: NewToken = { name: "", scopes: ["read"], expires_in_days: 90 };
 
@@ -71,4 +71,18 @@ export function CreateToken({ opened, onClose }: { opened: boolean; onClose: () 
       </ShownOnce>
     </>
   );
+}
+
+export type Token = Schema<"TokenRow">;
+export type NewToken = Required<Omit<Schema<"NewTokenRequest">, "reason">>;
+export type Scope = NewToken["scopes"][number];
+
+export const SCOPES: readonly Scope[] = ["read", "messages", "operate", "admin"];
+export const LIFE_DAYS = [7, 30, 90, 180, 365] as const;
+
+export const tokensKey = ["tokens"] as const;
+
+/** What each scope lets a token do, as the API's own table says. */
+export function scopesOptions() {
+  return queryOptions({ queryKey: ["roles"], queryFn: read("/api/v1/roles/"), staleTime: Infinity });
 }

@@ -1,4 +1,4 @@
-import { ActionIcon, Alert, Breadcrumbs, Button, Loader, Paper, Stack, Text, Title, Tooltip } from "@mantine/core";
+import { Alert, Breadcrumbs, Button, Loader, Paper, Stack, Text, Title } from "@mantine/core";
 import { IconRefresh } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
@@ -11,6 +11,7 @@ import { Steps } from "@/features/trace/Steps";
 import { beginning } from "@/features/trace/steps";
 import { splitSubject } from "@/format/subjects";
 import { LinkTo } from "@/ui/LinkTo";
+import { IconButton } from "@/ui/buttons";
 import { SubjectLink } from "@/ui/links";
 import { QueryProblem } from "@/ui/loaded";
 import { MessageView } from "@/ui/message/MessageView";
@@ -42,17 +43,12 @@ export default function TracePage() {
         title={t("of", { place: `${place.brokerGroup} · ${place.sequence}` })}
         description={<OfSubject name={place.subject} />}
         actions={
-          <Tooltip label={t("common:table.refresh")}>
-            <ActionIcon
-              variant="default"
-              size="lg"
-              aria-label={t("common:table.refresh")}
-              loading={found.isFetching && !found.isPending}
-              onClick={() => void found.refetch()}
-            >
-              <IconRefresh size={18} aria-hidden />
-            </ActionIcon>
-          </Tooltip>
+          <IconButton
+            icon={IconRefresh}
+            label={t("common:table.refresh")}
+            loading={found.isFetching && !found.isPending}
+            onClick={() => void found.refetch()}
+          />
         }
       />
       <QueryProblem of={found} />

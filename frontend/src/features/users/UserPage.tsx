@@ -4,16 +4,15 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMe } from "@/api/me";
 import { change } from "@/api/requests";
-import { EditUser } from "@/features/users/EditUser";
-import { RoleBadge } from "@/features/users/UserFields";
+import { EditUser, RoleBadge } from "@/features/users/UserDialogs";
 import { updateUser, userOptions, usersKey, type User } from "@/features/users/queries";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { FactTable, type Fact } from "@/ui/FactTable";
 import { Instant } from "@/ui/Instant";
+import { TeamLink } from "@/ui/links";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
 import { ResourcePage } from "@/ui/ResourcePage";
-import { TeamLink } from "@/ui/links";
 import { usePathParams } from "@/ui/usePathParams";
 
 /** One user: what they are, and what can be done about them. */

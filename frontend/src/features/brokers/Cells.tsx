@@ -1,6 +1,6 @@
-import { Group, Progress, Stack, Text } from "@mantine/core";
+import { Badge, Group, Progress, Stack, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
-import { diskOf } from "@/features/brokers/cluster";
+import { COLOURS, diskOf, type GroupVerdict, type NodeVerdict } from "@/features/brokers/cluster";
 import { bytes, percent } from "@/format/numbers";
 import type { Entry } from "@/live/applyDelta";
 import { measured } from "@/live/useLive";
@@ -41,5 +41,21 @@ export function DiskBar({ numbers, label = "" }: { numbers: Entry | undefined; l
         aria-label={`${t("disk")}: ${said}`}
       />
     </Stack>
+  );
+}
+
+/** A state by its word, with a colour beside it. */
+export function Verdict({ verdict, of }: { verdict: GroupVerdict | NodeVerdict; of: "group" | "node" }) {
+  const { t } = useTranslation("brokers");
+  return (
+    <Badge
+      color={COLOURS[verdict]}
+      variant="light"
+      data-verdict={verdict}
+      leftSection={<span className="dot" aria-hidden />}
+      title={t(`verdict_hint.${of}.${verdict}`)}
+    >
+      {t(`verdict.${verdict}`)}
+    </Badge>
   );
 }
