@@ -1,5 +1,6 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
+import { limits } from "./limits.ts";
 
 /** Functions that use what browsers have. */
 const IN_A_BROWSER = [
@@ -14,13 +15,31 @@ const BACKEND = process.env.QMQ_CONSOLE ?? "http://127.0.0.1:8000";
 export default defineConfig(({ command }) => ({
   // Django serves what is built from here; in development Vite serves the root and asks a running console for the rest.
   base: command === "build" ? "/static/" : "/",
-  plugins: [react()],
+  plugins: [react(), limits()],
   resolve: { alias: { "@": new URL("./src", import.meta.url).pathname } },
   build: {
     manifest: true,
     // Nothing inline: the Content-Security-Policy refuses data: scripts and styles.
     assetsInlineLimit: 0,
     sourcemap: false,
+    rolldownOptions: {
+      output: {
+        // Few files: each is a request, and six go at a time without HTTP/2. What only some pages draw stays with them.
+        codeSplitting: {
+          includeDependenciesRecursively: false,
+          groups: [
+            {
+              name: "lists",
+              test: /src\/ui\/table\/|@tanstack\/(react-table|table-core|react-virtual|virtual-core)\//,
+            },
+            { name: "react", test: /node_modules\/(react|react-dom|scheduler|@tanstack|i18next|react-i18next)\// },
+            { name: "icons", test: /node_modules\/@tabler\// },
+            { name: "mantine", test: /node_modules\/(@mantine|@floating-ui)\//, minShareCount: 6 },
+            { name: "shared", test: /src\/(api|format|live|ui\/(?!chart|message|subjectTabs|table))/ },
+          ],
+        },
+      },
+    },
   },
   server: {
     proxy: {

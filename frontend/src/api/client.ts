@@ -8,16 +8,6 @@ export type Schema<Name extends keyof components["schemas"]> = components["schem
 /** What every change answers, in a dry run too. */
 export type Change = Schema<"Change">;
 
-/** The filters of a page's address as the query of a list. The API validates them: an illegal value is answered with 400. */
-export function queryOf<Path extends keyof paths>(search: Search) {
-  return search as QueryOf<Path>;
-}
-
-type Search = Readonly<Record<string, string | undefined>>;
-type QueryOf<Path extends keyof paths> = paths[Path] extends { get: { parameters: { query?: infer Query } } }
-  ? Query
-  : never;
-
 const SAFE = new Set(["GET", "HEAD", "OPTIONS"]);
 
 /** The CSRF token that Django wants back with every change; behind HTTPS its cookie has a prefix. */

@@ -1,7 +1,6 @@
 import { useSyncExternalStore } from "react";
 import type { Entry, Section } from "@/live/applyDelta";
 import { feedAt, type LiveView } from "@/live/feed";
-import type { Reading } from "@/live/reading";
 
 const NO_ENTRIES: Section = {};
 
@@ -54,4 +53,17 @@ export function measured(entry: Entry | undefined, field: string): Reading {
     last: of(entry?.last),
     lastAt: typeof entry?.at === "string" ? entry.at : undefined,
   };
+}
+
+/** A number as it was measured. The optional parts are known only while some broker groups can't be asked. */
+export interface Reading {
+  value: number | null | undefined;
+  reason?: string | null;
+  /** Broker groups whose numbers are missing. */
+  missing?: readonly string[] | undefined;
+  /** What the others report. */
+  atLeast?: number | undefined;
+  /** The last complete measurement, at `lastAt`. */
+  last?: number | undefined;
+  lastAt?: string | undefined;
 }

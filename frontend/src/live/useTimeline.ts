@@ -1,9 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
-import { useMemo } from "react";
+import { useEffect, useMemo, useState } from "react";
 import { historyOptions, type HistoryOf } from "@/api/history";
-import { joined, type Series } from "@/live/series";
+import { feedAt } from "@/live/feed";
+import { appended, joined, NO_SERIES, type Series } from "@/live/series";
 import { seriesOf } from "@/live/timeline";
-import { useSeries } from "@/live/useSeries";
 
 /** Where the numbers of one thing are found live: `lagPath({ subject })`, "subjects", its name. */
 export interface LivePlace {
@@ -21,4 +21,25 @@ export function useTimeline(of: HistoryOf, { path, section, key }: LivePlace, fi
   const live = useSeries(path, section, key, fields);
   const history = useMemo(() => seriesOf(data), [data]);
   return useMemo(() => joined(history, live, fields), [history, live, fields]);
+}
+
+/** The numbers of one live entry since the page was opened. `fields` has to stay the same list. */
+function useSeries(path: string, section: string, key: string, fields: readonly string[]): Series {
+  const [series, setSeries] = useState<Series>(NO_SERIES);
+  useEffect(() => {
+    const feed = feedAt(path);
+    const take = () => {
+      const { at, state, status } = feed.get();
+      if (at === null || status.kind !== "live") return;
+      const seconds = Math.round(new Date(at).getTime() / 1000);
+      setSeries((before) => appended(before, seconds, state[section]?.[key], fields));
+    };
+    const leave = feed.subscribe(take);
+    take();
+    return () => {
+      leave();
+      setSeries(NO_SERIES);
+    };
+  }, [path, section, key, fields]);
+  return series;
 }

@@ -1,21 +1,16 @@
 import { Alert, Badge, Button, Code, Group, List, Loader, Stack, Table, Text, TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
-import { useMutation } from "@tanstack/react-query";
+import { useMutation, useQueryClient, type QueryKey } from "@tanstack/react-query";
 import { useEffect, useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import type { Change } from "@/api/client";
+import type { Attempt } from "@/api/requests";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Dialog, DialogFooter } from "@/ui/Dialog";
 
-export interface Attempt {
-  /** True: say what would happen, change nothing. */
-  dryRun: boolean;
-  /** For the audit log. */
-  reason: string;
-}
-
 interface Props<Plan> {
-  opened: boolean;
+  /** False: closed. Without it the dialog is open as long as it is drawn. */
+  opened?: boolean;
   onClose: () => void;
   title: string;
   /** The change, and its dry run. */
@@ -34,6 +29,8 @@ interface Props<Plan> {
   /** Whether the inputs can be tried. */
   isReady?: boolean;
   doneMessage: string;
+  /** What is out of date after the change. */
+  refreshes?: readonly QueryKey[];
   onDone?: (done: Plan) => void;
   /** What the reason is called where it is more than a line of the audit log; false: the change takes none. */
   reasonField?: { label: string; description: string } | false;
@@ -43,10 +40,10 @@ interface Props<Plan> {
  * A change in two steps: the API's dry run is shown as a preview, then the change is made. Dangerous ones require typing the name. An
  * error leaves the dialog open and says what to try.
  */
-export function PlanDialog<Plan>(props: Props<Plan>) {
+export function PlanDialog<Plan>({ opened = true, ...props }: Props<Plan>) {
   return (
-    <Dialog opened={props.opened} onClose={props.onClose} title={props.title} size="lg">
-      {props.opened && <Steps {...props} />}
+    <Dialog opened={opened} onClose={props.onClose} title={props.title} size="lg">
+      {opened && <Steps {...props} />}
     </Dialog>
   );
 }
@@ -62,10 +59,12 @@ function Steps<Plan>({
   inputs = "",
   isReady = true,
   doneMessage,
+  refreshes = [],
   onDone,
   reasonField,
 }: Props<Plan>) {
   const { t } = useTranslation();
+  const client = useQueryClient();
   const [reason, setReason] = useState("");
   const [typed, setTyped] = useState("");
   const [planned, setPlanned] = useState<{ plan: Plan; inputs: string } | null>(null);
@@ -77,6 +76,7 @@ function Steps<Plan>({
     mutationFn: () => run({ dryRun: false, reason }),
     onSuccess: (done) => {
       notifications.show({ message: doneMessage, color: "teal" });
+      for (const queryKey of refreshes) void client.invalidateQueries({ queryKey });
       onDone?.(done);
       onClose();
     },

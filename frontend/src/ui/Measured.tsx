@@ -1,7 +1,7 @@
 import { useTranslation } from "react-i18next";
 import * as numbers from "@/format/numbers";
 import * as times from "@/format/times";
-import type { Reading } from "@/live/reading";
+import type { Reading } from "@/live/useLive";
 import { useLanguage } from "@/ui/preferences";
 import { useNow } from "@/ui/useNow";
 

@@ -1,10 +1,12 @@
 import type { ComponentType } from "react";
 
-/** A page of a feature, as `features/NAME/pages.ts` lists them; app/router.tsx makes routes of them. */
+/** A page of a feature, as app/pages.ts lists them; app/router.tsx makes routes of them. */
 export interface Page {
   /** `/subjects/$subject`: names with a dollar are parameters, read with `usePathParams`. */
   path: string;
   load: () => Promise<{ default: ComponentType }>;
+  /** What links to it may name behind the `?`; anything without. */
+  search?: readonly string[];
   /** For whoever is not signed in; shown without the layout. */
   isPublic?: boolean;
   /** What people see first: its texts are in the first load (i18n/en/first.ts), all others come with the first other page. */

@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 import requests
 
+from api.schema import COMMON_STATUSES
 from qmq.sync import Consumer, Producer
 from tests.faults.attack.test_attack import children
 from tests.served.api.nodes.test_matrix import CASES
@@ -202,11 +203,17 @@ def _send(meta: str) -> None:
 
 
 def with_examples(world: World) -> dict[str, Any]:
-    """The committed OpenAPI file with examples: values that exist in this system, and valid bodies."""
+    """The committed OpenAPI file with examples: values that exist in this system, and valid bodies.
+
+    `default` stands for a few statuses, and would let Schemathesis take every other one for documented too.
+    """
     document = openapi_document()
     for path, methods in document["paths"].items():
         first_word = path.removeprefix(f"{API}/").partition("/")[0]
         for operation in methods.values():
+            responses = operation["responses"]
+            common = responses.pop("default")
+            responses |= {str(status): common for status in COMMON_STATUSES if str(status) not in responses}
             for parameter in operation.get("parameters", ()):
                 name = parameter["name"]
                 values = world.known.get((first_word, name), world.known.get(("", name), ()))

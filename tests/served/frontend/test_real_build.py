@@ -13,6 +13,8 @@ from tools.frontend import Frontend
 
 FIRST_LOAD_BYTES_MAX = 300_000
 """Compressed with gzip: the page, its scripts and styles, one language. Charts come when one is shown."""
+REQUESTS_MAX = 40
+"""Files of one page: its own and what it imports, with those that every page loads, the texts, Ctrl-K and charts."""
 LANGUAGES = ("src/i18n/en/first.ts", "src/i18n/zh/first.ts")
 """What sign-in and overview say; all other texts come with the first other page."""
 CHARTS = ("uplot", "echarts")
@@ -34,8 +36,8 @@ def manifest(built: Path) -> Manifest:
     return found
 
 
-def first_load(manifest: Manifest) -> dict[str, str]:
-    """Chunks that a browser needs before it shows anything, by name, and why."""
+def first_load(manifest: Manifest, *more: str) -> dict[str, str]:
+    """Chunks that a browser needs before it shows anything, by name, and why; with those of `more`."""
     needed: dict[str, str] = {}
 
     def need(name: str, why: str) -> None:
@@ -47,6 +49,8 @@ def first_load(manifest: Manifest) -> dict[str, str]:
     for name, chunk in manifest.items():
         if chunk.get("isEntry"):
             need(name, "entry")
+    for name in more:
+        need(name, "page")
     return needed
 
 
@@ -77,6 +81,14 @@ def test_the_first_load_is_light(built: Path, manifest: Manifest, capsys: pytest
         )
     assert total < FIRST_LOAD_BYTES_MAX, weights
     assert [name for name in needed if any(word in name.lower() for word in CHARTS)] == [], "charts come later"
+
+
+def test_no_page_takes_many_requests(manifest: Manifest) -> None:
+    with_each = ["src/i18n/en/first.ts", "src/i18n/en/rest.ts", "src/app/jump/JumpBox.tsx", "src/ui/chart/Drawn.tsx"]
+    pages = [name for name in manifest if name.startswith("src/features/") and name.endswith("Page.tsx")]
+    requests = {page: len(files(manifest, set(first_load(manifest, page, *with_each)))) + 1 for page in pages}
+    assert len(requests) > 20
+    assert {page: count for page, count in requests.items() if count > REQUESTS_MAX} == {}
 
 
 def test_what_counts_as_first_load() -> None:

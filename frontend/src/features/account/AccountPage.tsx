@@ -12,11 +12,10 @@ import { PageHeader } from "@/ui/PageHeader";
 /** One's own account. Whoever lacks a second factor that is demanded sees that first: until it is there, nothing else works. */
 export default function AccountPage() {
   const { t } = useTranslation("account");
-  const { t: common } = useTranslation();
   const me = useMe();
   return (
     <>
-      <PageHeader title={common("nav.account")} description={`${me.username} · ${common(`role.${me.role}`)}`} />
+      <PageHeader title={t("common:nav.account")} description={`${me.username} · ${t(`common:role.${me.role}`)}`} />
       {me.lacks_second_factor && (
         <Alert color="orange" title={t("demanded.title")} mb="md">
           {t("demanded.text")}
@@ -37,7 +36,7 @@ export default function AccountPage() {
         </Grid.Col>
         {!me.lacks_second_factor && (
           <Grid.Col span={12} order={5}>
-            <Section title={common("nav.tokens")}>
+            <Section title={t("common:nav.tokens")}>
               <Text size="sm">
                 {t("tokens.text")}{" "}
                 <LinkTo to="/tokens" size="sm">

@@ -1,33 +1,33 @@
 import { Button, Group, NativeSelect, Stack, TextInput } from "@mantine/core";
-import { useForm } from "@mantine/form";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
+import { api, must } from "@/api/client";
 import { useMe } from "@/api/me";
-import { changeMe, type MyChange } from "@/features/account/queries";
+import { etagOf } from "@/api/requests";
+import type { MyChange } from "@/features/account/queries";
 import { Section } from "@/features/account/Section";
 import { isLanguage, LANGUAGES, setLanguage } from "@/i18n";
 import { ProblemAlert } from "@/ui/ProblemAlert";
-
-const NAME_CHARS_MAX = 150;
+import { fieldsOf } from "@/ui/fields";
 
 /** Name and language; the address, role and teams are an administrator's to change. */
 export function Profile() {
   const { t } = useTranslation("account");
-  const { t: common } = useTranslation();
   const me = useMe();
   const client = useQueryClient();
-  const form = useForm({
-    initialValues: {
-      first_name: me.first_name,
-      last_name: me.last_name,
-      language: me.language as MyChange["language"],
-    },
+  const [saved, setSaved] = useState({
+    first_name: me.first_name,
+    last_name: me.last_name,
+    language: me.language as MyChange["language"],
   });
+  const [values, setValues] = useState(saved);
+  const fields = fieldsOf(values, (some) => setValues({ ...values, ...some }), "PatchedMyChangeRequest");
   const save = useMutation({
-    mutationFn: (values: typeof form.values) => changeMe(values, `"v${me.version}"`),
-    onSuccess: async (_, values) => {
-      form.resetDirty(values);
+    mutationFn: () => must(api.PATCH("/api/v1/me/", { params: { header: { "If-Match": etagOf(me) } }, body: values })),
+    onSuccess: async () => {
+      setSaved(values);
       await client.invalidateQueries({ queryKey: ["me"], exact: true });
       if (isLanguage(values.language)) await setLanguage(values.language);
       notifications.show({ message: t("profile.saved"), color: "teal" });
@@ -35,21 +35,16 @@ export function Profile() {
   });
   return (
     <Section title={t("profile.title")}>
-      <form onSubmit={form.onSubmit((values) => save.mutate(values))}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          save.mutate();
+        }}
+      >
         <Stack gap="sm">
           <Group grow align="flex-start">
-            <TextInput
-              label={t("profile.first_name")}
-              maxLength={NAME_CHARS_MAX}
-              autoComplete="given-name"
-              {...form.getInputProps("first_name")}
-            />
-            <TextInput
-              label={t("profile.last_name")}
-              maxLength={NAME_CHARS_MAX}
-              autoComplete="family-name"
-              {...form.getInputProps("last_name")}
-            />
+            <TextInput label={t("profile.first_name")} autoComplete="given-name" {...fields.text("first_name")} />
+            <TextInput label={t("profile.last_name")} autoComplete="family-name" {...fields.text("last_name")} />
           </Group>
           <NativeSelect
             label={t("profile.language")}
@@ -57,7 +52,7 @@ export function Profile() {
               { value: "", label: t("profile.language_of_browser") },
               ...Object.entries(LANGUAGES).map(([value, label]) => ({ value, label })),
             ]}
-            {...form.getInputProps("language")}
+            {...fields.text("language")}
           />
           <TextInput
             label={t("profile.email")}
@@ -66,11 +61,11 @@ export function Profile() {
             readOnly
             variant="filled"
           />
-          <TextInput label={common("nav.teams")} value={me.teams.join(", ") || "—"} readOnly variant="filled" />
+          <TextInput label={t("common:nav.teams")} value={me.teams.join(", ") || "—"} readOnly variant="filled" />
           {save.isError && <ProblemAlert error={save.error} />}
           <Group justify="flex-end">
-            <Button type="submit" disabled={!form.isDirty()} loading={save.isPending}>
-              {common("action.save")}
+            <Button type="submit" disabled={JSON.stringify(values) === JSON.stringify(saved)} loading={save.isPending}>
+              {t("common:action.save")}
             </Button>
           </Group>
         </Stack>

@@ -7,7 +7,6 @@ import { Dialog, DialogFooter } from "@/ui/Dialog";
 /** Recovery codes, shown this once: to be copied or kept as a file. Closing takes a click on "kept", not a stray one beside. */
 export function RecoveryCodes({ codes, onClose }: { codes: readonly string[] | null; onClose: () => void }) {
   const { t } = useTranslation("account");
-  const { t: common } = useTranslation();
   const me = useMe();
   const text = (codes ?? []).join("\n");
   const file = useMemo(
@@ -40,12 +39,12 @@ export function RecoveryCodes({ codes, onClose }: { codes: readonly string[] | n
           <CopyButton value={text}>
             {({ copied, copy }) => (
               <Button variant="default" onClick={copy}>
-                {copied ? common("action.copied") : common("action.copy")}
+                {copied ? t("common:action.copied") : t("common:action.copy")}
               </Button>
             )}
           </CopyButton>
           <Button variant="default" component="a" href={file} download={`pyqmq-recovery-codes-${me.username}.txt`}>
-            {common("table.download")}
+            {t("common:table.download")}
           </Button>
         </Group>
         <DialogFooter>

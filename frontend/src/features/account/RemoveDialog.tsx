@@ -20,7 +20,6 @@ export function RemoveDialog({
   onDone: () => void;
 }) {
   const { t } = useTranslation("account");
-  const { t: common } = useTranslation();
   const me = useMe();
   const [typed, setTyped] = useState("");
   const close = () => {
@@ -44,11 +43,11 @@ export function RemoveDialog({
         }}
       >
         <Stack>
-          <Alert color="orange" title={common("change.what_happens")}>
+          <Alert color="orange" title={t("common:change.what_happens")}>
             {t("factor.remove_plan")}
           </Alert>
           <TextInput
-            label={common("change.type_name", { name: me.username })}
+            label={t("common:change.type_name", { name: me.username })}
             value={typed}
             autoComplete="off"
             spellCheck={false}
@@ -58,7 +57,7 @@ export function RemoveDialog({
           {off.isError && <ProblemAlert error={off.error} />}
           <DialogFooter>
             <Button variant="default" onClick={close}>
-              {common("action.cancel")}
+              {t("common:action.cancel")}
             </Button>
             <Button type="submit" color="red" disabled={typed !== me.username} loading={off.isPending}>
               {t("factor.remove")}

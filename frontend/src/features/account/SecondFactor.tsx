@@ -12,6 +12,7 @@ import { Section } from "@/features/account/Section";
 import { SetUpApp } from "@/features/account/SetUpApp";
 import { Instant } from "@/ui/Instant";
 import { ProblemAlert } from "@/ui/ProblemAlert";
+import { QueryProblem } from "@/ui/loaded";
 
 const CODES_FEW = 3;
 
@@ -47,7 +48,7 @@ export function SecondFactor() {
   return (
     <Section title={t("factor.title")}>
       {factors.isPending && <Loader size="sm" aria-label={t("factor.title")} />}
-      {factors.isError && <ProblemAlert error={factors.error} onRetry={() => void factors.refetch()} />}
+      <QueryProblem of={factors} />
       {data && (
         <Group gap="sm">
           <Badge color={data.app ? "teal" : "gray"} variant="light" data-factor={data.app ? "on" : "off"}>

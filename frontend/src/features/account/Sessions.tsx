@@ -1,64 +1,47 @@
 import { Badge, Button, Group, Text } from "@mantine/core";
-import { useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
+import { change, list } from "@/api/requests";
 import { browserOf } from "@/features/account/browserOf";
-import { endOtherSessions, endSession, loadSessions, sessionsKey, type Session } from "@/features/account/queries";
+import { sessionsKey, type Session } from "@/features/account/queries";
 import { Section } from "@/features/account/Section";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column } from "@/ui/table/types";
+import { defineColumns } from "@/ui/table/define";
 
 /** Where one is signed in: one browser can be signed out, or all others. */
 export function Sessions() {
   const { t } = useTranslation("account");
-  const client = useQueryClient();
   const [ending, setEnding] = useState<Session | "others" | null>(null);
-  const columns = useMemo<Column<Session>[]>(
-    () => [
-      {
-        id: "browser",
-        header: t("sessions.browser"),
-        isFixed: true,
-        cell: (row) => (
-          <Group gap="xs" wrap="nowrap">
-            <span title={row.user_agent}>{browserOf(row.user_agent)}</span>
-            {row.is_this && (
-              <Badge variant="light" tt="none">
-                {t("sessions.this")}
-              </Badge>
-            )}
-          </Group>
-        ),
-      },
-      { id: "address", header: t("sessions.address"), sort: "address", cell: (row) => row.address || "—" },
-      {
-        id: "seen_at",
-        header: t("sessions.seen_at"),
-        sort: "seen_at",
-        cell: (row) => <Instant at={row.seen_at} relative />,
-      },
-      {
-        id: "started_at",
-        header: t("sessions.started_at"),
-        sort: "started_at",
-        cell: (row) => <Instant at={row.started_at} />,
-      },
-      { id: "expires_at", header: t("sessions.expires_at"), cell: (row) => <Instant at={row.expires_at} relative /> },
-      {
-        id: "end",
-        card: "action",
-        header: t("sessions.action"),
-        isFixed: true,
-        cell: (row) =>
-          row.is_this ? null : (
-            <Button size="compact-sm" variant="default" onClick={() => setEnding(row)}>
-              {t("sessions.end")}
-            </Button>
+  const columns = useMemo(
+    () =>
+      defineColumns<Session>(
+        (id) => t(`sessions.${id}`),
+        (column) => [
+          column("browser", { isFixed: true }, (row) => (
+            <Group gap="xs" wrap="nowrap">
+              <span title={row.user_agent}>{browserOf(row.user_agent)}</span>
+              {row.is_this && (
+                <Badge variant="light" tt="none">
+                  {t("sessions.this")}
+                </Badge>
+              )}
+            </Group>
+          )),
+          column("address", { sort: true }, (row) => row.address || "—"),
+          column("seen_at", { sort: true }, (row) => <Instant at={row.seen_at} relative />),
+          column("started_at", { sort: true }, (row) => <Instant at={row.started_at} />),
+          column("expires_at", (row) => <Instant at={row.expires_at} relative />),
+          column("end", { card: "action", header: t("sessions.action"), isFixed: true }, (row) =>
+            row.is_this ? null : (
+              <Button size="compact-sm" variant="default" onClick={() => setEnding(row)}>
+                {t("sessions.end")}
+              </Button>
+            ),
           ),
-      },
-    ],
+        ],
+      ),
     [t],
   );
   return (
@@ -69,7 +52,7 @@ export function Sessions() {
       <DataTable
         label={t("sessions.title")}
         queryKey={sessionsKey}
-        load={loadSessions}
+        load={list("/api/v1/me/sessions/")}
         columns={columns}
         rowKey={(row) => row.id}
         prefix="s_"
@@ -83,12 +66,17 @@ export function Sessions() {
         opened={ending !== null}
         onClose={() => setEnding(null)}
         title={ending === "others" ? t("sessions.end_others") : t("sessions.end_one")}
-        run={({ dryRun }) =>
-          ending === null || ending === "others" ? endOtherSessions(dryRun) : endSession(ending, dryRun)
+        run={(attempt) =>
+          // "others": everywhere but here.
+          ending === null || ending === "others"
+            ? change("delete", "/api/v1/me/sessions/", attempt, { query: { keep_this: true } })
+            : change("delete", "/api/v1/me/sessions/{session_id}/", attempt, {
+                path: { session_id: Number(ending.id) },
+              })
         }
         actionLabel={t("sessions.end")}
         doneMessage={t("sessions.ended")}
-        onDone={() => void client.invalidateQueries({ queryKey: sessionsKey })}
+        refreshes={[sessionsKey]}
       />
     </Section>
   );

@@ -11,7 +11,6 @@ const QrCode = lazy(() => import("@/features/account/QrCode"));
 /** The secret goes into the app, by picture or typed; a first code proves that it got there. */
 export function SetUpApp({ secret, onDone, onCancel }: { secret: Secret; onDone: () => void; onCancel: () => void }) {
   const { t } = useTranslation("account");
-  const { t: common } = useTranslation();
   const [code, setCode] = useState("");
   const add = useMutation({ mutationFn: addApp, onSuccess: onDone, onError: () => setCode("") });
   return (
@@ -54,7 +53,7 @@ export function SetUpApp({ secret, onDone, onCancel }: { secret: Secret; onDone:
               {t("factor.confirm")}
             </Button>
             <Button variant="default" onClick={onCancel}>
-              {common("action.cancel")}
+              {t("common:action.cancel")}
             </Button>
           </Group>
         </Stack>

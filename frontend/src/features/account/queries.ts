@@ -1,31 +1,13 @@
 import { queryOptions } from "@tanstack/react-query";
-import { api, must, type Change, type Schema } from "@/api/client";
+import type { Schema } from "@/api/client";
 import { Problem } from "@/api/problem";
 import { allauth, allauthChange, type Answer } from "@/api/session";
-import type { Load } from "@/ui/table/types";
 
 export type Session = Schema<"SessionRow">;
 export type MyChange = Schema<"PatchedMyChangeRequest">;
 
 export const sessionsKey = ["me", "sessions"] as const;
 export const factorsKey = ["me", "authenticators"] as const;
-
-export const loadSessions: Load<Session> = (query, signal) =>
-  must(api.GET("/api/v1/me/sessions/", { params: { query }, signal }));
-
-export function changeMe(body: MyChange, etag: string): Promise<Change> {
-  return must(api.PATCH("/api/v1/me/", { params: { header: { "If-Match": etag } }, body }));
-}
-
-export function endSession(session: Session, dry_run: boolean): Promise<Change> {
-  const path = { session_id: Number(session.id) };
-  return must(api.DELETE("/api/v1/me/sessions/{session_id}/", { params: { path, query: { dry_run } } }));
-}
-
-/** Everywhere but here. */
-export function endOtherSessions(dry_run: boolean): Promise<Change> {
-  return must(api.DELETE("/api/v1/me/sessions/", { params: { query: { dry_run, keep_this: true } } }));
-}
 
 export function changePassword(current_password: string, new_password: string): Promise<Answer> {
   return allauthChange("POST", "account/password/change", { current_password, new_password });

@@ -1,18 +1,16 @@
-import { Drawer, Group, Skeleton, Stack, Table, Text, Timeline } from "@mantine/core";
+import { Group, Skeleton, Stack, Text, Timeline } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
-import { Actions } from "@/features/alerts/Actions";
-import { SeverityBadge, StateBadges } from "@/features/alerts/Badges";
+import { Actions, SeverityBadge, StateBadges, Target, Value } from "@/features/alerts/Cells";
 import { alertOptions, type Alert, type AlertDetail } from "@/features/alerts/queries";
-import { Target } from "@/features/alerts/Target";
 import { timeline, type Step } from "@/features/alerts/timeline";
 import { conditionText } from "@/features/alerts/words";
-import { Value } from "@/features/alerts/Value";
+import { FactTable, type Fact } from "@/ui/FactTable";
 import { Instant } from "@/ui/Instant";
+import { SideDrawer } from "@/ui/SideDrawer";
+import { loaded } from "@/ui/loaded";
 import { useLanguage } from "@/ui/preferences";
-import { ProblemAlert } from "@/ui/ProblemAlert";
 import { useRuleName } from "@/ui/ruleNames";
 
 const COLOURS: Record<Step["kind"], string> = {
@@ -37,24 +35,16 @@ interface Props {
 export function AlertDrawer({ alert, onClose, ...actions }: Props) {
   const { t } = useTranslation("alerts");
   return (
-    <Drawer
-      opened={alert !== undefined}
-      onClose={onClose}
-      position="right"
-      size="lg"
-      title={t("detail")}
-      closeButtonProps={{ "aria-label": t("common:action.close") }}
-    >
+    <SideDrawer opened={alert !== undefined} onClose={onClose} title={t("detail")}>
       {alert !== undefined && <Whole alert={alert} {...actions} />}
-    </Drawer>
+    </SideDrawer>
   );
 }
 
 function Whole({ alert, onAcknowledge, onSilence }: Omit<Props, "alert" | "onClose"> & { alert: string }) {
   const may = useMay();
-  const { data, error, refetch } = useQuery(alertOptions(alert));
-  if (error) return <ProblemAlert error={error} onRetry={() => void refetch()} />;
-  if (!data) return <Skeleton height={240} />;
+  const [data, instead] = loaded(useQuery(alertOptions(alert)), <Skeleton height={240} />);
+  if (!data) return instead;
   return (
     <Stack>
       <Group gap="xs">
@@ -74,7 +64,7 @@ function Facts({ alert }: { alert: AlertDetail }) {
   const { t } = useTranslation("alerts");
   const ruleName = useRuleName();
   const language = useLanguage();
-  const facts: [string, ReactNode][] = [
+  const facts: Fact[] = [
     [
       t("column.rule"),
       alert.rule_id === null ? t("rule_deleted", { rule: ruleName(alert.rule) }) : ruleName(alert.rule),
@@ -87,18 +77,7 @@ function Facts({ alert }: { alert: AlertDetail }) {
     [t("acknowledged"), alert.acknowledged_by ?? t("filter.by_nobody")],
     [t("last_seen"), <Instant key="seen" at={alert.last_seen_at} relative />],
   ];
-  return (
-    <Table variant="vertical" layout="fixed">
-      <Table.Tbody>
-        {facts.map(([name, value]) => (
-          <Table.Tr key={name}>
-            <Table.Th w={150}>{name}</Table.Th>
-            <Table.Td className="break">{value}</Table.Td>
-          </Table.Tr>
-        ))}
-      </Table.Tbody>
-    </Table>
-  );
+  return <FactTable facts={facts} width={150} />;
 }
 
 function Life({ alert }: { alert: AlertDetail }) {

@@ -1,21 +1,19 @@
-import { Anchor } from "@mantine/core";
 import { useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
-import { AcknowledgeDialog } from "@/features/alerts/AcknowledgeDialog";
-import { Actions } from "@/features/alerts/Actions";
+import { list } from "@/api/requests";
 import { AlertDrawer } from "@/features/alerts/AlertDrawer";
-import { SeverityBadge, StateBadges } from "@/features/alerts/Badges";
-import { KINDS, SEVERITIES } from "@/features/alerts/kinds";
-import { alertsKey, loadAlerts, REFRESH_MS, type Alert } from "@/features/alerts/queries";
+import { Actions, SeverityBadge, StateBadges, Target, Value } from "@/features/alerts/Cells";
+import { AcknowledgeDialog } from "@/features/alerts/Dialogs";
+import { alertsKey, KINDS, REFRESH_MS, SEVERITIES, type Alert } from "@/features/alerts/queries";
 import { SilenceDialog } from "@/features/alerts/SilenceDialog";
 import { literal } from "@/features/alerts/place";
-import { Target } from "@/features/alerts/Target";
-import { Value } from "@/features/alerts/Value";
 import { Instant } from "@/ui/Instant";
+import { TextButton } from "@/ui/buttons";
 import { useRuleName } from "@/ui/ruleNames";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
+import { choice, defineColumns, headers } from "@/ui/table/define";
+import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 import { useUrlState } from "@/ui/urlState";
 
@@ -29,121 +27,38 @@ export function AlertList() {
   const [acknowledging, setAcknowledging] = useState<Alert | null>(null);
   const [silencing, setSilencing] = useState<Alert | null>(null);
   const open = useCallback((alert: string) => change({ alert }, true), [change]);
-  const columns = useMemo<Column<Alert>[]>(
-    () => [
-      {
-        id: "severity",
-        card: "fact",
-        header: t("column.severity"),
-        cell: (row) => <SeverityBadge severity={row.severity} />,
-      },
-      {
-        id: "state",
-        card: "state",
-        header: t("column.state"),
-        sort: "state",
-        cell: (row) => <StateBadges alert={row} />,
-      },
-      {
-        id: "rule",
-        header: t("column.rule"),
-        sort: "rule",
-        isFixed: true,
-        cell: (row) => (
-          <Anchor component="button" type="button" size="sm" ta="left" miw={150} onClick={() => open(row.id)}>
+  const columns = useMemo(
+    () =>
+      defineColumns<Alert>(headers(t), (column) => [
+        column("severity", { card: "fact" }, (row) => <SeverityBadge severity={row.severity} />),
+        column("state", { card: "state", sort: true }, (row) => <StateBadges alert={row} />),
+        column("rule", { sort: true, isFixed: true }, (row) => (
+          <TextButton miw={150} onClick={() => open(row.id)}>
             {ruleName(row.rule)}
-          </Anchor>
+          </TextButton>
+        )),
+        column("target", { card: "line", sort: true }, (row) => <Target kind={row.kind} target={row.target} />),
+        column("value", { card: "fact", sort: true, align: "right" }, (row) => <Value alert={row} />),
+        column("since", { card: "fact", sort: true }, (row) => <Instant at={row.since} relative />),
+        column("resolved_at", { header: t("column.ended"), sort: true, isHiddenAtFirst: true }, (row) =>
+          row.resolved_at ? <Instant at={row.resolved_at} relative /> : "—",
         ),
-      },
-      {
-        id: "target",
-        card: "line",
-        header: t("column.target"),
-        sort: "target",
-        cell: (row) => <Target kind={row.kind} target={row.target} />,
-      },
-      {
-        id: "value",
-        card: "fact",
-        header: t("column.value"),
-        sort: "value",
-        align: "right",
-        cell: (row) => <Value alert={row} />,
-      },
-      {
-        id: "since",
-        card: "fact",
-        header: t("column.since"),
-        sort: "since",
-        cell: (row) => <Instant at={row.since} relative />,
-      },
-      {
-        id: "resolved_at",
-        header: t("column.ended"),
-        sort: "resolved_at",
-        isHiddenAtFirst: true,
-        cell: (row) => (row.resolved_at ? <Instant at={row.resolved_at} relative /> : "—"),
-      },
-      {
-        id: "acknowledged_by",
-        header: t("column.acknowledged_by"),
-        cell: (row) => <span className="break">{row.acknowledged_by ?? "—"}</span>,
-      },
-      {
-        id: "owner",
-        header: t("column.owner"),
-        sort: "owner",
-        isHiddenAtFirst: true,
-        cell: (row) => row.owner ?? "—",
-      },
-      ...(canAct
-        ? [
-            {
-              id: "action",
-              card: "action" as const,
-              header: t("column.action"),
-              cell: (row: Alert) => (
-                <Actions alert={row} onAcknowledge={() => setAcknowledging(row)} onSilence={() => setSilencing(row)} />
-              ),
-            },
-          ]
-        : []),
-    ],
+        column("acknowledged_by", (row) => <span className="break">{row.acknowledged_by ?? "—"}</span>),
+        column("owner", { sort: true, isHiddenAtFirst: true }, (row) => row.owner ?? "—"),
+        canAct &&
+          column("action", { card: "action" }, (row) => (
+            <Actions alert={row} onAcknowledge={() => setAcknowledging(row)} onSilence={() => setSilencing(row)} />
+          )),
+      ]),
     [t, ruleName, open, canAct],
   );
   const filters = useMemo<Filter[]>(
     () => [
       { kind: "search", name: "search", label: t("filter.alerts") },
-      {
-        kind: "select",
-        name: "is_open",
-        label: t("column.state"),
-        options: [
-          { value: "true", label: t("filter.open") },
-          { value: "false", label: t("filter.ended") },
-        ],
-      },
-      {
-        kind: "select",
-        name: "severity",
-        label: t("column.severity"),
-        options: SEVERITIES.map((value) => ({ value, label: t(`severity.${value}`) })),
-      },
-      {
-        kind: "select",
-        name: "kind",
-        label: t("column.kind"),
-        options: KINDS.map((value) => ({ value, label: t(`kind.${value}`) })),
-      },
-      {
-        kind: "select",
-        name: "is_acknowledged",
-        label: t("acknowledged"),
-        options: [
-          { value: "false", label: t("filter.by_nobody") },
-          { value: "true", label: t("filter.by_somebody") },
-        ],
-      },
+      choice("is_open", t("column.state"), { true: t("filter.open"), false: t("filter.ended") }),
+      choice("severity", t("column.severity"), SEVERITIES, (value) => t(`severity.${value}`)),
+      choice("kind", t("column.kind"), KINDS, (value) => t(`kind.${value}`)),
+      choice("is_acknowledged", t("acknowledged"), { false: t("filter.by_nobody"), true: t("filter.by_somebody") }),
     ],
     [t],
   );
@@ -152,7 +67,7 @@ export function AlertList() {
       <DataTable
         label={t("tab.alerts")}
         queryKey={[...alertsKey, "alerts"]}
-        load={loadAlerts}
+        load={list("/api/v1/alerts/")}
         columns={columns}
         filters={filters}
         rowKey={(row) => row.id}

@@ -1,29 +1,26 @@
 import { Checkbox, NativeSelect, PasswordInput, Stack, Textarea, TextInput } from "@mantine/core";
-import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import {
-  ADDRESSES_MAX,
-  draftOf,
-  headersOf,
-  isComplete,
-  NEW_CHANNEL,
-  SECRET_CHARS,
-  toChange,
-  toChannel,
-} from "@/features/alerts/channelDraft";
-import { alertsKey, changeChannel, createChannel, type Channel } from "@/features/alerts/queries";
+import { limit } from "@/api/limits";
+import { change } from "@/api/requests";
+import { draftOf, headersOf, isComplete, NEW_CHANNEL, toChange, toChannel } from "@/features/alerts/channelDraft";
+import { alertsKey, changeChannel, type Channel } from "@/features/alerts/queries";
 import { ChangeDialog } from "@/ui/ChangeDialog";
+import { fieldsOf } from "@/ui/fields";
+
+const ADDRESSES_MAX = limit("NewAlertChannelRequest", "addresses", "maxItems");
+const SECRET_CHARS = {
+  min: limit("NewAlertChannelRequest", "secret", "minLength"),
+  max: limit("NewAlertChannelRequest", "secret", "maxLength"),
+};
 
 /** Make a channel, or change one. URL, secret and headers can be written and never read: left empty they stay. */
 export function ChannelDialog({ channel, onClose }: { channel: Channel | null; onClose: () => void }) {
   const { t } = useTranslation("alerts");
-  const client = useQueryClient();
   const [draft, setDraft] = useState(() => (channel ? draftOf(channel) : NEW_CHANNEL));
-  const set = (changes: Partial<typeof draft>) => setDraft({ ...draft, ...changes });
+  const fields = fieldsOf(draft, (some) => setDraft({ ...draft, ...some }), "NewAlertChannelRequest");
   return (
     <ChangeDialog
-      opened
       onClose={onClose}
       title={channel ? t("channel.edit", { name: channel.name }) : t("channel.create")}
       actionLabel={t(channel ? "common:action.save" : "common:action.create")}
@@ -31,25 +28,19 @@ export function ChannelDialog({ channel, onClose }: { channel: Channel | null; o
       inputs={JSON.stringify(draft)}
       isReady={isComplete(draft, channel === null)}
       run={(attempt) =>
-        channel ? changeChannel(channel, toChange(draft), attempt) : createChannel(toChannel(draft), attempt)
+        channel
+          ? changeChannel(channel, toChange(draft), attempt)
+          : change("post", "/api/v1/alert-channels/", attempt, { body: toChannel(draft) })
       }
-      onDone={() => void client.invalidateQueries({ queryKey: alertsKey })}
+      refreshes={[alertsKey]}
     >
       <Stack gap="sm">
-        <TextInput
-          label={t("column.name")}
-          required
-          maxLength={100}
-          value={draft.name}
-          data-autofocus
-          onChange={(event) => set({ name: event.currentTarget.value })}
-        />
+        <TextInput label={t("column.name")} required data-autofocus {...fields.text("name")} />
         <NativeSelect
           label={t("column.kind")}
           disabled={channel !== null}
-          value={draft.kind}
           data={(["webhook", "email"] as const).map((value) => ({ value, label: t(`channel.kind.${value}`) }))}
-          onChange={(event) => set({ kind: event.currentTarget.value as Channel["kind"] })}
+          {...fields.text("kind")}
         />
         {draft.kind === "email" ? (
           <Textarea
@@ -58,8 +49,7 @@ export function ChannelDialog({ channel, onClose }: { channel: Channel | null; o
             required
             autosize
             minRows={2}
-            value={draft.addresses}
-            onChange={(event) => set({ addresses: event.currentTarget.value })}
+            {...fields.text("addresses")}
           />
         ) : (
           <>
@@ -68,28 +58,18 @@ export function ChannelDialog({ channel, onClose }: { channel: Channel | null; o
               label={t("channel.url")}
               description={channel?.origin ? t("channel.url_kept", { origin: channel.origin }) : t("channel.url_hint")}
               required={channel === null}
-              maxLength={1_000}
               autoComplete="off"
-              value={draft.url}
-              onChange={(event) => set({ url: event.currentTarget.value })}
+              {...fields.text("url")}
             />
             <PasswordInput
               label={t("channel.secret")}
               description={t(channel?.has_secret ? "channel.secret_kept" : "channel.secret_hint", SECRET_CHARS)}
-              maxLength={SECRET_CHARS.max}
               autoComplete="new-password"
               disabled={draft.dropsSecret}
-              value={draft.secret}
               visibilityToggleButtonProps={{ "aria-label": t("channel.secret_show") }}
-              onChange={(event) => set({ secret: event.currentTarget.value })}
+              {...fields.text("secret")}
             />
-            {channel?.has_secret && (
-              <Checkbox
-                label={t("channel.secret_drop")}
-                checked={draft.dropsSecret}
-                onChange={(event) => set({ dropsSecret: event.currentTarget.checked })}
-              />
-            )}
+            {channel?.has_secret && <Checkbox label={t("channel.secret_drop")} {...fields.checked("dropsSecret")} />}
             <Textarea
               label={t("channel.headers")}
               description={
@@ -101,8 +81,7 @@ export function ChannelDialog({ channel, onClose }: { channel: Channel | null; o
               placeholder="Authorization: Bearer …"
               autosize
               minRows={2}
-              value={draft.headers}
-              onChange={(event) => set({ headers: event.currentTarget.value })}
+              {...fields.text("headers")}
             />
           </>
         )}

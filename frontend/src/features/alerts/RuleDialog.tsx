@@ -1,19 +1,34 @@
-import { useQueryClient } from "@tanstack/react-query";
+import { Group, List, MultiSelect, NativeSelect, NumberInput, SegmentedControl, Stack, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { alertsKey, changeRule, createRule, type Rule } from "@/features/alerts/queries";
-import { draftOf, isComplete, NEW_RULE, toRule } from "@/features/alerts/ruleDraft";
-import { RuleFields } from "@/features/alerts/RuleFields";
+import { limit } from "@/api/limits";
+import { change } from "@/api/requests";
+import {
+  alertsKey,
+  changeRule,
+  channelNamesOptions,
+  KINDS,
+  SEVERITIES,
+  type AlertKind,
+  type Rule,
+} from "@/features/alerts/queries";
+import { clearOf, draftOf, isComplete, NEW_RULE, toRule, withKind, type RuleDraft } from "@/features/alerts/ruleDraft";
+import { clearText, conditionText, isWord, valueText } from "@/features/alerts/words";
+import { duration } from "@/format/times";
 import { ChangeDialog } from "@/ui/ChangeDialog";
+import { fieldsOf } from "@/ui/fields";
+import { Labelled } from "@/ui/Labelled";
+import { loaded } from "@/ui/loaded";
+import { useLanguage } from "@/ui/preferences";
 
-/** Make a rule, or change one. */
+/** Creates a rule, or changes one: when it fires, when it ends, who is notified. What it is about is decided once. */
 export function RuleDialog({ rule, onClose }: { rule: Rule | null; onClose: () => void }) {
   const { t } = useTranslation("alerts");
-  const client = useQueryClient();
   const [draft, setDraft] = useState(() => (rule ? draftOf(rule) : NEW_RULE));
+  const fields = fieldsOf(draft, (some) => setDraft({ ...draft, ...some }), "NewAlertRuleRequest");
   return (
     <ChangeDialog
-      opened
       onClose={onClose}
       title={rule ? t("rule.edit", { name: rule.name }) : t("rule.create")}
       actionLabel={t(rule ? "common:action.save" : "common:action.create")}
@@ -21,12 +36,154 @@ export function RuleDialog({ rule, onClose }: { rule: Rule | null; onClose: () =
       inputs={JSON.stringify(draft)}
       isReady={isComplete(draft)}
       run={(attempt) => {
-        const { kind, ...changes } = toRule(draft);
-        return rule ? changeRule(rule, changes, attempt) : createRule({ kind, ...changes }, attempt);
+        const { kind, ...values } = toRule(draft);
+        if (rule) return changeRule(rule, values, attempt);
+        return change("post", "/api/v1/alert-rules/", attempt, { body: { kind, ...values } });
       }}
-      onDone={() => void client.invalidateQueries({ queryKey: alertsKey })}
+      refreshes={[alertsKey]}
     >
-      <RuleFields draft={draft} onChange={setDraft} isNew={rule === null} />
+      <Stack gap="sm">
+        <TextInput label={t("column.rule")} required data-autofocus {...fields.text("name")} />
+        <Group grow align="flex-start">
+          <NativeSelect
+            label={t("column.kind")}
+            description={t(`kind_about.${draft.kind}`)}
+            disabled={rule !== null}
+            value={draft.kind}
+            data={KINDS.map((value) => ({ value, label: t(`kind.${value}`) }))}
+            onChange={(event) => setDraft(withKind(draft, event.currentTarget.value as AlertKind))}
+          />
+          <TextInput
+            label={t("column.target")}
+            description={t("rule.target_hint")}
+            required
+            {...fields.text("target")}
+          />
+        </Group>
+        <Numbers draft={draft} fields={fields} />
+        <Explanation draft={draft} />
+        <Labelled label={t("column.severity")}>
+          {(id) => (
+            <SegmentedControl
+              aria-labelledby={id}
+              data={SEVERITIES.map((value) => ({ value, label: t(`severity.${value}`) }))}
+              {...fields.chosen("severity")}
+            />
+          )}
+        </Labelled>
+        <Channels chosen={draft.channels} onChange={fields.chosen("channels").onChange} />
+      </Stack>
     </ChangeDialog>
+  );
+}
+
+type Fields = ReturnType<typeof fieldsOf<RuleDraft, "NewAlertRuleRequest">>;
+
+function Numbers({ draft, fields }: { draft: RuleDraft; fields: Fields }) {
+  const { t } = useTranslation("alerts");
+  const { kind, threshold } = draft;
+  return (
+    <>
+      {kind === "group_state" && (
+        <NativeSelect
+          label={t("rule.fires_when")}
+          value={threshold === "" ? 1 : threshold}
+          data={[
+            { value: "1", label: t("value.offline") },
+            { value: "0", label: t("value.not_writable") },
+          ]}
+          onChange={(event) => fields.number("threshold").onChange(Number(event.currentTarget.value))}
+        />
+      )}
+      <Group grow align="flex-end">
+        {!isWord(kind) && (
+          <NumberInput
+            label={t("rule.threshold", { unit: t(`unit.${kind}`) })}
+            required
+            thousandSeparator=","
+            {...fields.number("threshold", "threshold")}
+          />
+        )}
+        <NumberInput
+          label={t("rule.for_seconds")}
+          allowDecimal={false}
+          {...fields.number("forSeconds", "for_seconds")}
+        />
+      </Group>
+      <Group grow align="flex-end">
+        {!isWord(kind) && (
+          <NumberInput
+            label={t("rule.clear_threshold", { unit: t(`unit.${kind}`) })}
+            placeholder={t("rule.clear_default")}
+            thousandSeparator=","
+            {...fields.number("clearThreshold", "clear_threshold")}
+            max={threshold === "" ? undefined : threshold}
+          />
+        )}
+        <NumberInput
+          label={t("rule.clear_for_seconds")}
+          allowDecimal={false}
+          {...fields.number("clearForSeconds", "clear_for_seconds")}
+        />
+      </Group>
+      {kind === "dead_letters" && (
+        <NumberInput
+          label={t("rule.window_seconds")}
+          allowDecimal={false}
+          {...fields.number("windowSeconds", "window_seconds")}
+        />
+      )}
+    </>
+  );
+}
+
+/** The numbers as sentences: when it fires, when it ends, what happens in between. */
+function Explanation({ draft }: { draft: RuleDraft }) {
+  const { t } = useTranslation("alerts");
+  const language = useLanguage();
+  const { kind, threshold } = draft;
+  if (threshold === "") return null;
+  const clear = clearOf(draft);
+  const value = (number: number) => valueText(kind, number, language, t);
+  const lasting = (seconds: number | "") => duration(seconds || 0, language);
+  const sentences = [
+    t(draft.forSeconds ? "explain.fires" : "explain.fires_at_once", {
+      what: t(`kind.${kind}`),
+      condition: conditionText(kind, threshold, language, t),
+      time: lasting(draft.forSeconds),
+    }),
+    t(draft.clearForSeconds ? "explain.ends" : "explain.ends_at_once", {
+      condition: clearText(kind, clear, language, t),
+      time: lasting(draft.clearForSeconds),
+    }),
+    ...(clear < threshold ? [t("explain.between", { low: value(clear), high: value(threshold) })] : []),
+    ...(kind === "unknown" ? [] : [t("explain.unknown")]),
+  ];
+  return (
+    <List size="sm" c="dimmed" data-explanation="">
+      {sentences.map((sentence) => (
+        <List.Item key={sentence}>{sentence}</List.Item>
+      ))}
+    </List>
+  );
+}
+
+function Channels({ chosen, onChange }: { chosen: string[]; onChange: (names: string[]) => void }) {
+  const { t } = useTranslation("alerts");
+  const query = useQuery(channelNamesOptions());
+  const [data = [], instead] = loaded(query, null);
+  if (query.error) return instead;
+  return (
+    <MultiSelect
+      label={t("tab.channels")}
+      description={t(query.data?.length === 0 ? "rule.no_channels" : "rule.channels_hint")}
+      data={[...new Set([...data, ...chosen])]}
+      value={chosen}
+      maxValues={limit("NewAlertRuleRequest", "channels", "maxItems")}
+      searchable
+      clearable
+      clearButtonProps={{ "aria-label": t("rule.clear_channels") }}
+      onChange={onChange}
+    />
   );
 }

@@ -1,12 +1,14 @@
 import { Group, SegmentedControl, Stack, Text, TextInput } from "@mantine/core";
-import { useQueryClient } from "@tanstack/react-query";
-import { useId, useState } from "react";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { alertsKey, createSilence } from "@/features/alerts/queries";
+import { change } from "@/api/requests";
+import { alertsKey } from "@/features/alerts/queries";
 import { endsAt, PRESETS, SILENCE_DAYS_MAX, UNTIL } from "@/features/alerts/silenceTimes";
 import { zoneName } from "@/format/times";
 import { ChangeDialog } from "@/ui/ChangeDialog";
+import { Labelled } from "@/ui/Labelled";
 import { InstantInput } from "@/ui/dates/InstantInput";
+import { fieldsOf } from "@/ui/fields";
 import { useZone } from "@/ui/preferences";
 
 interface Props {
@@ -20,10 +22,8 @@ interface Props {
 export function SilenceDialog({ rule = "*", target = "*", onClose }: Props) {
   const { t } = useTranslation("alerts");
   const zone = useZone();
-  const client = useQueryClient();
-  const lengthLabel = useId();
   const [draft, setDraft] = useState({ rule, target, choice: "1h", until: null as string | null, reason: "" });
-  const set = (changes: Partial<typeof draft>) => setDraft({ ...draft, ...changes });
+  const fields = fieldsOf(draft, (some) => setDraft({ ...draft, ...some }), "NewSilenceRequest");
   const isReady =
     draft.rule !== "" &&
     draft.target !== "" &&
@@ -31,7 +31,6 @@ export function SilenceDialog({ rule = "*", target = "*", onClose }: Props) {
     (draft.choice !== UNTIL || draft.until !== null);
   return (
     <ChangeDialog
-      opened
       onClose={onClose}
       title={t("silence.title")}
       actionLabel={t("silence.action")}
@@ -40,17 +39,20 @@ export function SilenceDialog({ rule = "*", target = "*", onClose }: Props) {
       inputs={JSON.stringify(draft)}
       isReady={isReady}
       run={({ dryRun }) =>
-        createSilence(
+        change(
+          "post",
+          "/api/v1/silences/",
+          { dryRun, reason: draft.reason.trim() },
           {
-            rule: draft.rule,
-            target: draft.target,
-            endsAt: endsAt(draft.choice, draft.until, Date.now()) ?? "",
-            reason: draft.reason.trim(),
+            body: {
+              rule: draft.rule,
+              target: draft.target,
+              ends_at: endsAt(draft.choice, draft.until, Date.now()) ?? "",
+            },
           },
-          dryRun,
         )
       }
-      onDone={() => void client.invalidateQueries({ queryKey: alertsKey })}
+      refreshes={[alertsKey]}
     >
       <Stack gap="sm">
         <Text size="sm" c="dimmed">
@@ -61,51 +63,42 @@ export function SilenceDialog({ rule = "*", target = "*", onClose }: Props) {
             label={t("silence.rules")}
             description={t("silence.glob_hint")}
             required
-            maxLength={300}
-            value={draft.rule}
-            onChange={(event) => set({ rule: event.currentTarget.value })}
+            {...fields.text("rule")}
           />
           <TextInput
             label={t("silence.targets")}
             description={t("rule.target_hint")}
             required
-            maxLength={300}
-            value={draft.target}
-            onChange={(event) => set({ target: event.currentTarget.value })}
+            {...fields.text("target")}
           />
         </Group>
-        <div>
-          <Text size="sm" fw={500} id={lengthLabel}>
-            {t("silence.length")}
-          </Text>
-          <SegmentedControl
-            aria-labelledby={lengthLabel}
-            value={draft.choice}
-            data={[...PRESETS.map(({ id }) => id), UNTIL].map((value) => ({
-              value,
-              label: t(`silence.preset.${value}`),
-            }))}
-            onChange={(choice) => set({ choice })}
-          />
-        </div>
+        <Labelled label={t("silence.length")}>
+          {(id) => (
+            <SegmentedControl
+              aria-labelledby={id}
+              data={[...PRESETS.map((preset) => preset.id), UNTIL].map((value) => ({
+                value,
+                label: t(`silence.preset.${value}`),
+              }))}
+              {...fields.chosen("choice")}
+            />
+          )}
+        </Labelled>
         {draft.choice === UNTIL && (
           <InstantInput
             direction="future"
             label={t("silence.until", { zone: zoneName(zone) })}
             description={t("silence.until_hint", { days: SILENCE_DAYS_MAX })}
             required
-            value={draft.until}
-            onChange={(until) => set({ until })}
+            {...fields.chosen("until")}
           />
         )}
         <TextInput
           label={t("silence.reason")}
           description={t("silence.reason_hint")}
           required
-          maxLength={500}
-          value={draft.reason}
           data-autofocus
-          onChange={(event) => set({ reason: event.currentTarget.value })}
+          {...fields.text("reason")}
         />
       </Stack>
     </ChangeDialog>

@@ -1,15 +1,16 @@
 import { Badge, Button } from "@mantine/core";
-import { IconPlus } from "@tabler/icons-react";
-import { useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
-import { alertsKey, endSilence, loadSilences, REFRESH_MS, type Silence } from "@/features/alerts/queries";
+import { list } from "@/api/requests";
+import { EndSilenceDialog } from "@/features/alerts/Dialogs";
+import { alertsKey, REFRESH_MS, type Silence } from "@/features/alerts/queries";
 import { SilenceDialog } from "@/features/alerts/SilenceDialog";
-import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
+import { CreateButton } from "@/ui/buttons";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
+import { choice, defineColumns, headers } from "@/ui/table/define";
+import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 import { useNow } from "@/ui/useNow";
 
@@ -20,82 +21,49 @@ export function SilenceList() {
   const canChange = may("change_alerts");
   const [isCreating, setCreating] = useState(false);
   const [ending, setEnding] = useState<Silence | null>(null);
-  const columns = useMemo<Column<Silence>[]>(
-    () => [
-      { id: "state", header: t("column.state"), cell: (row) => <State silence={row} /> },
-      {
-        id: "rule",
-        header: t("silence.rules"),
-        sort: "rule",
-        isFixed: true,
-        cell: (row) => <code className="break">{row.rule}</code>,
-      },
-      {
-        id: "target",
-        header: t("silence.targets"),
-        sort: "target",
-        cell: (row) => <code className="break">{row.target}</code>,
-      },
-      { id: "reason", header: t("silence.reason"), cell: (row) => <span className="break">{row.reason}</span> },
-      { id: "starts_at", header: t("column.since"), sort: "starts_at", cell: (row) => <Instant at={row.starts_at} /> },
-      {
-        id: "ends_at",
-        header: t("column.until"),
-        sort: "ends_at",
-        cell: (row) => <Instant at={row.ends_at} relative />,
-      },
-      { id: "created_by", header: t("column.created_by"), sort: "created_by", cell: (row) => row.created_by },
-      { id: "ended_by", header: t("column.ended_by"), isHiddenAtFirst: true, cell: (row) => row.ended_by ?? "—" },
-      ...(canChange
-        ? [
-            {
-              id: "action",
-              card: "action" as const,
-              header: t("column.action"),
-              cell: (row: Silence) => <End silence={row} onEnd={() => setEnding(row)} />,
-            },
-          ]
-        : []),
-    ],
+  const columns = useMemo(
+    () =>
+      defineColumns<Silence>(headers(t), (column) => [
+        column("state", (row) => <State silence={row} />),
+        column("rule", { header: t("silence.rules"), sort: true, isFixed: true }, (row) => (
+          <code className="break">{row.rule}</code>
+        )),
+        column("target", { header: t("silence.targets"), sort: true }, (row) => (
+          <code className="break">{row.target}</code>
+        )),
+        column("reason", { header: t("silence.reason") }, (row) => <span className="break">{row.reason}</span>),
+        column("starts_at", { header: t("column.since"), sort: true }, (row) => <Instant at={row.starts_at} />),
+        column("ends_at", { header: t("column.until"), sort: true }, (row) => <Instant at={row.ends_at} relative />),
+        column("created_by", { sort: true }, (row) => row.created_by),
+        column("ended_by", { isHiddenAtFirst: true }, (row) => row.ended_by ?? "—"),
+        canChange && column("action", { card: "action" }, (row) => <End silence={row} onEnd={() => setEnding(row)} />),
+      ]),
     [t, canChange],
   );
   const filters = useMemo<Filter[]>(
     () => [
       { kind: "text", name: "rule", label: t("silence.rules") },
       { kind: "text", name: "target", label: t("silence.targets") },
-      {
-        kind: "select",
-        name: "is_active",
-        label: t("column.state"),
-        options: [
-          { value: "true", label: t("silence.active") },
-          { value: "false", label: t("silence.inactive") },
-        ],
-      },
+      choice("is_active", t("column.state"), { true: t("silence.active"), false: t("silence.inactive") }),
     ],
     [t],
-  );
-  const create = canChange && (
-    <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setCreating(true)}>
-      {t("silence.create")}
-    </Button>
   );
   return (
     <>
       <DataTable
         label={t("tab.silences")}
         queryKey={[...alertsKey, "silences"]}
-        load={loadSilences}
+        load={list("/api/v1/silences/")}
         columns={columns}
         filters={filters}
         rowKey={(row) => row.id}
         download="/api/v1/silences/"
         refetchMs={REFRESH_MS}
-        actions={create}
+        actions={canChange && <CreateButton onClick={() => setCreating(true)}>{t("silence.create")}</CreateButton>}
         empty={<Teach title={t("empty.silences")}>{t("empty.silences_text")}</Teach>}
       />
       {isCreating && <SilenceDialog onClose={() => setCreating(false)} />}
-      {ending && <EndDialog silence={ending} onClose={() => setEnding(null)} />}
+      {ending && <EndSilenceDialog silence={ending} onClose={() => setEnding(null)} />}
     </>
   );
 }
@@ -126,22 +94,5 @@ function End({ silence, onEnd }: { silence: Silence; onEnd: () => void }) {
     >
       {t("silence.end")}
     </Button>
-  );
-}
-
-function EndDialog({ silence, onClose }: { silence: Silence; onClose: () => void }) {
-  const { t } = useTranslation("alerts");
-  const client = useQueryClient();
-  return (
-    <ChangeDialog
-      opened
-      onClose={onClose}
-      title={t("silence.end_of", { rule: silence.rule, target: silence.target })}
-      actionLabel={t("silence.end")}
-      doneMessage={t("silence.ended")}
-      reasonField={false}
-      run={(attempt) => endSilence(silence, attempt)}
-      onDone={() => void client.invalidateQueries({ queryKey: alertsKey })}
-    />
   );
 }

@@ -1,7 +1,8 @@
 import { Alert, Button, Stack, Text } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
-import { alertsKey, tryChannel, type Channel } from "@/features/alerts/queries";
+import { change, NOW } from "@/api/requests";
+import { alertsKey, type Channel } from "@/features/alerts/queries";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Dialog, DialogFooter } from "@/ui/Dialog";
 
@@ -10,7 +11,7 @@ export function TestDialog({ channel, onClose }: { channel: Channel; onClose: ()
   const { t } = useTranslation("alerts");
   const client = useQueryClient();
   const test = useMutation({
-    mutationFn: () => tryChannel(channel.id, false),
+    mutationFn: () => change("post", "/api/v1/alert-channels/{channel}/test/", NOW, { path: { channel: channel.id } }),
     onSettled: () => client.invalidateQueries({ queryKey: alertsKey }),
   });
   const where = channel.origin ?? channel.addresses?.join(", ");

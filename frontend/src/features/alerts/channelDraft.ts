@@ -1,8 +1,5 @@
 import type { Channel, ChannelChange, NewChannel } from "@/features/alerts/queries";
 
-export const SECRET_CHARS = { min: 16, max: 200 } as const;
-export const ADDRESSES_MAX = 20;
-
 /** A channel as its form holds it. What the API never tells again begins empty, and empty means: as it is. */
 export interface ChannelDraft {
   name: string;

@@ -3,9 +3,6 @@ import { isWord } from "@/features/alerts/words";
 
 /** The API's share of the threshold at which an alert ends when none is named. */
 export const CLEAR_SHARE = 0.8;
-export const SECONDS_MAX = 7 * 86_400;
-export const WINDOW_SECONDS = { min: 60, max: 3_600 } as const;
-export const CHANNELS_OF_A_RULE_MAX = 10;
 
 /** A rule as its form holds it; "" is a number not (yet) given. */
 export interface RuleDraft {

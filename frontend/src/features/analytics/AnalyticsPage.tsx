@@ -1,4 +1,4 @@
-import { ActionIcon, Group, Stack, Tabs, Tooltip } from "@mantine/core";
+import { Group, Stack, Tabs } from "@mantine/core";
 import { IconRefresh } from "@tabler/icons-react";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -10,6 +10,7 @@ import { rangeOf } from "@/features/analytics/range";
 import { Runs } from "@/features/analytics/Runs";
 import { VIEWS } from "@/features/analytics/views";
 import { PageHeader } from "@/ui/PageHeader";
+import { IconButton } from "@/ui/buttons";
 import { RunNow } from "@/ui/RunNow";
 import { useUrlState } from "@/ui/urlState";
 
@@ -20,7 +21,6 @@ const ANALYTICS_JOB = "analytics";
 /** What jobs found out, over time; with the runs that made it. The tab, the range and what is chosen are in the address. */
 export default function AnalyticsPage() {
   const { t } = useTranslation("analytics");
-  const { t: common } = useTranslation();
   const may = useMay();
   const [search, change] = useUrlState();
   // "The last day" ends when the page was opened or asked anew: numbers do not move under the reader, and pages stay pages of one list.
@@ -41,20 +41,11 @@ export default function AnalyticsPage() {
   return (
     <>
       <PageHeader
-        title={common("nav.analytics")}
+        title={t("common:nav.analytics")}
         actions={
           <Group gap="xs">
             {may("change_cluster") && <RunNow name={ANALYTICS_JOB} />}
-            <Tooltip label={common("table.refresh")}>
-              <ActionIcon
-                variant="default"
-                size="lg"
-                aria-label={common("table.refresh")}
-                onClick={() => setNow(Date.now())}
-              >
-                <IconRefresh size={18} aria-hidden />
-              </ActionIcon>
-            </Tooltip>
+            <IconButton icon={IconRefresh} label={t("common:table.refresh")} onClick={() => setNow(Date.now())} />
           </Group>
         }
       />

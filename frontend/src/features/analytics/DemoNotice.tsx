@@ -1,5 +1,5 @@
 import { Alert, Button, Group, Text } from "@mantine/core";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
@@ -12,7 +12,6 @@ import { tasksKey } from "@/ui/RunNow";
 export function DemoNotice() {
   const { t } = useTranslation("analytics");
   const may = useMay();
-  const client = useQueryClient();
   const [isOpen, setOpen] = useState(false);
   const { data } = useQuery(demoOptions());
   if (!data || data.tables.length === 0) return null;
@@ -36,9 +35,7 @@ export function DemoNotice() {
         actionLabel={t("demo.replace")}
         doneMessage={t("demo.requested")}
         run={replaceDemo}
-        onDone={() =>
-          void Promise.all([analyticsKey, tasksKey].map((queryKey) => client.invalidateQueries({ queryKey })))
-        }
+        refreshes={[analyticsKey, tasksKey]}
       >
         <Text size="sm">{t("demo.consequence", { count: data.tables.length })}</Text>
       </PlanDialog>

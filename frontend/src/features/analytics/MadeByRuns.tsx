@@ -11,35 +11,24 @@ export function MadeByRuns({ answer }: { answer: Answer }) {
   const { t } = useTranslation("analytics");
   const [run] = answer.runs;
   if (answer.state === "no_run_yet") return null;
+  const { missing, holes, late_rows: late } = answer;
+  const marks = [
+    { id: "demo", color: "grape", isShown: answer.runs.some(({ job }) => job === DEMO_JOB), values: {} },
+    { id: "partial", color: "yellow", isShown: missing.length > 0, values: { groups: missing.join(", ") } },
+    { id: "holes", color: "yellow", isShown: holes > 0, values: { count: holes } },
+    { id: "late", color: "gray", isShown: late > 0, values: { count: late } },
+  ];
   return (
     <Group gap="xs">
-      {answer.runs.some(({ job }) => job === DEMO_JOB) && (
-        <Tooltip label={t("demo.hint")} multiline maw={320}>
-          <Badge color="grape" tabIndex={0} data-demo="">
-            {t("demo.label")}
-          </Badge>
-        </Tooltip>
-      )}
-      {answer.missing.length > 0 && (
-        <Tooltip label={t("partial.hint")} multiline maw={320}>
-          <Badge color="yellow" tabIndex={0} tt="none" data-partial="">
-            {t("partial.label", { groups: answer.missing.join(", ") })}
-          </Badge>
-        </Tooltip>
-      )}
-      {answer.holes > 0 && (
-        <Tooltip label={t("holes.hint")} multiline maw={320}>
-          <Badge color="yellow" tabIndex={0} tt="none">
-            {t("holes.label", { count: answer.holes })}
-          </Badge>
-        </Tooltip>
-      )}
-      {answer.late_rows > 0 && (
-        <Tooltip label={t("late.hint")} multiline maw={320}>
-          <Badge color="gray" tabIndex={0} tt="none">
-            {t("late.label", { count: answer.late_rows })}
-          </Badge>
-        </Tooltip>
+      {marks.map(
+        ({ id, color, isShown, values }) =>
+          isShown && (
+            <Tooltip key={id} label={t(`${id}.hint`)} multiline maw={320}>
+              <Badge color={color} tabIndex={0} tt="none" {...{ [`data-${id}`]: "" }}>
+                {t(`${id}.label`, values)}
+              </Badge>
+            </Tooltip>
+          ),
       )}
       <Text size="sm" c="dimmed">
         {t(`step.${answer.step}`)} · {t("as_of")} <Instant at={answer.as_of} relative />
@@ -50,5 +39,35 @@ export function MadeByRuns({ answer }: { answer: Answer }) {
         </LinkTo>
       )}
     </Group>
+  );
+}
+
+type Score = Rows["scores"][number];
+
+const percent = (ratio: number) => Math.round(ratio * 1000) / 10;
+
+/** How often the forecasts or flags of a table held lately; that nothing is verified yet, where too few came due. */
+export function Scores({ scores }: { scores: readonly Score[] }) {
+  const { t } = useTranslation("analytics");
+  return (
+    <>
+      {scores.map((score) => {
+        const { held_ratio: held, target_ratio: target, cases_count: cases, days } = score;
+        const isBelow = held !== null && target !== null && held < target;
+        return (
+          <Text key={score.scored} size="sm" c={isBelow ? "orange" : "dimmed"} data-score={score.scored}>
+            {held === null
+              ? t(`score.${score.scored}.unverified`, { cases, days })
+              : t(`score.${score.scored}.held`, {
+                  cases,
+                  days,
+                  held: percent(held),
+                  rest: percent(1 - held),
+                  target: target === null ? "" : percent(target),
+                })}
+          </Text>
+        );
+      })}
+    </>
   );
 }

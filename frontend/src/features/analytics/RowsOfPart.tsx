@@ -8,7 +8,7 @@ import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column } from "@/ui/table/types";
+import { defineColumns, headers } from "@/ui/table/define";
 import { useUrlState } from "@/ui/urlState";
 
 const TEXTS = new Set([
@@ -37,29 +37,20 @@ export function RowsOfPart({ part, selection }: { part: Part; selection: TableQu
   const { t } = useTranslation("analytics");
   const [search] = useUrlState();
   const load = useMemo(() => loadRows(part.table, selection), [part, selection]);
-  const columns = useMemo<Column<Row>[]>(() => {
+  const columns = useMemo(() => {
     const all = [...part.columns, ...(part.hidden ?? [])];
-    return [
-      {
-        id: "at",
-        header: t("column.at"),
-        sort: "at",
-        isFixed: true,
-        cell: (row) => <Instant at={textIn(row, "at")} />,
-      },
-      ...all.map((name): Column<Row> => {
+    return defineColumns<Row>(headers(t), (column) => [
+      column("at", { sort: true, isFixed: true }, (row) => <Instant at={textIn(row, "at")} />),
+      ...all.map((name) => {
         const isText = TEXTS.has(name);
-        return {
-          id: name,
-          header: t(`column.${name}`),
-          sort: name,
-          align: isText ? "left" : "right",
-          isHiddenAtFirst: part.hidden?.includes(name),
-          cell: (row) =>
+        return column(
+          name,
+          { sort: true, align: isText ? "left" : "right", isHiddenAtFirst: part.hidden?.includes(name) },
+          (row) =>
             isText ? <Name row={row} name={name} part={part} search={search} /> : <Figure row={row} name={name} />,
-        };
+        );
       }),
-    ];
+    ]);
   }, [part, search, t]);
   const query = Object.entries(selection).map(([name, value]): [string, string] => [name, String(value)]);
   return (

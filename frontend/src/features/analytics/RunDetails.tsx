@@ -1,23 +1,21 @@
-import { Code, Loader, Stack, Table } from "@mantine/core";
+import { Badge, Code, Loader, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { runOptions, type Run } from "@/features/analytics/queries";
-import { RunState, secondsOfRun } from "@/features/analytics/RunState";
-import { Instant } from "@/ui/Instant";
-import { Measured } from "@/ui/Measured";
-import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Dialog } from "@/ui/Dialog";
+import { FactTable, type Fact } from "@/ui/FactTable";
+import { Instant } from "@/ui/Instant";
+import { QueryProblem } from "@/ui/loaded";
+import { Measured } from "@/ui/Measured";
 
 /** One run, with what went in. */
 export function RunDetails({ id, onClose }: { id: string | undefined; onClose: () => void }) {
   const { t } = useTranslation("analytics");
-  const { t: common } = useTranslation();
   const found = useQuery({ ...runOptions(id ?? ""), enabled: id !== undefined });
   return (
     <Dialog opened={id !== undefined} onClose={onClose} size="lg" title={t("run.title", { id })}>
-      {found.isError && <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />}
-      {found.isLoading && <Loader aria-label={common("state.loading")} />}
+      <QueryProblem of={found} />
+      {found.isLoading && <Loader aria-label={t("common:state.loading")} />}
       {found.data && <Facts run={found.data} />}
     </Dialog>
   );
@@ -26,7 +24,7 @@ export function RunDetails({ id, onClose }: { id: string | undefined; onClose: (
 function Facts({ run }: { run: Run }) {
   const { t } = useTranslation("analytics");
   const count = (text: string | null) => <Measured value={text === null ? null : Number(text)} />;
-  const facts: [string, ReactNode][] = [
+  const facts: Fact[] = [
     ["job", run.job],
     ["state", <RunState key="state" state={run.state} />],
     ["from_at", <Instant key="from" at={run.from_at} />],
@@ -47,6 +45,12 @@ function Facts({ run }: { run: Run }) {
     ["late_rows", count(run.late_rows)],
     ["holes", count(run.holes)],
     ["tables", run.tables.join(", ") || "—"],
+    [
+      "inputs",
+      <Code key="inputs" block tabIndex={0}>
+        {JSON.stringify(run.inputs, null, 2)}
+      </Code>,
+    ],
   ];
   return (
     <Stack>
@@ -55,26 +59,24 @@ function Facts({ run }: { run: Run }) {
           {run.error}
         </Code>
       )}
-      <Table variant="vertical">
-        <Table.Tbody>
-          {facts.map(([name, value]) => (
-            <Table.Tr key={name}>
-              <Table.Th scope="row" w={180}>
-                {t(`run.${name}`)}
-              </Table.Th>
-              <Table.Td className="break">{value}</Table.Td>
-            </Table.Tr>
-          ))}
-          <Table.Tr>
-            <Table.Th scope="row">{t("run.inputs")}</Table.Th>
-            <Table.Td>
-              <Code block tabIndex={0}>
-                {JSON.stringify(run.inputs, null, 2)}
-              </Code>
-            </Table.Td>
-          </Table.Tr>
-        </Table.Tbody>
-      </Table>
+      <FactTable width={180} facts={facts.map(([name, value]) => [t(`run.${name}`), value])} />
     </Stack>
   );
+}
+
+const COLOURS = { running: "blue", succeeded: "teal", failed: "red" } as const;
+
+/** Running, done, or failed. */
+export function RunState({ state }: { state: Run["state"] }) {
+  const { t } = useTranslation("analytics");
+  return (
+    <Badge variant="light" color={COLOURS[state]} data-state={state}>
+      {t(`state.${state}`)}
+    </Badge>
+  );
+}
+
+/** How long it took; null while it runs. */
+export function secondsOfRun(run: Pick<Run, "started_at" | "finished_at">): number | null {
+  return run.finished_at === null ? null : (Date.parse(run.finished_at) - Date.parse(run.started_at)) / 1000;
 }

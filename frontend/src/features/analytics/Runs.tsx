@@ -1,14 +1,15 @@
 import { Badge, Code } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { analyticsKey, DEMO_JOB, loadRuns, type Run } from "@/features/analytics/queries";
-import { RunDetails } from "@/features/analytics/RunDetails";
-import { RunState, secondsOfRun } from "@/features/analytics/RunState";
+import { list } from "@/api/requests";
+import { analyticsKey, DEMO_JOB, type Run } from "@/features/analytics/queries";
+import { RunDetails, RunState, secondsOfRun } from "@/features/analytics/RunDetails";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
+import { choice, defineColumns } from "@/ui/table/define";
+import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 import { useUrlState } from "@/ui/urlState";
 
@@ -19,81 +20,47 @@ const REFRESH_MS = 15_000;
 export function Runs() {
   const { t } = useTranslation("analytics");
   const [search, change] = useUrlState();
-  const columns = useMemo<Column<Run>[]>(
-    () => [
-      {
-        id: "id",
-        header: t("run.id"),
-        sort: "id",
-        isFixed: true,
-        cell: (row) => (
-          <LinkTo to="/analytics" search={{ ...search, run: row.id }}>
-            #{row.id}
-          </LinkTo>
-        ),
-      },
-      {
-        id: "job",
-        header: t("run.job"),
-        cell: (row) => (
-          <>
-            {row.job} {row.job === DEMO_JOB && <Badge color="grape">{t("demo.label")}</Badge>}
-          </>
-        ),
-      },
-      { id: "state", header: t("run.state"), cell: (row) => <RunState state={row.state} /> },
-      {
-        id: "duration",
-        header: t("run.duration"),
-        align: "right",
-        cell: (row) => <Measured value={secondsOfRun(row)} as="duration" reason={t("run.not_finished")} />,
-      },
-      {
-        id: "started_at",
-        header: t("run.started_at"),
-        sort: "started_at",
-        cell: (row) => <Instant at={row.started_at} relative />,
-      },
-      { id: "from_at", header: t("run.from_at"), isHiddenAtFirst: true, cell: (row) => <Instant at={row.from_at} /> },
-      { id: "watermark_at", header: t("run.watermark_at"), cell: (row) => <Instant at={row.watermark_at} /> },
-      {
-        id: "rows_written",
-        header: t("run.rows_written"),
-        align: "right",
-        cell: (row) => <Measured value={row.rows_written === null ? null : Number(row.rows_written)} />,
-      },
-      { id: "missing", header: t("run.missing"), cell: (row) => row.missing.join(", ") },
-      {
-        id: "late_rows",
-        header: t("run.late_rows"),
-        align: "right",
-        isHiddenAtFirst: true,
-        cell: (row) => <Measured value={row.late_rows === null ? null : Number(row.late_rows)} />,
-      },
-      {
-        id: "holes",
-        header: t("run.holes"),
-        align: "right",
-        isHiddenAtFirst: true,
-        cell: (row) => <Measured value={row.holes === null ? null : Number(row.holes)} />,
-      },
-      {
-        id: "error",
-        header: t("run.error"),
-        cell: (row) => row.error && <Code c="red">{row.error.split("\n")[0]}</Code>,
-      },
-    ],
+  const columns = useMemo(
+    () =>
+      defineColumns<Run>(
+        (id) => t(`run.${id}`),
+        (column) => [
+          column("id", { sort: true, isFixed: true }, (row) => (
+            <LinkTo to="/analytics" search={{ ...search, run: row.id }}>
+              #{row.id}
+            </LinkTo>
+          )),
+          column("job", (row) => (
+            <>
+              {row.job} {row.job === DEMO_JOB && <Badge color="grape">{t("demo.label")}</Badge>}
+            </>
+          )),
+          column("state", (row) => <RunState state={row.state} />),
+          column("duration", { align: "right" }, (row) => (
+            <Measured value={secondsOfRun(row)} as="duration" reason={t("run.not_finished")} />
+          )),
+          column("started_at", { sort: true }, (row) => <Instant at={row.started_at} relative />),
+          column("from_at", { isHiddenAtFirst: true }, (row) => <Instant at={row.from_at} />),
+          column("watermark_at", (row) => <Instant at={row.watermark_at} />),
+          column("rows_written", { align: "right" }, (row) => (
+            <Measured value={row.rows_written === null ? null : Number(row.rows_written)} />
+          )),
+          column("missing", (row) => row.missing.join(", ")),
+          column("late_rows", { align: "right", isHiddenAtFirst: true }, (row) => (
+            <Measured value={row.late_rows === null ? null : Number(row.late_rows)} />
+          )),
+          column("holes", { align: "right", isHiddenAtFirst: true }, (row) => (
+            <Measured value={row.holes === null ? null : Number(row.holes)} />
+          )),
+          column("error", (row) => row.error && <Code c="red">{row.error.split("\n")[0]}</Code>),
+        ],
+      ),
     [t, search],
   );
   const filters = useMemo<Filter[]>(
     () => [
       { kind: "text", name: "job", label: t("run.job") },
-      {
-        kind: "select",
-        name: "state",
-        label: t("run.state"),
-        options: STATES.map((value) => ({ value, label: t(`state.${value}`) })),
-      },
+      choice("state", t("run.state"), STATES, (value) => t(`state.${value}`)),
     ],
     [t],
   );
@@ -102,7 +69,7 @@ export function Runs() {
       <DataTable
         label={t("tab.runs")}
         queryKey={[...analyticsKey, "runs"]}
-        load={loadRuns}
+        load={list("/api/v1/analytics/runs/")}
         columns={columns}
         filters={filters}
         rowKey={(row) => row.id}

@@ -1,7 +1,7 @@
 import { queryOptions } from "@tanstack/react-query";
-import { api, must, queryOf, type Change, type Schema } from "@/api/client";
+import type { Change, Schema } from "@/api/client";
+import { change, read, type Attempt } from "@/api/requests";
 import type { paths } from "@/api/schema.gen";
-import type { Attempt } from "@/ui/ChangeDialog";
 import type { Load } from "@/ui/table/types";
 
 type TableOf = paths["/api/v1/analytics/tables/{table}/"]["get"];
@@ -10,7 +10,6 @@ export type TableQuery = NonNullable<TableOf["parameters"]["query"]>;
 export type Rows = Schema<"SummaryPage">;
 export type Row = Rows["results"][number];
 export type Run = Schema<"RunRow">;
-export type MadeBy = Schema<"RunOfRows">;
 
 /** Keys begin with `analytics`. */
 export const analyticsKey = ["analytics"] as const;
@@ -22,7 +21,7 @@ const PAGE_ROWS = 500;
 const ROWS_MAX = 5_000;
 
 function page(table: TableName, query: TableQuery, signal: AbortSignal): Promise<Rows> {
-  return must(api.GET("/api/v1/analytics/tables/{table}/", { params: { path: { table }, query }, signal }));
+  return read("/api/v1/analytics/tables/{table}/", { path: { table }, query })({ signal });
 }
 
 /** All rows of a question, in the order of time; `isCut` when there are more than a chart holds. */
@@ -65,14 +64,10 @@ export function loadRows(table: TableName, selection: TableQuery): Load<Row> {
   return (query, signal) => page(table, { ...selection, ...(query as TableQuery) }, signal);
 }
 
-export const loadRuns: Load<Run> = (query, signal) =>
-  must(api.GET("/api/v1/analytics/runs/", { params: { query: queryOf<"/api/v1/analytics/runs/">(query) }, signal }));
-
 export function runOptions(id: string) {
   return queryOptions({
     queryKey: [...analyticsKey, "run", id],
-    queryFn: ({ signal }) =>
-      must(api.GET("/api/v1/analytics/runs/{run_id}/", { params: { path: { run_id: Number(id) } }, signal })),
+    queryFn: read("/api/v1/analytics/runs/{run_id}/", { path: { run_id: Number(id) } }),
   });
 }
 
@@ -80,33 +75,27 @@ export function runOptions(id: string) {
 export function demoOptions() {
   return queryOptions({
     queryKey: [...analyticsKey, "demo"],
-    queryFn: ({ signal }) => must(api.GET("/api/v1/analytics/demo/", { signal })),
+    queryFn: read("/api/v1/analytics/demo/"),
   });
 }
 
-export function replaceDemo({ dryRun, reason }: Attempt): Promise<Change> {
-  return must(
-    api.POST("/api/v1/analytics/demo/replace/", { params: { query: { dry_run: dryRun } }, body: { reason } }),
-  );
+export function replaceDemo(attempt: Attempt): Promise<Change> {
+  return change("post", "/api/v1/analytics/demo/replace/", attempt);
 }
 
 const OFFERED_MAX = 20;
-
-async function subjectsLike(search: string, signal: AbortSignal): Promise<string[]> {
-  const query = { search: search || undefined, limit: OFFERED_MAX, ordering: "name" };
-  return (await must(api.GET("/api/v1/subjects/", { params: { query }, signal }))).results.map(({ name }) => name);
-}
-
-async function groupsLike(subject: string, search: string, signal: AbortSignal): Promise<string[]> {
-  const query = { subject: subject || undefined, search: search || undefined, limit: OFFERED_MAX };
-  const { results } = await must(api.GET("/api/v1/consumer-groups/", { params: { query }, signal }));
-  return [...new Set(results.map(({ name }) => name))];
-}
 
 /** A few names to choose from: subjects, or consumer groups (of a subject, unless it is ""), that have the text in them. */
 export function namesOptions(kind: "subject" | "group", subject: string, search: string) {
   return queryOptions({
     queryKey: [...analyticsKey, "names", kind, subject, search],
-    queryFn: ({ signal }) => (kind === "subject" ? subjectsLike(search, signal) : groupsLike(subject, search, signal)),
+    queryFn: async (context) => {
+      const query = { search: search || undefined, limit: OFFERED_MAX };
+      const { results } =
+        kind === "subject"
+          ? await read("/api/v1/subjects/", { query: { ...query, ordering: "name" } })(context)
+          : await read("/api/v1/consumer-groups/", { query: { ...query, subject: subject || undefined } })(context);
+      return [...new Set(results.map(({ name }) => name))];
+    },
   });
 }

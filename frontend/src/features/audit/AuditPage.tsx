@@ -1,42 +1,41 @@
-import { Anchor, Code } from "@mantine/core";
+import { Code, Stack, Text } from "@mantine/core";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { EntryDrawer } from "@/features/audit/EntryDrawer";
-import { auditKey, loadAudit, type AuditEntry } from "@/features/audit/queries";
+import { list } from "@/api/requests";
+import { diff, type Difference } from "@/features/audit/diff";
+import { auditKey, type AuditEntry } from "@/features/audit/queries";
 import { VerifyChain } from "@/features/audit/VerifyChain";
+import { TextButton } from "@/ui/buttons";
+import { FactTable, type Fact } from "@/ui/FactTable";
 import { Instant } from "@/ui/Instant";
 import { PageHeader } from "@/ui/PageHeader";
+import { SideDrawer } from "@/ui/SideDrawer";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
+import { PlainTable } from "@/ui/table/PlainTable";
+import { defineColumns, headers } from "@/ui/table/define";
+import type { Filter } from "@/ui/table/types";
 
 export default function AuditPage() {
   const { t } = useTranslation("audit");
   const [open, setOpen] = useState<AuditEntry | null>(null);
-  const columns = useMemo<Column<AuditEntry>[]>(
-    () => [
-      {
-        id: "at",
-        header: t("column.at"),
-        isFixed: true,
-        cell: (row) => (
-          <Anchor component="button" type="button" size="sm" onClick={() => setOpen(row)}>
+  const columns = useMemo(
+    () =>
+      defineColumns<AuditEntry>(headers(t), (column) => [
+        column("at", { isFixed: true }, (row) => (
+          <TextButton onClick={() => setOpen(row)}>
             <Instant at={row.at} />
             <span className="sr-only">{t("open", { id: row.id })}</span>
-          </Anchor>
-        ),
-      },
-      { id: "actor", header: t("column.actor"), cell: (row) => row.actor },
-      { id: "action", header: t("column.action"), cell: (row) => <Code>{row.action}</Code> },
-      { id: "target", header: t("column.target"), cell: (row) => <span className="break">{row.target}</span> },
-      { id: "reason", header: t("column.reason"), cell: (row) => <span className="break">{row.reason}</span> },
-      { id: "address", header: t("column.address"), isHiddenAtFirst: true, cell: (row) => row.address },
-      {
-        id: "request_id",
-        header: t("column.request"),
-        isHiddenAtFirst: true,
-        cell: (row) => <Code>{row.request_id}</Code>,
-      },
-    ],
+          </TextButton>
+        )),
+        column("actor", (row) => row.actor),
+        column("action", (row) => <Code>{row.action}</Code>),
+        column("target", (row) => <span className="break">{row.target}</span>),
+        column("reason", (row) => <span className="break">{row.reason}</span>),
+        column("address", { isHiddenAtFirst: true }, (row) => row.address),
+        column("request_id", { header: t("column.request"), isHiddenAtFirst: true }, (row) => (
+          <Code>{row.request_id}</Code>
+        )),
+      ]),
     [t],
   );
   const filters = useMemo<Filter[]>(
@@ -56,7 +55,7 @@ export default function AuditPage() {
       <DataTable
         label={t("title")}
         queryKey={auditKey}
-        load={loadAudit}
+        load={list("/api/v1/audit/")}
         columns={columns}
         filters={filters}
         rowKey={(row) => row.id}
@@ -64,5 +63,54 @@ export default function AuditPage() {
       />
       <EntryDrawer entry={open} onClose={() => setOpen(null)} />
     </>
+  );
+}
+
+/** One entry whole: who, when, from where, and each field that changed. */
+function EntryDrawer({ entry, onClose }: { entry: AuditEntry | null; onClose: () => void }) {
+  return (
+    <SideDrawer opened={entry !== null} onClose={onClose} title={entry?.action}>
+      {entry && <Entry entry={entry} />}
+    </SideDrawer>
+  );
+}
+
+function Entry({ entry }: { entry: AuditEntry }) {
+  const { t } = useTranslation("audit");
+  const changes = diff(entry.before, entry.after);
+  const facts: Fact[] = [
+    [t("column.at"), <Instant key="at" at={entry.at} withMillis />],
+    [t("column.actor"), entry.actor],
+    [t("column.target"), entry.target],
+    [t("column.reason"), entry.reason || "—"],
+    [t("column.address"), entry.address || "—"],
+    [t("column.request"), entry.request_id || "—"],
+    [t("column.client_request"), entry.client_request_id ?? "—"],
+    [t("column.digest"), entry.digest],
+  ];
+  return (
+    <Stack>
+      <FactTable facts={facts} />
+      <Text fw={600} component="h3">
+        {t("changes")}
+      </Text>
+      {changes.length === 0 ? (
+        <Text c="dimmed">{t("no_changes")}</Text>
+      ) : (
+        <PlainTable
+          withTableBorder
+          columns={defineColumns<Difference>(
+            (id) => t(id),
+            (column) => [
+              column("field", { isFixed: true }, ({ name }) => name),
+              column("before", ({ before }) => (before === null ? "—" : <Code className="break">{before}</Code>)),
+              column("after", ({ after }) => (after === null ? "—" : <Code className="break">{after}</Code>)),
+            ],
+          )}
+          rows={changes}
+          rowKey={({ name }) => name}
+        />
+      )}
+    </Stack>
   );
 }

@@ -1,9 +1,10 @@
 import { NativeSelect, Stack, Text, TextInput } from "@mantine/core";
-import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { announce, refresh, type Kind } from "@/features/brokers/queries";
+import { change } from "@/api/requests";
+import { OUTDATED, type Kind } from "@/features/brokers/queries";
 import { firstNode } from "@/features/brokers/startCommand";
+import { fieldsOf } from "@/ui/fields";
 import { useClientAddress } from "@/ui/useClientAddress";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Snippet } from "@/ui/Teach";
@@ -14,8 +15,9 @@ const NEW = { name: "", kind: "broker" as Kind, description: "" };
 /** Announce a broker or delay group, then show the command that starts its first node. */
 export function AddGroup({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const { t } = useTranslation("brokers");
-  const client = useQueryClient();
   const [draft, setDraft] = useState(NEW);
+  const fields = fieldsOf(draft, (some) => setDraft({ ...draft, ...some }), "NewBrokerGroupRequest");
+  const group = { ...draft, name: draft.name.trim() };
   const [added, setAdded] = useState<typeof NEW | null>(null);
   return (
     <>
@@ -23,15 +25,15 @@ export function AddGroup({ opened, onClose }: { opened: boolean; onClose: () => 
         opened={opened}
         onClose={onClose}
         title={t("add.title")}
-        run={(attempt) => announce(draft, attempt)}
+        run={(attempt) => change("post", "/api/v1/broker-groups/", attempt, { body: group })}
         inputs={JSON.stringify(draft)}
-        isReady={draft.name.trim() !== ""}
+        isReady={group.name !== ""}
         actionLabel={t("add.do")}
-        doneMessage={t("add.done", { name: draft.name })}
+        doneMessage={t("add.done", { name: group.name })}
+        refreshes={OUTDATED}
         onDone={() => {
-          setAdded(draft);
+          setAdded(group);
           setDraft(NEW);
-          void refresh(client);
         }}
       >
         <Text size="sm" c="dimmed">
@@ -41,24 +43,16 @@ export function AddGroup({ opened, onClose }: { opened: boolean; onClose: () => 
           label={t("column.name")}
           description={t("add.name_hint")}
           required
-          maxLength={100}
           autoComplete="off"
           spellCheck={false}
-          value={draft.name}
-          onChange={(event) => setDraft({ ...draft, name: event.currentTarget.value.trim() })}
+          {...fields.text("name")}
         />
         <NativeSelect
           label={t("column.kind")}
-          value={draft.kind}
-          onChange={(event) => setDraft({ ...draft, kind: event.currentTarget.value as Kind })}
           data={(["broker", "delay"] as const).map((value) => ({ value, label: t(`kind_long.${value}`) }))}
+          {...fields.text("kind")}
         />
-        <TextInput
-          label={t("column.description")}
-          maxLength={500}
-          value={draft.description}
-          onChange={(event) => setDraft({ ...draft, description: event.currentTarget.value })}
-        />
+        <TextInput label={t("column.description")} {...fields.text("description")} />
       </ChangeDialog>
       <Dialog
         opened={added !== null}

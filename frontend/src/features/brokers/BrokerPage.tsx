@@ -1,20 +1,19 @@
-import { Center, Loader, Paper, SimpleGrid, Stack, Text, Title } from "@mantine/core";
+import { Paper, SimpleGrid, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { StartHelp } from "@/features/brokers/AddGroup";
-import { withLive } from "@/features/brokers/cluster";
+import { withLive, type GroupView } from "@/features/brokers/cluster";
 import { Decided } from "@/features/brokers/Decided";
+import { Verdict } from "@/features/brokers/Cells";
 import { GroupActions } from "@/features/brokers/GroupActions";
 import { GroupHistory } from "@/features/brokers/GroupHistory";
 import { NodeBox } from "@/features/brokers/NodeBox";
 import { NodeDrawer } from "@/features/brokers/NodeDrawer";
 import { PlacedSubjects } from "@/features/brokers/PlacedSubjects";
-import { groupOptions } from "@/features/brokers/queries";
-import { Verdict } from "@/features/brokers/Verdict";
+import { groupOptions, type BrokerGroupDetail } from "@/features/brokers/queries";
 import { useLive } from "@/live/useLive";
 import { LiveBadge } from "@/ui/LiveBadge";
-import { PageHeader } from "@/ui/PageHeader";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { ResourcePage } from "@/ui/ResourcePage";
 import { usePathParams } from "@/ui/usePathParams";
 
 /** One broker or delay group: its nodes, what it serves, how it did lately, and what can be done with it. */
@@ -22,54 +21,56 @@ export default function BrokerPage() {
   const { t } = useTranslation("brokers");
   const { name } = usePathParams("name");
   const live = useLive("/ws/nodes/");
-  const { data, error, refetch } = useQuery(groupOptions(name));
-  const group = data?.data;
-  const view = group && withLive(group, live.state);
+  const view = (group: BrokerGroupDetail) => withLive(group, live.state);
   return (
     <>
-      <PageHeader
+      <ResourcePage
+        query={useQuery(groupOptions(name))}
         title={name}
-        crumbs={[{ label: t("title"), to: "/brokers" }]}
-        badges={
-          <>
-            {view && <Verdict verdict={view.verdict} of="group" />}
-            <LiveBadge view={live} />
-          </>
-        }
-        description={view && [t(`kind_long.${view.kind}`), group.description].filter(Boolean).join(" · ")}
-        actions={group && view && <GroupActions group={group} verdict={view.verdict} etag={data.etag} />}
-      />
-      {error && <ProblemAlert error={error} onRetry={() => void refetch()} />}
-      {!data && !error && (
-        <Center p="xl">
-          <Loader aria-label={name} />
-        </Center>
-      )}
-      {group && view && (
-        <Stack gap="lg">
-          <Decided group={group} verdict={view.verdict} />
-          <section aria-label={t("column.nodes")}>
-            <Title order={2} size="h4" mb="xs">
-              {t("column.nodes")}
-            </Title>
-            {view.nodes.length === 0 ? (
-              <Paper withBorder p="md">
-                <Text mb="sm">{t("no_nodes")}</Text>
-                <StartHelp kind={view.kind} name={view.name} />
-              </Paper>
-            ) : (
-              <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }}>
-                {view.nodes.map((node) => (
-                  <NodeBox key={node.nodeId} node={node} group={name} isWhole />
-                ))}
-              </SimpleGrid>
-            )}
-          </section>
-          <GroupHistory name={name} kind={view.kind} />
-          {view.kind === "broker" && <PlacedSubjects name={name} isMoving={group.subjects_moving > 0} />}
-        </Stack>
-      )}
+        crumb={{ label: t("title"), to: "/brokers" }}
+        header={(group, etag) => ({
+          badges: (
+            <>
+              {group && <Verdict verdict={view(group).verdict} of="group" />}
+              <LiveBadge view={live} />
+            </>
+          ),
+          description: group && [t(`kind_long.${group.kind}`), group.description].filter(Boolean).join(" · "),
+          actions: group && <GroupActions group={group} verdict={view(group).verdict} etag={etag} />,
+        })}
+      >
+        {(group) => <Whole group={group} view={view(group)} />}
+      </ResourcePage>
       <NodeDrawer />
     </>
+  );
+}
+
+function Whole({ group, view }: { group: BrokerGroupDetail; view: GroupView }) {
+  const { t } = useTranslation("brokers");
+  const { name } = group;
+  return (
+    <Stack gap="lg">
+      <Decided group={group} verdict={view.verdict} />
+      <section aria-label={t("column.nodes")}>
+        <Title order={2} size="h4" mb="xs">
+          {t("column.nodes")}
+        </Title>
+        {view.nodes.length === 0 ? (
+          <Paper withBorder p="md">
+            <Text mb="sm">{t("no_nodes")}</Text>
+            <StartHelp kind={view.kind} name={view.name} />
+          </Paper>
+        ) : (
+          <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }}>
+            {view.nodes.map((node) => (
+              <NodeBox key={node.nodeId} node={node} group={name} isWhole />
+            ))}
+          </SimpleGrid>
+        )}
+      </section>
+      <GroupHistory name={name} kind={view.kind} />
+      {view.kind === "broker" && <PlacedSubjects name={name} isMoving={group.subjects_moving > 0} />}
+    </Stack>
   );
 }

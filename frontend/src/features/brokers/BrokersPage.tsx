@@ -1,14 +1,15 @@
-import { Button, Skeleton, Stack } from "@mantine/core";
-import { IconPlus } from "@tabler/icons-react";
+import { Skeleton, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
+import { list } from "@/api/requests";
 import { AddGroup } from "@/features/brokers/AddGroup";
 import { groupViews } from "@/features/brokers/cluster";
 import { columnsOf } from "@/features/brokers/columns";
-import { brokersKey, loadGroups, topologyOptions } from "@/features/brokers/queries";
+import { topologyOptions, brokersKey } from "@/features/brokers/queries";
 import { firstNode } from "@/features/brokers/startCommand";
+import { CreateButton } from "@/ui/buttons";
 import { useClientAddress } from "@/ui/useClientAddress";
 import { Topology } from "@/features/brokers/Topology";
 import { useLive } from "@/live/useLive";
@@ -16,6 +17,7 @@ import { LiveBadge } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { DataTable } from "@/ui/table/DataTable";
+import { choice } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 
@@ -32,30 +34,13 @@ export default function BrokersPage() {
   const filters = useMemo<Filter[]>(
     () => [
       { kind: "search", name: "search", label: t("filter.search") },
-      {
-        kind: "select",
-        name: "kind",
-        label: t("column.kind"),
-        options: ["broker", "delay"].map((value) => ({ value, label: t(`kind.${value}`) })),
-      },
-      {
-        kind: "select",
-        name: "reported_state",
-        label: t("column.state"),
-        options: ["read_write", "read_only", "write_only", "offline"].map((value) => ({
-          value,
-          label: t(`verdict.${value}`),
-        })),
-      },
-      {
-        kind: "select",
-        name: "operator_state",
-        label: t("filter.decided"),
-        options: ["unapproved", "normal", "read_only", "draining"].map((value) => ({
-          value,
-          label: t(`decided.${value}`),
-        })),
-      },
+      choice("kind", t("column.kind"), ["broker", "delay"], (value) => t(`kind.${value}`)),
+      choice("reported_state", t("column.state"), ["read_write", "read_only", "write_only", "offline"], (value) =>
+        t(`verdict.${value}`),
+      ),
+      choice("operator_state", t("filter.decided"), ["unapproved", "normal", "read_only", "draining"], (value) =>
+        t(`decided.${value}`),
+      ),
     ],
     [t],
   );
@@ -64,13 +49,7 @@ export default function BrokersPage() {
       <PageHeader
         title={t("title")}
         badges={<LiveBadge view={live} />}
-        actions={
-          may("change_cluster") && (
-            <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setAdding(true)}>
-              {t("add.open")}
-            </Button>
-          )
-        }
+        actions={may("change_cluster") && <CreateButton onClick={() => setAdding(true)}>{t("add.open")}</CreateButton>}
       />
       <Stack gap="lg">
         {error && <ProblemAlert error={error} onRetry={() => void refetch()} />}
@@ -79,7 +58,7 @@ export default function BrokersPage() {
         <DataTable
           label={t("title")}
           queryKey={[...brokersKey, "list"]}
-          load={loadGroups}
+          load={list("/api/v1/broker-groups/")}
           columns={columns}
           filters={filters}
           rowKey={(row) => row.name}

@@ -3,17 +3,11 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
+import { limitsOf } from "@/api/limits";
 import { useMay } from "@/api/me";
+import { change } from "@/api/requests";
 import type { GroupVerdict } from "@/features/brokers/cluster";
-import {
-  brokersKey,
-  decide,
-  describe,
-  refresh,
-  remove,
-  type BrokerGroupDetail,
-  type Decision,
-} from "@/features/brokers/queries";
+import { brokersKey, OUTDATED, type BrokerGroupDetail, type Decision } from "@/features/brokers/queries";
 import { ChangePlan, PlanDialog } from "@/ui/ChangeDialog";
 
 type Action = Decision | "describe" | "remove";
@@ -84,7 +78,6 @@ function Dialog({ group, doing, onClose }: { group: BrokerGroupDetail; doing: Do
   const isDangerous = action === "drain" || action === "remove" || action === "read-only";
   return (
     <PlanDialog
-      opened
       onClose={onClose}
       title={t(`action.${action}.title`, { name })}
       confirmName={isDangerous ? name : undefined}
@@ -92,9 +85,10 @@ function Dialog({ group, doing, onClose }: { group: BrokerGroupDetail; doing: Do
       doneMessage={t(`action.${action}.done`, { name })}
       inputs={action === "describe" ? description : ""}
       run={(attempt) => {
-        if (action === "describe") return describe(name, description, etag, attempt);
-        if (action === "remove") return remove(name, etag, attempt);
-        return decide(name, action, etag, attempt);
+        const given = { path: { name }, etag };
+        if (action === "remove") return change("delete", "/api/v1/broker-groups/{name}/", attempt, given);
+        if (action !== "describe") return change("post", `/api/v1/broker-groups/{name}/${action}/`, attempt, given);
+        return change("patch", "/api/v1/broker-groups/{name}/", attempt, { ...given, body: { description } });
       }}
       show={(plan) => (
         <Stack gap="xs">
@@ -103,18 +97,17 @@ function Dialog({ group, doing, onClose }: { group: BrokerGroupDetail; doing: Do
         </Stack>
       )}
       isWorthIt={(plan) => plan.is_change}
+      refreshes={OUTDATED}
       onDone={() => {
-        if (action === "remove") {
-          void navigate({ to: "/brokers" });
-          client.removeQueries({ queryKey: [...brokersKey, "one", name] });
-        }
-        void refresh(client);
+        if (action !== "remove") return;
+        void navigate({ to: "/brokers" });
+        client.removeQueries({ queryKey: [...brokersKey, "one", name] });
       }}
     >
       {action === "describe" && (
         <Textarea
           label={t("column.description")}
-          maxLength={500}
+          maxLength={limitsOf("PatchedBrokerGroupChangeRequest", "description").maxLength}
           rows={3}
           value={description}
           onChange={(event) => setDescription(event.currentTarget.value)}

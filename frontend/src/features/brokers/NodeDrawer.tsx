@@ -1,17 +1,22 @@
-import { Alert, Button, Drawer, Loader, Stack, Table, Text, Title } from "@mantine/core";
+import { Alert, Button, Loader, Stack, Table, Text, Textarea, Title } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
+import { limitsOf } from "@/api/limits";
 import { useMay } from "@/api/me";
-import { LogLoss } from "@/features/brokers/LogLoss";
-import { nodeOptions, type NodeDetail } from "@/features/brokers/queries";
+import { change } from "@/api/requests";
+import { nodeOptions, OUTDATED, type NodeDetail } from "@/features/brokers/queries";
 import { missingBytes, readStats, type Damage } from "@/features/brokers/stats";
 import { bytes, sequence } from "@/format/numbers";
+import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
 import { Measured } from "@/ui/Measured";
 import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/ProblemAlert";
+import { SideDrawer } from "@/ui/SideDrawer";
+import { PlainTable } from "@/ui/table/PlainTable";
+import { defineColumns } from "@/ui/table/define";
 import { useUrlState } from "@/ui/urlState";
 
 /** The node that the address names by `?node=`, asked now. */
@@ -19,16 +24,9 @@ export function NodeDrawer() {
   const { t } = useTranslation("brokers");
   const [{ node }, change] = useUrlState();
   return (
-    <Drawer
-      opened={Boolean(node)}
-      onClose={() => change({ node: undefined })}
-      title={t("node_title", { node })}
-      position="right"
-      size="lg"
-      closeButtonProps={{ "aria-label": t("close") }}
-    >
+    <SideDrawer opened={Boolean(node)} onClose={() => change({ node: undefined })} title={t("node_title", { node })}>
       {node && <Detail nodeId={node} />}
-    </Drawer>
+    </SideDrawer>
   );
 }
 
@@ -133,26 +131,57 @@ function Damaged({ ranges }: { ranges: readonly Damage[] }) {
       <Text size="sm" c="dimmed" mb="xs">
         {t("damaged_means")}
       </Text>
-      <Table>
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>{t("damage.range")}</Table.Th>
-            <Table.Th ta="right">{t("damage.size")}</Table.Th>
-            <Table.Th>{t("damage.why")}</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {ranges.map(({ begin, end, why }) => (
-            <Table.Tr key={begin}>
-              <Table.Td>
-                {sequence(String(begin))} – {sequence(String(end))}
-              </Table.Td>
-              <Table.Td ta="right">{bytes(end - begin, language)}</Table.Td>
-              <Table.Td className="break">{why}</Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
+      <PlainTable
+        columns={defineColumns<Damage>(
+          (id) => t(`damage.${id}`),
+          (column) => [
+            column("range", ({ begin, end }) => `${sequence(String(begin))} – ${sequence(String(end))}`),
+            column("size", { align: "right" }, ({ begin, end }) => bytes(end - begin, language)),
+            column("why", ({ why }) => <span className="break">{why}</span>),
+          ],
+        )}
+        rows={ranges}
+        rowKey={({ begin }) => String(begin)}
+      />
     </section>
+  );
+}
+
+/** Give up what a node's log had above its end now. The reason is not left empty: somebody will ask one day. */
+function LogLoss({ nodeId, logEnd, onClose }: { nodeId: string; logEnd: string; onClose: () => void }) {
+  const { t } = useTranslation("brokers");
+  const [reason, setReason] = useState("");
+  // The page goes on asking the node: what is accepted is what was read when this was opened.
+  const [end] = useState(logEnd);
+  return (
+    <ChangeDialog
+      onClose={onClose}
+      title={t("loss.dialog", { node: nodeId })}
+      confirmName={nodeId}
+      actionLabel={t("loss.do")}
+      doneMessage={t("loss.done", { node: nodeId })}
+      run={({ dryRun }) =>
+        change(
+          "post",
+          "/api/v1/nodes/{node_id}/accept-log-loss/",
+          { dryRun, reason: reason.trim() },
+          { path: { node_id: nodeId }, body: { log_end: end } },
+        )
+      }
+      inputs={reason}
+      isReady={reason.trim() !== ""}
+      reasonField={false}
+      refreshes={OUTDATED}
+    >
+      <Text size="sm">{t("loss.warning")}</Text>
+      <Textarea
+        label={t("loss.why")}
+        required
+        maxLength={limitsOf("LogLossRequest", "reason").maxLength}
+        rows={3}
+        value={reason}
+        onChange={(event) => setReason(event.currentTarget.value)}
+      />
+    </ChangeDialog>
   );
 }

@@ -1,79 +1,59 @@
-import { Badge, Group, Text, Title } from "@mantine/core";
+import { Badge, Group, Text } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { brokersKey, loadPlaced, type Placed } from "@/features/brokers/queries";
-import { LinkTo } from "@/ui/LinkTo";
+import type { Schema } from "@/api/client";
+import { list } from "@/api/requests";
+import { brokersKey } from "@/features/brokers/queries";
+import { Part } from "@/ui/Part";
+import { SubjectLink, BrokerLink } from "@/ui/links";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
+import { defineColumns } from "@/ui/table/define";
+import type { Filter } from "@/ui/table/types";
 
 const MOVING_REFRESH_MS = 2_000;
 
 /** The subjects that a broker group serves, and which of them come or go. */
 export function PlacedSubjects({ name, isMoving }: { name: string; isMoving: boolean }) {
   const { t } = useTranslation("brokers");
-  const load = useMemo(() => loadPlaced(name), [name]);
-  const columns = useMemo<Column<Placed>[]>(
-    () => [
-      {
-        id: "name",
-        header: t("placed.subject"),
-        sort: "name",
-        isFixed: true,
-        cell: (row) => (
-          <LinkTo to="/subjects/$subject" params={{ subject: row.name }}>
-            {row.name}
-          </LinkTo>
-        ),
-      },
-      {
-        id: "phase",
-        header: t("placed.phase"),
-        cell: (row) => {
-          const phase = row.phases[name];
-          if (!phase) return t("placed.serves");
-          return (
-            <Badge variant="light" color="blue" title={t(`placed.hint.${phase}`)}>
-              {t(`placed.${phase}`)}
-            </Badge>
-          );
-        },
-      },
-      {
-        id: "others",
-        header: t("placed.others"),
-        cell: (row) => (
-          <Group gap={8}>
-            {row.broker_groups
-              .filter((other) => other !== name)
-              .map((other) => (
-                <LinkTo key={other} to="/brokers/$name" params={{ name: other }} size="sm">
-                  {other}
-                </LinkTo>
-              ))}
-          </Group>
-        ),
-      },
-      {
-        id: "consumer_groups",
-        header: t("placed.consumer_groups"),
-        sort: "consumer_groups",
-        align: "right",
-        cell: (row) => row.consumer_groups,
-      },
-      { id: "owner", header: t("placed.owner"), sort: "owner", cell: (row) => row.owner ?? "—" },
-    ],
+  const columns = useMemo(
+    () =>
+      defineColumns<Schema<"SubjectRow">>(
+        (id) => t(`placed.${id}`),
+        (column) => [
+          column("name", { header: t("placed.subject"), sort: true, isFixed: true }, (row) => (
+            <SubjectLink subject={row.name} />
+          )),
+          column("phase", (row) => {
+            const phase = row.phases[name];
+            if (!phase) return t("placed.serves");
+            return (
+              <Badge variant="light" color="blue" title={t(`placed.hint.${phase}`)}>
+                {t(`placed.${phase}`)}
+              </Badge>
+            );
+          }),
+          column("others", (row) => (
+            <Group gap={8}>
+              {row.broker_groups
+                .filter((other) => other !== name)
+                .map((other) => (
+                  <BrokerLink key={other} name={other} size="sm" />
+                ))}
+            </Group>
+          )),
+          column("consumer_groups", { sort: true, align: "right" }, (row) => row.consumer_groups),
+          column("owner", { sort: true }, (row) => row.owner ?? "—"),
+        ],
+      ),
     [t, name],
   );
   const filters = useMemo<Filter[]>(() => [{ kind: "search", name: "search", label: t("placed.search") }], [t]);
   return (
-    <section>
-      <Title order={2} size="h4" mb="xs">
-        {t("column.subjects")}
-      </Title>
+    <Part title={t("column.subjects")}>
       <DataTable
         label={t("column.subjects")}
         queryKey={[...brokersKey, "one", name, "subjects"]}
-        load={load}
+        load={list("/api/v1/subjects/", { query: { broker_group: name } })}
         columns={columns}
         filters={filters}
         rowKey={(row) => row.name}
@@ -82,6 +62,6 @@ export function PlacedSubjects({ name, isMoving }: { name: string; isMoving: boo
         refetchMs={isMoving ? MOVING_REFRESH_MS : undefined}
         empty={<Text c="dimmed">{t("placed.none")}</Text>}
       />
-    </section>
+    </Part>
   );
 }

@@ -2,11 +2,11 @@ import "@/features/brokers/brokers.css";
 import { Badge, Group, Paper, Stack, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { GroupView } from "@/features/brokers/cluster";
+import { Verdict } from "@/features/brokers/Cells";
 import { NodeBox } from "@/features/brokers/NodeBox";
-import { Verdict } from "@/features/brokers/Verdict";
 import type { Section } from "@/live/applyDelta";
 import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
+import { BrokerLink } from "@/ui/links";
 
 /** The system drawn: metaservers, below them the groups with their nodes; broker groups first, then delay groups. */
 export function Topology({ groups, metaservers }: { groups: readonly GroupView[]; metaservers: Section | undefined }) {
@@ -73,9 +73,9 @@ function GroupCard({ group }: { group: GroupView }) {
       <Stack gap="xs">
         <Group justify="space-between" gap="xs">
           <Group gap={6} align="baseline">
-            <LinkTo to="/brokers/$name" params={{ name: group.name }} fw={700}>
+            <BrokerLink name={group.name} fw={700}>
               <span className="break">{group.name}</span>
-            </LinkTo>
+            </BrokerLink>
             <Text size="xs" c="dimmed">
               {t(`kind.${group.kind}`)}
             </Text>

@@ -1,12 +1,14 @@
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { lettersKey, loadCounts, type LetterCount } from "@/features/dead_letters/queries";
+import { loadCounts, type LetterCount, lettersKey } from "@/features/dead_letters/queries";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
 import { PageHeader } from "@/ui/PageHeader";
+import { SubjectLink } from "@/ui/links";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
+import { defineColumns, headers } from "@/ui/table/define";
+import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 
 const GIVES_UP = `@app.consumer("order.paid", group="billing", attempts_max=3)
@@ -16,54 +18,27 @@ async def charge(delivery):
 /** How many letters each consumer group of a subject gave up. */
 export default function CountsPage() {
   const { t } = useTranslation("dead_letters");
-  const { t: common } = useTranslation();
-  const columns = useMemo<Column<LetterCount>[]>(
-    () => [
-      {
-        id: "group",
-        header: t("column.group"),
-        isFixed: true,
-        cell: ({ subject, group }) => (
+  const columns = useMemo(
+    () =>
+      defineColumns<LetterCount>(headers(t), (column) => [
+        column("group", { isFixed: true }, ({ subject, group }) => (
           <LinkTo to="/dead-letters/$subject/$group" params={{ subject, group }}>
             {group}
           </LinkTo>
-        ),
-      },
-      {
-        id: "subject",
-        header: t("column.subject"),
-        cell: ({ subject }) => (
-          <LinkTo to="/subjects/$subject" params={{ subject }}>
-            {subject}
-          </LinkTo>
-        ),
-      },
-      { id: "open", header: t("column.open"), align: "right", cell: (row) => <Open value={row.open} /> },
-      {
-        id: "replayed",
-        header: t("column.replayed"),
-        align: "right",
-        cell: ({ replayed }) => <Measured value={replayed} />,
-      },
-      {
-        id: "deleted",
-        header: t("column.deleted"),
-        align: "right",
-        cell: ({ deleted }) => <Measured value={deleted} />,
-      },
-      { id: "stored", header: t("column.stored"), align: "right", cell: ({ stored }) => <Measured value={stored} /> },
-      { id: "newest", header: t("column.newest"), cell: ({ newest }) => <Instant at={newest} relative /> },
-      { id: "oldest", header: t("column.oldest"), cell: ({ oldest }) => <Instant at={oldest} relative /> },
-      {
-        id: "broker_groups",
-        header: t("column.broker_groups"),
-        isHiddenAtFirst: true,
-        cell: (row) =>
+        )),
+        column("subject", ({ subject }) => <SubjectLink subject={subject} />),
+        column("open", { align: "right" }, (row) => <Open value={row.open} />),
+        column("replayed", { align: "right" }, ({ replayed }) => <Measured value={replayed} />),
+        column("deleted", { align: "right" }, ({ deleted }) => <Measured value={deleted} />),
+        column("stored", { align: "right" }, ({ stored }) => <Measured value={stored} />),
+        column("newest", ({ newest }) => <Instant at={newest} relative />),
+        column("oldest", ({ oldest }) => <Instant at={oldest} relative />),
+        column("broker_groups", { isHiddenAtFirst: true }, (row) =>
           Object.entries(row.broker_groups)
             .map(([name, stored]) => `${name}: ${stored}`)
             .join(", "),
-      },
-    ],
+        ),
+      ]),
     [t],
   );
   const filters = useMemo<Filter[]>(
@@ -75,9 +50,9 @@ export default function CountsPage() {
   );
   return (
     <>
-      <PageHeader title={common("nav.dead_letters")} description={t("description")} />
+      <PageHeader title={t("common:nav.dead_letters")} description={t("description")} />
       <DataTable
-        label={common("nav.dead_letters")}
+        label={t("common:nav.dead_letters")}
         queryKey={[...lettersKey, "counts"]}
         load={loadCounts}
         columns={columns}

@@ -1,4 +1,4 @@
-import { Alert, Button, Drawer, Group, List, Loader, Stack, Title } from "@mantine/core";
+import { Alert, Button, Group, List, Stack, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { TFunction } from "i18next";
 import type { ReactNode } from "react";
@@ -9,8 +9,9 @@ import { storyOptions, type Story } from "@/features/dead_letters/queries";
 import type { Action } from "@/features/dead_letters/work";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
+import { SideDrawer } from "@/ui/SideDrawer";
+import { loaded } from "@/ui/loaded";
 import { MessageView } from "@/ui/message/MessageView";
-import { ProblemAlert } from "@/ui/ProblemAlert";
 import { useUrlState } from "@/ui/urlState";
 
 interface Props {
@@ -24,30 +25,20 @@ interface Props {
 /** The letter that the address names, beside the list: `?letter=main:17`. */
 export function LetterDrawer(props: Props) {
   const { t } = useTranslation("dead_letters");
-  const { t: common } = useTranslation();
   const [search, change] = useUrlState();
   const key = search.letter;
   return (
-    <Drawer
-      opened={key !== undefined}
-      onClose={() => change({ letter: undefined })}
-      position="right"
-      size={960}
-      title={t("one")}
-      closeButtonProps={{ "aria-label": common("action.close") }}
-    >
+    <SideDrawer opened={key !== undefined} onClose={() => change({ letter: undefined })} size={960} title={t("one")}>
       {key !== undefined && <One {...props} at={key} />}
-    </Drawer>
+    </SideDrawer>
   );
 }
 
 function One({ subject, group, at, mayReplay, mayDelete, onDecide }: Props & { at: string }) {
   const { t } = useTranslation("dead_letters");
-  const { t: common } = useTranslation();
   const cut = at.lastIndexOf(":");
-  const { data, error, refetch } = useQuery(storyOptions(subject, group, at.slice(0, cut), at.slice(cut + 1)));
-  if (error) return <ProblemAlert error={error} onRetry={() => void refetch()} />;
-  if (!data) return <Loader aria-label={common("state.loading")} />;
+  const [data, instead] = loaded(useQuery(storyOptions(subject, group, at.slice(0, cut), at.slice(cut + 1))));
+  if (!data) return instead;
   const isDeleted = data.decision?.state === "deleted";
   return (
     <Stack gap="md">
@@ -62,7 +53,7 @@ function One({ subject, group, at, mayReplay, mayDelete, onDecide }: Props & { a
         )}
         {mayDelete && !isDeleted && (
           <Button size="sm" variant="default" color="red" onClick={() => onDecide("delete", at)}>
-            {common("action.delete")}
+            {t("common:action.delete")}
           </Button>
         )}
       </Group>

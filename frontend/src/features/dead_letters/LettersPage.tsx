@@ -8,10 +8,11 @@ import { LetterDrawer } from "@/features/dead_letters/LetterDrawer";
 import { countOptions, lettersKey, loadLetters, STATES, type LetterCount } from "@/features/dead_letters/queries";
 import type { Action, Chosen } from "@/features/dead_letters/work";
 import { WorkDialog } from "@/features/dead_letters/WorkDialog";
-import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
 import { PageHeader } from "@/ui/PageHeader";
+import { SubjectLink, GroupLink } from "@/ui/links";
 import { DataTable } from "@/ui/table/DataTable";
+import { choice } from "@/ui/table/define";
 import type { Filter, ListQuery } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 import { useUrlState } from "@/ui/urlState";
@@ -29,14 +30,13 @@ interface Wanted {
 /** The dead letters of a consumer group: why each was given up, what was decided, and deciding about one, some or all. */
 export default function LettersPage() {
   const { t } = useTranslation("dead_letters");
-  const { t: common } = useTranslation();
   const { subject, group } = usePathParams("subject", "group");
   const [, change] = useUrlState();
   const client = useQueryClient();
   const mayOn = useMayOn(subject);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [wanted, setWanted] = useState<Wanted | null>(null);
-  const { data: counted } = useQuery(countOptions(subject, group));
+  const { data: count } = useQuery(countOptions(subject, group));
   const open = useCallback((key: string) => change({ letter: key }, true), [change]);
   const columns = useLetterColumns(open);
   const load = useCallback(
@@ -44,36 +44,23 @@ export default function LettersPage() {
     [subject, group],
   );
   const filters = useMemo<Filter[]>(
-    () => [
-      {
-        kind: "select",
-        name: "state",
-        label: t("filter.state"),
-        options: STATES.map((value) => ({ value, label: t(`state.${value}`) })),
-      },
-    ],
+    () => [choice("state", t("filter.state"), STATES, (value) => t(`state.${value}`))],
     [t],
   );
   const mayReplay = mayOn("send");
   const mayDelete = mayOn("change_groups");
   const some: Chosen = { kind: "some", keys: [...selected] };
-  const isAny = (counted?.count?.stored ?? 0) > 0;
+  const isAny = (count?.stored ?? 0) > 0;
   return (
     <>
       <PageHeader
         title={t("of", { group })}
-        crumbs={[{ label: common("nav.dead_letters"), to: "/dead-letters" }]}
-        badges={counted?.count && <Counts count={counted.count} />}
+        crumbs={[{ label: t("common:nav.dead_letters"), to: "/dead-letters" }]}
+        badges={count && <Counts count={count} />}
         description={
           <>
-            {t("given_up_by")}{" "}
-            <LinkTo inherit to="/groups/$subject/$group" params={{ subject, group }}>
-              {group}
-            </LinkTo>{" "}
-            {t("of_subject")}{" "}
-            <LinkTo inherit to="/subjects/$subject" params={{ subject }}>
-              {subject}
-            </LinkTo>
+            {t("given_up_by")} <GroupLink inherit subject={subject} group={group} /> {t("of_subject")}{" "}
+            <SubjectLink inherit subject={subject} />
           </>
         }
         actions={
@@ -123,7 +110,7 @@ export default function LettersPage() {
                   color="red"
                   onClick={() => setWanted({ action: "delete", chosen: some })}
                 >
-                  {common("action.delete")}
+                  {t("common:action.delete")}
                 </Button>
               )}
             </Group>

@@ -57,7 +57,6 @@ type StepsProps = Omit<Props, "wanted" | "onClose"> & {
 
 function Steps({ subject, group, wanted, plan, work, close }: StepsProps) {
   const { t } = useTranslation("dead_letters");
-  const { t: common } = useTranslation();
   const [to, setTo] = useState<Order["to"]>("group");
   const [isForced, setForced] = useState(false);
   const [reason, setReason] = useState("");
@@ -76,10 +75,10 @@ function Steps({ subject, group, wanted, plan, work, close }: StepsProps) {
             <DialogFooter>
               {work.state !== "finished" && (
                 <Button variant="default" onClick={work.resume}>
-                  {common("action.go_on")}
+                  {t("common:action.go_on")}
                 </Button>
               )}
-              <Button onClick={close}>{common("action.close")}</Button>
+              <Button onClick={close}>{t("common:action.close")}</Button>
             </DialogFooter>
           </>
         )}
@@ -135,15 +134,15 @@ function Steps({ subject, group, wanted, plan, work, close }: StepsProps) {
         {isUseful && (
           <>
             <TextInput
-              label={common("change.reason")}
-              description={common("change.reason_hint")}
+              label={t("common:change.reason")}
+              description={t("common:change.reason_hint")}
               maxLength={500}
               value={reason}
               onChange={(event) => setReason(event.currentTarget.value)}
             />
             {isDangerous && (
               <TextInput
-                label={common("change.type_name", { name: group })}
+                label={t("common:change.type_name", { name: group })}
                 value={typed}
                 autoComplete="off"
                 spellCheck={false}
@@ -156,16 +155,16 @@ function Steps({ subject, group, wanted, plan, work, close }: StepsProps) {
         {isPlanned && !isUseful && plan.state === "finished" && <Text size="sm">{t("nothing_to_do")}</Text>}
         <DialogFooter>
           <Button variant="default" onClick={close} disabled={plan.state === "running"}>
-            {common("action.cancel")}
+            {t("common:action.cancel")}
           </Button>
           {plan.state === "idle" && (
             <Button type="submit" data-action="preview">
-              {common("change.preview")}
+              {t("common:change.preview")}
             </Button>
           )}
           {isPlanned && plan.state !== "finished" && (
             <Button variant="default" onClick={plan.resume}>
-              {common("action.go_on")}
+              {t("common:action.go_on")}
             </Button>
           )}
           {isUseful && (

@@ -10,7 +10,6 @@ import { Unreachable } from "@/ui/Unreachable";
 /** Work under way: how far it is, and a way to stop it. `total` null: not known beforehand. */
 export function Running({ work, total, label }: { work: Work; total: number | null; label: string }) {
   const { t } = useTranslation("dead_letters");
-  const { t: common } = useTranslation();
   const language = useLanguage();
   const { looked_at } = work.sums;
   return (
@@ -23,7 +22,7 @@ export function Running({ work, total, label }: { work: Work; total: number | nu
             : t("looked_at_of", { shown: count(looked_at, language), total: count(total, language) })}
         </Text>
         <Button size="xs" variant="default" onClick={work.cancel}>
-          {common("action.stop")}
+          {t("common:action.stop")}
         </Button>
       </Group>
       <Progress value={total ? Math.min(100, (100 * looked_at) / total) : 100} animated aria-label={label} />

@@ -6,6 +6,7 @@ import { bytes, sequence } from "@/format/numbers";
 import { Instant } from "@/ui/Instant";
 import { preview } from "@/ui/message/decode";
 import { useLanguage } from "@/ui/preferences";
+import { defineColumns, headers } from "@/ui/table/define";
 import type { Column } from "@/ui/table/types";
 
 const COLOURS: Readonly<Record<string, string>> = {
@@ -21,13 +22,9 @@ export function useLetterColumns(open: (key: string) => void): readonly Column<L
   const { t } = useTranslation("dead_letters");
   const language = useLanguage();
   return useMemo(
-    () => [
-      {
-        id: "sequence",
-        header: t("column.sequence"),
-        align: "right",
-        isFixed: true,
-        cell: ({ broker_group, sequence: number }) => (
+    () =>
+      defineColumns<Letter>(headers(t), (column) => [
+        column("sequence", { align: "right", isFixed: true }, ({ broker_group, sequence: number }) => (
           <Anchor
             component="button"
             type="button"
@@ -38,27 +35,15 @@ export function useLetterColumns(open: (key: string) => void): readonly Column<L
           >
             {sequence(number)}
           </Anchor>
-        ),
-      },
-      { id: "broker_group", card: "fact", header: t("column.broker_group"), cell: (row) => row.broker_group },
-      { id: "state", card: "state", header: t("column.state"), cell: (row) => <Decided letter={row} /> },
-      {
-        id: "stored_at",
-        card: "fact",
-        header: t("column.given_up"),
-        cell: (row) => <Instant at={row.stored_at} relative />,
-      },
-      { id: "why", card: "fact", header: t("column.why"), cell: (row) => <Why letter={row} /> },
-      {
-        id: "message_id",
-        header: t("column.message_id"),
-        cell: (row) => <span className="nowrap">{row.message_id ?? "—"}</span>,
-      },
-      {
-        id: "says",
-        card: "line",
-        header: t("column.says"),
-        cell: (row) =>
+        )),
+        column("broker_group", { card: "fact" }, (row) => row.broker_group),
+        column("state", { card: "state" }, (row) => <Decided letter={row} />),
+        column("stored_at", { card: "fact", header: t("column.given_up") }, (row) => (
+          <Instant at={row.stored_at} relative />
+        )),
+        column("why", { card: "fact" }, (row) => <Why letter={row} />),
+        column("message_id", (row) => <span className="nowrap">{row.message_id ?? "—"}</span>),
+        column("says", { card: "line" }, (row) =>
           row.masked ? (
             <Text span inherit c="dimmed">
               {t("masked")}
@@ -66,15 +51,11 @@ export function useLetterColumns(open: (key: string) => void): readonly Column<L
           ) : (
             <span className="message-line">{preview(row.properties ?? {})}</span>
           ),
-      },
-      {
-        id: "size",
-        header: t("column.size"),
-        align: "right",
-        isHiddenAtFirst: true,
-        cell: (row) => <span className="nowrap">{bytes(row.size, language)}</span>,
-      },
-    ],
+        ),
+        column("size", { align: "right", isHiddenAtFirst: true }, (row) => (
+          <span className="nowrap">{bytes(row.size, language)}</span>
+        )),
+      ]),
     [t, language, open],
   );
 }

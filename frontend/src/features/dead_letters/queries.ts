@@ -1,5 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, must, type Schema } from "@/api/client";
+import { read } from "@/api/requests";
 import type { ListPage, ListQuery, Load } from "@/ui/table/types";
 
 export type LetterCount = Schema<"LetterCount">;
@@ -27,10 +28,8 @@ export const loadCounts: Load<LetterCount> = (query, signal) => {
 export function countOptions(subject: string, group: string) {
   return queryOptions({
     queryKey: [...lettersKey, "count", subject, group],
-    queryFn: async ({ signal }) => {
-      const page = await must(api.GET("/api/v1/dead-letters/", { params: { query: { subject, group } }, signal }));
-      return { count: page.results[0] ?? null, unreachable: page.unreachable };
-    },
+    queryFn: read("/api/v1/dead-letters/", { query: { subject, group } }),
+    select: ({ results }: { results: readonly LetterCount[] }) => results[0] ?? null,
   });
 }
 
@@ -62,16 +61,10 @@ export async function loadLetters(
 export function storyOptions(subject: string, group: string, brokerGroup: string, sequence: string) {
   return queryOptions({
     queryKey: [...lettersKey, "one", subject, group, brokerGroup, sequence],
-    queryFn: ({ signal }) =>
-      must(
-        api.GET("/api/v1/dead-letters/{subject}/{group}/{broker_group}/{sequence}/", {
-          // A sequence may be past 2^53: it stays the text it came as.
-          params: {
-            path: { subject, group, broker_group: brokerGroup, sequence: sequence as unknown as number },
-          },
-          signal,
-        }),
-      ),
+    queryFn: read("/api/v1/dead-letters/{subject}/{group}/{broker_group}/{sequence}/", {
+      // A sequence may be past 2^53: it stays the text it came as.
+      path: { subject, group, broker_group: brokerGroup, sequence: sequence as unknown as number },
+    }),
     // Each look is noted in the audit log.
     refetchOnWindowFocus: false,
   });

@@ -104,7 +104,6 @@ function Ask({
   };
   return (
     <PlanDialog<Plan>
-      opened
       onClose={onClose}
       title={t("bulk.title", { subject })}
       confirmName={subject}

@@ -1,8 +1,8 @@
 import { useMemo, useRef, useState, type KeyboardEvent } from "react";
 import { useTranslation } from "react-i18next";
 import { dayOf, HOUR_MS, levelOf, pendingIn, type Cell, type Counts, type Day } from "@/features/delayed/calendar";
+import { useCellLabel } from "@/features/delayed/DayHours";
 import classes from "@/features/delayed/HeatMap.module.css";
-import { useCellLabel } from "@/features/delayed/useCellLabel";
 import { compact } from "@/format/numbers";
 import { useLanguage, useZone } from "@/ui/preferences";
 import { useNowBy } from "@/ui/useNow";

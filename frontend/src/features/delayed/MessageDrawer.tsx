@@ -1,14 +1,29 @@
-import { Button, Center, Code, Drawer, Group, Loader, Stack, Table, Text, Title } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
-import { useState, type ReactNode } from "react";
+import { Button, Center, Code, Group, Loader, Stack, Table, Text, Title } from "@mantine/core";
+import { IconArrowRight } from "@tabler/icons-react";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { ChangeMessage } from "@/features/delayed/ChangeMessage";
-import { isOpen, messageOptions, type Delayed, type Operation } from "@/features/delayed/queries";
+import {
+  changeMessage,
+  delayedKey,
+  isOpen,
+  messageOptions,
+  orTooLate,
+  type Changed,
+  type Delayed,
+  type Operation,
+} from "@/features/delayed/queries";
 import { Overdue, StateBadge } from "@/features/delayed/words";
+import { utc, zoneName } from "@/format/times";
+import { PlanDialog } from "@/ui/ChangeDialog";
+import { InstantInput } from "@/ui/dates/InstantInput";
+import { FactTable, type Fact } from "@/ui/FactTable";
 import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
+import { SubjectLink } from "@/ui/links";
 import { Measured } from "@/ui/Measured";
+import { useZone } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/ProblemAlert";
+import { SideDrawer } from "@/ui/SideDrawer";
 import { Unreachable } from "@/ui/Unreachable";
 
 interface Props {
@@ -21,16 +36,8 @@ interface Props {
 /** One message with all its copies, and what can be done with the one that still waits. */
 export function MessageDrawer({ messageId, subject, onClose }: Props) {
   const { t } = useTranslation("delayed");
-  const { t: common } = useTranslation();
   return (
-    <Drawer
-      opened={messageId !== null}
-      onClose={onClose}
-      position="right"
-      size="lg"
-      title={<span className="break">{messageId}</span>}
-      closeButtonProps={{ "aria-label": common("action.close") }}
-    >
+    <SideDrawer opened={messageId !== null} onClose={onClose} title={<span className="break">{messageId}</span>}>
       {messageId !== null && (
         <>
           <Text size="sm" c="dimmed" mb="md">
@@ -39,7 +46,7 @@ export function MessageDrawer({ messageId, subject, onClose }: Props) {
           <Copies messageId={messageId} subject={subject} />
         </>
       )}
-    </Drawer>
+    </SideDrawer>
   );
 }
 
@@ -74,7 +81,7 @@ function Copies({ messageId, subject }: { messageId: string; subject: string }) 
 
 function Copy({ row, onChange }: { row: Delayed; onChange: (operation: Operation) => void }) {
   const { t } = useTranslation("delayed");
-  const facts: [name: string, value: ReactNode][] = [
+  const facts: Fact[] = [
     [t("column.state"), <StateBadge key="state" state={row.state} />],
     [
       t("column.due_at"),
@@ -83,12 +90,7 @@ function Copy({ row, onChange }: { row: Delayed; onChange: (operation: Operation
       </span>,
     ],
     [t("column.overdue"), <Overdue key="overdue" row={row} />],
-    [
-      t("column.subject"),
-      <LinkTo key="subject" to="/subjects/$subject" params={{ subject: row.subject }} size="sm">
-        {row.subject}
-      </LinkTo>,
-    ],
+    [t("column.subject"), <SubjectLink key="subject" subject={row.subject} size="sm" />],
     [t("column.created_at"), <Instant key="created" at={row.created_at} withMillis />],
     [t("column.delay_group"), row.delay_group],
     [t("column.tags"), row.tags.join(", ") || "—"],
@@ -97,16 +99,7 @@ function Copy({ row, onChange }: { row: Delayed; onChange: (operation: Operation
   const properties = Object.entries(row.properties ?? {});
   return (
     <Stack gap="xs">
-      <Table variant="vertical" layout="fixed">
-        <Table.Tbody>
-          {facts.map(([name, value]) => (
-            <Table.Tr key={name}>
-              <Table.Th w={140}>{name}</Table.Th>
-              <Table.Td className="break">{value}</Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
+      <FactTable facts={facts} />
       <Title order={3} size="h6">
         {t("column.properties")}
       </Title>
@@ -147,5 +140,77 @@ function Copy({ row, onChange }: { row: Delayed; onChange: (operation: Operation
           </Text>
         ))}
     </Stack>
+  );
+}
+
+/** Cancel a message, deliver it now, or give it another due time. */
+function ChangeMessage({
+  operation,
+  message,
+  onClose,
+}: {
+  operation: Operation;
+  message: Delayed;
+  onClose: () => void;
+}) {
+  const { t } = useTranslation("delayed");
+  const zone = useZone();
+  const client = useQueryClient();
+  const [to, setTo] = useState(message.due_at);
+  const isMove = operation === "reschedule";
+  // Also after a refusal: it was too late because something had changed.
+  const refresh = () => void client.invalidateQueries({ queryKey: delayedKey });
+  return (
+    <PlanDialog<Changed>
+      onClose={onClose}
+      title={t(`change.${operation}.title`, { id: message.message_id })}
+      actionLabel={t(`change.${operation}.do`)}
+      doneMessage={t(`change.${operation}.done`, { id: message.message_id })}
+      run={async (attempt) => {
+        try {
+          return await orTooLate(changeMessage(operation, message, attempt, to ?? undefined), t);
+        } catch (error) {
+          refresh();
+          throw error;
+        }
+      }}
+      onDone={refresh}
+      inputs={(isMove && to) || ""}
+      isReady={!isMove || to !== null}
+      show={(plan) => (
+        <Stack gap="xs">
+          <Text size="sm">{t(`change.${operation}.what`)}</Text>
+          {plan.state_before !== plan.state && (
+            <Group gap="xs">
+              <StateBadge state={plan.state_before} />
+              <IconArrowRight size={16} aria-label={t("change.to")} />
+              <StateBadge state={plan.state} />
+            </Group>
+          )}
+          {isMove && (
+            <Text size="sm">
+              {t("column.due_at")}: <Instant at={message.due_at} />{" "}
+              <IconArrowRight size={14} aria-label={t("change.to")} />{" "}
+              <b>
+                <Instant at={plan.due_at} />
+              </b>{" "}
+              (<Instant at={plan.due_at} relative />)
+            </Text>
+          )}
+        </Stack>
+      )}
+    >
+      {isMove && (
+        <InstantInput
+          direction="future"
+          required
+          label={t("change.reschedule.field", { zone: zoneName(zone) })}
+          description={to === null ? t("change.reschedule.field_needed") : utc(to)}
+          value={to}
+          onChange={setTo}
+          data-field="due_at"
+        />
+      )}
+    </PlanDialog>
   );
 }

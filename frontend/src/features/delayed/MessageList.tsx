@@ -1,14 +1,16 @@
-import { Alert, Anchor, Button, Code, Group, Text, Title } from "@mantine/core";
+import { Alert, Button, Code, Group, Text, Title } from "@mantine/core";
 import { useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { delayedKey, isOpen, isProperty, loadDelayed, STATES, type Delayed } from "@/features/delayed/queries";
+import { isOpen, isProperty, loadDelayed, STATES, type Delayed, delayedKey } from "@/features/delayed/queries";
 import { SELECTED_MAX, SelectedChange } from "@/features/delayed/SelectedChange";
 import { keyOf, targetOf } from "@/features/delayed/target";
 import { Overdue, StateBadge } from "@/features/delayed/words";
 import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
+import { TextButton } from "@/ui/buttons";
+import { SubjectLink } from "@/ui/links";
 import { DataTable } from "@/ui/table/DataTable";
+import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Column, Filter, Load } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 import { useUrlState } from "@/ui/urlState";
@@ -27,12 +29,7 @@ export function MessageList({ subject }: { subject: string }) {
   const columns = useColumns(open);
   const filters = useMemo<Filter[]>(
     () => [
-      {
-        kind: "select",
-        name: "state",
-        label: t("column.state"),
-        options: STATES.map((state) => ({ value: state, label: t(`state.${state}`) })),
-      },
+      choice("state", t("column.state"), STATES, (state) => t(`state.${state}`)),
       { kind: "text", name: "property", label: t("filter.property"), placeholder: t("filter.property_hint") },
       { kind: "instant", name: "due_from", label: t("filter.due_from"), direction: "future" },
       { kind: "instant", name: "due_to", label: t("filter.due_to"), direction: "future" },
@@ -119,51 +116,30 @@ export function MessageList({ subject }: { subject: string }) {
 function useColumns(open: (row: Delayed) => void): Column<Delayed>[] {
   const { t } = useTranslation("delayed");
   return useMemo(
-    () => [
-      {
-        id: "message_id",
-        header: t("column.message_id"),
-        isFixed: true,
-        cell: (row) => (
-          <Anchor component="button" type="button" size="sm" ta="left" className="break" onClick={() => open(row)}>
+    () =>
+      defineColumns<Delayed>(headers(t), (column) => [
+        column("message_id", { isFixed: true }, (row) => (
+          <TextButton className="break" onClick={() => open(row)}>
             {row.message_id}
-          </Anchor>
-        ),
-      },
-      { id: "due_at", card: "fact", header: t("column.due_at"), cell: (row) => <Instant at={row.due_at} /> },
-      { id: "in", card: "fact", header: t("column.in"), cell: (row) => <Instant at={row.due_at} relative /> },
-      { id: "state", card: "state", header: t("column.state"), cell: (row) => <StateBadge state={row.state} /> },
-      { id: "overdue", header: t("column.overdue"), align: "right", cell: (row) => <Overdue row={row} /> },
-      {
-        id: "subject",
-        card: "line",
-        header: t("column.subject"),
-        cell: (row) => (
-          <LinkTo to="/subjects/$subject" params={{ subject: row.subject }} size="sm" className="nowrap">
-            {row.subject}
-          </LinkTo>
-        ),
-      },
-      { id: "properties", header: t("column.properties"), cell: (row) => <Properties row={row} /> },
-      { id: "tags", header: t("column.tags"), isHiddenAtFirst: true, cell: (row) => row.tags.join(", ") || "—" },
-      {
-        id: "size",
-        header: t("column.size"),
-        align: "right",
-        cell: (row) => (
+          </TextButton>
+        )),
+        column("due_at", { card: "fact" }, (row) => <Instant at={row.due_at} />),
+        column("in", { card: "fact" }, (row) => <Instant at={row.due_at} relative />),
+        column("state", { card: "state" }, (row) => <StateBadge state={row.state} />),
+        column("overdue", { align: "right" }, (row) => <Overdue row={row} />),
+        column("subject", { card: "line" }, (row) => (
+          <SubjectLink subject={row.subject} size="sm" className="nowrap" />
+        )),
+        column("properties", (row) => <Properties row={row} />),
+        column("tags", { isHiddenAtFirst: true }, (row) => row.tags.join(", ") || "—"),
+        column("size", { align: "right" }, (row) => (
           <span className="nowrap">
             <Measured value={row.size} as="bytes" />
           </span>
-        ),
-      },
-      {
-        id: "created_at",
-        header: t("column.created_at"),
-        isHiddenAtFirst: true,
-        cell: (row) => <Instant at={row.created_at} />,
-      },
-      { id: "delay_group", header: t("column.delay_group"), isHiddenAtFirst: true, cell: (row) => row.delay_group },
-    ],
+        )),
+        column("created_at", { isHiddenAtFirst: true }, (row) => <Instant at={row.created_at} />),
+        column("delay_group", { isHiddenAtFirst: true }, (row) => row.delay_group),
+      ]),
     [t, open],
   );
 }

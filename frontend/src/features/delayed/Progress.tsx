@@ -22,7 +22,6 @@ export function Progress<Found>({
   onClose: () => void;
 }) {
   const { t } = useTranslation("delayed");
-  const { t: common } = useTranslation();
   const language = useLanguage();
   const { state, done, error, cancel, resume } = steps;
   return (
@@ -44,16 +43,16 @@ export function Progress<Found>({
         <DialogFooter>
           {state === "running" && (
             <Button variant="default" onClick={cancel}>
-              {common("action.stop")}
+              {t("common:action.stop")}
             </Button>
           )}
           {state === "cancelled" && (
             <Button variant="default" onClick={resume}>
-              {common("action.go_on")}
+              {t("common:action.go_on")}
             </Button>
           )}
           <Button variant="default" onClick={onClose}>
-            {common("action.close")}
+            {t("common:action.close")}
           </Button>
         </DialogFooter>
       </Stack>

@@ -4,7 +4,7 @@ import { useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { Progress } from "@/features/delayed/Progress";
 import { changeMessage, delayedKey, isTooLate, type Target } from "@/features/delayed/queries";
-import type { Attempt } from "@/ui/ChangeDialog";
+import type { Attempt } from "@/api/requests";
 import { PlanDialog } from "@/ui/ChangeDialog";
 import { useSteps } from "@/ui/useSteps";
 
@@ -57,7 +57,6 @@ export function SelectedChange({
   if (isAsking) {
     return (
       <PlanDialog<readonly Verdict[]>
-        opened
         // It closes itself when it was confirmed too: then the progress is shown.
         onClose={() => {
           if (!isConfirmed.current) onClose();

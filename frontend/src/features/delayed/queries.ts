@@ -3,7 +3,7 @@ import type { TFunction } from "i18next";
 import { api, must, type Schema } from "@/api/client";
 import { Problem } from "@/api/problem";
 import type { Slice } from "@/features/delayed/slices";
-import type { Attempt } from "@/ui/ChangeDialog";
+import { change, read, type Attempt } from "@/api/requests";
 import type { ListPage, ListQuery } from "@/ui/table/types";
 
 export type Delayed = Schema<"DelayedRow">;
@@ -64,13 +64,10 @@ export function loadDelayed(
 export function messageOptions(messageId: string, subject: string) {
   return queryOptions({
     queryKey: [...delayedKey, "message", messageId, subject],
-    queryFn: ({ signal }) =>
-      must(
-        api.GET("/api/v1/delayed-messages/{message_id}/", {
-          params: { path: { message_id: messageId }, query: { subject: subject || undefined } },
-          signal,
-        }),
-      ),
+    queryFn: read("/api/v1/delayed-messages/{message_id}/", {
+      path: { message_id: messageId },
+      query: { subject: subject || undefined },
+    }),
     // Reading is limited and noted in the audit log: only when it was opened, or after a change.
     refetchOnWindowFocus: false,
   });
@@ -83,27 +80,16 @@ export type Target = Pick<Delayed, "message_id" | "subject" | "due_at">;
 /** Change one message; `to` is the new due time of a reschedule. */
 export function changeMessage(
   operation: Operation,
-  target: Target,
-  { dryRun, reason }: Attempt,
+  { message_id, subject, due_at }: Target,
+  attempt: Attempt,
   to?: string,
   signal?: AbortSignal,
 ): Promise<Changed> {
-  const params = { path: { message_id: target.message_id }, query: { dry_run: dryRun } };
-  const body = { subject: target.subject, was_due_at: target.due_at ?? undefined, reason };
-  switch (operation) {
-    case "cancel":
-      return must(api.POST("/api/v1/delayed-messages/{message_id}/cancel/", { params, body, signal }));
-    case "deliver":
-      return must(api.POST("/api/v1/delayed-messages/{message_id}/deliver/", { params, body, signal }));
-    case "reschedule":
-      return must(
-        api.POST("/api/v1/delayed-messages/{message_id}/reschedule/", {
-          params,
-          body: { ...body, due_at: to },
-          signal,
-        }),
-      );
-  }
+  const address = "/api/v1/delayed-messages/{message_id}" as const;
+  const body = { subject, was_due_at: due_at ?? undefined };
+  const rest = { path: { message_id }, signal };
+  if (operation !== "reschedule") return change("post", `${address}/${operation}/`, attempt, { ...rest, body });
+  return change("post", `${address}/reschedule/`, attempt, { ...rest, body: { ...body, due_at: to } });
 }
 
 export function isTooLate(error: unknown): error is Problem {
@@ -134,16 +120,11 @@ export interface BulkQuery extends Slice {
 
 export function bulkCancel(
   { subject, properties, from, to }: BulkQuery,
-  { dryRun, reason }: Attempt,
+  attempt: Attempt,
   signal?: AbortSignal,
 ): Promise<BulkCancelled> {
-  return must(
-    api.POST("/api/v1/delayed-messages/bulk-cancel/", {
-      params: { query: { dry_run: dryRun } },
-      body: { subject, properties, due_from: from, due_to: to, reason },
-      signal,
-    }),
-  );
+  const body = { subject, properties, due_from: from, due_to: to };
+  return change("post", "/api/v1/delayed-messages/bulk-cancel/", attempt, { body, signal });
 }
 
 const NAMES_SHOWN = 20;
@@ -152,10 +133,7 @@ const NAMES_SHOWN = 20;
 export function subjectNamesOptions(text: string) {
   return queryOptions({
     queryKey: ["subjects", "names", text],
-    queryFn: async ({ signal }) => {
-      const query = { search: text || undefined, limit: NAMES_SHOWN };
-      const page = await must(api.GET("/api/v1/subjects/", { params: { query }, signal }));
-      return page.results.map(({ name }) => name);
-    },
+    queryFn: read("/api/v1/subjects/", { query: { search: text || undefined, limit: NAMES_SHOWN } }),
+    select: ({ results }: { results: readonly { name: string }[] }) => results.map(({ name }) => name),
   });
 }

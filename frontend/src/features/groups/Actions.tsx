@@ -46,13 +46,7 @@ export function Actions({ name, detail, etag }: { name: GroupName; detail: Detai
       >
         {t("action.forget")}
       </Button>
-      <PauseDialog
-        name={name}
-        to={open?.to ?? true}
-        etag={open?.etag ?? null}
-        opened={open?.what === "pause"}
-        onClose={close}
-      />
+      {open?.what === "pause" && <PauseDialog name={name} to={open.to} etag={open.etag} onClose={close} />}
       {open?.what === "reset" && <ResetDialog name={name} detail={detail} etag={open.etag} onClose={close} />}
       {open?.what === "forget" && <ForgetDialog name={name} etag={open.etag} onClose={close} />}
     </>

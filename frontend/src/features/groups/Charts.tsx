@@ -1,10 +1,11 @@
-import { SimpleGrid, Title } from "@mantine/core";
+import { SimpleGrid } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import type { GroupName } from "@/features/groups/queries";
 import { fieldAt, sumOf } from "@/live/timeline";
 import { groupKey, lagPath } from "@/live/useLive";
 import { useTimeline } from "@/live/useTimeline";
+import { Part } from "@/ui/Part";
 import { TimeChart, type Series } from "@/ui/chart/TimeChart";
 
 const GROUP_FIELDS = ["backlog", "in_flight", "time_lag_seconds", "pull_rate", "ack_rate"] as const;
@@ -41,18 +42,12 @@ export function Charts({ name: { subject, group } }: { name: GroupName }) {
   );
   return (
     <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="lg">
-      <section>
-        <Title order={2} size="h4" mb="xs">
-          {t("chart.lag")}
-        </Title>
+      <Part title={t("chart.lag")}>
         <TimeChart label={t("chart.lag")} at={numbers.at} series={lag} />
-      </section>
-      <section>
-        <Title order={2} size="h4" mb="xs">
-          {t("chart.rates")}
-        </Title>
+      </Part>
+      <Part title={t("chart.rates")}>
         <TimeChart label={t("chart.rates")} at={numbers.at} series={rates} />
-      </section>
+      </Part>
     </SimpleGrid>
   );
 }

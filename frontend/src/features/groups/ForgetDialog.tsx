@@ -2,21 +2,26 @@ import { Checkbox, Stack, Text } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { forgetGroup, useRefresh, type GroupName } from "@/features/groups/queries";
+import { change } from "@/api/requests";
+import { groupsKey, type GroupName } from "@/features/groups/queries";
 import { ChangePlan, PlanDialog } from "@/ui/ChangeDialog";
 
 /** Forget a group: its positions on the nodes, and what was written about it. Messages stay. */
 export function ForgetDialog({ name, etag, onClose }: { name: GroupName; etag: string | null; onClose: () => void }) {
   const { t } = useTranslation("groups");
   const navigate = useNavigate();
-  const refresh = useRefresh();
   const [isForced, setForced] = useState(false);
   return (
     <PlanDialog
-      opened
       onClose={onClose}
       title={t("forget.title", { group: name.group })}
-      run={(attempt) => forgetGroup(name, isForced, etag, attempt)}
+      run={(attempt) =>
+        change("delete", "/api/v1/consumer-groups/{subject}/{group}/", attempt, {
+          path: name,
+          etag,
+          body: { force: isForced },
+        })
+      }
       show={(plan) => (
         <Stack gap="xs">
           <Text size="sm">{t("forget.means")}</Text>
@@ -27,9 +32,8 @@ export function ForgetDialog({ name, etag, onClose }: { name: GroupName; etag: s
       confirmName={name.group}
       actionLabel={t("forget.action")}
       doneMessage={t("forget.done", { group: name.group })}
-      onDone={() => {
-        void navigate({ to: "/groups" }).then(refresh);
-      }}
+      refreshes={[groupsKey]}
+      onDone={() => void navigate({ to: "/groups" })}
     >
       <Checkbox
         label={t("forget.force")}

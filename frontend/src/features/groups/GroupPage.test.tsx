@@ -94,7 +94,10 @@ test("a reset asks for its plan first, says it in words, and takes the name and 
     { body: { to: "latest", reason: "" } },
     { body: { to: "latest", reason: "" } },
   ]);
-  expect(asked.filter(({ method }) => method === "POST").map(({ url }) => url.search)).toEqual(["?dry_run=true", ""]);
+  expect(asked.filter(({ method }) => method === "POST").map(({ url }) => url.search)).toEqual([
+    "?dry_run=true",
+    "?dry_run=false",
+  ]);
 });
 
 test("another place makes the plan stale: it has to be asked for again", async () => {

@@ -1,27 +1,27 @@
-import { Badge, Group, Stack, Text, Title } from "@mantine/core";
+import { Badge, Group, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { asProblem } from "@/api/problem";
-import { About } from "@/features/groups/About";
 import { Actions } from "@/features/groups/Actions";
-import { Alerts } from "@/features/groups/Alerts";
 import { Charts } from "@/features/groups/Charts";
+import { About } from "@/features/groups/About";
+import { StateBadge, useWhy } from "@/features/groups/Cells";
 import { Members } from "@/features/groups/Members";
 import { Numbers } from "@/features/groups/Numbers";
 import { Places } from "@/features/groups/Places";
 import { detailOptions, type Detail, type GroupName } from "@/features/groups/queries";
-import { StateBadge, useWhy } from "@/features/groups/StateBadge";
 import { groupKey, lagPath, useLive } from "@/live/useLive";
+import { AlertsOf } from "@/ui/AlertsOf";
 import { consumerProgram, shellWord } from "@/ui/clientLines";
-import { useClientAddress } from "@/ui/useClientAddress";
-import { LinkTo } from "@/ui/LinkTo";
+import { SubjectLink } from "@/ui/links";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
+import { Part } from "@/ui/Part";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Teach } from "@/ui/Teach";
-import { WithheldNotice } from "@/ui/WithheldNotice";
+import { useClientAddress } from "@/ui/useClientAddress";
 import { usePathParams } from "@/ui/usePathParams";
+import { WithheldNotice } from "@/ui/WithheldNotice";
 
 /** One consumer group: how it does, who reads, where it stands, and what can be done about it. */
 export default function GroupPage() {
@@ -48,7 +48,7 @@ export default function GroupPage() {
         {detail && (
           <>
             <WithheldNotice path={lagPath({ ...name })} subject={subject} />
-            <Alerts name={name} />
+            <AlertsOf {...name} framed />
             {hasPosition && (
               <>
                 <Numbers name={name} />
@@ -75,22 +75,6 @@ function membersNote({ members, members_total: total }: Detail, cut: string): st
   return members.length < total ? cut : undefined;
 }
 
-function Part({ title, note, children }: { title: string; note?: string; children: ReactNode }) {
-  return (
-    <section>
-      <Title order={2} size="h4" mb={4}>
-        {title}
-      </Title>
-      {note && (
-        <Text size="sm" c="dimmed" mb="xs">
-          {note}
-        </Text>
-      )}
-      {children}
-    </section>
-  );
-}
-
 function Badges({ name, detail }: { name: GroupName; detail: Detail | undefined }) {
   const { t } = useTranslation("groups");
   const view = useLive(lagPath({ ...name }));
@@ -115,10 +99,7 @@ function Description({ name, isThere }: { name: GroupName; isThere: boolean }) {
   const entry = view.state.groups?.[groupKey(name.subject, name.group)];
   return (
     <>
-      {t("of_subject")}{" "}
-      <LinkTo to="/subjects/$subject" params={{ subject: name.subject }}>
-        {name.subject}
-      </LinkTo>
+      {t("of_subject")} <SubjectLink subject={name.subject} />
       {isThere && entry && <> · {why(entry)}</>}
     </>
   );

@@ -1,9 +1,14 @@
+import { Badge, Group, UnstyledButton } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { GroupsTable } from "@/features/groups/GroupsTable";
-import { StateSummary } from "@/features/groups/StateSummary";
-import { lagPath, useLive } from "@/live/useLive";
+import { STATE_COLOURS } from "@/features/groups/Cells";
+import { counted, ORDER } from "@/features/groups/summary";
+import * as numbers from "@/format/numbers";
+import { lagPath, useLive, useLivePart } from "@/live/useLive";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
+import { useLanguage } from "@/ui/preferences";
+import { useUrlState } from "@/ui/urlState";
 
 /** Every consumer group. */
 export default function GroupsPage() {
@@ -20,4 +25,39 @@ export default function GroupsPage() {
 /** By itself: the rest of the page is not drawn again each second. */
 function Live() {
   return <LiveBadge view={useLive(lagPath())} />;
+}
+
+/** How many groups are in which state, what needs a look first; each shows only those. */
+function StateSummary() {
+  const { t } = useTranslation("groups");
+  const language = useLanguage();
+  const [search, change] = useUrlState();
+  const counts = useLivePart(lagPath(), "groups", counted);
+  const found = ORDER.filter((state) => counts[state] > 0);
+  if (found.length === 0) return null;
+  return (
+    <Group gap="xs" mb="sm" role="group" aria-label={t("summary")}>
+      {found.map((state) => {
+        const isChosen = search.state === state;
+        return (
+          <UnstyledButton
+            key={state}
+            aria-pressed={isChosen}
+            data-summary={state}
+            onClick={() => change({ state: isChosen ? undefined : state, cursor: undefined })}
+          >
+            <Badge
+              size="lg"
+              variant={isChosen ? "filled" : "light"}
+              color={STATE_COLOURS[state]}
+
+              className="clickable"
+            >
+              {numbers.count(counts[state], language)} {t(`state.${state}`)}
+            </Badge>
+          </UnstyledButton>
+        );
+      })}
+    </Group>
+  );
 }

@@ -1,16 +1,21 @@
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { LiveDrainTime, LiveNumber, LiveState } from "@/features/groups/LiveCells";
-import { groupsKey, loadGroups, loadGroupsOf, type GroupLag } from "@/features/groups/queries";
+import { list } from "@/api/requests";
+import { LiveDrainTime, LiveNumber, LiveState } from "@/features/groups/Cells";
+import { groupsKey, type GroupLag } from "@/features/groups/queries";
 import { ORDER } from "@/features/groups/summary";
 import { consumerProgram, shellWord } from "@/ui/clientLines";
+import { SubjectLink, GroupLink } from "@/ui/links";
 import { useClientAddress } from "@/ui/useClientAddress";
-import { LinkTo } from "@/ui/LinkTo";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
+import { choice, defineColumns, headers } from "@/ui/table/define";
+import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 
-const NUMBERS = [
+/** Numbers that a phone shows too. */
+const IN_CARDS: ReadonlySet<string> = new Set(["lag", "time_lag_seconds"]);
+/** The numbers of a group, in the order of their columns. */
+export const NUMBERS = [
   { field: "lag", as: "count" },
   { field: "time_lag_seconds", as: "duration" },
   { field: "backlog", as: "count" },
@@ -26,79 +31,40 @@ const OF_ALL_SUBJECTS: ReadonlySet<string> = new Set(["subject", "owner"]);
 export function GroupsTable({ subject }: { subject?: string }) {
   const { t } = useTranslation("groups");
   const address = useClientAddress();
-  const columns = useMemo<Column<GroupLag>[]>(
-    () => [
-      {
-        id: "group",
-        header: t("column.group"),
-        sort: "group",
-        isFixed: true,
-        cell: ({ subject, group }) => (
-          <LinkTo to="/groups/$subject/$group" params={{ subject, group }} inherit className="nowrap">
-            {group}
-          </LinkTo>
+  const columns = useMemo(
+    () =>
+      defineColumns<GroupLag>(headers(t), (column) => [
+        column("group", { sort: true, isFixed: true }, ({ subject, group }) => (
+          <GroupLink subject={subject} group={group} inherit className="nowrap" />
+        )),
+        column("subject", { card: "line", sort: true }, ({ subject }) => (
+          <SubjectLink subject={subject} inherit className="nowrap" />
+        )),
+        column("state", { card: "state" }, (row) => <LiveState row={row} />),
+        ...NUMBERS.map(({ field, as }) =>
+          column(field, { ...(IN_CARDS.has(field) && { card: "fact" }), sort: true, align: "right" }, (row) => (
+            <LiveNumber row={row} field={field} as={as} />
+          )),
         ),
-      },
-      {
-        id: "subject",
-        card: "line",
-        header: t("column.subject"),
-        sort: "subject",
-        cell: ({ subject }) => (
-          <LinkTo to="/subjects/$subject" params={{ subject }} inherit className="nowrap">
-            {subject}
-          </LinkTo>
-        ),
-      },
-      { id: "state", card: "state", header: t("column.state"), cell: (row) => <LiveState row={row} /> },
-      ...NUMBERS.map(({ field, as }): Column<GroupLag> => ({
-        id: field,
-        header: t(`column.${field}`),
-        sort: field,
-        align: "right",
-        card: field === "lag" || field === "time_lag_seconds" ? "fact" : undefined,
-        cell: (row) => <LiveNumber row={row} field={field} as={as} />,
-      })),
-      {
-        id: "drain_seconds",
-        card: "fact",
-        header: t("column.drain_seconds"),
-        sort: "drain_seconds",
-        align: "right",
-        cell: (row) => <LiveDrainTime row={row} />,
-      },
-      {
-        id: "consumers_online",
-        header: t("column.consumers_online"),
-        sort: "consumers_online",
-        align: "right",
-        cell: (row) => <LiveNumber row={row} field="consumers_online" as="count" />,
-      },
-      {
-        id: "retry_lag",
-        header: t("column.retry_lag"),
-        align: "right",
-        isHiddenAtFirst: true,
-        cell: (row) => <LiveNumber row={row} field="retry_lag" as="count" />,
-      },
-      { id: "owner", header: t("column.owner"), cell: (row) => row.owner ?? "—" },
-    ],
+        column("drain_seconds", { card: "fact", sort: true, align: "right" }, (row) => <LiveDrainTime row={row} />),
+        column("consumers_online", { sort: true, align: "right" }, (row) => (
+          <LiveNumber row={row} field="consumers_online" as="count" />
+        )),
+        column("retry_lag", { align: "right", isHiddenAtFirst: true }, (row) => (
+          <LiveNumber row={row} field="retry_lag" as="count" />
+        )),
+        column("owner", (row) => row.owner ?? "—"),
+      ]),
     [t],
   );
   const shown = useMemo(
     () => (subject ? columns.filter(({ id }) => !OF_ALL_SUBJECTS.has(id)) : columns),
     [columns, subject],
   );
-  const load = useMemo(() => (subject ? loadGroupsOf(subject) : loadGroups), [subject]);
   const filters = useMemo<Filter[]>(
     () => [
       { kind: "search", name: "search", label: t("filter.search") },
-      {
-        kind: "select",
-        name: "state",
-        label: t("column.state"),
-        options: ORDER.map((state) => ({ value: state, label: t(`state.${state}`) })),
-      },
+      choice("state", t("column.state"), ORDER, (state) => t(`state.${state}`)),
       ...(subject ? [] : [{ kind: "text" as const, name: "owner", label: t("column.owner") }]),
     ],
     [t, subject],
@@ -107,7 +73,7 @@ export function GroupsTable({ subject }: { subject?: string }) {
     <DataTable
       label={t("title")}
       queryKey={subject ? [...groupsKey, "of", subject] : groupsKey}
-      load={load}
+      load={list("/api/v1/lag/", { query: subject ? { subject } : {} })}
       columns={shown}
       filters={filters}
       rowKey={(row) => `${row.subject}/${row.group}`}

@@ -1,21 +1,13 @@
 import { SimpleGrid } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
-import { DrainTime } from "@/features/groups/DrainTime";
+import { NUMBERS } from "@/features/groups/GroupsTable";
+import { DrainTime } from "@/features/groups/Cells";
 import { deadLettersOptions, type GroupName } from "@/features/groups/queries";
 import { groupKey, lagPath, measured, useLiveEntry } from "@/live/useLive";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
 import { Tile } from "@/ui/Tile";
-
-const TILES = [
-  { field: "lag", as: "count" },
-  { field: "time_lag_seconds", as: "duration" },
-  { field: "backlog", as: "count" },
-  { field: "in_flight", as: "count" },
-  { field: "pull_rate", as: "rate" },
-  { field: "ack_rate", as: "rate" },
-] as const;
 
 /** The group's live numbers; what each means, on hover and focus. */
 export function Numbers({ name }: { name: GroupName }) {
@@ -27,7 +19,7 @@ export function Numbers({ name }: { name: GroupName }) {
   const deadLettersReason = deadLetters.error ? deadLetters.error.message : deadLetters.data?.reason;
   return (
     <SimpleGrid cols={{ base: 2, xs: 3, md: 4, xl: 6 }} spacing="sm">
-      {TILES.map(({ field, as }) => (
+      {NUMBERS.map(({ field, as }) => (
         <Tile key={field} label={t(`column.${field}`)} hint={t(`meaning.${field}`)}>
           <Measured {...measured(entry, field)} as={as} />
         </Tile>
@@ -38,15 +30,11 @@ export function Numbers({ name }: { name: GroupName }) {
       <Tile label={t("column.drain_seconds")} hint={t("meaning.drain_seconds")}>
         <DrainTime numbers={entry} />
       </Tile>
-      <Tile label={t("column.consumers_online")} hint={t("meaning.consumers_online")}>
-        <Measured {...measured(entry, "consumers_online")} />
-      </Tile>
-      <Tile label={t("column.retry_lag")} hint={t("meaning.retry_lag")}>
-        <Measured {...measured(entry, "retry_lag")} />
-      </Tile>
-      <Tile label={t("column.retried")} hint={t("meaning.retried")}>
-        <Measured {...measured(entry, "retried")} />
-      </Tile>
+      {["consumers_online", "retry_lag", "retried"].map((field) => (
+        <Tile key={field} label={t(`column.${field}`)} hint={t(`meaning.${field}`)}>
+          <Measured {...measured(entry, field)} />
+        </Tile>
+      ))}
       <Tile label={t("column.dead_letters")} hint={t("meaning.dead_letters")}>
         <LinkTo to="/dead-letters/$subject/$group" params={{ subject: name.subject, group: name.group }} inherit>
           <Measured value={deadLettersReason ? null : deadLetters.data?.open} reason={deadLettersReason} />

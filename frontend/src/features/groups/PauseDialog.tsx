@@ -1,6 +1,6 @@
 import { Stack, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
-import { setPaused, useRefresh, type GroupName } from "@/features/groups/queries";
+import { groupsKey, setPaused, type GroupName } from "@/features/groups/queries";
 import { ChangePlan, PlanDialog } from "@/ui/ChangeDialog";
 
 /** Pause or resume a group, or one of its consumers. */
@@ -9,7 +9,6 @@ export function PauseDialog({
   consumerId,
   to,
   etag,
-  opened,
   onClose,
 }: {
   name: GroupName;
@@ -17,15 +16,12 @@ export function PauseDialog({
   /** True pauses. */
   to: boolean;
   etag: string | null;
-  opened: boolean;
   onClose: () => void;
 }) {
   const { t } = useTranslation("groups");
-  const refresh = useRefresh();
   const words = `${to ? "pause" : "resume"}${consumerId ? "_one" : ""}`;
   return (
     <PlanDialog
-      opened={opened}
       onClose={onClose}
       title={t(`${words}.title`, { group: name.group, consumer: consumerId })}
       run={(attempt) => setPaused(name, to, consumerId, etag, attempt)}
@@ -38,7 +34,7 @@ export function PauseDialog({
       isWorthIt={(plan) => plan.is_change}
       actionLabel={t(to ? "action.pause" : "action.resume")}
       doneMessage={t(`${words}.done`, { group: name.group, consumer: consumerId })}
-      onDone={refresh}
+      refreshes={[groupsKey]}
     />
   );
 }

@@ -1,86 +1,52 @@
-import { Progress, Stack, Table, Text, Tooltip } from "@mantine/core";
+import { Progress, Stack, Text, Tooltip } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { heldOn, shareDone } from "@/features/groups/places";
 import type { Detail, Place } from "@/features/groups/queries";
 import * as numbers from "@/format/numbers";
-import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
+import { BrokerLink } from "@/ui/links";
+import { PlainTable } from "@/ui/table/PlainTable";
+import { defineColumns } from "@/ui/table/define";
 
 /** Where the group stands on each broker group: sequences are each broker group's own. */
 export function Places({ detail }: { detail: Detail }) {
   const { t } = useTranslation("groups");
   if (detail.progress.length === 0) return <Text c="dimmed">{t("places.none")}</Text>;
   const places = detail.progress.toSorted((one, other) => one.broker_group.localeCompare(other.broker_group));
+  const offset = (of: string | null, reason: string | null) =>
+    of === null ? <Measured value={null} reason={reason} /> : numbers.sequence(of);
   return (
-    <Table.ScrollContainer minWidth={980} scrollAreaProps={{ "aria-label": t("places.title"), tabIndex: 0 }}>
-      <Table highlightOnHover>
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>{t("places.broker_group")}</Table.Th>
-            <Table.Th ta="right">{t("places.begin")}</Table.Th>
-            <Table.Th ta="right">{t("places.next")}</Table.Th>
-            <Table.Th ta="right">{t("places.end")}</Table.Th>
-            <Table.Th w={120}>{t("places.passed")}</Table.Th>
-            <Table.Th>{t("places.held")}</Table.Th>
-            <Table.Th ta="right">{t("column.lag")}</Table.Th>
-            <Table.Th ta="right">{t("column.time_lag_seconds")}</Table.Th>
-            <Table.Th ta="right">{t("column.ack_rate")}</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {places.map((place) => (
-            <Row key={place.broker_group} place={place} detail={detail} />
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
-  );
-}
-
-function Sequence({ of, reason }: { of: string | null; reason: string | null }) {
-  return of === null ? <Measured value={null} reason={reason} /> : <>{numbers.sequence(of)}</>;
-}
-
-function Row({ place, detail }: { place: Place; detail: Detail }) {
-  const { t } = useTranslation("groups");
-  const { broker_group: name, reason } = place;
-  const share = shareDone(place);
-  return (
-    <Table.Tr data-place={name}>
-      <Table.Th scope="row" fw={400}>
-        <LinkTo to="/brokers/$name" params={{ name }} inherit>
-          {name}
-        </LinkTo>
-      </Table.Th>
-      <Table.Td ta="right">
-        <Sequence of={place.begin_sequence} reason={reason} />
-      </Table.Td>
-      <Table.Td ta="right">
-        <Sequence of={place.next_sequence} reason={reason} />
-      </Table.Td>
-      <Table.Td ta="right">
-        <Sequence of={place.end_sequence} reason={reason} />
-      </Table.Td>
-      <Table.Td>
-        {share === null ? (
-          <Measured value={null} reason={reason} />
-        ) : (
-          <Progress value={share * 100} size="lg" aria-label={t("places.passed")} />
-        )}
-      </Table.Td>
-      <Table.Td>
-        <Held place={place} detail={detail} />
-      </Table.Td>
-      <Table.Td ta="right">
-        <Measured value={place.lag} reason={reason} />
-      </Table.Td>
-      <Table.Td ta="right">
-        <Measured value={place.time_lag_seconds} as="duration" reason={reason} />
-      </Table.Td>
-      <Table.Td ta="right">
-        <Measured value={place.ack_rate} as="rate" reason={reason} />
-      </Table.Td>
-    </Table.Tr>
+    <PlainTable
+      minWidth={980}
+      label={t("places.title")}
+      highlightOnHover
+      columns={defineColumns<Place>(
+        (id) => t(`places.${id}`),
+        (column) => [
+          column("broker_group", { isFixed: true }, (place) => <BrokerLink name={place.broker_group} inherit />),
+          column("begin", { align: "right" }, (place) => offset(place.begin_sequence, place.reason)),
+          column("next", { align: "right" }, (place) => offset(place.next_sequence, place.reason)),
+          column("end", { align: "right" }, (place) => offset(place.end_sequence, place.reason)),
+          column("passed", (place) => {
+            const share = shareDone(place);
+            if (share === null) return <Measured value={null} reason={place.reason} />;
+            return <Progress value={share * 100} size="lg" miw={96} aria-label={t("places.passed")} />;
+          }),
+          column("held", (place) => <Held place={place} detail={detail} />),
+          column("lag", { header: t("column.lag"), align: "right" }, ({ lag, reason }) => (
+            <Measured value={lag} reason={reason} />
+          )),
+          column("time_lag", { header: t("column.time_lag_seconds"), align: "right" }, (place) => (
+            <Measured value={place.time_lag_seconds} as="duration" reason={place.reason} />
+          )),
+          column("ack_rate", { header: t("column.ack_rate"), align: "right" }, (place) => (
+            <Measured value={place.ack_rate} as="rate" reason={place.reason} />
+          )),
+        ],
+      )}
+      rows={places}
+      rowKey={(place) => place.broker_group}
+    />
   );
 }
 

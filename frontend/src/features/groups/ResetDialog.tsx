@@ -1,14 +1,18 @@
-import { NativeSelect, Radio, Stack, TextInput } from "@mantine/core";
+import { List, NativeSelect, Radio, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { resetProgress, useRefresh, type Detail, type GroupName } from "@/features/groups/queries";
-import { PLACES, resetRequest, sequenceProblem, type ResetFields } from "@/features/groups/reset";
-import { ResetPlan } from "@/features/groups/ResetPlan";
+import { change } from "@/api/requests";
+import { groupsKey, type Detail, type GroupName, type ResetDone } from "@/features/groups/queries";
+import { PLACES, resetRequest, sequenceProblem, totals, type ResetFields } from "@/features/groups/reset";
+import * as numbers from "@/format/numbers";
 import { sequence } from "@/format/numbers";
 import { zoneName } from "@/format/times";
 import { PlanDialog } from "@/ui/ChangeDialog";
+import { Measured } from "@/ui/Measured";
 import { InstantInput } from "@/ui/dates/InstantInput";
-import { useZone } from "@/ui/preferences";
+import { useLanguage, useZone } from "@/ui/preferences";
+import { PlainTable } from "@/ui/table/PlainTable";
+import { defineColumns } from "@/ui/table/define";
 
 const NOTHING: ResetFields = { to: "earliest", time: null, sequence: "", brokerGroup: "" };
 
@@ -26,9 +30,8 @@ export function ResetDialog({
 }) {
   const { t } = useTranslation("groups");
   const zone = useZone();
-  const refresh = useRefresh();
   const [fields, setFields] = useState(NOTHING);
-  const change = (some: Partial<ResetFields>) => setFields((before) => ({ ...before, ...some }));
+  const edit = (some: Partial<ResetFields>) => setFields((before) => ({ ...before, ...some }));
   const request = resetRequest(fields);
   const place = detail.progress.find(({ broker_group: of }) => of === fields.brokerGroup);
   const problem = sequenceProblem(fields.sequence, place);
@@ -38,10 +41,15 @@ export function ResetDialog({
       : undefined;
   return (
     <PlanDialog
-      opened
       onClose={onClose}
       title={t("reset.title", { group: name.group })}
-      run={(attempt) => resetProgress(name, request ?? { to: fields.to }, etag, attempt)}
+      run={(attempt) =>
+        change("post", "/api/v1/consumer-groups/{subject}/{group}/reset/", attempt, {
+          path: name,
+          etag,
+          body: request ?? { to: fields.to },
+        })
+      }
       show={(plan) => <ResetPlan plan={plan} />}
       isWorthIt={(plan) => plan.is_change}
       inputs={JSON.stringify(fields)}
@@ -49,9 +57,9 @@ export function ResetDialog({
       confirmName={name.group}
       actionLabel={t("action.reset")}
       doneMessage={t("reset.done", { group: name.group })}
-      onDone={refresh}
+      refreshes={[groupsKey]}
     >
-      <Radio.Group label={t("reset.to")} value={fields.to} onChange={(to) => change({ to: to })}>
+      <Radio.Group label={t("reset.to")} value={fields.to} onChange={(to) => edit({ to: to })}>
         <Stack gap={6} mt={6}>
           {PLACES.map((to) => (
             <Radio key={to} value={to} label={t(`reset.${to}`)} description={t(`reset.${to}_hint`)} />
@@ -63,13 +71,13 @@ export function ResetDialog({
           direction="past"
           label={t("reset.time_field", { zone: zoneName(zone) })}
           value={fields.time}
-          onChange={(time) => change({ time })}
+          onChange={(time) => edit({ time })}
         />
       )}
       <NativeSelect
         label={t("reset.where")}
         value={fields.brokerGroup}
-        onChange={(event) => change({ brokerGroup: event.currentTarget.value })}
+        onChange={(event) => edit({ brokerGroup: event.currentTarget.value })}
         data={[
           { value: "", label: t(fields.to === "sequence" ? "reset.choose" : "reset.everywhere") },
           ...detail.progress.map(({ broker_group: value }) => ({ value, label: value })),
@@ -82,10 +90,57 @@ export function ResetDialog({
           description={stored}
           error={problem === "digits" ? t("reset.digits") : undefined}
           value={fields.sequence}
-          onChange={(event) => change({ sequence: event.currentTarget.value.trim() })}
+          onChange={(event) => edit({ sequence: event.currentTarget.value.trim() })}
         />
       )}
       {fields.to === "sequence" && problem === "outside" && <span data-warning="outside">{t("reset.outside")}</span>}
     </PlanDialog>
+  );
+}
+
+/** What a reset skips and repeats: in words, then on each broker group. */
+function ResetPlan({ plan }: { plan: ResetDone }) {
+  const { t } = useTranslation("groups");
+  const language = useLanguage();
+  const of = totals(plan);
+  const sentence = (what: "skipped" | "repeated" | "in_flight") => {
+    const value = of[what];
+    if (value === null) return t(`plan.${what}_unknown`);
+    return t(`plan.${what}`, { count: value, number: numbers.count(value, language) });
+  };
+  const at = (position: string | null) => (position === null ? "—" : numbers.sequence(position));
+  const differing = (["skipped", "repeated", "in_flight"] as const).filter((what) => of[what] !== 0);
+  return (
+    <Stack gap="xs">
+      {plan.is_change ? (
+        <>
+          {of.skipped === 0 && of.repeated === 0 && <Text size="sm">{t("plan.neither")}</Text>}
+          <List size="sm">
+            {differing.map((what) => (
+              <List.Item key={what} data-says={what}>
+                {sentence(what)}
+              </List.Item>
+            ))}
+          </List>
+        </>
+      ) : (
+        <Text size="sm">{t("plan.nothing")}</Text>
+      )}
+      <PlainTable
+        withTableBorder
+        columns={defineColumns<ResetDone["broker_groups"][number]>(
+          (id) => t(`plan.${id}`),
+          (column) => [
+            column("broker_group", { header: t("places.broker_group"), isFixed: true }, (one) => one.broker_group),
+            column("from", { align: "right" }, (one) => at(one.position)),
+            column("to", { align: "right" }, (one) => at(one.new_position)),
+            column("skips", { align: "right" }, (one) => <Measured value={one.skipped} />),
+            column("repeats", { align: "right" }, (one) => <Measured value={one.repeated} />),
+          ],
+        )}
+        rows={plan.broker_groups}
+        rowKey={(one) => one.broker_group}
+      />
+    </Stack>
   );
 }

@@ -1,26 +1,16 @@
-import { queryOptions, useQueryClient } from "@tanstack/react-query";
-import { api, must, mustWithTag, type Change, type Schema } from "@/api/client";
-import type { Attempt } from "@/ui/ChangeDialog";
-import type { Load } from "@/ui/table/types";
+import { queryOptions } from "@tanstack/react-query";
+import type { Change, Schema } from "@/api/client";
+import { change, read, readWithTag, type Attempt } from "@/api/requests";
 
 export type GroupLag = Schema<"GroupLag">;
 export type Detail = Schema<"GroupDetail">;
 export type Member = Schema<"GroupMember">;
 export type Place = Schema<"OnBrokerGroup">;
 export type ResetDone = Schema<"ResetDone">;
-export type ResetRequest = Schema<"ResetRequest">;
+export type ResetRequest = Omit<Schema<"ResetRequest">, "reason">;
 
 /** Keys begin with `groups`: a change of one refreshes all lists. */
 export const groupsKey = ["groups"] as const;
-const ALERTS_SHOWN = 20;
-
-export const loadGroups: Load<GroupLag> = (query, signal) =>
-  must(api.GET("/api/v1/lag/", { params: { query: query }, signal }));
-
-/** The groups of one subject. */
-export function loadGroupsOf(subject: string): Load<GroupLag> {
-  return (query, signal) => loadGroups({ ...query, subject }, signal);
-}
 
 /** Which group; a name alone says little, several subjects may have one of that name. */
 export interface GroupName {
@@ -32,50 +22,25 @@ export interface GroupName {
 export function detailOptions(path: GroupName) {
   return queryOptions({
     queryKey: [...groupsKey, "one", path],
-    queryFn: ({ signal }) =>
-      mustWithTag(api.GET("/api/v1/consumer-groups/{subject}/{group}/", { params: { path }, signal })),
+    queryFn: readWithTag("/api/v1/consumer-groups/{subject}/{group}/", { path }),
     refetchInterval: 3_000,
   });
 }
 
-/** Dead letters of the group; null when it has none. */
-export function deadLettersOptions({ subject, group }: GroupName) {
+/** Dead letters of the group; 0 when it has none. */
+export function deadLettersOptions(name: GroupName) {
   return queryOptions({
-    queryKey: [...groupsKey, "dead-letters", { subject, group }],
-    queryFn: async ({ signal }) => {
-      const query = { subject, group };
-      const { results, unreachable } = await must(api.GET("/api/v1/dead-letters/", { params: { query }, signal }));
-      const reason = Object.entries(unreachable).map(([name, why]) => `${name}: ${why}`);
+    queryKey: [...groupsKey, "dead-letters", name],
+    queryFn: async (context) => {
+      const { results, unreachable } = await read("/api/v1/dead-letters/", { query: { ...name } })(context);
+      const reason = Object.entries(unreachable).map(([group, why]) => `${group}: ${why}`);
       return { open: results[0]?.open ?? 0, reason: reason.join("; ") || null };
     },
     refetchInterval: 15_000,
   });
 }
 
-/** Open alerts about the group: their target is `subject/group`. */
-export function alertsOptions({ subject, group }: GroupName) {
-  const target = `${subject}/${group}`;
-  return queryOptions({
-    queryKey: [...groupsKey, "alerts", target],
-    queryFn: async ({ signal }) => {
-      const query = { is_open: true, target, limit: ALERTS_SHOWN };
-      const { results } = await must(api.GET("/api/v1/alerts/", { params: { query }, signal }));
-      return results;
-    },
-    refetchInterval: 10_000,
-  });
-}
-
-/** The version that a dialog was opened on; a change of somebody else since is refused. */
-function asked(path: GroupName, etag: string | null, { dryRun }: Attempt) {
-  return {
-    path,
-    query: dryRun ? { dry_run: true } : {},
-    header: etag ? { "If-Match": etag } : {},
-  };
-}
-
-/** Pause or resume the group, or one of its consumers. */
+/** Pause or resume the group, or one of its consumers; `etag`: of the version that the dialog was opened on. */
 export function setPaused(
   path: GroupName,
   to: boolean,
@@ -83,57 +48,7 @@ export function setPaused(
   etag: string | null,
   attempt: Attempt,
 ): Promise<Change> {
-  const request = {
-    params: asked(path, etag, attempt),
-    body: { reason: attempt.reason, ...(consumerId ? { consumer_id: consumerId } : {}) },
-  };
-  return must(
-    to
-      ? api.POST("/api/v1/consumer-groups/{subject}/{group}/pause/", request)
-      : api.POST("/api/v1/consumer-groups/{subject}/{group}/resume/", request),
-  );
-}
-
-export function resetProgress(
-  path: GroupName,
-  to: ResetRequest,
-  etag: string | null,
-  attempt: Attempt,
-): Promise<ResetDone> {
-  return must(
-    api.POST("/api/v1/consumer-groups/{subject}/{group}/reset/", {
-      params: asked(path, etag, attempt),
-      body: { ...to, reason: attempt.reason },
-    }),
-  );
-}
-
-export function changeGroup(
-  path: GroupName,
-  values: { description: string; tags: string[] },
-  etag: string | null,
-  attempt: Attempt,
-): Promise<Change> {
-  return must(
-    api.PATCH("/api/v1/consumer-groups/{subject}/{group}/", {
-      params: asked(path, etag, attempt),
-      body: { ...values, reason: attempt.reason },
-    }),
-  );
-}
-
-/** Forget the group; `force`: also while somebody reads or messages wait. */
-export function forgetGroup(path: GroupName, force: boolean, etag: string | null, attempt: Attempt): Promise<Change> {
-  return must(
-    api.DELETE("/api/v1/consumer-groups/{subject}/{group}/", {
-      params: asked(path, etag, attempt),
-      body: { force, reason: attempt.reason },
-    }),
-  );
-}
-
-/** To be called after a change: every list and page of groups is asked anew. */
-export function useRefresh(): () => void {
-  const client = useQueryClient();
-  return () => void client.invalidateQueries({ queryKey: groupsKey });
+  const group = "/api/v1/consumer-groups/{subject}/{group}" as const;
+  const body = consumerId ? { consumer_id: consumerId } : {};
+  return change("post", to ? `${group}/pause/` : `${group}/resume/`, attempt, { path, etag, body });
 }

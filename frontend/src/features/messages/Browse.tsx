@@ -8,6 +8,7 @@ import { useMessageColumns } from "@/features/messages/columns";
 import { keyOf } from "@/features/messages/MessageDrawer";
 import { loadMessages, messagesKey } from "@/features/messages/queries";
 import { DataTable } from "@/ui/table/DataTable";
+import { choice } from "@/ui/table/define";
 import type { Filter, ListQuery } from "@/ui/table/types";
 import { shellWord } from "@/ui/clientLines";
 import { Teach } from "@/ui/Teach";
@@ -29,12 +30,7 @@ export function Browse({ subject }: { subject: string }) {
   const { data: place } = useQuery(placeOptions(subject));
   const groups = useMemo(() => place?.brokerGroups ?? [], [place]);
   const filters = useMemo<Filter[]>(() => {
-    const group: Filter = {
-      kind: "select",
-      name: "broker_group",
-      label: t("filter.broker_group"),
-      options: groups.map((name) => ({ value: name, label: name })),
-    };
+    const group: Filter = choice("broker_group", t("filter.broker_group"), groups, (name) => name);
     if (start === "id") return [{ kind: "search", name: "message_id", label: t("filter.message_id") }, group];
     if (start === "sequence") return [group, { kind: "text", name: "sequence", label: t("filter.sequence") }];
     return [{ kind: "instant", name: "from_time", label: t("filter.from"), direction: "past" }, group];

@@ -9,8 +9,7 @@ import { Browse } from "@/features/messages/Browse";
 import { MessageDrawer } from "@/features/messages/MessageDrawer";
 import { messagesKey, type Receipt } from "@/features/messages/queries";
 import { SearchView } from "@/features/messages/SearchView";
-import { SendDialog } from "@/features/messages/SendDialog";
-import { Sent } from "@/features/messages/Sent";
+import { SendDialog, Sent } from "@/features/messages/SendDialog";
 import { useUrlState } from "@/ui/urlState";
 
 /** The stored messages of a subject: browse, search, open one, send a test message. */

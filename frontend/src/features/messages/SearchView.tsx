@@ -1,15 +1,16 @@
-import { Alert, Button, Group, Progress, Stack, Text } from "@mantine/core";
+import { Alert, Button, Group, NativeSelect, Progress, Stack, TagsInput, Text, TextInput } from "@mantine/core";
+import { IconSearch } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useCallback, useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { placeOptions } from "@/api/owner";
 import { useMessageColumns } from "@/features/messages/columns";
-import { criteriaOf, searchOf, type Criteria } from "@/features/messages/criteria";
+import { criteriaOf, isPair, searchOf, type Criteria } from "@/features/messages/criteria";
 import { keyOf } from "@/features/messages/MessageDrawer";
 import { searchStep, type Found, type Message } from "@/features/messages/queries";
-import { SearchForm } from "@/features/messages/SearchForm";
 import { count, percent } from "@/format/numbers";
 import { useLanguage } from "@/ui/preferences";
+import { InstantInput } from "@/ui/dates/InstantInput";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { TableView } from "@/ui/table/TableView";
 import { Unreachable } from "@/ui/Unreachable";
@@ -46,7 +47,6 @@ const NOTHING: Sums = { progress: 0, unreadable: 0, unreachable: {} };
 
 function Results({ subject, criteria }: { subject: string; criteria: Criteria }) {
   const { t } = useTranslation("messages");
-  const { t: common } = useTranslation();
   const language = useLanguage();
   const [sums, setSums] = useState(NOTHING);
   const steps = useSteps<Message>(async (cursor, signal) => {
@@ -75,12 +75,12 @@ function Results({ subject, criteria }: { subject: string; criteria: Criteria })
         </Text>
         {state === "running" && (
           <Button size="xs" variant="default" onClick={steps.cancel}>
-            {common("action.stop")}
+            {t("common:action.stop")}
           </Button>
         )}
         {canResume && (
           <Button size="xs" variant="default" onClick={steps.resume}>
-            {common("action.go_on")}
+            {t("common:action.go_on")}
           </Button>
         )}
       </Group>
@@ -106,4 +106,88 @@ function Rows({ messages }: { messages: readonly Message[] }) {
   const open = useCallback((key: string) => change({ message: key }, true), [change]);
   const columns = useMessageColumns(open);
   return <TableView label={t("search.results")} rows={messages} columns={columns} rowKey={keyOf} />;
+}
+
+const NO_CRITERIA: Criteria = { properties: [], tag: "", from: "", to: "", brokerGroup: "" };
+/** As many as the API takes. */
+const PROPERTIES_MAX = 20;
+
+interface Props {
+  asked: Criteria | null;
+  brokerGroups: readonly string[];
+  onSearch: (criteria: Criteria) => void;
+}
+
+/** What to look for: properties, a tag, a window of time, a broker group. */
+function SearchForm({ asked, brokerGroups, onSearch }: Props) {
+  const { t } = useTranslation("messages");
+  const [draft, setDraft] = useState(asked ?? NO_CRITERIA);
+  // The address may change by itself: the back button, a link.
+  const key = JSON.stringify(asked);
+  const [seen, setSeen] = useState(key);
+  if (key !== seen) {
+    setSeen(key);
+    setDraft(asked ?? NO_CRITERIA);
+  }
+  const wrong = draft.properties.filter((pair) => !isPair(pair));
+  const isReady = wrong.length === 0 && (draft.properties.length > 0 || draft.tag !== "");
+  return (
+    <form
+      role="search"
+      aria-label={t("search.label")}
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (isReady) onSearch(draft);
+      }}
+    >
+      <Group gap="xs" align="start">
+        <TagsInput
+          size="sm"
+          className="search-properties"
+          label={t("search.properties")}
+          placeholder={draft.properties.length === 0 ? "region=eu" : undefined}
+          description={t("search.properties_hint")}
+          error={wrong[0] === undefined ? undefined : t("search.no_pair", { text: wrong[0] })}
+          maxTags={PROPERTIES_MAX}
+          splitChars={[]}
+          acceptValueOnBlur
+          value={[...draft.properties]}
+          onChange={(properties) => setDraft({ ...draft, properties })}
+          data-criterion="property"
+        />
+        <TextInput
+          size="sm"
+          w={140}
+          label={t("search.tag")}
+          description={t("search.tag_hint")}
+          value={draft.tag}
+          onChange={(event) => setDraft({ ...draft, tag: event.currentTarget.value })}
+        />
+        {(["from", "to"] as const).map((end) => (
+          <InstantInput
+            key={end}
+            size="sm"
+            direction="past"
+            label={t(`search.${end}`)}
+            description={t(`search.${end}_hint`)}
+            value={draft[end] || null}
+            onChange={(at) => setDraft({ ...draft, [end]: at ?? "" })}
+          />
+        ))}
+        {brokerGroups.length > 1 && (
+          <NativeSelect
+            size="sm"
+            label={t("filter.broker_group")}
+            description={t("search.broker_group_hint")}
+            value={draft.brokerGroup}
+            onChange={(event) => setDraft({ ...draft, brokerGroup: event.currentTarget.value })}
+            data={[{ value: "", label: t("search.all_groups") }, ...brokerGroups]}
+          />
+        )}
+      </Group>
+      <Button type="submit" size="sm" mt="xs" disabled={!isReady} leftSection={<IconSearch size={16} aria-hidden />}>
+        {t("search.action")}
+      </Button>
+    </form>
+  );
 }

@@ -1,10 +1,13 @@
-import { Text } from "@mantine/core";
+import { Alert, Group, Text } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { DraftForm } from "@/features/messages/DraftForm";
 import { EMPTY, faultsOf, messageOf } from "@/features/messages/draft";
+import { DraftForm } from "@/features/messages/DraftForm";
 import { sendMessage, type Receipt } from "@/features/messages/queries";
 import { PlanDialog } from "@/ui/ChangeDialog";
+import { CopyIcon } from "@/ui/CopyIcon";
+import { Instant } from "@/ui/Instant";
+import { LinkTo } from "@/ui/LinkTo";
 
 interface Props {
   subject: string;
@@ -35,5 +38,44 @@ export function SendDialog({ subject, opened, onClose, onSent }: Props) {
         {t("send.like_any")}
       </Text>
     </PlanDialog>
+  );
+}
+
+/** The receipt of a message that was sent, with the way to it. */
+export function Sent({ receipt, onClose }: { receipt: Receipt; onClose: () => void }) {
+  const { t } = useTranslation("messages");
+  const id = receipt.message_id ?? "";
+  return (
+    <Alert
+      color="teal"
+      title={t("sent.title")}
+      withCloseButton
+      closeButtonLabel={t("common:action.close")}
+      onClose={onClose}
+      role="status"
+      data-receipt={id}
+    >
+      <Group gap="xs">
+        <Text size="sm" className="break">
+          {id}
+        </Text>
+        <CopyIcon value={id} what={t("column.message_id")} />
+        {receipt.broker_group !== null && <Text size="sm">{t("sent.on", { group: receipt.broker_group })}</Text>}
+        {receipt.due_at === null ? (
+          <LinkTo size="sm" to="." search={{ tab: "messages", by: "id", message_id: id }}>
+            {t("sent.show")}
+          </LinkTo>
+        ) : (
+          <>
+            <Text size="sm">
+              {t("sent.due")} <Instant at={receipt.due_at} />
+            </Text>
+            <LinkTo size="sm" to="/delayed" search={{ subject: receipt.subject }}>
+              {t("sent.show_delayed")}
+            </LinkTo>
+          </>
+        )}
+      </Group>
+    </Alert>
   );
 }

@@ -1,13 +1,14 @@
-import { ActionIcon, Badge, Button, Group, Select, Stack, Text, TextInput, Tooltip } from "@mantine/core";
+import { Badge, Button, Group, Select, Stack, Text, TextInput } from "@mantine/core";
 import { IconClearAll, IconFilter, IconPlayerPause, IconPlayerPlay } from "@tabler/icons-react";
-import { useCallback } from "react";
+import { useCallback, useEffect, useReducer, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { MessageDrawer } from "@/features/messages/MessageDrawer";
-import { isShown, KEPT } from "@/features/messages/tail";
+import { isShown, KEPT, NO_TAIL, tailAfter, type TailView } from "@/features/messages/tail";
 import { TailRows } from "@/features/messages/TailRows";
-import { useTail } from "@/features/messages/useTail";
 import { count } from "@/format/numbers";
+import { Connection, socketUrl, type LiveStatus } from "@/live/feed";
 import { LiveBadge } from "@/ui/LiveBadge";
+import { IconButton } from "@/ui/buttons";
 import { useLanguage } from "@/ui/preferences";
 import { Unreachable } from "@/ui/Unreachable";
 import { useUrlState } from "@/ui/urlState";
@@ -62,11 +63,7 @@ export default function TailTab({ subject }: { subject: string }) {
             onChange={(size) => change({ keep: size ?? undefined })}
             data={KEPT.map((size) => ({ value: size, label: t("tail.rows", { size }) }))}
           />
-          <Tooltip label={t("tail.clear")}>
-            <ActionIcon variant="default" size="lg" aria-label={t("tail.clear")} onClick={clear}>
-              <IconClearAll size={18} aria-hidden />
-            </ActionIcon>
-          </Tooltip>
+          <IconButton icon={IconClearAll} label={t("tail.clear")} onClick={clear} />
         </Group>
       </Group>
       <Unreachable of={view.unknown} />
@@ -84,4 +81,37 @@ export default function TailTab({ subject }: { subject: string }) {
       <MessageDrawer subject={subject} />
     </Stack>
   );
+}
+
+interface Tail {
+  status: LiveStatus;
+  view: TailView;
+  pause: () => void;
+  resume: () => void;
+  clear: () => void;
+}
+
+/** The tail of a subject while the component is shown; at most `keep` rows. */
+function useTail(subject: string, keep: number): Tail {
+  const [status, setStatus] = useState<LiveStatus>({ kind: "connecting" });
+  const [view, take] = useReducer(tailAfter, NO_TAIL);
+  const latestKeep = useRef(keep);
+  useEffect(() => {
+    latestKeep.current = keep;
+  });
+  useEffect(() => {
+    const connection = new Connection(
+      socketUrl(`/ws/tail/?${new URLSearchParams({ subject }).toString()}`),
+      (message) => take({ kind: "heard", message, keep: latestKeep.current }),
+      setStatus,
+    );
+    return () => connection.close();
+  }, [subject]);
+  return {
+    status,
+    view,
+    pause: () => take({ kind: "pause" }),
+    resume: () => take({ kind: "resume", keep }),
+    clear: () => take({ kind: "clear" }),
+  };
 }

@@ -8,6 +8,7 @@ import { Instant } from "@/ui/Instant";
 import { preview } from "@/ui/message/decode";
 import { Tags } from "@/ui/message/MessageView";
 import { useLanguage } from "@/ui/preferences";
+import { defineColumns, headers } from "@/ui/table/define";
 import type { Column } from "@/ui/table/types";
 
 /** What a line of stored messages shows; opening one is up to the list. */
@@ -15,13 +16,9 @@ export function useMessageColumns(open: (key: string) => void): readonly Column<
   const { t } = useTranslation("messages");
   const language = useLanguage();
   return useMemo(
-    () => [
-      {
-        id: "sequence",
-        header: t("column.sequence"),
-        align: "right",
-        isFixed: true,
-        cell: (row) => (
+    () =>
+      defineColumns<Message>(headers(t), (column) => [
+        column("sequence", { align: "right", isFixed: true }, (row) => (
           <Anchor
             component="button"
             type="button"
@@ -32,29 +29,14 @@ export function useMessageColumns(open: (key: string) => void): readonly Column<
           >
             {sequence(row.sequence)}
           </Anchor>
-        ),
-      },
-      { id: "broker_group", card: "fact", header: t("column.broker_group"), cell: (row) => row.broker_group },
-      {
-        id: "stored_at",
-        card: "fact",
-        header: t("column.stored_at"),
-        cell: (row) => <Instant at={row.stored_at} withMillis />,
-      },
-      {
-        id: "message_id",
-        header: t("column.message_id"),
-        cell: (row) => <span className="nowrap">{row.message_id ?? "—"}</span>,
-      },
-      { id: "tags", card: "fact", header: t("column.tags"), cell: (row) => <Tags tags={row.tags} isLine /> },
-      { id: "says", card: "line", header: t("column.says"), cell: (row) => <Says message={row} /> },
-      {
-        id: "size",
-        header: t("column.size"),
-        align: "right",
-        cell: (row) => <span className="nowrap">{bytes(row.size, language)}</span>,
-      },
-    ],
+        )),
+        column("broker_group", { card: "fact" }, (row) => row.broker_group),
+        column("stored_at", { card: "fact" }, (row) => <Instant at={row.stored_at} withMillis />),
+        column("message_id", (row) => <span className="nowrap">{row.message_id ?? "—"}</span>),
+        column("tags", { card: "fact" }, (row) => <Tags tags={row.tags} isLine />),
+        column("says", { card: "line" }, (row) => <Says message={row} />),
+        column("size", { align: "right" }, (row) => <span className="nowrap">{bytes(row.size, language)}</span>),
+      ]),
     [t, language, open],
   );
 }

@@ -1,5 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, must, type Schema } from "@/api/client";
+import { read } from "@/api/requests";
 import type { Criteria } from "@/features/messages/criteria";
 import type { ListPage, ListQuery } from "@/ui/table/types";
 
@@ -18,12 +19,8 @@ export async function loadMessages(subject: string, query: ListQuery, signal: Ab
   const missing: Record<string, string> = {};
   let cursor = query.cursor;
   for (;;) {
-    const page = await must(
-      api.GET("/api/v1/subjects/{subject}/messages/", {
-        params: { path: { subject }, query: { ...query, cursor } },
-        signal,
-      }),
-    );
+    const asked = { path: { subject }, query: { ...query, cursor } };
+    const page = await read("/api/v1/subjects/{subject}/messages/", asked)({ signal });
     Object.assign(missing, page.unreachable);
     if (page.results.length > 0 || page.next === null) return { ...page, unreachable: missing };
     cursor = page.next;
@@ -33,14 +30,10 @@ export async function loadMessages(subject: string, query: ListQuery, signal: Ab
 export function messageOptions(subject: string, brokerGroup: string, sequence: string) {
   return queryOptions({
     queryKey: [...messagesKey(subject), "one", brokerGroup, sequence],
-    queryFn: ({ signal }) =>
-      must(
-        api.GET("/api/v1/subjects/{subject}/messages/{broker_group}/{sequence}/", {
-          // A sequence may be past 2^53: it stays the text it came as.
-          params: { path: { subject, broker_group: brokerGroup, sequence: sequence as unknown as number } },
-          signal,
-        }),
-      ),
+    queryFn: read("/api/v1/subjects/{subject}/messages/{broker_group}/{sequence}/", {
+      // A sequence may be past 2^53: it stays the text it came as.
+      path: { subject, broker_group: brokerGroup, sequence: sequence as unknown as number },
+    }),
     // What is stored never changes.
     staleTime: Infinity,
   });
@@ -53,23 +46,16 @@ export function searchStep(
   cursor: string | undefined,
   signal: AbortSignal,
 ): Promise<Found> {
-  return must(
-    api.GET("/api/v1/subjects/{subject}/messages/search/", {
-      params: {
-        path: { subject },
-        query: {
-          property: properties.length > 0 ? [...properties] : undefined,
-          tag: tag || undefined,
-          from_time: from || undefined,
-          to_time: to || undefined,
-          broker_group: brokerGroup || undefined,
-          limit: 200,
-          cursor,
-        },
-      },
-      signal,
-    }),
-  );
+  const query = {
+    property: properties.length > 0 ? [...properties] : undefined,
+    tag: tag || undefined,
+    from_time: from || undefined,
+    to_time: to || undefined,
+    broker_group: brokerGroup || undefined,
+    limit: 200,
+    cursor,
+  };
+  return read("/api/v1/subjects/{subject}/messages/search/", { path: { subject }, query })({ signal });
 }
 
 export function sendMessage(subject: string, message: NewMessage, dryRun: boolean): Promise<Receipt> {

@@ -1,20 +1,22 @@
-import { Center, Group, Loader, Paper, SimpleGrid, Stack, Table, Text } from "@mantine/core";
+import { Alert, Badge, Center, Group, List, Loader, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
+import { IconCircleCheck } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { attention } from "@/features/overview/attention";
-import { Attention } from "@/features/overview/Attention";
+import { attention, type Item } from "@/features/overview/attention";
 import { Events } from "@/features/overview/Events";
 import { overviewOptions, systemHistoryOptions, type History, type Overview } from "@/features/overview/queries";
-import type { Reading } from "@/live/reading";
-import { useLive } from "@/live/useLive";
+import { useLive, type Reading } from "@/live/useLive";
 import { TimeChart, type Series } from "@/ui/chart/TimeChart";
+import { GroupLink } from "@/ui/links";
 import { LinkTo, RouterLink } from "@/ui/LinkTo";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { Measured, type Format } from "@/ui/Measured";
 import { PageHeader } from "@/ui/PageHeader";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Teach } from "@/ui/Teach";
+import { PlainTable } from "@/ui/table/PlainTable";
+import { defineColumns } from "@/ui/table/define";
 
 const FIRST_STEPS = ["qmq produce order.paid -p id=1", "qmq consume order.paid billing --count 1"];
 
@@ -142,44 +144,68 @@ function Worst({ overview }: { overview: Overview }) {
       {overview.worst.length === 0 ? (
         <Text c="dimmed">{overview.unmeasured_reason ?? t("nobody_behind")}</Text>
       ) : (
-        <Table.ScrollContainer minWidth={420}>
-          <Table>
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th>{t("group")}</Table.Th>
-                <Table.Th ta="right">{t("tile.lag")}</Table.Th>
-                <Table.Th ta="right">{t("time_lag")}</Table.Th>
-                <Table.Th ta="right">{t("drain")}</Table.Th>
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {overview.worst.map((row) => (
-                <Table.Tr key={`${row.subject} ${row.group}`}>
-                  <Table.Td className="break">
-                    <LinkTo to="/groups/$subject/$group" params={{ subject: row.subject, group: row.group }} size="sm">
-                      {row.subject} · {row.group}
-                    </LinkTo>
-                  </Table.Td>
-                  <Table.Td ta="right">
-                    <Measured value={row.lag} reason={row.reason} />
-                  </Table.Td>
-                  <Table.Td ta="right">
-                    <Measured value={row.time_lag_seconds} as="duration" reason={row.reason} />
-                  </Table.Td>
-                  <Table.Td ta="right">
-                    <Measured
-                      value={row.drain_seconds}
-                      as="duration"
-                      reason={row.reason}
-                      unknown={row.is_draining === false ? t("never") : undefined}
-                    />
-                  </Table.Td>
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
+        <PlainTable
+          columns={defineColumns<Overview["worst"][number]>(
+            (id) => t(id),
+            (column) => [
+              column("group", (row) => (
+                <GroupLink subject={row.subject} group={row.group} size="sm">
+                  {row.subject} · {row.group}
+                </GroupLink>
+              )),
+              column("lag", { header: t("tile.lag"), align: "right" }, (row) => (
+                <Measured value={row.lag} reason={row.reason} />
+              )),
+              column("time_lag", { align: "right" }, (row) => (
+                <Measured value={row.time_lag_seconds} as="duration" reason={row.reason} />
+              )),
+              column("drain", { align: "right" }, (row) => (
+                <Measured
+                  value={row.drain_seconds}
+                  as="duration"
+                  reason={row.reason}
+                  unknown={row.is_draining === false ? t("never") : undefined}
+                />
+              )),
+            ],
+          )}
+          rows={overview.worst}
+          rowKey={(row) => `${row.subject} ${row.group}`}
+        />
       )}
+    </Paper>
+  );
+}
+
+/** One sentence when all is well, else what needs attention, worst first, each a way to it. */
+function Attention({ items }: { items: readonly Item[] }) {
+  const { t } = useTranslation("overview");
+  if (items.length === 0) {
+    return (
+      <Alert color="teal" icon={<IconCircleCheck aria-hidden />} title={t("well")} data-attention="0">
+        {t("well_text")}
+      </Alert>
+    );
+  }
+  return (
+    <Paper withBorder p="md" data-attention={items.length}>
+      <Text component="h2" fw={600} size="md" mb="xs">
+        {t("needs", { count: items.length })}
+      </Text>
+      <List listStyleType="none" spacing={6}>
+        {items.map((item) => (
+          <List.Item key={`${item.text} ${JSON.stringify(item.values)}`}>
+            <Group gap="xs" wrap="nowrap" align="baseline">
+              <Badge color={item.level === "critical" ? "red" : "yellow"} variant="light">
+                {t(`level.${item.level}`)}
+              </Badge>
+              <LinkTo {...item.target} c="inherit">
+                {t(`attention.${item.text}`, item.values)}
+              </LinkTo>
+            </Group>
+          </List.Item>
+        ))}
+      </List>
     </Paper>
   );
 }

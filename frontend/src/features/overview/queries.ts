@@ -1,5 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
-import { api, must, type Schema } from "@/api/client";
+import type { Schema } from "@/api/client";
+import { read } from "@/api/requests";
 
 export type Overview = Schema<"Overview">;
 export type History = Schema<"History">;
@@ -9,7 +10,7 @@ const REFRESH_MS = 3_000;
 export function overviewOptions() {
   return queryOptions({
     queryKey: ["overview"],
-    queryFn: ({ signal }) => must(api.GET("/api/v1/overview/", { signal })),
+    queryFn: read("/api/v1/overview/"),
     refetchInterval: REFRESH_MS,
   });
 }
@@ -18,7 +19,7 @@ export function overviewOptions() {
 export function systemHistoryOptions() {
   return queryOptions({
     queryKey: ["history", "system"],
-    queryFn: ({ signal }) => must(api.GET("/api/v1/history/", { signal })),
+    queryFn: read("/api/v1/history/"),
     refetchInterval: 10_000,
   });
 }

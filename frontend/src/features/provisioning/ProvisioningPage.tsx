@@ -76,7 +76,6 @@ export default function ProvisioningPage() {
       </SimpleGrid>
       {isApplying && (
         <PlanDialog<Plan>
-          opened
           onClose={() => setApplying(false)}
           title={t("apply_title")}
           actionLabel={t("apply_do")}

@@ -1,6 +1,6 @@
 import { api, must, type Schema } from "@/api/client";
 import { contentType } from "@/features/provisioning/document";
-import type { Attempt } from "@/ui/ChangeDialog";
+import type { Attempt } from "@/api/requests";
 
 export type Plan = Schema<"PlanShape">;
 export type PlanStep = Schema<"StepShape">;

@@ -12,6 +12,7 @@ import { configOptions, giveCode, signIn, whereAmI, type Outcome } from "@/featu
 import { SingleSignOn } from "@/features/sign_in/SingleSignOn";
 import { Logo } from "@/ui/Logo";
 import { ProblemAlert } from "@/ui/ProblemAlert";
+import { QueryProblem } from "@/ui/loaded";
 import { useUrlState } from "@/ui/urlState";
 import { LanguageSwitch, SchemeSwitch } from "@/ui/ViewSwitches";
 
@@ -83,7 +84,7 @@ export default function SignInPage() {
           )}
           {last.isError && <ProblemAlert error={last.error} />}
           {look.isError && <ProblemAlert error={look.error} onRetry={() => look.mutate()} />}
-          {config.isError && <ProblemAlert error={config.error} onRetry={() => void config.refetch()} />}
+          <QueryProblem of={config} />
           {look.isPending ? (
             <Center p="md">
               <Loader aria-label={t("sso.coming_back")} />

@@ -1,21 +1,28 @@
 import { Button, Group, Paper, Text } from "@mantine/core";
 import { IconArchive, IconTags, IconUsers } from "@tabler/icons-react";
+import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { BULK_MAX, type BulkChange } from "@/features/subjects/bulk";
 import { BulkDialog } from "@/features/subjects/BulkDialog";
-import { useRefresh } from "@/features/subjects/queries";
+import { subjectsKey } from "@/features/subjects/queries";
+
+const ACTIONS = [
+  ["owner", IconUsers],
+  ["tags", IconTags],
+  ["archive", IconArchive],
+] as const;
 
 /** What can be done with the subjects that are selected. */
 export function BulkActions({ selected, onDone }: { selected: ReadonlySet<string>; onDone: () => void }) {
   const { t } = useTranslation("subjects");
-  const refresh = useRefresh();
+  const client = useQueryClient();
   const [kind, setKind] = useState<BulkChange["kind"] | null>(null);
   const isTooMany = selected.size > BULK_MAX;
   const close = (isChanged: boolean) => {
     setKind(null);
     if (!isChanged) return;
-    refresh();
+    void client.invalidateQueries({ queryKey: subjectsKey });
     onDone();
   };
   return (
@@ -24,33 +31,18 @@ export function BulkActions({ selected, onDone }: { selected: ReadonlySet<string
         <Text size="sm" fw={600} aria-live="polite">
           {t("bulk.selected", { count: selected.size })}
         </Text>
-        <Button
-          size="xs"
-          variant="default"
-          leftSection={<IconUsers size={14} aria-hidden />}
-          disabled={isTooMany}
-          onClick={() => setKind("owner")}
-        >
-          {t("bulk.owner")}
-        </Button>
-        <Button
-          size="xs"
-          variant="default"
-          leftSection={<IconTags size={14} aria-hidden />}
-          disabled={isTooMany}
-          onClick={() => setKind("tags")}
-        >
-          {t("bulk.tags")}
-        </Button>
-        <Button
-          size="xs"
-          variant="default"
-          leftSection={<IconArchive size={14} aria-hidden />}
-          disabled={isTooMany}
-          onClick={() => setKind("archive")}
-        >
-          {t("bulk.archive")}
-        </Button>
+        {ACTIONS.map(([action, Icon]) => (
+          <Button
+            key={action}
+            size="xs"
+            variant="default"
+            leftSection={<Icon size={14} aria-hidden />}
+            disabled={isTooMany}
+            onClick={() => setKind(action)}
+          >
+            {t(`bulk.${action}`)}
+          </Button>
+        ))}
         <Button size="xs" variant="subtle" onClick={onDone}>
           {t("bulk.clear")}
         </Button>

@@ -1,18 +1,32 @@
-import { SimpleGrid, Stack, Title } from "@mantine/core";
+import { SimpleGrid, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { Alerts } from "@/features/subjects/Alerts";
 import { Retention } from "@/features/subjects/columns";
 import { FirstMessage } from "@/features/subjects/FirstMessage";
-import { FurthestBehind } from "@/features/subjects/FurthestBehind";
+import { LiveDrainTime, LiveGroupNumber } from "@/features/subjects/LiveCells";
 import { subjectOptions } from "@/features/subjects/queries";
-import { Tile } from "@/ui/Tile";
-import { lagPath, measured, useLiveEntry } from "@/live/useLive";
+import type { Section } from "@/live/applyDelta";
+import { lagPath, measured, useLive, useLiveEntry } from "@/live/useLive";
 import { useTimeline } from "@/live/useTimeline";
+import { AlertsOf } from "@/ui/AlertsOf";
 import { TimeChart, type Series } from "@/ui/chart/TimeChart";
+import { shellWord } from "@/ui/clientLines";
+import { GroupLink } from "@/ui/links";
+import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
+import { Part } from "@/ui/Part";
+import { Teach } from "@/ui/Teach";
+import { Tile } from "@/ui/Tile";
+import { PlainTable } from "@/ui/table/PlainTable";
+import { defineColumns } from "@/ui/table/define";
 
+const TILES = [
+  ["send_rate", "rate"],
+  ["send_bytes_rate", "bytes"],
+  ["stored_messages", "compact"],
+  ["sent_messages", "compact"],
+] as const;
 const FIELDS = ["send_rate", "send_bytes_rate"] as const;
 
 /** A subject at a glance: what is sent and stored, who is furthest behind, what is wrong. */
@@ -31,40 +45,24 @@ export default function OverviewTab({ subject }: { subject: string }) {
   return (
     <Stack gap="lg">
       <SimpleGrid cols={{ base: 2, sm: 3, lg: 5 }} spacing="sm">
-        <Tile label={t("tile.send_rate")} hint={t("tile.send_rate_hint")}>
-          <Measured {...measured(entry, "send_rate")} as="rate" />
-        </Tile>
-        <Tile label={t("tile.send_bytes_rate")} hint={t("tile.send_bytes_rate_hint")}>
-          <Measured {...measured(entry, "send_bytes_rate")} as="bytes" />
-        </Tile>
-        <Tile label={t("tile.stored_messages")} hint={t("tile.stored_messages_hint")}>
-          <Measured {...measured(entry, "stored_messages")} as="compact" />
-        </Tile>
-        <Tile label={t("tile.sent_messages")} hint={t("tile.sent_messages_hint")}>
-          <Measured {...measured(entry, "sent_messages")} as="compact" />
-        </Tile>
+        {TILES.map(([field, as]) => (
+          <Tile key={field} label={t(`tile.${field}`)} hint={t(`tile.${field}_hint`)}>
+            <Measured {...measured(entry, field)} as={as} />
+          </Tile>
+        ))}
         <Tile label={t("tile.retention")} hint={t("tile.retention_hint")}>
           <Retention hours={row?.retention_hours} />
         </Tile>
       </SimpleGrid>
-      <section>
-        <Title order={2} size="h4" mb="xs">
-          {t("chart.title")}
-        </Title>
+      <Part title={t("chart.title")}>
         <SendRates subject={subject} />
-      </section>
-      <section>
-        <Title order={2} size="h4" mb="xs">
-          {t("behind.title")}
-        </Title>
+      </Part>
+      <Part title={t("behind.title")}>
         <FurthestBehind subject={subject} />
-      </section>
-      <section>
-        <Title order={2} size="h4" mb="xs">
-          {t("alerts.title")}
-        </Title>
-        <Alerts subject={subject} />
-      </section>
+      </Part>
+      <Part title={t("alerts:of.title")}>
+        <AlertsOf subject={subject} />
+      </Part>
     </Stack>
   );
 }
@@ -81,4 +79,66 @@ function SendRates({ subject }: { subject: string }) {
     [t, values],
   );
   return <TimeChart label={t("chart.title")} at={at} series={series} />;
+}
+
+const SHOWN = 8;
+const NUMBERS = [
+  { field: "lag", as: "compact" },
+  { field: "time_lag_seconds", as: "duration" },
+  { field: "ack_rate", as: "rate" },
+  { field: "consumers_online", as: "count" },
+] as const;
+
+/** Groups by lag, the furthest behind first; those that could not be measured before all: nobody knows how far behind they are. */
+function byLag(groups: Section): readonly { group: string; lag: number }[] {
+  return Object.values(groups)
+    .map((entry) => ({
+      group: typeof entry.group === "string" ? entry.group : "",
+      lag: typeof entry.lag === "number" ? entry.lag : Infinity,
+    }))
+    .sort((one, other) => other.lag - one.lag || one.group.localeCompare(other.group));
+}
+
+/** The consumer groups of a subject that are furthest behind, live. */
+function FurthestBehind({ subject }: { subject: string }) {
+  const { t } = useTranslation("subjects");
+  const { state, at } = useLive(lagPath({ subject }));
+  if (at === null) return <Text c="dimmed">{t("common:live.nothing_yet")}</Text>;
+  const groups = byLag(state.groups ?? {});
+  if (groups.length === 0) {
+    return (
+      <Teach title={t("groups.empty_title")} commands={[`qmq consume ${shellWord(subject)} my-group`]}>
+        {t("groups.empty_text")}
+      </Teach>
+    );
+  }
+  return (
+    <>
+      <PlainTable
+        minWidth={560}
+        highlightOnHover
+        columns={defineColumns<{ group: string }>(
+          (id) => t(`groups.${id}`),
+          (column) => [
+            column("name", ({ group }) => <GroupLink subject={subject} group={group} inherit />),
+            ...NUMBERS.map(({ field, as }) =>
+              column(field, { align: "right" }, ({ group }) => (
+                <LiveGroupNumber subject={subject} group={group} field={field} as={as} />
+              )),
+            ),
+            column("drain_seconds", { align: "right" }, ({ group }) => (
+              <LiveDrainTime subject={subject} group={group} />
+            )),
+          ],
+        )}
+        rows={groups.slice(0, SHOWN)}
+        rowKey={({ group }) => group}
+      />
+      {groups.length > SHOWN && (
+        <LinkTo to="/subjects/$subject" params={{ subject }} search={{ tab: "groups" }} size="sm">
+          {t("behind.all", { count: groups.length })}
+        </LinkTo>
+      )}
+    </>
+  );
 }

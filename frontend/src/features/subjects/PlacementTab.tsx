@@ -1,17 +1,22 @@
-import { Alert, Badge, Button, Group, List, Skeleton, Stack, Table, Text, Title } from "@mantine/core";
+import { Alert, Badge, Button, Group, List, MultiSelect, Skeleton, Stack, Text, Title } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
+import type { Change } from "@/api/client";
 import { useMay } from "@/api/me";
 import { asProblem } from "@/api/problem";
-import { ChangePlacement } from "@/features/subjects/ChangePlacement";
-import { placesOf, type Place } from "@/features/subjects/placement";
+import { change } from "@/api/requests";
+import { placesOf, routeIn, stepsOf, targetsOf, type Place } from "@/features/subjects/placement";
 import { PlacementPicture } from "@/features/subjects/PlacementPicture";
-import { brokerGroupsOptions, placementOptions } from "@/features/subjects/queries";
+import { brokerGroupsOptions, placementOptions, subjectsKey, type Route } from "@/features/subjects/queries";
+import { PlanDialog } from "@/ui/ChangeDialog";
 import { shellWord } from "@/ui/clientLines";
-import { LinkTo } from "@/ui/LinkTo";
+import { BrokerLink } from "@/ui/links";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Teach } from "@/ui/Teach";
+import { PlainTable } from "@/ui/table/PlainTable";
+import { defineColumns } from "@/ui/table/define";
 
 const STATE_COLOURS = { read_write: "teal", read_only: "orange", write_only: "orange", offline: "red" } as const;
 
@@ -58,7 +63,7 @@ export default function PlacementTab({ subject }: { subject: string }) {
         </Alert>
       )}
       <Places places={places} />
-      <ChangePlacement opened={isChanging} onClose={close} subject={subject} route={route} etag={etag} />
+      {isChanging && <ChangePlacement onClose={close} subject={subject} route={route} etag={etag} />}
     </Stack>
   );
 }
@@ -67,46 +72,113 @@ function Places({ places }: { places: readonly Place[] }) {
   const { t } = useTranslation("subjects");
   const { data: brokerGroups } = useQuery(brokerGroupsOptions());
   return (
-    <Table.ScrollContainer minWidth={560}>
-      <Table>
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>{t("placement.broker_group")}</Table.Th>
-            <Table.Th>{t("placement.state")}</Table.Th>
-            <Table.Th>{t("placement.standing")}</Table.Th>
-            <Table.Th>{t("placement.means")}</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {places.map(({ brokerGroup, standing }) => {
-            const state = brokerGroups?.find(({ name }) => name === brokerGroup)?.state;
+    <PlainTable
+      minWidth={560}
+      columns={defineColumns<Place>(
+        (id) => t(`placement.${id}`),
+        (column) => [
+          column("broker_group", ({ brokerGroup }) => <BrokerLink name={brokerGroup} inherit />),
+          column("state", ({ brokerGroup }) => {
+            const state = brokerGroups?.results.find(({ name }) => name === brokerGroup)?.state;
+            if (!state) return "—";
             return (
-              <Table.Tr key={brokerGroup} data-row={brokerGroup}>
-                <Table.Td>
-                  <LinkTo to="/brokers/$name" params={{ name: brokerGroup }} inherit>
-                    {brokerGroup}
-                  </LinkTo>
-                </Table.Td>
-                <Table.Td>
-                  {state ? (
-                    <Badge variant="light" color={STATE_COLOURS[state]} tt="none">
-                      {t(`placement.states.${state}`)}
-                    </Badge>
-                  ) : (
-                    "—"
-                  )}
-                </Table.Td>
-                <Table.Td data-cell="standing">{t(`placement.${standing}`)}</Table.Td>
-                <Table.Td>
-                  <Text size="sm" c="dimmed">
-                    {t(`placement.${standing}_means`)}
-                  </Text>
-                </Table.Td>
-              </Table.Tr>
+              <Badge variant="light" color={STATE_COLOURS[state]} tt="none">
+                {t(`placement.states.${state}`)}
+              </Badge>
             );
-          })}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
+          }),
+          column("standing", ({ standing }) => t(`placement.${standing}`)),
+          column("means", ({ standing }) => (
+            <Text size="sm" c="dimmed">
+              {t(`placement.${standing}_means`)}
+            </Text>
+          )),
+        ],
+      )}
+      rows={places}
+      rowKey={({ brokerGroup }) => brokerGroup}
+    />
+  );
+}
+
+/** Move a subject to other broker groups; the plan shows what each of them will do. */
+function ChangePlacement({
+  onClose,
+  subject,
+  route,
+  etag,
+}: {
+  onClose: () => void;
+  subject: string;
+  route: Route;
+  etag: string | null;
+}) {
+  const { t } = useTranslation("subjects");
+  const { data: brokerGroups } = useQuery(brokerGroupsOptions());
+  const [chosen, setChosen] = useState<string[] | null>(null);
+  const now = targetsOf(route);
+  const wanted = chosen ?? [...now];
+  const isGoing = now.some((name) => !wanted.includes(name));
+  return (
+    <PlanDialog<Change>
+      onClose={onClose}
+      title={t("placement.dialog", { name: subject })}
+      actionLabel={t("placement.change")}
+      doneMessage={t("placement.done", { name: subject })}
+      // A broker group that goes refuses this subject from then on.
+      confirmName={isGoing ? subject : undefined}
+      isReady={wanted.length > 0}
+      inputs={JSON.stringify([wanted, etag])}
+      run={(attempt) =>
+        change("put", "/api/v1/subjects/{subject}/placement/", attempt, {
+          path: { subject },
+          etag,
+          body: { broker_groups: wanted },
+        })
+      }
+      show={(plan) => <Plan plan={plan} />}
+      isWorthIt={(plan) => plan.is_change}
+      refreshes={[subjectsKey]}
+    >
+      <MultiSelect
+        label={t("placement.targets")}
+        description={t("placement.targets_hint")}
+        data={(brokerGroups?.results ?? []).map(({ name, state, operator_state: operator }) => ({
+          value: name,
+          label:
+            state === "read_write" && operator === "normal"
+              ? name
+              : `${name} (${t(`placement.states.${operator === "normal" ? state : operator}`)})`,
+        }))}
+        searchable
+        value={wanted}
+        onChange={setChosen}
+      />
+    </PlanDialog>
+  );
+}
+
+function Plan({ plan }: { plan: Change }) {
+  const { t } = useTranslation("subjects");
+  if (!plan.is_change) return <Badge color="gray">{t("common:change.nothing")}</Badge>;
+  return (
+    <>
+      <PlacementPicture places={placesOf(routeIn(plan.after))} />
+      <List size="sm">
+        {stepsOf(plan.before, plan.after).map(({ brokerGroup, standing }) => (
+          <List.Item key={brokerGroup}>
+            <Text span size="sm" fw={600}>
+              {brokerGroup}
+            </Text>{" "}
+            {t(`placement.${standing}`)}: {t(`placement.${standing}_means`)}
+          </List.Item>
+        ))}
+      </List>
+      {plan.notes.map((note) => (
+        <Text key={note} size="sm">
+          {note}
+        </Text>
+      ))}
+    </>
   );
 }

@@ -1,15 +1,15 @@
-import { Alert, Button, Group, Stack, Text, Title } from "@mantine/core";
+import { Alert, Button, Group, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { ArchiveSubject } from "@/features/subjects/ArchiveSubject";
-import { DeleteSubject } from "@/features/subjects/DeleteSubject";
-import { changeSubject, subjectOptions, useRefresh, type Subject } from "@/features/subjects/queries";
+import { ArchiveSubject, DeleteSubject } from "@/features/subjects/EndOfLife";
+import { changeSubject, subjectOptions, subjectsKey, type Subject } from "@/features/subjects/queries";
 import { SubjectFields } from "@/features/subjects/SubjectFields";
 import { changesOf, formOf, problemsOf } from "@/features/subjects/values";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
+import { Part } from "@/ui/Part";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 
 /** Everything that is set of a subject, archiving and deletion. */
@@ -27,7 +27,6 @@ export default function SettingsTab({ subject }: { subject: string }) {
 
 function Settings({ subject, etag }: { subject: Subject; etag: string | null }) {
   const { t } = useTranslation("subjects");
-  const refresh = useRefresh();
   const [isAsking, { open, close }] = useDisclosure();
   // What the form began with stays until it is saved or taken back: what others change meanwhile is told, not mixed in.
   const [begun, setBegun] = useState({ form: formOf(subject), etag });
@@ -42,10 +41,7 @@ function Settings({ subject, etag }: { subject: Subject; etag: string | null }) 
   };
   if (isOutdated && !isChanged) reload();
   return (
-    <section>
-      <Title order={2} size="h4" mb="xs">
-        {t("settings.title")}
-      </Title>
+    <Part title={t("settings.title")}>
       {!subject.may_change && (
         <Alert color="gray" mb="md">
           {t("settings.may_not", { owner: subject.owner ?? t("owner.nobody") })}
@@ -83,11 +79,9 @@ function Settings({ subject, etag }: { subject: Subject; etag: string | null }) 
         actionLabel={t("common:action.save")}
         doneMessage={t("settings.done", { name: subject.name })}
         run={(attempt) => changeSubject(subject.name, changes, begun.etag, attempt)}
-        onDone={() => {
-          setBegun({ ...begun, form });
-          refresh();
-        }}
+        refreshes={[subjectsKey]}
+        onDone={() => setBegun({ ...begun, form })}
       />
-    </section>
+    </Part>
   );
 }

@@ -4,46 +4,39 @@ import { useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, type ComponentType } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
-import { asProblem } from "@/api/problem";
 import { SubjectState } from "@/features/subjects/columns";
 import { FirstMessage } from "@/features/subjects/FirstMessage";
 import { subjectOptions, type Subject } from "@/features/subjects/queries";
 import { lagPath, useLive } from "@/live/useLive";
 import { LiveBadge } from "@/ui/LiveBadge";
-import { PageHeader } from "@/ui/PageHeader";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { ResourcePage } from "@/ui/ResourcePage";
 import { subjectTabs } from "@/ui/subjectTabs";
 import { useUrlState } from "@/ui/urlState";
 import { WithheldNotice } from "@/ui/WithheldNotice";
 import { usePathParams } from "@/ui/usePathParams";
 
-const NOT_FOUND = 404;
 const panels = new Map<string, ComponentType<{ subject: string }>>(subjectTabs.map(({ id, load }) => [id, lazy(load)]));
 
 /** One subject: what features know of it, a tab each. */
 export default function SubjectPage() {
   const { t } = useTranslation("subjects");
   const { subject } = usePathParams("subject");
-  const { data, error, refetch } = useQuery(subjectOptions(subject));
-  const isUnknown = error !== null && asProblem(error).status === NOT_FOUND;
   return (
-    <>
-      <PageHeader
-        title={subject}
-        crumbs={[{ label: t("title"), to: "/subjects" }]}
-        badges={data && <Badges subject={data.data} />}
-        description={data?.data.description}
-      />
-      {isUnknown && (
+    <ResourcePage
+      query={useQuery(subjectOptions(subject))}
+      title={subject}
+      crumb={{ label: t("title"), to: "/subjects" }}
+      header={(row) => row && { badges: <Badges subject={row} />, description: row.description }}
+      waiting={<Skeleton height={240} />}
+      unknown={
         <FirstMessage subject={subject} title={t("unknown.title", { name: subject })}>
           {t("unknown.text")}
         </FirstMessage>
-      )}
-      {error && !isUnknown && <ProblemAlert error={error} onRetry={() => void refetch()} />}
-      <WithheldNotice path={lagPath({ subject })} subject={subject} />
-      {data && <SubjectTabs subject={data.data} />}
-      {!data && !error && <Skeleton height={240} />}
-    </>
+      }
+      notice={<WithheldNotice path={lagPath({ subject })} subject={subject} />}
+    >
+      {(row) => <SubjectTabs subject={row} />}
+    </ResourcePage>
   );
 }
 

@@ -1,20 +1,24 @@
-import { Button } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { IconPlus } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
+import { change, list } from "@/api/requests";
 import { teamNamesOptions } from "@/api/teams";
 import { BulkActions } from "@/features/subjects/BulkActions";
 import { useColumns } from "@/features/subjects/columns";
-import { CreateSubject } from "@/features/subjects/CreateSubject";
 import { FirstMessage } from "@/features/subjects/FirstMessage";
-import { loadSubjects, subjectsKey, type Subject } from "@/features/subjects/queries";
+import { subjectsKey, type Subject } from "@/features/subjects/queries";
+import { SubjectFields } from "@/features/subjects/SubjectFields";
+import { changesOf, EMPTY, problemsOf } from "@/features/subjects/values";
 import { lagPath, useLive } from "@/live/useLive";
+import { CreateButton } from "@/ui/buttons";
+import { PlanDialog } from "@/ui/ChangeDialog";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
 import { DataTable } from "@/ui/table/DataTable";
+import { choice } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
 
 const nameOf = (row: Subject) => row.name;
@@ -34,19 +38,13 @@ export default function SubjectsPage() {
       <PageHeader
         title={t("title")}
         badges={<Live />}
-        actions={
-          mayChange && (
-            <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={open} data-action="create">
-              {t("create.title")}
-            </Button>
-          )
-        }
+        actions={mayChange && <CreateButton onClick={open}>{t("create.title")}</CreateButton>}
       />
       {mayChange && selected.size > 0 && <BulkActions selected={selected} onDone={() => setSelected(new Set())} />}
       <DataTable
         label={t("title")}
         queryKey={subjectsKey}
-        load={loadSubjects}
+        load={list("/api/v1/subjects/")}
         columns={columns}
         filters={filters}
         rowKey={nameOf}
@@ -75,31 +73,39 @@ function useFilters(): readonly Filter[] {
   return useMemo<Filter[]>(
     () => [
       { kind: "search", name: "search", label: t("filter.search") },
-      {
-        kind: "select",
-        name: "owner",
-        label: t("filter.owner"),
-        options: (teams ?? []).map((team) => ({ value: team, label: team })),
-      },
-      {
-        kind: "select",
-        name: "is_owned",
-        label: t("filter.is_owned"),
-        options: [
-          { value: "true", label: t("filter.owned") },
-          { value: "false", label: t("filter.not_owned") },
-        ],
-      },
-      {
-        kind: "select",
-        name: "is_archived",
-        label: t("filter.is_archived"),
-        options: [
-          { value: "false", label: t("filter.not_archived") },
-          { value: "true", label: t("filter.archived") },
-        ],
-      },
+      choice("owner", t("filter.owner"), teams ?? [], (team) => team),
+      choice("is_owned", t("filter.is_owned"), { true: t("filter.owned"), false: t("filter.not_owned") }),
+      choice("is_archived", t("filter.is_archived"), { false: t("filter.not_archived"), true: t("filter.archived") }),
     ],
     [t, teams],
+  );
+}
+
+/** Make a subject before its first message: with an owner, limits and retention from the start. */
+function CreateSubject({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const { t } = useTranslation("subjects");
+  const navigate = useNavigate();
+  const [form, setForm] = useState(EMPTY);
+  const close = () => {
+    setForm(EMPTY);
+    onClose();
+  };
+  return (
+    <PlanDialog
+      opened={opened}
+      onClose={close}
+      title={t("create.title")}
+      actionLabel={t("create.action")}
+      doneMessage={t("create.done", { name: form.name })}
+      isReady={Object.keys(problemsOf(form)).length === 0}
+      inputs={JSON.stringify(form)}
+      run={(attempt) =>
+        change("post", "/api/v1/subjects/", attempt, { body: { name: form.name, ...changesOf(EMPTY, form) } })
+      }
+      refreshes={[subjectsKey]}
+      onDone={({ target }) => void navigate({ to: "/subjects/$subject", params: { subject: target } })}
+    >
+      <SubjectFields form={form} onChange={setForm} isNew />
+    </PlanDialog>
   );
 }

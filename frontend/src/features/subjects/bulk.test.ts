@@ -43,7 +43,7 @@ test("the work goes subject by subject; one that is done already is no problem",
     "GET /api/v1/subjects/a/": () => read("a"),
     "POST /api/v1/subjects/a/archive/": (url: URL) => {
       tries += 1;
-      return url.searchParams.has("dry_run") ? said("a", true, false) : problem(412, "change.stale");
+      return url.searchParams.get("dry_run") === "true" ? said("a", true, false) : problem(412, "change.stale");
     },
   });
   const plan = [{ subject: "a", etag: '"v1"', change: null, problem: null }];
@@ -59,7 +59,7 @@ test("one that somebody else changed is told", async () => {
   answer({
     "GET /api/v1/subjects/a/": () => read("a"),
     "POST /api/v1/subjects/a/archive/": (url: URL) =>
-      url.searchParams.has("dry_run") ? said("a", true) : problem(412, "change.stale"),
+      url.searchParams.get("dry_run") === "true" ? said("a", true) : problem(412, "change.stale"),
   });
   const plan = [{ subject: "a", etag: '"v1"', change: null, problem: null }];
   const { found } = await applyStep({ kind: "archive" }, plan, "")(undefined, signal);

@@ -1,7 +1,7 @@
-import { api, mustWithTag, type Change } from "@/api/client";
+import type { Change } from "@/api/client";
 import { asProblem, type Problem } from "@/api/problem";
 import { changeSubject, setArchived, type Subject } from "@/features/subjects/queries";
-import type { Attempt } from "@/ui/ChangeDialog";
+import { readWithTag, type Attempt } from "@/api/requests";
 import type { Step } from "@/ui/useSteps";
 
 /** The same change for several subjects. */
@@ -42,10 +42,6 @@ function changeOne(bulk: BulkChange, subject: Subject, etag: string | null, atte
   }
 }
 
-function read(subject: string, signal: AbortSignal) {
-  return mustWithTag(api.GET("/api/v1/subjects/{subject}/", { params: { path: { subject } }, signal }));
-}
-
 /** Problems of one subject are noted with it, and the others go on. */
 async function noted(subject: string, etag: string | null, work: () => Promise<Outcome>): Promise<Outcome> {
   try {
@@ -73,7 +69,7 @@ export function planStep(bulk: BulkChange, subjects: readonly string[]) {
   return (cursor: string | undefined, signal: AbortSignal) =>
     piece(subjects, PLANNED_AT_ONCE, cursor, (subject) =>
       noted(subject, null, async () => {
-        const { data, etag } = await read(subject, signal);
+        const { data, etag } = await readWithTag("/api/v1/subjects/{subject}/", { path: { subject } })({ signal });
         const change = await changeOne(bulk, data, etag, { dryRun: true, reason: "" });
         return { subject, etag, change, problem: null };
       }),
@@ -88,7 +84,7 @@ export function applyStep(bulk: BulkChange, plan: readonly Outcome[], reason: st
   return (cursor: string | undefined, signal: AbortSignal) =>
     piece(plan, 1, cursor, ({ subject, etag }) =>
       noted(subject, etag, async () => {
-        const { data } = await read(subject, signal);
+        const { data } = await readWithTag("/api/v1/subjects/{subject}/", { path: { subject } })({ signal });
         try {
           const change = await changeOne(bulk, data, etag, { dryRun: false, reason });
           return { subject, etag, change, problem: null };

@@ -6,6 +6,7 @@ import type { Subject } from "@/features/subjects/queries";
 import { Instant } from "@/ui/Instant";
 import { Measured } from "@/ui/Measured";
 import { addressOf, RowLink } from "@/ui/RowLink";
+import { defineColumns, headers } from "@/ui/table/define";
 import type { Column } from "@/ui/table/types";
 
 /** How long messages are kept; without a retention of its own a subject follows its nodes. */
@@ -38,56 +39,25 @@ export function SubjectState({ subject }: { subject: Subject }) {
 /** Columns of the list of subjects. Live numbers draw themselves anew: the columns stay the same. */
 export function useColumns(): readonly Column<Subject>[] {
   const { t } = useTranslation("subjects");
-  return useMemo<Column<Subject>[]>(
-    () => [
-      {
-        id: "name",
-        header: t("column.name"),
-        sort: "name",
-        isFixed: true,
-        cell: (row) => <RowLink to={addressOf("subjects", row.name)}>{row.name}</RowLink>,
-      },
-      {
-        id: "send_rate",
-        card: "fact",
-        header: t("column.send_rate"),
-        align: "right",
-        cell: (row) => <LiveNumber subject={row.name} field="send_rate" as="rate" />,
-      },
-      {
-        id: "stored",
-        header: t("column.stored"),
-        align: "right",
-        isHiddenAtFirst: true,
-        cell: (row) => <LiveNumber subject={row.name} field="stored_messages" as="compact" />,
-      },
-      {
-        id: "worst_lag",
-        card: "fact",
-        header: t("column.worst_lag"),
-        align: "right",
-        cell: (row) => <LiveWorstLag subject={row.name} />,
-      },
-      {
-        id: "consumer_groups",
-        card: "fact",
-        sort: "consumer_groups",
-        header: t("column.consumer_groups"),
-        align: "right",
-        cell: (row) => <Measured value={row.consumer_groups} />,
-      },
-      {
-        id: "state",
-        card: "state",
-        sort: "archived_at",
-        header: t("column.state"),
-        cell: (row) => <SubjectState subject={row} />,
-      },
-      { id: "owner", sort: "owner", header: t("column.owner"), cell: (row) => row.owner ?? "—" },
-      {
-        id: "tags",
-        header: t("column.tags"),
-        cell: (row) => (
+  return useMemo(
+    () =>
+      defineColumns<Subject>(headers(t), (column) => [
+        column("name", { sort: true, isFixed: true }, (row) => (
+          <RowLink to={addressOf("subjects", row.name)}>{row.name}</RowLink>
+        )),
+        column("send_rate", { card: "fact", align: "right" }, (row) => (
+          <LiveNumber subject={row.name} field="send_rate" as="rate" />
+        )),
+        column("stored", { align: "right", isHiddenAtFirst: true }, (row) => (
+          <LiveNumber subject={row.name} field="stored_messages" as="compact" />
+        )),
+        column("worst_lag", { card: "fact", align: "right" }, (row) => <LiveWorstLag subject={row.name} />),
+        column("consumer_groups", { card: "fact", sort: true, align: "right" }, (row) => (
+          <Measured value={row.consumer_groups} />
+        )),
+        column("state", { card: "state", sort: "archived_at" }, (row) => <SubjectState subject={row} />),
+        column("owner", { sort: true }, (row) => row.owner ?? "—"),
+        column("tags", (row) => (
           <span className="words">
             {row.tags?.map((tag) => (
               <span key={tag} className="word">
@@ -95,35 +65,16 @@ export function useColumns(): readonly Column<Subject>[] {
               </span>
             ))}
           </span>
-        ),
-      },
-      {
-        id: "retention",
-        sort: "retention_hours",
-        header: t("column.retention"),
-        align: "right",
-        cell: (row) => <Retention hours={row.retention_hours} />,
-      },
-      {
-        id: "placement",
-        header: t("column.placement"),
-        align: "right",
-        cell: (row) => <span data-hint={row.broker_groups.join(", ") || undefined}>{row.broker_groups.length}</span>,
-      },
-      {
-        id: "created_at",
-        header: t("column.created_at"),
-        sort: "created_at",
-        isHiddenAtFirst: true,
-        cell: (row) => <Instant at={row.created_at} />,
-      },
-      {
-        id: "updated_at",
-        header: t("column.updated_at"),
-        sort: "updated_at",
-        cell: (row) => <Instant at={row.updated_at} relative />,
-      },
-    ],
+        )),
+        column("retention", { sort: "retention_hours", align: "right" }, (row) => (
+          <Retention hours={row.retention_hours} />
+        )),
+        column("placement", { align: "right" }, (row) => (
+          <span data-hint={row.broker_groups.join(", ") || undefined}>{row.broker_groups.length}</span>
+        )),
+        column("created_at", { sort: true, isHiddenAtFirst: true }, (row) => <Instant at={row.created_at} />),
+        column("updated_at", { sort: true }, (row) => <Instant at={row.updated_at} relative />),
+      ]),
     [t],
   );
 }

@@ -1,4 +1,5 @@
 import type { Schema } from "@/api/client";
+import { limit, limitsOf } from "@/api/limits";
 import { bytesText, hoursText, parseBytes, parseCount, parseHours } from "@/features/subjects/amounts";
 
 /** What an operator sets of a subject, as the form holds it: numbers as typed, "" for none. */
@@ -18,17 +19,11 @@ export interface SubjectForm {
 
 export type SubjectChange = Omit<Schema<"PatchedSubjectChangeRequest">, "reason">;
 
-/** The API's limits, metaserver/services/subjects.py. */
-export const NAME_CHARS_MAX = 100;
-export const DESCRIPTION_CHARS_MAX = 500;
-export const TAGS_MAX = 20;
-export const TAG_CHARS_MAX = 50;
-export const MESSAGES_PER_SECOND_MAX = 10_000_000;
-export const BYTES_PER_SECOND_MAX = 100 * 1024 ** 3;
-export const RETENTION_HOURS_MIN = 0.001;
-export const RETENTION_HOURS_MAX = 24 * 366 * 2;
-export const ALLOWED_GROUPS_MAX = 200;
-export const GROUP_CHARS_MAX = 100;
+const FIELDS = "NewSubjectRequest";
+export const NAME_CHARS_MAX = limit(FIELDS, "name", "maxLength");
+export const DESCRIPTION_CHARS_MAX = limit(FIELDS, "description", "maxLength");
+export const TAGS_MAX = limit(FIELDS, "tags", "maxItems");
+export const ALLOWED_GROUPS_MAX = limit(FIELDS, "allowed_groups", "maxItems");
 
 export const EMPTY: SubjectForm = {
   name: "",
@@ -95,8 +90,15 @@ export function changesOf(before: SubjectForm, after: SubjectForm): SubjectChang
 /** Why a value can't be: keys below `problem.` in the texts. */
 export type Problems = Partial<Record<keyof SubjectForm, string>>;
 
-function between(value: number | null, low: number, high: number): boolean {
-  return value !== null && value >= low && value <= high;
+type Amount = "messages_per_second" | "bytes_per_second" | "retention_hours";
+
+function isWithin(field: Amount, value: number | null): boolean {
+  return value !== null && value >= limit(FIELDS, field, "minimum") && value <= limit(FIELDS, field, "maximum");
+}
+
+function areShort(field: "tags" | "allowed_groups", texts: readonly string[]): boolean {
+  const { maxItems = 0, items } = limitsOf(FIELDS, field);
+  return texts.length <= maxItems && texts.every((text) => text.length <= (items?.maxLength ?? 0));
 }
 
 /** What is wrong with the form, field by field, by the rules of the API; the API decides anyway. */
@@ -108,18 +110,14 @@ export function problemsOf(form: SubjectForm): Problems {
   else if (name.startsWith("%")) found.name = "name_percent";
   else if (/[/\s\0\x85]/u.test(name)) found.name = "name_breaking";
   if (form.description.length > DESCRIPTION_CHARS_MAX) found.description = "description_long";
-  if (form.tags.length > TAGS_MAX || form.tags.some((tag) => tag.length > TAG_CHARS_MAX)) found.tags = "tags";
-  if (form.messagesPerSecond.trim() && !between(parseCount(form.messagesPerSecond), 1, MESSAGES_PER_SECOND_MAX))
+  if (!areShort("tags", form.tags)) found.tags = "tags";
+  if (form.messagesPerSecond.trim() && !isWithin("messages_per_second", parseCount(form.messagesPerSecond)))
     found.messagesPerSecond = "messages_per_second";
-  if (form.bytesPerSecond.trim() && !between(parseBytes(form.bytesPerSecond), 1, BYTES_PER_SECOND_MAX))
+  if (form.bytesPerSecond.trim() && !isWithin("bytes_per_second", parseBytes(form.bytesPerSecond)))
     found.bytesPerSecond = "bytes_per_second";
-  if (form.retention.trim() && !between(parseHours(form.retention), RETENTION_HOURS_MIN, RETENTION_HOURS_MAX))
-    found.retention = "retention";
-  if (
-    form.isRestricted &&
-    (form.allowedGroups.length > ALLOWED_GROUPS_MAX ||
-      form.allowedGroups.some((group) => group.length > GROUP_CHARS_MAX || /[/\r\n\0]/.test(group)))
-  )
+  if (form.retention.trim() && !isWithin("retention_hours", parseHours(form.retention))) found.retention = "retention";
+  const { isRestricted, allowedGroups } = form;
+  if (isRestricted && (!areShort("allowed_groups", allowedGroups) || /[/\r\n\0]/.test(allowedGroups.join(""))))
     found.allowedGroups = "allowed_groups";
   return found;
 }

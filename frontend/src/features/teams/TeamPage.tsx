@@ -1,138 +1,91 @@
-import { Badge, Button, Center, Loader, Stack, Title } from "@mantine/core";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Badge, Button, Stack } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
+import type { Schema } from "@/api/client";
 import { useMay } from "@/api/me";
-import { DescribeTeam } from "@/features/teams/DescribeTeam";
-import { EditMembers } from "@/features/teams/EditMembers";
-import {
-  deleteTeam,
-  loadMembers,
-  loadSubjectsOf,
-  teamOptions,
-  teamsKey,
-  type Member,
-  type OwnedSubject,
-  type Team,
-} from "@/features/teams/queries";
+import { change, list } from "@/api/requests";
+import { DescribeTeam, EditMembers } from "@/features/teams/TeamDialogs";
+import { teamOptions, teamsKey, type Member, type Team } from "@/features/teams/queries";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
-import { PageHeader, type Crumb } from "@/ui/PageHeader";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { SubjectLink } from "@/ui/links";
+import { Part } from "@/ui/Part";
+import { ResourcePage } from "@/ui/ResourcePage";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column } from "@/ui/table/types";
+import { defineColumns, headers } from "@/ui/table/define";
 import { usePathParams } from "@/ui/usePathParams";
 
 /** One team: its members and what it owns. */
 export default function TeamPage() {
-  const { t: common } = useTranslation();
   const { t } = useTranslation("teams");
   const { team: name } = usePathParams("team");
-  const found = useQuery(teamOptions(name));
-  const crumbs: readonly Crumb[] = [{ label: common("nav.teams"), to: "/teams" }];
-  const load = useMemo(() => ({ members: loadMembers(name), subjects: loadSubjectsOf(name) }), [name]);
-  const members = useMemo<Column<Member>[]>(
-    () => [
-      { id: "username", header: t("column.username"), isFixed: true, cell: (row) => row.username },
-      { id: "role", header: t("column.role"), cell: (row) => common(`role.${row.role}`) },
-      {
-        id: "is_active",
-        header: t("column.state"),
-        cell: (row) => (row.is_active ? t("active") : <Badge color="gray">{t("disabled")}</Badge>),
-      },
-    ],
-    [t, common],
-  );
-  const subjects = useMemo<Column<OwnedSubject>[]>(
-    () => [
-      {
-        id: "name",
-        header: t("column.subject"),
-        sort: "name",
-        isFixed: true,
-        cell: (row) => (
-          <LinkTo to="/subjects/$subject" params={{ subject: row.name }}>
-            {row.name}
-          </LinkTo>
+  const members = useMemo(
+    () =>
+      defineColumns<Member>(headers(t), (column) => [
+        column("username", { isFixed: true }, (row) => row.username),
+        column("role", (row) => t(`common:role.${row.role}`)),
+        column("is_active", { header: t("column.state") }, (row) =>
+          row.is_active ? t("active") : <Badge color="gray">{t("disabled")}</Badge>,
         ),
-      },
-      { id: "updated_at", header: t("column.updated_at"), cell: (row) => <Instant at={row.updated_at} relative /> },
-    ],
+      ]),
     [t],
   );
-  if (found.isError) {
-    return (
-      <>
-        <PageHeader title={name} crumbs={crumbs} />
-        <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />
-      </>
-    );
-  }
-  if (!found.data) {
-    return (
-      <Center p="xl">
-        <Loader aria-label={common("state.loading")} />
-      </Center>
-    );
-  }
-  const { data: team, etag } = found.data;
+  const subjects = useMemo(
+    () =>
+      defineColumns<Schema<"SubjectRow">>(headers(t), (column) => [
+        column("name", { header: t("column.subject"), sort: true, isFixed: true }, (row) => (
+          <SubjectLink subject={row.name} />
+        )),
+        column("updated_at", (row) => <Instant at={row.updated_at} relative />),
+      ]),
+    [t],
+  );
   return (
-    <>
-      <PageHeader
-        title={team.name}
-        crumbs={crumbs}
-        description={team.description}
-        actions={<Actions team={team} etag={etag} />}
-      />
-      <Stack gap="lg">
-        <section>
-          <Title order={2} size="h4" mb="xs">
-            {t("members.title")}
-          </Title>
-          <DataTable
-            label={t("members.title")}
-            queryKey={[...teamsKey, name, "members"]}
-            load={load.members}
-            columns={members}
-            rowKey={(row) => row.username}
-            prefix="m_"
-            download={`/api/v1/teams/${encodeURIComponent(name)}/members/`}
-          />
-        </section>
-        <section>
-          <Title order={2} size="h4" mb="xs">
-            {t("subjects.title")}
-          </Title>
-          <DataTable
-            label={t("subjects.title")}
-            queryKey={["subjects", "of", name]}
-            load={load.subjects}
-            columns={subjects}
-            rowKey={(row) => row.name}
-            ordering="name"
-            prefix="s_"
-          />
-        </section>
-      </Stack>
-    </>
+    <ResourcePage
+      query={useQuery(teamOptions(name))}
+      title={name}
+      crumb={{ label: t("common:nav.teams"), to: "/teams" }}
+      header={(team, etag) => team && { description: team.description, actions: <Actions team={team} etag={etag} /> }}
+    >
+      {() => (
+        <Stack gap="lg">
+          <Part title={t("members.title")}>
+            <DataTable
+              label={t("members.title")}
+              queryKey={[...teamsKey, name, "members"]}
+              load={list("/api/v1/teams/{team}/members/", { path: { team: name } })}
+              columns={members}
+              rowKey={(row) => row.username}
+              prefix="m_"
+              download={`/api/v1/teams/${encodeURIComponent(name)}/members/`}
+            />
+          </Part>
+          <Part title={t("subjects.title")}>
+            <DataTable
+              label={t("subjects.title")}
+              queryKey={["subjects", "of", name]}
+              load={list("/api/v1/subjects/", { query: { owner: name } })}
+              columns={subjects}
+              rowKey={(row) => row.name}
+              ordering="name"
+              prefix="s_"
+            />
+          </Part>
+        </Stack>
+      )}
+    </ResourcePage>
   );
 }
 
 function Actions({ team, etag }: { team: Team; etag: string | null }) {
   const { t } = useTranslation("teams");
   const may = useMay();
-  const client = useQueryClient();
   const navigate = useNavigate();
   const [open, setOpen] = useState<"members" | "describe" | "delete" | null>(null);
   if (!may("change_accounts")) return null;
-  const close = () => setOpen(null);
-  const refresh = () => {
-    void client.invalidateQueries({ queryKey: teamsKey });
-    void client.invalidateQueries({ queryKey: ["users"] });
-    void client.invalidateQueries({ queryKey: ["me"] });
-  };
+  const shared = { onClose: () => setOpen(null), refreshes: [teamsKey, ["users"], ["me"]] };
   const isOwner = team.subjects > 0;
   return (
     <>
@@ -152,17 +105,17 @@ function Actions({ team, etag }: { team: Team; etag: string | null }) {
       >
         {t("delete.title")}
       </Button>
-      <EditMembers team={team.name} etag={etag} opened={open === "members"} onClose={close} onDone={refresh} />
-      <DescribeTeam team={team} etag={etag} opened={open === "describe"} onClose={close} onDone={refresh} />
+      {open === "members" && <EditMembers team={team.name} etag={etag} {...shared} />}
+      {open === "describe" && <DescribeTeam team={team} etag={etag} {...shared} />}
       <ChangeDialog
+        {...shared}
         opened={open === "delete"}
-        onClose={close}
         title={t("delete.title")}
-        run={(attempt) => deleteTeam(team.name, etag, attempt)}
+        run={(attempt) => change("delete", "/api/v1/teams/{team}/", attempt, { path: { team: team.name }, etag })}
         confirmName={team.name}
         actionLabel={t("delete.action")}
         doneMessage={t("delete.done", { name: team.name })}
-        onDone={() => void navigate({ to: "/teams" }).then(refresh)}
+        onDone={() => void navigate({ to: "/teams" })}
       />
     </>
   );

@@ -1,16 +1,19 @@
-import { Button } from "@mantine/core";
-import { IconPlus } from "@tabler/icons-react";
+import { TextInput } from "@mantine/core";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
-import { CreateTeam } from "@/features/teams/CreateTeam";
-import { loadTeams, teamsKey, type Team } from "@/features/teams/queries";
+import { change, list } from "@/api/requests";
+import { teamsKey, type Team } from "@/features/teams/queries";
+import { CreateButton } from "@/ui/buttons";
+import { PlanDialog } from "@/ui/ChangeDialog";
+import { fieldsOf } from "@/ui/fields";
 import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
+import { TeamLink } from "@/ui/links";
 import { Measured } from "@/ui/Measured";
 import { PageHeader } from "@/ui/PageHeader";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
+import { defineColumns, headers } from "@/ui/table/define";
+import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 
 const FIRST_TEAM = `teams:
@@ -20,52 +23,30 @@ const FIRST_TEAM = `teams:
 /** Who owns what: an operator acts on subjects of their teams. */
 export default function TeamsPage() {
   const { t } = useTranslation("teams");
-  const { t: common } = useTranslation();
   const may = useMay();
   const [isCreating, setCreating] = useState(false);
-  const columns = useMemo<Column<Team>[]>(
-    () => [
-      {
-        id: "name",
-        header: t("column.name"),
-        sort: "name",
-        isFixed: true,
-        cell: (row) => (
-          <LinkTo to="/teams/$team" params={{ team: row.name }}>
-            {row.name}
-          </LinkTo>
-        ),
-      },
-      { id: "description", header: t("column.description"), cell: (row) => row.description || "—" },
-      { id: "members", header: t("column.members"), align: "right", cell: (row) => <Measured value={row.members} /> },
-      {
-        id: "subjects",
-        header: t("column.subjects"),
-        align: "right",
-        cell: (row) => <Measured value={row.subjects} />,
-      },
-      {
-        id: "created_at",
-        header: t("column.created_at"),
-        sort: "created_at",
-        cell: (row) => <Instant at={row.created_at} relative />,
-      },
-    ],
+  const columns = useMemo(
+    () =>
+      defineColumns<Team>(headers(t), (column) => [
+        column("name", { sort: true, isFixed: true }, (row) => <TeamLink team={row.name} />),
+        column("description", (row) => row.description || "—"),
+        column("members", { align: "right" }, (row) => <Measured value={row.members} />),
+        column("subjects", { align: "right" }, (row) => <Measured value={row.subjects} />),
+        column("created_at", { sort: true }, (row) => <Instant at={row.created_at} relative />),
+      ]),
     [t],
   );
   const filters = useMemo<Filter[]>(() => [{ kind: "search", name: "search", label: t("filter.search") }], [t]);
   const create = may("change_accounts") && (
-    <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setCreating(true)} data-action="create">
-      {t("create.title")}
-    </Button>
+    <CreateButton onClick={() => setCreating(true)}>{t("create.title")}</CreateButton>
   );
   return (
     <>
-      <PageHeader title={common("nav.teams")} actions={create} />
+      <PageHeader title={t("common:nav.teams")} actions={create} />
       <DataTable
-        label={common("nav.teams")}
+        label={t("common:nav.teams")}
         queryKey={teamsKey}
-        load={loadTeams}
+        load={list("/api/v1/teams/")}
         columns={columns}
         filters={filters}
         rowKey={(row) => row.name}
@@ -79,5 +60,37 @@ export default function TeamsPage() {
       />
       <CreateTeam opened={isCreating} onClose={() => setCreating(false)} />
     </>
+  );
+}
+
+const EMPTY = { name: "", description: "" };
+
+/** A new team, without members yet. */
+function CreateTeam({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const { t } = useTranslation("teams");
+  const [team, setTeam] = useState(EMPTY);
+  const fields = fieldsOf(team, (some) => setTeam({ ...team, ...some }), "NewTeamRequest");
+  return (
+    <PlanDialog
+      opened={opened}
+      onClose={onClose}
+      title={t("create.title")}
+      run={(attempt) => change("post", "/api/v1/teams/", attempt, { body: { ...team, name: team.name.trim() } })}
+      inputs={JSON.stringify(team)}
+      isReady={team.name.trim() !== ""}
+      actionLabel={t("common:action.create")}
+      doneMessage={t("create.done", { name: team.name.trim() })}
+      refreshes={[teamsKey]}
+      onDone={() => setTeam(EMPTY)}
+    >
+      <TextInput
+        label={t("column.name")}
+        autoComplete="off"
+        spellCheck={false}
+        data-autofocus
+        {...fields.text("name")}
+      />
+      <TextInput label={t("column.description")} {...fields.text("description")} />
+    </PlanDialog>
   );
 }

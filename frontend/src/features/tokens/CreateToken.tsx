@@ -1,18 +1,11 @@
 import { Checkbox, NativeSelect, Text, TextInput } from "@mantine/core";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import {
-  createToken,
-  LIFE_DAYS,
-  NAME_CHARS_MAX,
-  SCOPES,
-  scopesOptions,
-  tokensKey,
-  type NewToken,
-  type Scope,
-} from "@/features/tokens/queries";
+import type { Schema } from "@/api/client";
+import { change, read } from "@/api/requests";
 import { PlanDialog } from "@/ui/ChangeDialog";
+import { fieldsOf } from "@/ui/fields";
 import { ShownOnce } from "@/ui/ShownOnce";
 import { Snippet } from "@/ui/Teach";
 
@@ -27,45 +20,36 @@ QMQ_TOKEN=${token} qmq apply --console ${origin} --dry-run -f subjects.yaml`;
 /** A new token in one's own name, within what one's role may; shown once, with two ways to use it. */
 export function CreateToken({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const { t } = useTranslation("tokens");
-  const { t: common } = useTranslation();
-  const client = useQueryClient();
   const rights = useQuery(scopesOptions());
   const [token, setToken] = useState(EMPTY);
   const [made, setMade] = useState<string | null>(null);
-  const set = (change: Partial<NewToken>) => setToken({ ...token, ...change });
-  const rightsOf = (scope: Scope) => rights.data?.find(({ name }) => name === scope)?.rights.join(", ");
+  const fields = fieldsOf(token, (some) => setToken({ ...token, ...some }), "NewTokenRequest");
+  const rightsOf = (scope: Scope) => rights.data?.scopes.find(({ name }) => name === scope)?.rights.join(", ");
   return (
     <>
       <PlanDialog
         opened={opened}
         onClose={onClose}
         title={t("create.title")}
-        run={(attempt) => createToken(token, attempt)}
+        run={(attempt) => change("post", "/api/v1/tokens/", attempt, { body: token })}
         inputs={JSON.stringify(token)}
         isReady={token.name.trim() !== "" && token.scopes.length > 0}
-        actionLabel={common("action.create")}
+        actionLabel={t("common:action.create")}
         doneMessage={t("create.done")}
+        refreshes={[tokensKey]}
         onDone={(done) => {
           setMade(done.token);
           setToken(EMPTY);
-          void client.invalidateQueries({ queryKey: tokensKey });
         }}
       >
         <TextInput
           label={t("column.name")}
           description={t("create.name_hint")}
-          value={token.name}
-          maxLength={NAME_CHARS_MAX}
           autoComplete="off"
           data-autofocus
-          onChange={(event) => set({ name: event.currentTarget.value })}
+          {...fields.text("name")}
         />
-        <Checkbox.Group
-          label={t("column.scopes")}
-          description={t("create.scopes_hint")}
-          value={token.scopes}
-          onChange={(scopes) => set({ scopes: scopes })}
-        >
+        <Checkbox.Group label={t("column.scopes")} description={t("create.scopes_hint")} {...fields.chosen("scopes")}>
           {SCOPES.map((scope) => (
             <Checkbox key={scope} mt="xs" value={scope} label={t(`scope.${scope}`)} description={rightsOf(scope)} />
           ))}
@@ -73,7 +57,7 @@ export function CreateToken({ opened, onClose }: { opened: boolean; onClose: () 
         <NativeSelect
           label={t("create.life")}
           value={String(token.expires_in_days)}
-          onChange={(event) => set({ expires_in_days: Number(event.currentTarget.value) })}
+          onChange={(event) => fields.number("expires_in_days").onChange(Number(event.currentTarget.value))}
           data={LIFE_DAYS.map((days) => ({ value: String(days), label: t("create.days", { count: days }) }))}
         />
       </PlanDialog>
@@ -87,4 +71,18 @@ export function CreateToken({ opened, onClose }: { opened: boolean; onClose: () 
       </ShownOnce>
     </>
   );
+}
+
+export type Token = Schema<"TokenRow">;
+export type NewToken = Required<Omit<Schema<"NewTokenRequest">, "reason">>;
+export type Scope = NewToken["scopes"][number];
+
+export const SCOPES: readonly Scope[] = ["read", "messages", "operate", "admin"];
+export const LIFE_DAYS = [7, 30, 90, 180, 365] as const;
+
+export const tokensKey = ["tokens"] as const;
+
+/** What each scope lets a token do, as the API's own table says. */
+export function scopesOptions() {
+  return queryOptions({ queryKey: ["roles"], queryFn: read("/api/v1/roles/"), staleTime: Infinity });
 }

@@ -1,39 +1,35 @@
 import { Badge, Button, Code, Group, Text } from "@mantine/core";
-import { IconPlus } from "@tabler/icons-react";
-import { useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay, useMe } from "@/api/me";
-import { CreateToken } from "@/features/tokens/CreateToken";
-import { loadTokens, revokeToken, tokensKey, type Token } from "@/features/tokens/queries";
+import { change, list } from "@/api/requests";
+import { CreateToken, tokensKey, type Token } from "@/features/tokens/CreateToken";
+import { CreateButton } from "@/ui/buttons";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
 import { PageHeader } from "@/ui/PageHeader";
 import { DataTable } from "@/ui/table/DataTable";
-import type { Column, Filter } from "@/ui/table/types";
+import { choice, defineColumns, headers } from "@/ui/table/define";
+import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 import { useUrlState } from "@/ui/urlState";
 
 /** Tokens of one's own; an administrator sees another user's by `?owner=`. */
 export default function TokensPage() {
   const { t } = useTranslation("tokens");
-  const { t: common } = useTranslation();
   const may = useMay();
   const me = useMe();
-  const client = useQueryClient();
   const [search] = useUrlState();
   const [isCreating, setCreating] = useState(false);
   const [revoking, setRevoking] = useState<Token | null>(null);
   const isOthers = Boolean(search.owner) && search.owner !== me.username;
-  const columns = useMemo<Column<Token>[]>(
-    () => [
-      { id: "name", header: t("column.name"), isFixed: true, cell: (row) => row.name },
-      { id: "owner", header: t("column.owner"), isHiddenAtFirst: true, cell: (row) => row.owner },
-      { id: "prefix", header: t("column.prefix"), cell: (row) => <Code>{row.prefix}…</Code> },
-      {
-        id: "scopes",
-        header: t("column.scopes"),
-        cell: (row) => (
+  const columns = useMemo(
+    () =>
+      defineColumns<Token>(headers(t), (column) => [
+        column("name", { isFixed: true }, (row) => row.name),
+        column("owner", { isHiddenAtFirst: true }, (row) => row.owner),
+        column("prefix", (row) => <Code>{row.prefix}…</Code>),
+        column("scopes", (row) => (
           <Group gap={4}>
             {row.scopes.map((scope) => (
               <Badge key={scope} variant="light" tt="none">
@@ -41,12 +37,8 @@ export default function TokensPage() {
               </Badge>
             ))}
           </Group>
-        ),
-      },
-      {
-        id: "state",
-        header: t("column.state"),
-        cell: (row) =>
+        )),
+        column("state", (row) =>
           row.revoked_at ? (
             <Text span size="sm" c="dimmed">
               {t("state.revoked")} <Instant at={row.revoked_at} relative />
@@ -58,12 +50,9 @@ export default function TokensPage() {
           ) : (
             <Badge color="gray">{t("state.expired")}</Badge>
           ),
-      },
-      { id: "expires_at", header: t("column.expires_at"), cell: (row) => <Instant at={row.expires_at} relative /> },
-      {
-        id: "last_used_at",
-        header: t("column.last_used_at"),
-        cell: (row) => (
+        ),
+        column("expires_at", (row) => <Instant at={row.expires_at} relative />),
+        column("last_used_at", (row) => (
           <>
             <Instant at={row.last_used_at} relative />
             {row.last_used_from && (
@@ -73,36 +62,25 @@ export default function TokensPage() {
               </Text>
             )}
           </>
+        )),
+        column("created_at", (row) => <Instant at={row.created_at} />),
+        column(
+          "revoke",
+          { card: "action", header: t("column.action"), isFixed: true },
+          (row) =>
+            row.is_live && (
+              <Button size="compact-sm" variant="default" onClick={() => setRevoking(row)} data-action="revoke">
+                {t("revoke.action")}
+              </Button>
+            ),
         ),
-      },
-      { id: "created_at", header: t("column.created_at"), cell: (row) => <Instant at={row.created_at} /> },
-      {
-        id: "revoke",
-        card: "action",
-        header: t("column.action"),
-        isFixed: true,
-        cell: (row) =>
-          row.is_live && (
-            <Button size="compact-sm" variant="default" onClick={() => setRevoking(row)} data-action="revoke">
-              {t("revoke.action")}
-            </Button>
-          ),
-      },
-    ],
+      ]),
     [t],
   );
   const mayOthers = may("change_accounts");
   const filters = useMemo<Filter[]>(
     () => [
-      {
-        kind: "select",
-        name: "is_live",
-        label: t("column.state"),
-        options: [
-          { value: "true", label: t("state.live") },
-          { value: "false", label: t("state.ended") },
-        ],
-      },
+      choice("is_live", t("column.state"), { true: t("state.live"), false: t("state.ended") }),
       ...(mayOthers ? [{ kind: "text", name: "owner", label: t("filter.owner") } as const] : []),
     ],
     [t, mayOthers],
@@ -110,22 +88,14 @@ export default function TokensPage() {
   return (
     <>
       <PageHeader
-        title={isOthers ? t("of", { name: search.owner }) : common("nav.tokens")}
+        title={isOthers ? t("of", { name: search.owner }) : t("common:nav.tokens")}
         description={t("what")}
-        actions={
-          <Button
-            leftSection={<IconPlus size={16} aria-hidden />}
-            onClick={() => setCreating(true)}
-            data-action="create"
-          >
-            {t("create.title")}
-          </Button>
-        }
+        actions={<CreateButton onClick={() => setCreating(true)}>{t("create.title")}</CreateButton>}
       />
       <DataTable
-        label={common("nav.tokens")}
+        label={t("common:nav.tokens")}
         queryKey={tokensKey}
-        load={loadTokens}
+        load={list("/api/v1/tokens/")}
         columns={columns}
         filters={filters}
         rowKey={(row) => row.id}
@@ -144,11 +114,13 @@ export default function TokensPage() {
         opened={revoking !== null}
         onClose={() => setRevoking(null)}
         title={t("revoke.title")}
-        run={(attempt) => revokeToken(revoking?.id ?? "", attempt)}
+        run={(attempt) =>
+          change("delete", "/api/v1/tokens/{token_id}/", attempt, { path: { token_id: Number(revoking?.id) } })
+        }
         confirmName={revoking?.name}
         actionLabel={t("revoke.action")}
         doneMessage={t("revoke.done")}
-        onDone={() => void client.invalidateQueries({ queryKey: tokensKey })}
+        refreshes={[tokensKey]}
       />
     </>
   );

@@ -1,15 +1,33 @@
-import { List, Loader, Stack, Table, Text, Title } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import "@/features/trace/trace.css";
+import {
+  Autocomplete,
+  Button,
+  Group,
+  List,
+  NativeSelect,
+  SegmentedControl,
+  Stack,
+  Text,
+  TextInput,
+} from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { IconRoute, IconSearch } from "@tabler/icons-react";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { FindForm } from "@/features/trace/FindForm";
-import { findOptions } from "@/features/trace/queries";
+import { placeOptions } from "@/api/owner";
+import { findOptions, suggestOptions, type Message } from "@/features/trace/queries";
 import { recentOf, withRecent, type Place } from "@/features/trace/recent";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
+import { loaded } from "@/ui/loaded";
 import { PageHeader } from "@/ui/PageHeader";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { Part } from "@/ui/Part";
 import { Teach } from "@/ui/Teach";
 import { Unreachable } from "@/ui/Unreachable";
+import { PlainTable } from "@/ui/table/PlainTable";
+import { defineColumns } from "@/ui/table/define";
 import { useUrlState } from "@/ui/urlState";
 
 const RECEIPT = `receipt = await producer.send("order.paid", b"{}")
@@ -18,7 +36,6 @@ print(receipt.message_id)`;
 /** Find a message by its id, or go to it by its place; those looked at before are below. */
 export default function FindPage() {
   const { t } = useTranslation("trace");
-  const { t: common } = useTranslation();
   const [search, change] = useUrlState();
   const subject = search.subject ?? "";
   const messageId = search.message_id ?? "";
@@ -26,7 +43,7 @@ export default function FindPage() {
   const isAsked = subject !== "" && messageId !== "";
   return (
     <>
-      <PageHeader title={common("nav.trace")} description={t("find.description")} />
+      <PageHeader title={t("common:nav.trace")} description={t("find.description")} />
       <Stack gap="lg">
         <FindForm
           key={`${subject} ${messageId}`}
@@ -37,10 +54,7 @@ export default function FindPage() {
         />
         {isAsked && <Results subject={subject} messageId={messageId} />}
         {recent.length > 0 && (
-          <section>
-            <Title order={2} size="h4" mb="xs">
-              {t("recent")}
-            </Title>
+          <Part title={t("recent")}>
             <List>
               {recent.map((place) => (
                 <List.Item key={`${place.subject}/${place.brokerGroup}/${place.sequence}`}>
@@ -50,7 +64,7 @@ export default function FindPage() {
                 </List.Item>
               ))}
             </List>
-          </section>
+          </Part>
         )}
         {!isAsked && recent.length === 0 && (
           <Teach title={t("teach.title")} code={RECEIPT}>
@@ -78,49 +92,140 @@ function To({ place, recent, children }: { place: Place; recent: string | undefi
 
 function Results({ subject, messageId }: { subject: string; messageId: string }) {
   const { t } = useTranslation("trace");
-  const { t: common } = useTranslation();
   const [search] = useUrlState();
-  const { data, error, refetch } = useQuery(findOptions(subject, messageId));
-  if (error) return <ProblemAlert error={error} onRetry={() => void refetch()} />;
-  if (!data) return <Loader aria-label={common("state.loading")} />;
+  const [data, instead] = loaded(useQuery(findOptions(subject, messageId)));
+  if (!data) return instead;
   return (
-    <section>
-      <Title order={2} size="h4" mb="xs">
-        {t("find.found")}
-      </Title>
+    <Part title={t("find.found")}>
       <Unreachable of={data.unreachable} />
       {data.results.length === 0 ? (
         <Text role="status">{t("find.nothing", { id: messageId, subject })}</Text>
       ) : (
-        <Table.ScrollContainer minWidth={480}>
-          <Table withTableBorder>
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th>{t("find.place")}</Table.Th>
-                <Table.Th>{t("step.stored")}</Table.Th>
-                <Table.Th>{t("step.created")}</Table.Th>
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {data.results.map(({ broker_group: brokerGroup, sequence, stored_at, created_at }) => (
-                <Table.Tr key={`${brokerGroup}:${sequence}`}>
-                  <Table.Td>
-                    <To place={{ subject, brokerGroup, sequence }} recent={search.recent}>
-                      {`${brokerGroup} · ${sequence}`}
-                    </To>
-                  </Table.Td>
-                  <Table.Td>
-                    <Instant at={stored_at} withMillis />
-                  </Table.Td>
-                  <Table.Td>
-                    <Instant at={created_at} withMillis />
-                  </Table.Td>
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
+        <PlainTable
+          withTableBorder
+          minWidth={480}
+          columns={defineColumns<Message>(
+            (id) => t(`step.${id}`),
+            (column) => [
+              column("place", { header: t("find.place") }, ({ broker_group: brokerGroup, sequence }) => (
+                <To place={{ subject, brokerGroup, sequence }} recent={search.recent}>
+                  {`${brokerGroup} · ${sequence}`}
+                </To>
+              )),
+              column("stored", (row) => <Instant at={row.stored_at} withMillis />),
+              column("created", (row) => <Instant at={row.created_at} withMillis />),
+            ],
+          )}
+          rows={data.results}
+          rowKey={(row) => `${row.broker_group}:${row.sequence}`}
+        />
       )}
-    </section>
+    </Part>
+  );
+}
+
+const TYPING_MS = 250;
+
+interface Props {
+  subject: string;
+  messageId: string;
+  onFind: (wanted: { subject: string; messageId: string }) => void;
+  recent: string | undefined;
+}
+
+/** By subject and id, or by subject, broker group and sequence. */
+function FindForm(props: Props) {
+  const { t } = useTranslation("trace");
+  const navigate = useNavigate();
+  const [by, setBy] = useState<"id" | "place">("id");
+  const [subject, setSubject] = useState(props.subject);
+  const [messageId, setMessageId] = useState(props.messageId);
+  const [brokerGroup, setBrokerGroup] = useState("");
+  const [sequence, setSequence] = useState("");
+  const [settled] = useDebouncedValue(subject, TYPING_MS);
+  const { data: names = [] } = useQuery({ ...suggestOptions(settled), placeholderData: keepPreviousData });
+  const { data: place } = useQuery({ ...placeOptions(settled), enabled: by === "place" && names.includes(settled) });
+  const groups = place?.brokerGroups ?? [];
+  const group = groups.includes(brokerGroup) ? brokerGroup : (groups[0] ?? "");
+  const isSequence = /^\d+$/.test(sequence);
+  const isReady = subject !== "" && (by === "id" ? messageId.trim() !== "" : isSequence && group !== "");
+  const go = () => {
+    if (!isReady) return;
+    if (by === "id") {
+      props.onFind({ subject, messageId: messageId.trim() });
+      return;
+    }
+    const to = { subject, brokerGroup: group, sequence };
+    void navigate({
+      to: "/trace/$subject/$brokerGroup/$sequence",
+      params: to,
+      search: { recent: withRecent(props.recent, to) },
+    });
+  };
+  return (
+    <form
+      role="search"
+      aria-label={t("find.label")}
+      onSubmit={(event) => {
+        event.preventDefault();
+        go();
+      }}
+    >
+      <Stack gap="sm">
+        <SegmentedControl
+          w="fit-content"
+          aria-label={t("find.by")}
+          value={by}
+          onChange={(next) => setBy(next === "place" ? "place" : "id")}
+          data={[
+            { value: "id", label: t("find.by_id") },
+            { value: "place", label: t("find.by_place") },
+          ]}
+        />
+        <Group gap="sm" align="end">
+          <Autocomplete
+            className="find-subject"
+            label={t("find.subject")}
+            data={names}
+            // The API has filtered already.
+            filter={({ options }) => options}
+            value={subject}
+            onChange={setSubject}
+          />
+          {by === "id" ? (
+            <TextInput
+              className="find-id"
+              label={t("find.id")}
+              value={messageId}
+              onChange={(event) => setMessageId(event.currentTarget.value)}
+            />
+          ) : (
+            <>
+              <NativeSelect
+                label={t("find.broker_group")}
+                data={groups}
+                disabled={groups.length === 0}
+                value={group}
+                onChange={(event) => setBrokerGroup(event.currentTarget.value)}
+              />
+              <TextInput
+                label={t("find.sequence")}
+                inputMode="numeric"
+                error={sequence !== "" && !isSequence ? t("find.no_sequence") : undefined}
+                value={sequence}
+                onChange={(event) => setSequence(event.currentTarget.value.trim())}
+              />
+            </>
+          )}
+          <Button
+            type="submit"
+            disabled={!isReady}
+            leftSection={by === "id" ? <IconSearch size={16} aria-hidden /> : <IconRoute size={16} aria-hidden />}
+          >
+            {t(by === "id" ? "find.action" : "find.show")}
+          </Button>
+        </Group>
+      </Stack>
+    </form>
   );
 }

@@ -4,7 +4,7 @@ import type { Standing } from "@/features/trace/queries";
 import { Steps } from "@/features/trace/Steps";
 import { inGroup } from "@/features/trace/steps";
 import { duration } from "@/format/times";
-import { LinkTo } from "@/ui/LinkTo";
+import { GroupLink } from "@/ui/links";
 import { useLanguage } from "@/ui/preferences";
 
 const COLOURS: Readonly<Record<string, string>> = {
@@ -38,9 +38,7 @@ export function GroupTrace({
       <Stack gap="sm">
         <Group gap="xs">
           <Title order={3} size="h5">
-            <LinkTo inherit to="/groups/$subject/$group" params={{ subject, group }}>
-              {group}
-            </LinkTo>
+            <GroupLink inherit subject={subject} group={group} />
           </Title>
           <Badge color={COLOURS[state ?? ""] ?? "gray"} variant="light" tt="none" data-state={state ?? "unknown"}>
             {t(`state.${state ?? "unknown"}`)}

@@ -1,4 +1,4 @@
-import { ActionIcon, Alert, Breadcrumbs, Button, Loader, Paper, Stack, Text, Title, Tooltip } from "@mantine/core";
+import { Alert, Breadcrumbs, Button, Loader, Paper, Stack, Text, Title } from "@mantine/core";
 import { IconRefresh } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
@@ -11,9 +11,11 @@ import { Steps } from "@/features/trace/Steps";
 import { beginning } from "@/features/trace/steps";
 import { splitSubject } from "@/format/subjects";
 import { LinkTo } from "@/ui/LinkTo";
+import { IconButton } from "@/ui/buttons";
+import { SubjectLink } from "@/ui/links";
+import { QueryProblem } from "@/ui/loaded";
 import { MessageView } from "@/ui/message/MessageView";
 import { PageHeader } from "@/ui/PageHeader";
-import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Teach } from "@/ui/Teach";
 import { useUrlState } from "@/ui/urlState";
 import { shellWord } from "@/ui/clientLines";
@@ -22,7 +24,6 @@ import { usePathParams } from "@/ui/usePathParams";
 /** What became of one message: until it was stored, then in each consumer group, as far as the nodes still know. */
 export default function TracePage() {
   const { t } = useTranslation("trace");
-  const { t: common } = useTranslation();
   const place = usePathParams("subject", "brokerGroup", "sequence");
   const [search] = useUrlState();
   const found = useInfiniteQuery(traceOptions(place));
@@ -35,28 +36,23 @@ export default function TracePage() {
           to="/trace"
           search={{ subject: splitSubject(place.subject).subject, recent: withRecent(search.recent, place) }}
         >
-          {common("nav.trace")}
+          {t("common:nav.trace")}
         </LinkTo>
       </Breadcrumbs>
       <PageHeader
         title={t("of", { place: `${place.brokerGroup} · ${place.sequence}` })}
         description={<OfSubject name={place.subject} />}
         actions={
-          <Tooltip label={common("table.refresh")}>
-            <ActionIcon
-              variant="default"
-              size="lg"
-              aria-label={common("table.refresh")}
-              loading={found.isFetching && !found.isPending}
-              onClick={() => void found.refetch()}
-            >
-              <IconRefresh size={18} aria-hidden />
-            </ActionIcon>
-          </Tooltip>
+          <IconButton
+            icon={IconRefresh}
+            label={t("common:table.refresh")}
+            loading={found.isFetching && !found.isPending}
+            onClick={() => void found.refetch()}
+          />
         }
       />
-      {found.isError && <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />}
-      {found.isPending && <Loader aria-label={common("state.loading")} />}
+      <QueryProblem of={found} />
+      {found.isPending && <Loader aria-label={t("common:state.loading")} />}
       {first && (
         <Found
           trace={{ ...first, groups: found.data?.pages.flatMap(({ groups }) => groups) ?? [] }}
@@ -84,10 +80,7 @@ function OfSubject({ name }: { name: string }) {
   const { kind, subject, group } = splitSubject(name);
   return (
     <>
-      {t(`in.${kind}`, { group })}{" "}
-      <LinkTo inherit to="/subjects/$subject" params={{ subject }}>
-        {subject}
-      </LinkTo>
+      {t(`in.${kind}`, { group })} <SubjectLink inherit subject={subject} />
     </>
   );
 }

@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
-import { api, must, type Schema } from "@/api/client";
+import type { Schema } from "@/api/client";
+import { read } from "@/api/requests";
 import type { Place } from "@/features/trace/recent";
 
 export type Trace = Schema<"Trace">;
@@ -8,23 +9,18 @@ export type Link = Schema<"Link">;
 export type Message = Schema<"MessageRow">;
 
 /** Names that a field suggests, at most. */
-const SUGGESTED = "20";
+const SUGGESTED = 20;
 
 /** What became of a message; groups come in pages. */
 export function traceOptions({ subject, brokerGroup, sequence }: Place) {
   return infiniteQueryOptions({
     queryKey: ["trace", subject, brokerGroup, sequence],
     queryFn: ({ signal, pageParam }) =>
-      must(
-        api.GET("/api/v1/subjects/{subject}/messages/{broker_group}/{sequence}/trace/", {
-          params: {
-            // A sequence may be past 2^53: it stays the text it came as.
-            path: { subject, broker_group: brokerGroup, sequence: sequence as unknown as number },
-            query: { after: pageParam },
-          },
-          signal,
-        }),
-      ),
+      read("/api/v1/subjects/{subject}/messages/{broker_group}/{sequence}/trace/", {
+        // A sequence may be past 2^53: it stays the text it came as.
+        path: { subject, broker_group: brokerGroup, sequence: sequence as unknown as number },
+        query: { after: pageParam },
+      })({ signal }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (last) => last.next_after ?? undefined,
     // Each look is noted in the audit log.
@@ -41,12 +37,8 @@ export function findOptions(subject: string, messageId: string) {
       const results: Message[] = [];
       let cursor: string | undefined;
       do {
-        const page = await must(
-          api.GET("/api/v1/subjects/{subject}/messages/", {
-            params: { path: { subject }, query: { message_id: messageId, cursor } },
-            signal,
-          }),
-        );
+        const asked = { path: { subject }, query: { message_id: messageId, cursor } };
+        const page = await read("/api/v1/subjects/{subject}/messages/", asked)({ signal });
         results.push(...page.results);
         Object.assign(unreachable, page.unreachable);
         cursor = page.next ?? undefined;
@@ -61,11 +53,8 @@ export function findOptions(subject: string, messageId: string) {
 export function suggestOptions(typed: string) {
   return queryOptions({
     queryKey: ["subjects", "suggest", typed],
-    queryFn: async ({ signal }) => {
-      const query = { search: typed || undefined, limit: SUGGESTED } as Record<string, string | undefined>;
-      const page = await must(api.GET("/api/v1/subjects/", { params: { query }, signal }));
-      return page.results.map(({ name }) => name);
-    },
+    queryFn: read("/api/v1/subjects/", { query: { search: typed || undefined, limit: SUGGESTED } }),
+    select: ({ results }: { results: readonly { name: string }[] }) => results.map(({ name }) => name),
     staleTime: 30_000,
   });
 }

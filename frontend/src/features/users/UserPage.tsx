@@ -1,71 +1,53 @@
-import { Badge, Button, Center, Group, Loader, Paper, Table } from "@mantine/core";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState, type ReactNode } from "react";
+import { Badge, Button, Group, Paper } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMe } from "@/api/me";
-import { EditUser } from "@/features/users/EditUser";
-import { endSessions, unlockUser, updateUser, userOptions, usersKey, type User } from "@/features/users/queries";
+import { change } from "@/api/requests";
+import { EditUser, RoleBadge } from "@/features/users/UserDialogs";
+import { updateUser, userOptions, usersKey, type User } from "@/features/users/queries";
 import { ChangeDialog } from "@/ui/ChangeDialog";
+import { FactTable, type Fact } from "@/ui/FactTable";
 import { Instant } from "@/ui/Instant";
+import { TeamLink } from "@/ui/links";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
-import { PageHeader, type Crumb } from "@/ui/PageHeader";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { ResourcePage } from "@/ui/ResourcePage";
 import { usePathParams } from "@/ui/usePathParams";
 
 /** One user: what they are, and what can be done about them. */
 export default function UserPage() {
   const { t } = useTranslation("users");
-  const { t: common } = useTranslation();
   const { id } = usePathParams("id");
-  const found = useQuery(userOptions(id));
-  const crumbs: readonly Crumb[] = [{ label: common("nav.users"), to: "/users" }];
-  if (found.isError) {
-    return (
-      <>
-        <PageHeader title={t("one", { id })} crumbs={crumbs} />
-        <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />
-      </>
-    );
-  }
-  if (!found.data) {
-    return (
-      <Center p="xl">
-        <Loader aria-label={common("state.loading")} />
-      </Center>
-    );
-  }
-  const { data: user, etag } = found.data;
   return (
-    <>
-      <PageHeader
-        title={user.username}
-        crumbs={crumbs}
-        badges={
-          <>
-            <Badge variant="light" tt="none" color={user.role === "admin" ? "orange" : "blue"}>
-              {common(`role.${user.role ?? "viewer"}`)}
-            </Badge>
-            {user.is_active === false && <Badge color="gray">{t("disabled")}</Badge>}
-          </>
+    <ResourcePage
+      query={useQuery(userOptions(id))}
+      title={(user) => user?.username ?? t("one", { id })}
+      crumb={{ label: t("common:nav.users"), to: "/users" }}
+      header={(user, etag) =>
+        user && {
+          badges: (
+            <>
+              <RoleBadge role={user.role} />
+              {user.is_active === false && <Badge color="gray">{t("disabled")}</Badge>}
+            </>
+          ),
+          actions: <Actions user={user} etag={etag} />,
         }
-        actions={<Actions user={user} etag={etag} />}
-      />
-      <Facts user={user} />
-    </>
+      }
+    >
+      {(user) => <Facts user={user} />}
+    </ResourcePage>
   );
 }
 
 function Actions({ user, etag }: { user: User; etag: string | null }) {
   const { t } = useTranslation("users");
   const me = useMe();
-  const client = useQueryClient();
   const [open, setOpen] = useState<"edit" | "active" | "sessions" | "unlock" | null>(null);
-  const close = () => setOpen(null);
-  const refresh = () => {
-    void client.invalidateQueries({ queryKey: usersKey });
-    if (user.id === me.id) void client.invalidateQueries({ queryKey: ["me"] });
-  };
+  const id = user.id;
+  const path = { user_id: Number(id) };
+  const shared = { onClose: () => setOpen(null), refreshes: id === me.id ? [usersKey, ["me"]] : [usersKey] };
   const isActive = user.is_active !== false;
   return (
     <>
@@ -86,34 +68,31 @@ function Actions({ user, etag }: { user: User; etag: string | null }) {
       >
         {isActive ? t("disable.title") : t("enable.title")}
       </Button>
-      <EditUser user={user} etag={etag} opened={open === "edit"} onClose={close} onDone={refresh} />
+      {open === "edit" && <EditUser user={user} etag={etag} {...shared} />}
       <ChangeDialog
+        {...shared}
         opened={open === "sessions"}
-        onClose={close}
         title={t("end_sessions.title")}
-        run={(attempt) => endSessions(user.id, attempt)}
+        run={(attempt) => change("post", "/api/v1/users/{user_id}/end-sessions/", attempt, { path })}
         actionLabel={t("end_sessions.action")}
         doneMessage={t("end_sessions.done", { name: user.username })}
-        onDone={refresh}
       />
       <ChangeDialog
+        {...shared}
         opened={open === "unlock"}
-        onClose={close}
         title={t("unlock.title")}
-        run={(attempt) => unlockUser(user.id, attempt)}
+        run={(attempt) => change("post", "/api/v1/users/{user_id}/unlock/", attempt, { path })}
         actionLabel={t("unlock.action")}
         doneMessage={t("unlock.done", { name: user.username })}
-        onDone={refresh}
       />
       <ChangeDialog
+        {...shared}
         opened={open === "active"}
-        onClose={close}
-        title={isActive ? t("disable.title") : t("enable.title")}
-        run={(attempt) => updateUser(user.id, { is_active: !isActive }, etag, attempt)}
+        title={t(`${isActive ? "disable" : "enable"}.title`)}
+        run={(attempt) => updateUser(id, { is_active: !isActive }, etag, attempt)}
         confirmName={isActive ? user.username : undefined}
-        actionLabel={isActive ? t("disable.action") : t("enable.action")}
-        doneMessage={isActive ? t("disable.done", { name: user.username }) : t("enable.done", { name: user.username })}
-        onDone={refresh}
+        actionLabel={t(`${isActive ? "disable" : "enable"}.action`)}
+        doneMessage={t(`${isActive ? "disable" : "enable"}.done`, { name: user.username })}
       />
     </>
   );
@@ -121,7 +100,7 @@ function Actions({ user, etag }: { user: User; etag: string | null }) {
 
 function Facts({ user }: { user: User }) {
   const { t } = useTranslation("users");
-  const facts: [string, ReactNode][] = [
+  const facts: Fact[] = [
     [t("column.name"), [user.first_name, user.last_name].filter(Boolean).join(" ") || "—"],
     [t("column.email"), user.email ?? "—"],
     [
@@ -129,9 +108,7 @@ function Facts({ user }: { user: User }) {
       user.teams?.length ? (
         <Group gap="xs">
           {user.teams.map((team) => (
-            <LinkTo key={team} to="/teams/$team" params={{ team }}>
-              {team}
-            </LinkTo>
+            <TeamLink key={team} team={team} />
           ))}
         </Group>
       ) : (
@@ -154,18 +131,7 @@ function Facts({ user }: { user: User }) {
   ];
   return (
     <Paper withBorder radius="md" maw={760}>
-      <Table variant="vertical" layout="auto">
-        <Table.Tbody>
-          {facts.map(([label, value]) => (
-            <Table.Tr key={label}>
-              <Table.Th scope="row" w={200}>
-                {label}
-              </Table.Th>
-              <Table.Td className="break">{value}</Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
+      <FactTable facts={facts} width={200} />
     </Paper>
   );
 }

@@ -40,3 +40,9 @@ test("the legend shows lines as they are drawn", () => {
   expect(swatch("#111", [8, 4], false)).toContain("#111 0px 8px, transparent 8px 12px");
   expect(swatch("#111", [], true)).toBe("linear-gradient(#111 0 2px, #11133 2px)");
 });
+
+test("times on the axis are whole seconds apart, with room between them", () => {
+  const [time] = optionsOf(shape, look).axes ?? [];
+  expect(Array.isArray(time?.incrs) && Math.min(...time.incrs)).toBe(1);
+  expect(time?.space).toBe(80);
+});

@@ -8,6 +8,14 @@ const ORDER: readonly ChartColour[] = ["blue", "orange", "teal", "grape", "red",
 /** Lines differ by their dashes too: nobody has to tell colours apart. */
 const DASHES: readonly number[][] = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 
+/** Seconds between two times on the axis. Times are written to the second, so shorter steps would repeat themselves. */
+export const TIME_STEPS: readonly number[] = [
+  1, 5, 10, 15, 30, 60, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 14_400, 21_600, 43_200, 86_400, 172_800, 604_800,
+  2_592_000,
+];
+/** Room for a time with its seconds, so that neighbours don't touch. */
+export const TIME_SPACE_PX = 80;
+
 /** A chart but for its numbers; only when this changes is it drawn anew. */
 export interface Shape {
   series: readonly Omit<Series, "values">[];
@@ -139,7 +147,12 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
       return { series: [first, first + 1], fill: `${paint(colour ?? "gray")}22` };
     }),
     axes: [
-      { ...axis, values: (_, ticks, _axis, _space, step) => timesOnAxis(ticks, step, zone) },
+      {
+        ...axis,
+        incrs: [...TIME_STEPS],
+        space: TIME_SPACE_PX,
+        values: (_, ticks, _axis, _space, step) => timesOnAxis(ticks, step, zone),
+      },
       { ...axis, ...values(left, onLeft), scale: "left" },
       ...(right
         ? [

@@ -1,0 +1,4 @@
+declare module "virtual:limits" {
+  const limits: unknown;
+  export default limits;
+}

@@ -1,0 +1,83 @@
+import { Badge, Tooltip } from "@mantine/core";
+import { useTranslation } from "react-i18next";
+import type { GroupLag } from "@/features/groups/queries";
+import { explained, type Explained, type GroupNumbers, type GroupState } from "@/features/groups/state";
+import * as numbers from "@/format/numbers";
+import * as times from "@/format/times";
+import type { Entry } from "@/live/applyDelta";
+import { groupKey, lagPath, measured, useLiveEntry } from "@/live/useLive";
+import { Measured, type Format } from "@/ui/Measured";
+import { useLanguage } from "@/ui/preferences";
+
+/** A row's live numbers; until the feed has them, those that the list came with. Only cells whose numbers changed are drawn again. */
+function useNumbers(row: GroupLag): Entry {
+  return useLiveEntry(lagPath(), "groups", groupKey(row.subject, row.group)) ?? row;
+}
+
+export function LiveNumber({ row, field, as }: { row: GroupLag; field: keyof GroupLag; as: Format }) {
+  return <Measured {...measured(useNumbers(row), field)} as={as} />;
+}
+
+export function LiveState({ row }: { row: GroupLag }) {
+  return <StateBadge numbers={useNumbers(row)} />;
+}
+
+export function LiveDrainTime({ row }: { row: GroupLag }) {
+  return <DrainTime numbers={useNumbers(row)} />;
+}
+
+/** In how long the lag is gone; "never", at these rates, is something else than not measured. */
+export function DrainTime({ numbers }: { numbers: Entry | undefined }) {
+  const { t } = useTranslation("groups");
+  const isNever = numbers?.is_draining === false;
+  const { value, reason } = measured(numbers, "drain_seconds");
+  return (
+    <Measured
+      value={value}
+      reason={isNever ? t("drain.never_why") : reason}
+      as="duration"
+      unknown={isNever ? t("drain.never") : undefined}
+    />
+  );
+}
+
+export const STATE_COLOURS: Record<GroupState, string> = {
+  caught_up: "teal",
+  draining: "blue",
+  growing: "orange",
+  stopped: "red",
+  paused: "grape",
+  unknown: "gray",
+};
+
+/** Why a group is in its state, in a sentence; unknown numbers say so. */
+export function useWhy(): (numbers: GroupNumbers | undefined) => string {
+  const { t } = useTranslation("groups");
+  const language = useLanguage();
+  return (of) => {
+    const { why, lag, seconds, rate, consumers }: Explained = explained(of);
+    const unknown = t("why.not_measured");
+    const reason = typeof of?.reason === "string" ? of.reason : unknown;
+    return t(`why.${why}`, {
+      reason: reason,
+      lag: lag === null ? unknown : numbers.count(lag, language),
+      time: seconds === null ? unknown : times.duration(seconds, language),
+      rate: rate === null ? unknown : numbers.rate(rate, language),
+      count: consumers ?? 0,
+    });
+  };
+}
+
+/** A group's state in a word; why, on hover and focus. */
+export function StateBadge({ numbers: of }: { numbers: GroupNumbers | undefined }) {
+  const { t } = useTranslation("groups");
+  const why = useWhy();
+  const { state } = explained(of);
+  return (
+    <Tooltip label={why(of)} multiline maw={360}>
+      <Badge color={STATE_COLOURS[state]} variant="light" tabIndex={0} data-state={state}>
+        {t(`state.${state}`)}
+      </Badge>
+    </Tooltip>
+  );
+}
