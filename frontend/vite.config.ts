@@ -30,12 +30,19 @@ export default defineConfig(({ command }) => ({
           groups: [
             {
               name: "lists",
-              test: /src\/ui\/table\/|@tanstack\/(react-table|table-core|react-virtual|virtual-core)\//,
+              test: /src\/ui\/table\/|@tanstack\/(react-virtual|virtual-core)\//,
             },
-            { name: "react", test: /node_modules\/(react|react-dom|scheduler|@tanstack|i18next|react-i18next)\// },
+            {
+              name: "react",
+              test: /node_modules\/(react|react-dom|scheduler|use-sync-external-store|@tanstack|i18next|react-i18next)\//,
+            },
             { name: "icons", test: /node_modules\/@tabler\// },
-            { name: "mantine", test: /node_modules\/(@mantine|@floating-ui)\//, minShareCount: 6 },
-            { name: "shared", test: /src\/(api|format|live|ui\/(?!chart|message|subjectTabs|table))/ },
+            // What many pages draw with; a widget of few pages stays with these.
+            { name: "mantine", test: /node_modules\/(@mantine|@floating-ui|clsx)\//, minShareCount: 6 },
+            {
+              name: "shared",
+              test: /virtual:limits|src\/(api|format|live|ui\/(?!chart|dates\/Calendar|message|subjectTabs|table))/,
+            },
           ],
         },
       },

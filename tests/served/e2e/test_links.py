@@ -30,9 +30,10 @@ class SubjectList(Inside):
     def search_for(self, part: str, found: int) -> None:
         """Type part of a name, and wait until the list is of what was found."""
         self.page.get_by_label(self.text("subjects:filter.search"), exact=True).fill(part)
-        # What is typed takes effect a moment later, and until then the list may have as many rows by chance.
-        expect(self.page.locator("tr[data-row]").filter(has_not_text=part)).to_have_count(0)
+        # What is typed takes effect a moment later, and until then the list may have as many rows by chance, or none yet.
+        expect(self.page).to_have_url(re.compile(rf"[?&]search={re.escape(part)}(&|$)"))
         self.has_rows(found)
+        expect(self.page.locator("tr[data-row]").filter(has_not_text=part)).to_have_count(0)
 
     def has_rows(self, count: int) -> None:
         """Wait until the list has so many, and is at rest."""

@@ -128,6 +128,7 @@ function ResetPlan({ plan }: { plan: ResetDone }) {
       )}
       <PlainTable
         withTableBorder
+        minWidth={240}
         columns={defineColumns<ResetDone["broker_groups"][number]>(
           (id) => t(`plan.${id}`),
           (column) => [
